@@ -1,0 +1,67 @@
+# `make lab` and `make test` need Python 3.11 to 3.13 and make; they build everything else in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+TENSORFLOWS := 2.16 2.18 2.19 2.20 2.21
+MATRIX_TESTS ?= $(wildcard tests/test_recorder*.py tests/test_seams*.py)
+
+# TensorFlow is quiet only if both are set before it is imported.
+export TF_CPP_MIN_LOG_LEVEL := 3
+export TF_ENABLE_ONEDNN_OPTS := 0
+
+.PHONY: help lab test lint notebooks bench matrix links constraints clean
+.DELETE_ON_ERROR:
+
+help:  ## show these targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
+
+lab: .venv/lab.stamp  ## open the course in JupyterLab
+	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+
+test: .venv/dev.stamp  ## run the unit tests, the doctests and every notebook
+	$(BIN)/pytest -n 2 --dist loadfile
+
+lint: .venv/dev.stamp  ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+notebooks: .venv/dev.stamp  ## run every notebook again and store its outputs
+	$(BIN)/python tools/notebooks.py
+
+bench: .venv/dev.stamp  ## run the benchmarks
+	set -e; for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+matrix: $(TENSORFLOWS:%=matrix-%)  ## run the recorder's tests on each supported TensorFlow
+
+matrix-%: .venvs/tf-%/stamp
+	.venvs/tf-$*/bin/pytest -q $(MATRIX_TESTS)
+
+links: .venv/bin/python  ## write the links in README.md from the address in pyproject.toml
+	$(BIN)/python tools/links.py
+
+constraints: .venv/bin/python  ## choose the newest versions that pyproject.toml allows
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras \
+		--fork-strategy fewest --no-annotate --custom-compile-command "make constraints" \
+		--output-file constraints.txt pyproject.toml
+
+clean:  ## delete the environments and caches
+	rm -rf .venv .venvs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# An environment is made again only when the project's requirements change.
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else \
+		"Python 3.11 to 3.13 is needed, this is %d.%d: make PYTHON=python3.12 ..." % v[:2])'
+	$(PYTHON) -m venv .venv
+
+.venv/%.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	touch $@
+
+.venvs/tf-%/stamp: pyproject.toml | .venv/dev.stamp
+	$(BIN)/uv venv --quiet --clear --python 3.11 .venvs/tf-$*
+	printf 'tensorflow==%s.*\n' $* > .venvs/tf-$*/constraints.txt
+	printf 'tensorflow-cpu==%s.*\n' $* >> .venvs/tf-$*/constraints.txt
+	$(BIN)/uv pip install --quiet --python .venvs/tf-$* --constraint .venvs/tf-$*/constraints.txt \
+		--editable '.[test]'
+	touch $@

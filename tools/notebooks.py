@@ -1,0 +1,55 @@
+"""Run notebooks in place, so that running them again changes no byte.
+
+python tools/notebooks.py [notebook ...]     default: every notebook
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LIVE_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def tidy(notebook: NotebookNode) -> None:
+    """Remove what differs from one run, or one machine, to the next."""
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata.kernelspec = NotebookNode(KERNEL)
+    notebook.metadata.language_info = NotebookNode(name="python")
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            # A live view dies with its kernel; the picture and text stored beside it do not.
+            output.get("data", {}).pop(LIVE_VIEW, None)
+
+
+def run(path: Path) -> None:
+    """Run one notebook in its own folder and store its outputs."""
+    before = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(before, as_version=nbformat.NO_CONVERT)
+    client = NotebookClient(
+        notebook,
+        kernel_name=KERNEL["name"],
+        record_timing=False,
+        store_widget_state=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    client.execute()
+    tidy(notebook)
+    after = nbformat.writes(notebook) + "\n"
+    if after != before:
+        path.write_text(after, encoding="utf-8")
+    print("same   " if after == before else "changed", path)
+
+
+if __name__ == "__main__":
+    every = (p for p in ROOT.glob("notebooks/**/*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    for path in [Path(name) for name in sys.argv[1:]] or sorted(every):
+        run(path)
