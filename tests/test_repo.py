@@ -1,0 +1,249 @@
+"""The files around the package agree with one another."""
+
+import os
+import re
+import runpy
+import subprocess
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).resolve().parents[1]
+TOP = {
+    *(".ci", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
+    *("Makefile", "README.md", "binder", "cgviz", "conftest.py", "constraints.txt"),
+    *("environment.yml", "notebooks", "pyproject.toml", "tests", "tools"),
+}
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+PYPROJECT = tomllib.loads(read("pyproject.toml"))
+PROJECT = PYPROJECT["project"]
+ENVIRONMENT = yaml.safe_load(read("environment.yml"))
+CITATION = yaml.safe_load(read("CITATION.cff"))
+ADDRESS = PROJECT["urls"]["Repository"]
+SLUG = ADDRESS.removeprefix("https://github.com/")
+
+
+@pytest.fixture(scope="module")
+def tracked():
+    """The committed files, as paths from the top."""
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listing.returncode:
+        pytest.skip("not a git checkout")
+    return [Path(name) for name in listing.stdout.splitlines() if (ROOT / name).exists()]
+
+
+# --- the top level ---------------------------------------------------------------------------
+
+
+def test_the_top_level_holds_only_what_is_expected(tracked):
+    assert {path.parts[0] for path in tracked} <= TOP
+
+
+def test_the_licence_is_the_same_everywhere():
+    assert PROJECT["license"] == CITATION["license"] == "Apache-2.0"
+    assert "Apache License\n" in read("LICENSE")
+    assert "Version 2.0" in read("LICENSE")
+    assert "[Apache-2.0](LICENSE)" in read("README.md")
+
+
+def test_the_authors_are_the_same_everywhere():
+    assert PROJECT["authors"] == CITATION["authors"]
+
+
+def test_the_version_is_written_in_one_place(tracked):
+    assert "version" not in CITATION
+    literal = re.compile(r"""__version__\s*=\s*["']""")
+    assert not [p for p in tracked if p.suffix == ".py" and literal.search(read(p))]
+
+
+# --- Python and the packages -----------------------------------------------------------------
+
+
+def test_the_environment_names_one_python_that_the_package_allows():
+    (python,) = [d for d in ENVIRONMENT["dependencies"] if str(d).startswith("python")]
+    name, _, version = python.partition("=")
+    assert (name, bool(re.fullmatch(r"3\.\d+", version))) == ("python", True)
+    assert version in SpecifierSet(PROJECT["requires-python"])
+
+
+def test_the_lowest_python_is_the_same_everywhere():
+    lowest = re.search(r">=(3\.\d+)", PROJECT["requires-python"])[1]
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == lowest
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{lowest.replace('.', '')}"
+    assert set(re.findall(r"--python(?:-version)? (3\.\d+)", read("Makefile"))) == {lowest}
+
+
+def test_the_classifiers_list_the_pythons_allowed():
+    named = {c.split(" :: ")[-1] for c in PROJECT["classifiers"] if " Python :: 3." in c}
+    allowed = SpecifierSet(PROJECT["requires-python"])
+    assert named == {f"3.{minor}" for minor in range(30) if f"3.{minor}" in allowed}
+
+
+def test_the_environment_has_the_learners_packages_in_the_pinned_versions():
+    (pip,) = [d["pip"] for d in ENVIRONMENT["dependencies"] if isinstance(d, dict)]
+    assert pip[0] == "-c constraints.txt"
+    extras = PROJECT["optional-dependencies"]
+    wanted = [Requirement(line) for line in PROJECT["dependencies"] + extras["lab"]]
+    installed = [Requirement(line) for line in pip[1:]]
+    assert {(r.name, str(r.marker)) for r in installed} == {(r.name, str(r.marker)) for r in wanted}
+    assert not any(r.specifier for r in installed), "versions belong in pyproject.toml"
+
+
+def pins():
+    lines = [line for line in read("constraints.txt").splitlines() if not line.startswith("#")]
+    return [Requirement(line) for line in lines]
+
+
+def test_every_pin_is_exact_and_has_no_address():
+    assert all(len(p.specifier) == 1 and str(p.specifier).startswith("==") for p in pins())
+    assert not re.search(r"://|@|--|file:|/\w+/", read("constraints.txt"))
+
+
+def test_every_requirement_is_pinned_within_its_range():
+    pinned = {pin.name: str(pin.specifier).removeprefix("==") for pin in pins()}
+    lines = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    for requirement in map(Requirement, lines):
+        if requirement.name != PROJECT["name"]:
+            assert pinned[requirement.name.lower()] in requirement.specifier, requirement
+
+
+def test_each_tensorflow_of_the_matrix_is_in_the_range():
+    (versions,) = re.findall(r"^TENSORFLOWS := (.*)$", read("Makefile"), re.MULTILINE)
+    (first, *_, last) = versions.split()
+    ranges = [Requirement(d) for d in PROJECT["dependencies"] if d.startswith("tensorflow")]
+    assert all(version in r.specifier for r in ranges for version in versions.split())
+    assert f"TensorFlow {first} to {last}" in read("README.md")
+
+
+# --- Binder ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["environment.yml", "constraints.txt"])
+def test_binder_reads_the_files_at_the_top(name):
+    link = ROOT / "binder" / name
+    assert link.readlink() == Path("..", name)
+    assert link.samefile(ROOT / name)
+
+
+@pytest.mark.parametrize("name", ["binder/postBuild", "binder/start", ".ci/run"])
+def test_a_script_can_be_run(name):
+    assert os.access(ROOT / name, os.X_OK)
+    assert read(name).startswith("#!")
+
+
+def test_binders_start_hands_over_to_the_server():
+    assert read("binder/start").endswith('\nexec "$@"\n')
+
+
+def test_binder_installs_the_checkout_without_choosing_versions():
+    assert re.search(r"^pip install .*--no-deps .*\.$", read("binder/postBuild"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["Makefile", "binder/start", "conftest.py"])
+def test_tensorflow_is_kept_quiet_wherever_it_starts(name):
+    assert re.search(r"TF_CPP_MIN_LOG_LEVEL\W+3\b", read(name))
+    assert re.search(r"TF_ENABLE_ONEDNN_OPTS\W+0\b", read(name))
+
+
+# --- the address, and the README's lessons ---------------------------------------------------
+
+
+def test_the_readme_has_the_links_that_make_links_writes():
+    links = runpy.run_path(str(ROOT / "tools" / "links.py"))
+    assert read("README.md") == links["written"](read("README.md")), "run: make links"
+
+
+def test_every_lesson_opens_on_binder_and_colab():
+    readme = read("README.md")
+    for lesson in ROOT.glob("notebooks/[0-9][0-9]_*.ipynb"):
+        labpath = f"notebooks%2F{lesson.name}"
+        assert f"(https://mybinder.org/v2/gh/{SLUG}/HEAD?labpath={labpath})" in readme
+        colab = f"https://colab.research.google.com/github/{SLUG}/blob/HEAD/notebooks"
+        assert f"({colab}/{lesson.name})" in readme
+
+
+def test_the_address_is_written_in_one_place(tracked):
+    assert re.fullmatch(r"https://github\.com/[\w-]+/[\w.-]+", ADDRESS)
+    found = {}
+    for path in tracked:
+        text = (ROOT / path).read_bytes().decode("utf-8", "ignore")
+        if path == Path("README.md"):
+            text = re.sub(r"<!-- lessons.*<!-- end of lessons -->", "", text, flags=re.DOTALL)
+        if SLUG in text:
+            found[path.as_posix()] = text.count(SLUG)
+    assert found == {"pyproject.toml": 1}
+
+
+# --- what the prose says ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"])
+def test_every_make_command_that_is_named_exists(name):
+    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z]+)", read(name), re.MULTILINE))
+    assert named <= targets
+
+
+def test_every_make_target_is_explained():
+    makefile = read("Makefile")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    assert re.findall(r"^([a-z]+):.*## .", makefile, re.MULTILINE) == phony
+    assert all(f"`make {t}`" in read("CONTRIBUTING.md") for t in phony if t != "help")
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_every_link_to_a_file_leads_somewhere(name):
+    for target in re.findall(r"\]\(([^)#]+)\)", read(name)):
+        assert "://" in target or (ROOT / target).exists(), target
+
+
+def test_every_place_the_readme_names_exists():
+    house = read("README.md").partition("## How the house is laid out")[2]
+    places = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", house, re.MULTILINE)))
+    assert places
+    assert not [place for place in places if not (ROOT / place).exists()]
+
+
+def test_the_readmes_example_runs():
+    (example,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    names = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert names["trace"].value == 10.0
+    assert list(names["trace"].gradients) == [7.0]
+
+
+# --- running notebooks again -----------------------------------------------------------------
+
+
+def test_what_differs_from_run_to_run_is_not_stored():
+    tidy = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))["tidy"]
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "c0ffee"}, "text/plain": "x"}
+    output = nbformat.v4.new_output("execute_result", data=view, execution_count=1)
+    cell = nbformat.v4.new_code_cell(
+        "x",
+        metadata={"execution": {"iopub.execute_input": "now"}, "tags": ["keep"]},
+        outputs=[output],
+    )
+    language = {"name": "python", "version": "3.11.7"}
+    notebook = nbformat.v4.new_notebook(
+        cells=[cell], metadata={"widgets": {"state": {}}, "language_info": language}
+    )
+    tidy(notebook)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.language_info == {"name": "python"}
+    assert cell.metadata == {"tags": ["keep"]}
+    assert output.data == {"text/plain": "x"}
