@@ -12,10 +12,10 @@ export TF_ENABLE_ONEDNN_OPTS := 0
 .DELETE_ON_ERROR:
 
 help:  ## show these targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s%s\n", $$1, $$2 }' Makefile
 
 lab: .venv/lab.stamp  ## open the course in JupyterLab
-	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab notebooks/00_start_here.ipynb $(FLAGS)
 
 test: .venv/dev.stamp  ## run the unit tests, the doctests and every notebook
 	$(BIN)/pytest -n 2 --dist loadfile
