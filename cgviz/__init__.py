@@ -1,0 +1,14 @@
+"""cgviz shows what TensorFlow does when it takes a gradient."""
+
+from .recorder import record, trace
+
+__all__ = ["load", "record", "trace"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name == "load":  # reading files is not needed to record
+        from .export import load
+
+        return load
+    raise AttributeError(f"module 'cgviz' has no attribute {name!r}")

@@ -1,0 +1,701 @@
+"""The only room that touches TensorFlow's non-public API, and why.
+
+TensorFlow has no public hook for "this op's backward rule ran with this upstream and returned
+that". The attributes below, each replaced for the length of a recording and put back on every way
+out, tell exactly this. A thread that records has a `Hub`; what it sees becomes a list of events,
+which `builder` turns into a trace. A thread that does not record passes straight through.
+
+| attribute | what it tells, and why nothing public does |
+|---|---|
+| `op_callbacks.add_op_callback` | every op that runs eagerly; thread-local, tfdbg stands on it |
+| `execute.record_gradient` | when TensorFlow's slow path puts an op on the tape, after the callback |
+| `record.record_operation`, `.record_operation_backprop_only` | every custom gradient and every closed `tf.function` |
+| `record.VariableWatcher` | where the body of a custom-gradient function begins and ends |
+| `imperative_grad.imperative_grad` | one call is one backward pass |
+| `resource_variable_ops.variable_accessed` | the variable behind a resource handle |
+| `BaseResourceVariable._handle` | a variable that C++ reads by itself on its way into an op |
+| `Function.__call__` | opens a `tf.function` on this thread only; `run_functions_eagerly` is process-wide and makes `tape.jacobian` warn |
+
+How a built-in op comes to tell its upstream: when it is on a tape, the tape is given a second
+record for the same outputs, whose backward function calls TensorFlow's own gradient function and
+notes what went in and out. The tape keeps the last record; `tf.custom_gradient` relies on the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+try:
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import (
+        backprop,
+        context,
+        execute,
+        imperative_grad,
+        record,
+    )
+    from tensorflow.python.framework import op_callbacks, ops
+    from tensorflow.python.ops import resource_variable_ops
+
+    _IMPORT_ERROR: ImportError | None = None
+except ImportError as error:  # pragma: no cover - needs a TensorFlow nobody has released
+    _IMPORT_ERROR = error
+
+_PLACES = (
+    "op_callbacks.add_op_callback",
+    "op_callbacks.remove_op_callback",
+    "execute.execute",
+    "execute.record_gradient",
+    "record.record_operation",
+    "record.record_operation_backprop_only",
+    "record.should_record_backprop",
+    "record.VariableWatcher",
+    "imperative_grad.imperative_grad",
+    "resource_variable_ops.variable_accessed",
+    "backprop._gradient_function",
+    "ops._gradient_registry",
+)
+
+
+# --- what a recording sees -------------------------------------------------------------------
+
+
+class Body:
+    """The forward body of one call of a custom-gradient function."""
+
+    def __init__(self, outer: Any, start: int) -> None:
+        self.outer = outer
+        self.start = start
+        self.end = start
+        self.flat = False  # the rule never reached the tape, so the body itself is the gradient
+
+
+class OpEvent:
+    """One op as it ran: what it was, what went in and out, and where in the code.
+
+    Slots and no closures: the garbage collector walks every object that a recording makes.
+    """
+
+    __slots__ = (
+        "attrs",
+        "code",
+        "inputs",
+        "lasti",
+        "outputs",
+        "scope",
+        "type",
+        "watched",
+        "where",
+    )
+
+    def __init__(
+        self,
+        type: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        attrs: Any,
+        where: Any,
+        scope: str | None,
+        frame: FrameType | None,
+    ) -> None:
+        self.type = type
+        self.inputs = inputs
+        self.outputs = outputs
+        self.attrs = attrs
+        self.where = where
+        self.scope = scope
+        if frame is None:
+            self.code, self.lasti = None, 0
+        else:
+            self.code, self.lasti = frame.f_code, frame.f_lasti
+        self.watched: Sequence[bool] | None = None  # per input; None: not on any tape
+
+    def backward(self, *upstream: Any) -> list[Any]:
+        """TensorFlow's own gradient function: upstream in, one downstream per input out."""
+        watched = self.watched or ()
+        gradients = backprop._gradient_function(
+            self.type,
+            self.attrs,
+            len(self.inputs),
+            self.inputs,
+            self.outputs,
+            upstream,
+            tuple([i for i, w in enumerate(watched) if not w]) if False in watched else (),
+            self.scope or "",
+        )
+        return list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
+
+
+class CallEvent(OpEvent):
+    """A call that TensorFlow records by itself: a custom gradient or a closed `tf.function`."""
+
+    __slots__ = ("body", "grad_fn", "rule", "variables")
+
+    def __init__(self, *args: Any, rule: Callable[..., Any]) -> None:
+        super().__init__(*args)
+        self.rule = rule
+        self.body: Body | None = None
+        self.grad_fn: Callable[..., Any] | None = None
+        self.variables: Sequence[Any] = ()
+
+    def backward(self, *upstream: Any) -> Any:
+        return self.rule(*upstream)
+
+
+class PassEvent:
+    """One backward pass: a call of `tape.gradient`."""
+
+    result: Any = None
+
+    def __init__(self, outer: Any, targets: Any, seeds: Any, sources: Any, raw: Any) -> None:
+        self.outer = outer
+        self.targets = targets
+        self.seeds = seeds
+        self.sources = sources
+        self.raw = raw
+        self.steps: list[tuple[OpEvent, Sequence[Any], Sequence[Any]]] = []  # op, up, down
+        self.quiet = bool(_no_tape())  # no tape sees this pass: the ops of rules are not logged
+        self.code: CodeType | None = None
+        self.lasti = 0
+
+
+class RuleEvent:
+    """One run of a custom rule inside a pass: the container of the ops that the rule runs."""
+
+    __slots__ = ("op", "outer")
+
+    def __init__(self, outer: PassEvent, op: CallEvent) -> None:
+        self.outer = outer
+        self.op = op
+
+
+class Hub:
+    """What one thread records: its log, and the container (`where`) new events belong to."""
+
+    def __init__(self) -> None:
+        self.log: list[OpEvent | PassEvent] = []
+        self.where: Any = None
+        self.finished: Body | None = None
+        self.variables: dict[int, Any] = {}
+        self.handles: list[Any] = []  # keeps the ids in `variables` from being used again
+        self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
+        self.absorbed: set[int] = set()  # ids of events that another event stands for
+        self.touched: list[Any] = []  # variables whose handle was asked for since the last op
+        self.open_functions: list[bool] = []
+        self.muted = False
+        self.callback: Callable[..., None] | None = _op_callback(self)
+
+
+class _Local(threading.local):
+    hub: Hub | None = None
+
+
+_local = _Local()
+
+
+# --- whose line is it ------------------------------------------------------------------------
+
+_LEARNER, _LIBRARY, _OWN = range(3)
+_OWN_ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARIES = tuple(
+    path + os.sep
+    for path in {
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        os.path.dirname(os.path.dirname(os.path.abspath(tf.__file__))),
+    }
+)
+_BOUNDARIES = {"backward", "_run"}  # frames of ours below which a line is not the learner's
+_kinds: dict[str, int] = {}
+
+
+def _kind(filename: str) -> int:
+    if filename.startswith(_OWN_ROOM):
+        kind = _OWN
+    elif filename.startswith((*_LIBRARIES, "<frozen", "<__array_function__")) or (
+        "__autograph_generated_file" in filename
+    ):
+        kind = _LIBRARY
+    else:
+        kind = _LEARNER
+    _kinds[filename] = kind
+    return kind
+
+
+def _learner_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is neither TensorFlow's, nor another library's, nor ours."""
+    while frame is not None:
+        code = frame.f_code
+        kind = _kinds.get(code.co_filename)
+        if kind is None:
+            kind = _kind(code.co_filename)
+        if kind == _LEARNER:
+            return frame
+        if kind == _OWN and code.co_name in _BOUNDARIES:
+            return None
+        frame = frame.f_back
+    return None
+
+
+# TensorFlow's own, also while their Python wrappers in `record` are replaced.
+_tape_record = pywrap_tfe.TFE_Py_TapeSetRecordOperationBackprop
+_watched = pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop
+_no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
+
+# --- noting ops and steps --------------------------------------------------------------------
+
+
+def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
+    """Run a built-in op's backward rule; inside a pass, note what went in and came out."""
+    gradients = event.backward(*upstream)
+    hub = _local.hub
+    if hub is not None and hub.where.__class__ is PassEvent:
+        hub.where.steps.append((event, upstream, gradients))
+    return gradients
+
+
+def _note_rule(event: CallEvent, *upstream: Any) -> Any:
+    """The same for a rule of somebody's own, whose ops get a container."""
+    hub = _local.hub
+    where = None if hub is None else hub.where
+    if where.__class__ is not PassEvent:
+        return event.rule(*upstream)
+    hub.where = RuleEvent(where, event)
+    gradients = event.rule(*upstream)
+    hub.where = where
+    where.steps.append((event, upstream, gradients))
+    return gradients
+
+
+def _put_on_tape(event: OpEvent) -> None:
+    """Give every active tape a record of `event` whose backward function takes notes.
+
+    An input that no tape watches is skipped in the rule, as TensorFlow's own record does: without
+    it the first layer of a network would compute a gradient for its data.
+    """
+    inputs = event.inputs
+    watched = [_watched((tensor,)) for tensor in inputs]
+    if True in watched:
+        event.watched = watched
+        _tape_record(event.type, event.outputs, inputs, partial(_note_step, event))
+
+
+def _op_callback(hub: Hub) -> Callable[..., None]:
+    """The callback that TensorFlow calls after every eager op; the hot path of a recording."""
+    log = hub.log.append
+    names = context.context()._thread_local_data
+    kinds = _kinds
+
+    def on_op(
+        op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
+    ) -> None:
+        if graph is not None or hub.muted:
+            return
+        where = hub.where
+        if where.__class__ is PassEvent:  # a built-in rule runs this op
+            if _no_tape():
+                return  # nobody differentiates it: `rerun` has it when asked
+            frame = None
+        else:
+            frame = sys._getframe(1)
+            while frame is not None:  # `_learner_frame`, inlined: a tenth of a recording's cost
+                kind = kinds.get(frame.f_code.co_filename)
+                if kind == _LEARNER:
+                    break
+                if kind != _LIBRARY:
+                    frame = _learner_frame(frame)
+                    break
+                frame = frame.f_back
+        slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
+        if slow:
+            op_type = op_type.decode()
+        event = OpEvent(op_type, inputs, outputs or (), attrs, where, names.scope_name, frame)
+        if hub.touched:
+            _note_reads(hub, event)
+        log(event)
+        if op_type == "ResourceGather":
+            hub.snapshots[id(event)] = _read(hub, inputs[0])
+        if not slow and outputs and op_type[:2] != "__":
+            _put_on_tape(event)
+
+    return on_op
+
+
+class _Handle:
+    """Stands for the attribute `_handle` of variables, and notes whose was asked for.
+
+    An op that is given a variable itself reads it in C++ and calls nobody back; all that Python
+    sees of it is that it asks for the handle.
+    """
+
+    def __get__(self, variable: Any, owner: Any = None) -> Any:
+        if variable is None:
+            return self
+        hub = _local.hub
+        if hub is not None and not hub.muted:
+            hub.touched.append(variable)
+        try:
+            return variable.__dict__["_handle"]
+        except KeyError:
+            raise AttributeError("_handle") from None
+
+    def __set__(self, variable: Any, handle: Any) -> None:
+        variable.__dict__["_handle"] = handle
+
+
+def _note_reads(hub: Hub, event: OpEvent) -> None:
+    """Log the reads that C++ did for `event`: those of its inputs that are a variable's value."""
+    touched = {id(v): v for v in hub.touched}
+    hub.touched.clear()
+    for variable in touched.values():
+        handle = variable.__dict__.get("_handle")
+        alike = [
+            t
+            for t in event.inputs
+            if t.dtype == variable.dtype and t.shape == variable.shape and t is not handle
+        ]
+        if alike:
+            with aside(), record.stop_recording():
+                value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+            for tensor in alike:
+                if _same_memory(tensor, value):
+                    _know_variable(hub, variable, handle)
+                    read = OpEvent("ReadVariableOp", (handle,), (tensor,), (), hub.where, "", None)
+                    hub.log.append(read)
+
+
+def _same_memory(one: Any, other: Any) -> bool:
+    """Whether two tensors share their buffer, as all reads of a variable between writes do."""
+    try:
+        first, second = (np.asarray(memoryview(t)).__array_interface__["data"] for t in (one, other))
+    except (TypeError, ValueError, BufferError):  # bfloat16 and other dtypes no buffer knows
+        return bool(tf.reduce_all(one == other))
+    return bool(first == second)
+
+
+def _know_variable(hub: Hub, variable: Any, handle: Any) -> None:
+    if id(handle) not in hub.variables:
+        hub.handles.append(handle)
+        hub.variables[id(handle)] = variable
+
+
+def _read(hub: Hub, handle: Any) -> Any:
+    """The value of a variable that an op reads through its handle, as it is now."""
+    variable = hub.variables.get(id(handle))
+    if variable is None:
+        return None
+    with aside(), record.stop_recording():
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+
+
+def _claim(hub: Hub, outputs: Sequence[Any]) -> list[OpEvent]:
+    """The latest events that made `outputs`: what a record now replaces on the tape."""
+    wanted = {id(t) for t in outputs}
+    claimed = []
+    for event in reversed(hub.log):
+        if not wanted:
+            break
+        if isinstance(event, OpEvent) and event.where is hub.where:
+            made = {id(t) for t in event.outputs}
+            if made & wanted:
+                claimed.append(event)
+                wanted -= made
+    return claimed
+
+
+def _free_variable(function: Any, name: str) -> Any:
+    """What `function` closes over under `name`, or None."""
+    code = getattr(function, "__code__", None)
+    if code is None or name not in code.co_freevars:
+        return None
+    return function.__closure__[code.co_freevars.index(name)].cell_contents
+
+
+def _record_operation(hub: Hub, op_type: str, outputs: Any, inputs: Any, rule: Any) -> Any:
+    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records itself.
+
+    Returns the backward function to hand on to TensorFlow.
+    """
+    frame = _learner_frame(sys._getframe(2))
+    event = CallEvent(
+        op_type,
+        tuple(inputs),
+        tuple(outputs),
+        (),
+        hub.where,
+        context.context().scope_name,
+        frame,
+        rule=rule,
+    )
+    watched = [_watched((tensor,)) for tensor in inputs]
+    event.watched = watched if True in watched else None
+    claimed = _claim(hub, outputs)
+    body, hub.finished = hub.finished, None
+    if body is not None and body.outer is hub.where:
+        event.body = body
+        event.grad_fn = _free_variable(rule, "grad_fn")
+        event.variables = _free_variable(rule, "variables") or ()
+        if event.watched is None and any(e.watched is not None for e in claimed):
+            body.flat = True  # called by keyword only: TensorFlow drops the rule, the body stays
+            claimed = [event]
+    hub.absorbed.update(map(id, claimed))
+    hub.log.append(event)
+    return partial(_note_rule, event)
+
+
+# --- the replacements ------------------------------------------------------------------------
+
+
+def _eager_hub() -> Hub | None:
+    hub = _local.hub
+    return hub if hub is not None and not hub.muted and context.executing_eagerly() else None
+
+
+def _wrap_record(original: Any) -> Any:
+    def record_operation(
+        op_type: Any,
+        output_tensors: Any,
+        input_tensors: Any,
+        backward_function: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        hub = _eager_hub()
+        if hub is not None:
+            backward_function = _record_operation(
+                hub, op_type, output_tensors, input_tensors, backward_function
+            )
+        original(op_type, output_tensors, input_tensors, backward_function, *args, **kwargs)
+
+    return record_operation
+
+
+def _wrap_record_gradient(original: Any) -> Any:
+    def record_gradient(op_name: Any, inputs: Any, attrs: Any, outputs: Any) -> None:
+        original(op_name, inputs, attrs, outputs)
+        hub = _eager_hub()
+        event = hub.log[-1] if hub is not None and hub.log else None
+        if isinstance(event, OpEvent) and event.outputs and event.outputs[0] is outputs[0]:
+            event.inputs, event.outputs, event.attrs = tuple(inputs), tuple(outputs), attrs
+            _put_on_tape(event)
+
+    return record_gradient
+
+
+def _wrap_enter(original: Any) -> Any:
+    def __enter__(self: Any) -> Any:
+        result = original(self)
+        hub = _eager_hub()
+        if hub is not None:
+            hub.where = Body(hub.where, len(hub.log))
+        return result
+
+    return __enter__
+
+
+def _wrap_exit(original: Any) -> Any:
+    def __exit__(self: Any, *exc: Any) -> Any:
+        hub = _eager_hub()
+        if hub is not None and isinstance(hub.where, Body):
+            body = hub.where
+            body.end = len(hub.log)
+            hub.where = body.outer
+            hub.finished = body if exc[0] is None else None
+        return original(self, *exc)
+
+    return __exit__
+
+
+def _wrap_imperative_grad(original: Any) -> Any:
+    def imperative_grad(
+        tape: Any,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        sources_raw: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        hub = _local.hub
+        if hub is None or hub.muted:
+            return original(tape, target, sources, output_gradients, sources_raw, *args, **kwargs)
+        where = hub.where
+        event = PassEvent(where, target, output_gradients, sources, sources_raw)
+        if context.executing_eagerly():
+            frame = _learner_frame(sys._getframe(1))
+            if frame is not None:
+                event.code, event.lasti = frame.f_code, frame.f_lasti
+            hub.log.append(event)
+            hub.where = event
+        else:
+            hub.where = None  # building a graph (tape.jacobian): there are no numbers to note
+        try:
+            event.result = original(
+                tape, target, sources, output_gradients, sources_raw, *args, **kwargs
+            )
+            return event.result
+        finally:
+            hub.where = where
+
+    return imperative_grad
+
+
+def _wrap_variable_accessed(original: Any) -> Any:
+    def variable_accessed(variable: Any) -> None:
+        hub = _eager_hub()
+        if hub is not None:
+            _know_variable(hub, variable, variable.handle)
+        original(variable)
+
+    return variable_accessed
+
+
+def _wrap_function_call(original: Any) -> Any:
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        hub = _eager_hub()
+        if hub is not None and hub.open_functions[-1]:
+            function = self.python_function
+            # TensorFlow's own (pfor, optimizers) stay closed: they need the graph.
+            if not (getattr(function, "__module__", None) or "").startswith("tensorflow."):
+                return function(*args, **kwargs)
+        return original(self, *args, **kwargs)
+
+    return __call__
+
+
+def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
+    return [
+        (record, "record_operation", _wrap_record),
+        (record, "record_operation_backprop_only", _wrap_record),
+        (record.VariableWatcher, "__enter__", _wrap_enter),
+        (record.VariableWatcher, "__exit__", _wrap_exit),
+        (execute, "record_gradient", _wrap_record_gradient),
+        (imperative_grad, "imperative_grad", _wrap_imperative_grad),
+        (resource_variable_ops, "variable_accessed", _wrap_variable_accessed),
+        (type(tf.function(lambda: None)), "__call__", _wrap_function_call),
+    ]
+
+
+# --- on and off ------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_recording_threads = 0
+_saved: list[tuple[Any, str, Any]] = []
+
+
+def check_release() -> None:
+    """Raise one clear error when this TensorFlow lacks a seam that recording needs."""
+    missing = str(_IMPORT_ERROR) if _IMPORT_ERROR else None
+    if missing is None:
+        for place in _PLACES:
+            module, name = place.split(".")
+            if not hasattr(globals()[module], name):
+                missing = f"`{globals()[module].__name__}.{name}` is gone"
+                break
+    if missing:
+        raise RuntimeError(
+            f"cgviz cannot record with TensorFlow {tf.__version__}: {missing}. "
+            "cgviz is tested with TensorFlow 2.16 to 2.21; install one of these."
+        )
+
+
+def _install() -> None:
+    global _recording_threads
+    with _lock:
+        if _recording_threads == 0:
+            resource_variable_ops.BaseResourceVariable._handle = _Handle()
+            _saved.append((execute, "execute", execute.execute))
+            for owner, name, wrap in _replacements():
+                original = getattr(owner, name)
+                _saved.append((owner, name, original))
+                setattr(owner, name, wrap(original))
+        _recording_threads += 1
+
+
+def _uninstall() -> None:
+    global _recording_threads
+    with _lock:
+        _recording_threads -= 1
+        if _recording_threads == 0:
+            while _saved:
+                owner, name, original = _saved.pop()
+                setattr(owner, name, original)
+            del resource_variable_ops.BaseResourceVariable._handle
+        else:
+            # Removing a callback put back the fast `execute`, which other threads must not have.
+            execute.execute = execute.execute_with_callbacks
+
+
+@contextmanager
+def listening(open_functions: bool) -> Iterator[tuple[Hub, int, Any]]:
+    """Record on this thread while the block runs.
+
+    Yields the thread's hub, the place in its log where this recording begins, and the container
+    that is top level to it. A recording inside a recording shares the hub, so each sees its part.
+    """
+    check_release()
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "cgviz records eager execution, and this code is building a graph: start the "
+            "recording outside of `tf.function`. The function itself is opened for you."
+        )
+    hub = _local.hub
+    outermost = hub is None
+    if hub is None:
+        _install()
+        try:
+            hub = Hub()
+            op_callbacks.add_op_callback(hub.callback)
+        except BaseException:
+            _uninstall()
+            raise
+        _local.hub = hub
+    hub.open_functions.append(open_functions)
+    where = hub.where
+    try:
+        yield hub, len(hub.log), where
+    finally:
+        hub.open_functions.pop()
+        hub.where = where
+        if outermost:
+            _local.hub = None
+            try:
+                op_callbacks.remove_op_callback(hub.callback)
+                hub.callback = None  # hub and callback hold each other: nothing waits for the gc
+            finally:
+                _uninstall()
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Run TensorFlow code that a recording on this thread does not see.
+
+    Tapes stay on: stopping them would also stop the tape that a rule opens for itself.
+    """
+    hub = _local.hub
+    muted = hub.muted if hub else False
+    if hub:
+        hub.muted = True
+    try:
+        yield
+    finally:
+        if hub:
+            hub.muted = muted
+
+
+def is_differentiable(op_type: str) -> bool:
+    """Whether TensorFlow has a gradient function for this op type."""
+    try:
+        return ops._gradient_registry.lookup(op_type) is not None
+    except LookupError:
+        return False

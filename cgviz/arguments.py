@@ -1,0 +1,201 @@
+"""What a caller hands in: arguments become tensors with names, and mistakes clear errors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+def convert(f: Any, args: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[Any, str]]]:
+    """The arguments as tensors and variables, and the name of each tensor among them."""
+    if not callable(f):
+        raise TypeError(
+            f"cgviz.trace: `f` must be a function, and it is {_kind(f)}. "
+            "Write cgviz.trace(f, x), not cgviz.trace(f(x))."
+        )
+    if not args:
+        raise ValueError(
+            "cgviz.trace: `f` needs at least one argument to differentiate by. For code that has "
+            "none, open your own tape inside `with cgviz.record() as trace:`."
+        )
+    names = parameter_names(f, len(args))
+    seen: set[int] = set()
+    named: list[tuple[Any, str]] = []
+
+    def leaf(given: Any, name: str) -> Any:
+        tensor = _tensor(given, name)
+        if isinstance(tensor, tf.Tensor):
+            if id(tensor) in seen:  # f(x, x): each argument has a gradient of its own
+                tensor = tf.identity(tensor)
+            named.append((tensor, name))
+        seen.add(id(tensor))
+        return tensor
+
+    given = tuple(_map(leaf, arg, name) for arg, name in zip(args, names, strict=True))
+    if not any(can_be_watched(as_source(t)) for t in tf.nest.flatten(given)):
+        raise ValueError(
+            f"cgviz.trace: nothing to differentiate by: {', '.join(f'`{n}`' for n in names)} "
+            "holds no floating-point numbers, and TensorFlow gives integers no gradient. "
+            "Write `2.` instead of `2`, or convert with tf.cast(x, tf.float32)."
+        )
+    return given, named
+
+
+def check_order(order: Any) -> None:
+    """Raise unless `order` is a whole number of 1 or more."""
+    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+        raise ValueError(
+            f"`order` must be a whole number of 1 or more, and it is {order!r}: "
+            "1 is the gradient, 2 the gradient of the gradient"
+        )
+
+
+def check_value(value: Any, f: Any) -> list[Any]:
+    """The tensors in f's value, or an error that says what f returned instead."""
+    if value is None:
+        raise TypeError(f"`{title(f)}` returned None. Does it end in `return`?")
+    leaves = tf.nest.flatten(value)
+    if not leaves:
+        raise TypeError(f"`{title(f)}` returned an empty {type(value).__name__}: no tensor in it")
+    for each in leaves:
+        if not isinstance(each, tf.Tensor | tf.Variable):
+            raise TypeError(
+                f"`{title(f)}` must return a tensor, and it returned {_kind(each)}. NumPy and "
+                "Python numbers inside f cut the path of the gradient: keep to tf functions."
+            )
+    return [tf.convert_to_tensor(each) for each in leaves]
+
+
+def seeds(upstream: Any, targets: Sequence[Any]) -> list[Any] | None:
+    """One upstream tensor per target, of its shape and dtype; None means ones."""
+    if upstream is None:
+        return None
+    structured = isinstance(upstream, tuple | dict) or (len(targets) > 1)
+    leaves = tf.nest.flatten(upstream) if structured else [upstream]
+    if len(leaves) != len(targets):
+        raise ValueError(
+            f"`upstream` has {len(leaves)} entries, and f's value has {len(targets)} tensors: "
+            "give one upstream per tensor, in the same order"
+        )
+    found = []
+    for each, target in zip(leaves, targets, strict=True):
+        tensor = None if each is None else tf.convert_to_tensor(_array(each), dtype=target.dtype)
+        if tensor is not None and tensor.shape != target.shape:
+            raise ValueError(
+                f"`upstream` has shape {tuple(tensor.shape)}, and f's value has shape "
+                f"{tuple(target.shape)}: they must agree"
+            )
+        found.append(tensor)
+    return found
+
+
+def as_source(leaf: Any) -> Any:
+    """What a tape differentiates by: a Keras variable stands for the tf.Variable inside it."""
+    inner = getattr(leaf, "value", None)
+    return inner if isinstance(inner, tf.Variable) else leaf
+
+
+def can_be_watched(tensor: Any) -> bool:
+    """Whether a tape follows this tensor or variable: floating or complex."""
+    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
+
+
+def title(f: Any) -> str:
+    """A short name for a function, a layer or a model."""
+    name = getattr(f, "__name__", None) or getattr(f, "name", None)
+    if not isinstance(name, str):
+        inner = getattr(f, "python_function", None) or getattr(f, "func", None)
+        name = title(inner) if inner is not None else type(f).__name__
+    return "f" if name == "<lambda>" else name
+
+
+def parameter_names(f: Any, count: int) -> list[str]:
+    """The names of f's first `count` positional parameters."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = count - len(named)
+    if rest == 1 and not named:
+        return ["x"]
+    return (named + [f"x{i}" for i in range(len(named), count)])[:count]
+
+
+def _map(leaf: Callable[[Any, str], Any], given: Any, name: str) -> Any:
+    """Apply `leaf` to every tensor of a nested structure; a list of numbers is one tensor."""
+    if isinstance(given, dict):
+        return {k: _map(leaf, v, f"{name}.{k}") for k, v in given.items()}
+    if isinstance(given, tuple) or (isinstance(given, list) and _holds_tensors(given)):
+        parts = [_map(leaf, v, f"{name}[{i}]") for i, v in enumerate(given)]
+        if hasattr(given, "_fields"):
+            return type(given)(*parts)
+        return type(given)(parts)
+    return leaf(given, name)
+
+
+def _holds_tensors(given: list[Any]) -> bool:
+    return any(isinstance(v, tf.Tensor | tf.Variable | np.ndarray) for v in given)
+
+
+def _array(given: Any) -> Any:
+    """A tensor or variable as it is; floats and lists of floats as float32."""
+    if isinstance(given, tf.Tensor | tf.Variable | np.ndarray | np.generic):
+        return given
+    array = np.asarray(given)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def _tensor(given: Any, name: str) -> Any:
+    if isinstance(as_source(given), tf.Variable) or type(given).__name__ == "EagerTensor":
+        return given
+    if given is None or callable(given) or isinstance(given, str | bytes):
+        raise TypeError(
+            f"cgviz.trace: `{name}` is {_kind(given)}, which is not a number or a tensor. Close "
+            f"over it instead: cgviz.trace(lambda x: f(x, {name}), x)"
+        )
+    if isinstance(given, tf.Tensor):
+        raise TypeError(
+            f"cgviz.trace: `{name}` is a symbolic tensor, of a graph or a Keras model under "
+            "construction; it has no numbers yet. Give a tensor with values."
+        )
+    if isinstance(given, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
+        raise TypeError(
+            f"cgviz.trace: `{name}` is a {type(given).__name__}. Give its dense tensors, and "
+            f"build it inside f from them."
+        )
+    try:
+        array = _array(given)
+    except ValueError as error:
+        raise TypeError(
+            f"cgviz.trace: `{name}` is a list whose rows differ in length; a tensor needs equal "
+            "rows, and a nested structure is written as a tuple"
+        ) from error
+    if array.dtype.kind not in "fciub" and array.dtype.name != "bfloat16":
+        raise TypeError(f"cgviz.trace: `{name}` is {_kind(given)}, not made of numbers")
+    if array.dtype.kind in "iub" and not isinstance(given, np.ndarray | np.generic):
+        raise ValueError(
+            f"cgviz.trace: `{name}` is {given!r}, made of integers, and TensorFlow gives integers "
+            f"no gradient. Write {_as_float(given)} instead."
+        )
+    return tf.convert_to_tensor(array)
+
+
+def _as_float(given: Any) -> str:
+    """How to write an integer argument so that it is a float."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return f"`{given}.`"
+    return "`2.` for 2" if not isinstance(given, bool) else "`1.` or `0.`"
+
+
+def _kind(given: Any) -> str:
+    if given is None:
+        return "None"
+    if isinstance(given, str):
+        return f"the string {given!r}"
+    article = "an" if type(given).__name__[0].lower() in "aeiou" else "a"
+    return f"{article} {type(given).__name__}"
