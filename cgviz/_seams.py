@@ -23,18 +23,19 @@ notes what went in and out. The tape keeps the last record; `tf.custom_gradient`
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from . import source
+from .events import Body, CallEvent, Hub, OpEvent, PassEvent, RuleEvent
+from .source import learner_frame
 
 try:
     from tensorflow.python import pywrap_tfe
@@ -68,183 +69,11 @@ _PLACES = (
 )
 
 
-# --- what a recording sees -------------------------------------------------------------------
-
-
-class Body:
-    """The forward body of one call of a custom-gradient function."""
-
-    def __init__(self, outer: Any, start: int) -> None:
-        self.outer = outer
-        self.start = start
-        self.end = start
-        self.flat = False  # the rule never reached the tape, so the body itself is the gradient
-
-
-class OpEvent:
-    """One op as it ran: what it was, what went in and out, and where in the code.
-
-    Slots and no closures: the garbage collector walks every object that a recording makes.
-    """
-
-    __slots__ = (
-        "attrs",
-        "code",
-        "inputs",
-        "lasti",
-        "outputs",
-        "scope",
-        "type",
-        "watched",
-        "where",
-    )
-
-    def __init__(
-        self,
-        type: str,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        attrs: Any,
-        where: Any,
-        scope: str | None,
-        frame: FrameType | None,
-    ) -> None:
-        self.type = type
-        self.inputs = inputs
-        self.outputs = outputs
-        self.attrs = attrs
-        self.where = where
-        self.scope = scope
-        if frame is None:
-            self.code, self.lasti = None, 0
-        else:
-            self.code, self.lasti = frame.f_code, frame.f_lasti
-        self.watched: Sequence[bool] | None = None  # per input; None: not on any tape
-
-    def backward(self, *upstream: Any) -> list[Any]:
-        """TensorFlow's own gradient function: upstream in, one downstream per input out."""
-        watched = self.watched or ()
-        gradients = backprop._gradient_function(
-            self.type,
-            self.attrs,
-            len(self.inputs),
-            self.inputs,
-            self.outputs,
-            upstream,
-            tuple([i for i, w in enumerate(watched) if not w]) if False in watched else (),
-            self.scope or "",
-        )
-        return list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
-
-
-class CallEvent(OpEvent):
-    """A call that TensorFlow records by itself: a custom gradient or a closed `tf.function`."""
-
-    __slots__ = ("body", "grad_fn", "rule", "variables")
-
-    def __init__(self, *args: Any, rule: Callable[..., Any]) -> None:
-        super().__init__(*args)
-        self.rule = rule
-        self.body: Body | None = None
-        self.grad_fn: Callable[..., Any] | None = None
-        self.variables: Sequence[Any] = ()
-
-    def backward(self, *upstream: Any) -> Any:
-        return self.rule(*upstream)
-
-
-class PassEvent:
-    """One backward pass: a call of `tape.gradient`."""
-
-    result: Any = None
-
-    def __init__(self, outer: Any, targets: Any, seeds: Any, sources: Any, raw: Any) -> None:
-        self.outer = outer
-        self.targets = targets
-        self.seeds = seeds
-        self.sources = sources
-        self.raw = raw
-        self.steps: list[tuple[OpEvent, Sequence[Any], Sequence[Any]]] = []  # op, up, down
-        self.quiet = bool(_no_tape())  # no tape sees this pass: the ops of rules are not logged
-        self.code: CodeType | None = None
-        self.lasti = 0
-
-
-class RuleEvent:
-    """One run of a custom rule inside a pass: the container of the ops that the rule runs."""
-
-    __slots__ = ("op", "outer")
-
-    def __init__(self, outer: PassEvent, op: CallEvent) -> None:
-        self.outer = outer
-        self.op = op
-
-
-class Hub:
-    """What one thread records: its log, and the container (`where`) new events belong to."""
-
-    def __init__(self) -> None:
-        self.log: list[OpEvent | PassEvent] = []
-        self.where: Any = None
-        self.finished: Body | None = None
-        self.variables: dict[int, Any] = {}
-        self.handles: list[Any] = []  # keeps the ids in `variables` from being used again
-        self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
-        self.absorbed: set[int] = set()  # ids of events that another event stands for
-        self.touched: list[Any] = []  # variables whose handle was asked for since the last op
-        self.open_functions: list[bool] = []
-        self.muted = False
-        self.callback: Callable[..., None] | None = _op_callback(self)
-
-
 class _Local(threading.local):
     hub: Hub | None = None
 
 
 _local = _Local()
-
-
-# --- whose line is it ------------------------------------------------------------------------
-
-_LEARNER, _LIBRARY, _OWN = range(3)
-_OWN_ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_LIBRARIES = tuple(
-    path + os.sep
-    for path in {
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        os.path.dirname(os.path.dirname(os.path.abspath(tf.__file__))),
-    }
-)
-_BOUNDARIES = {"backward", "_run"}  # frames of ours below which a line is not the learner's
-_kinds: dict[str, int] = {}
-
-
-def _kind(filename: str) -> int:
-    if filename.startswith(_OWN_ROOM):
-        kind = _OWN
-    elif filename.startswith((*_LIBRARIES, "<frozen", "<__array_function__")) or (
-        "__autograph_generated_file" in filename
-    ):
-        kind = _LIBRARY
-    else:
-        kind = _LEARNER
-    _kinds[filename] = kind
-    return kind
-
-
-def _learner_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is neither TensorFlow's, nor another library's, nor ours."""
-    while frame is not None:
-        code = frame.f_code
-        kind = _kinds.get(code.co_filename)
-        if kind is None:
-            kind = _kind(code.co_filename)
-        if kind == _LEARNER:
-            return frame
-        if kind == _OWN and code.co_name in _BOUNDARIES:
-            return None
-        frame = frame.f_back
-    return None
 
 
 # TensorFlow's own, also while their Python wrappers in `record` are replaced.
@@ -255,9 +84,31 @@ _no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
 # --- noting ops and steps --------------------------------------------------------------------
 
 
+def run_rule(event: OpEvent, *upstream: Any) -> Any:
+    """Run an op's backward rule: upstream in, one downstream per input out.
+
+    An input that no tape watches is skipped, as TensorFlow's own record does: without it the first
+    layer of a network would compute a gradient for its data.
+    """
+    if isinstance(event, CallEvent):
+        return event.rule(*upstream)
+    watched = event.watched or ()
+    gradients = backprop._gradient_function(
+        event.type,
+        event.attrs,
+        len(event.inputs),
+        event.inputs,
+        event.outputs,
+        upstream,
+        tuple([i for i, w in enumerate(watched) if not w]) if False in watched else (),
+        event.scope or "",
+    )
+    return list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
+
+
 def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
     """Run a built-in op's backward rule; inside a pass, note what went in and came out."""
-    gradients = event.backward(*upstream)
+    gradients = run_rule(event, *upstream)
     hub = _local.hub
     if hub is not None and hub.where.__class__ is PassEvent:
         hub.where.steps.append((event, upstream, gradients))
@@ -278,11 +129,7 @@ def _note_rule(event: CallEvent, *upstream: Any) -> Any:
 
 
 def _put_on_tape(event: OpEvent) -> None:
-    """Give every active tape a record of `event` whose backward function takes notes.
-
-    An input that no tape watches is skipped in the rule, as TensorFlow's own record does: without
-    it the first layer of a network would compute a gradient for its data.
-    """
+    """Give every active tape a record of `event` whose backward function takes notes."""
     inputs = event.inputs
     watched = [_watched((tensor,)) for tensor in inputs]
     if True in watched:
@@ -294,7 +141,7 @@ def _op_callback(hub: Hub) -> Callable[..., None]:
     """The callback that TensorFlow calls after every eager op; the hot path of a recording."""
     log = hub.log.append
     names = context.context()._thread_local_data
-    kinds = _kinds
+    kinds = source.kinds
 
     def on_op(
         op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
@@ -308,12 +155,12 @@ def _op_callback(hub: Hub) -> Callable[..., None]:
             frame = None
         else:
             frame = sys._getframe(1)
-            while frame is not None:  # `_learner_frame`, inlined: a tenth of a recording's cost
+            while frame is not None:  # `learner_frame`, inlined: a tenth of a recording's cost
                 kind = kinds.get(frame.f_code.co_filename)
-                if kind == _LEARNER:
+                if kind == source.LEARNER:
                     break
-                if kind != _LIBRARY:
-                    frame = _learner_frame(frame)
+                if kind != source.LIBRARY:
+                    frame = learner_frame(frame)
                     break
                 frame = frame.f_back
         slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
@@ -369,7 +216,7 @@ def _note_reads(hub: Hub, event: OpEvent) -> None:
                 value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
             for tensor in alike:
                 if _same_memory(tensor, value):
-                    _know_variable(hub, variable, handle)
+                    hub.know(variable, handle)
                     read = OpEvent("ReadVariableOp", (handle,), (tensor,), (), hub.where, "", None)
                     hub.log.append(read)
 
@@ -377,16 +224,12 @@ def _note_reads(hub: Hub, event: OpEvent) -> None:
 def _same_memory(one: Any, other: Any) -> bool:
     """Whether two tensors share their buffer, as all reads of a variable between writes do."""
     try:
-        first, second = (np.asarray(memoryview(t)).__array_interface__["data"] for t in (one, other))
+        first, second = (
+            np.asarray(memoryview(t)).__array_interface__["data"] for t in (one, other)
+        )
     except (TypeError, ValueError, BufferError):  # bfloat16 and other dtypes no buffer knows
         return bool(tf.reduce_all(one == other))
     return bool(first == second)
-
-
-def _know_variable(hub: Hub, variable: Any, handle: Any) -> None:
-    if id(handle) not in hub.variables:
-        hub.handles.append(handle)
-        hub.variables[id(handle)] = variable
 
 
 def _read(hub: Hub, handle: Any) -> Any:
@@ -426,7 +269,7 @@ def _record_operation(hub: Hub, op_type: str, outputs: Any, inputs: Any, rule: A
 
     Returns the backward function to hand on to TensorFlow.
     """
-    frame = _learner_frame(sys._getframe(2))
+    frame = learner_frame(sys._getframe(2))
     event = CallEvent(
         op_type,
         tuple(inputs),
@@ -497,7 +340,7 @@ def _wrap_enter(original: Any) -> Any:
         result = original(self)
         hub = _eager_hub()
         if hub is not None:
-            hub.where = Body(hub.where, len(hub.log))
+            hub.where = Body(hub.where)
         return result
 
     return __enter__
@@ -508,7 +351,6 @@ def _wrap_exit(original: Any) -> Any:
         hub = _eager_hub()
         if hub is not None and isinstance(hub.where, Body):
             body = hub.where
-            body.end = len(hub.log)
             hub.where = body.outer
             hub.finished = body if exc[0] is None else None
         return original(self, *exc)
@@ -530,9 +372,9 @@ def _wrap_imperative_grad(original: Any) -> Any:
         if hub is None or hub.muted:
             return original(tape, target, sources, output_gradients, sources_raw, *args, **kwargs)
         where = hub.where
-        event = PassEvent(where, target, output_gradients, sources, sources_raw)
+        event = PassEvent(where, target, output_gradients, sources, sources_raw, _no_tape())
         if context.executing_eagerly():
-            frame = _learner_frame(sys._getframe(1))
+            frame = learner_frame(sys._getframe(1))
             if frame is not None:
                 event.code, event.lasti = frame.f_code, frame.f_lasti
             hub.log.append(event)
@@ -554,7 +396,7 @@ def _wrap_variable_accessed(original: Any) -> Any:
     def variable_accessed(variable: Any) -> None:
         hub = _eager_hub()
         if hub is not None:
-            _know_variable(hub, variable, variable.handle)
+            hub.know(variable, variable.handle)
         original(variable)
 
     return variable_accessed
@@ -655,6 +497,7 @@ def listening(open_functions: bool) -> Iterator[tuple[Hub, int, Any]]:
         _install()
         try:
             hub = Hub()
+            hub.callback = _op_callback(hub)
             op_callbacks.add_op_callback(hub.callback)
         except BaseException:
             _uninstall()

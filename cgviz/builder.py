@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import _seams, source
-from ._seams import Body, CallEvent, Hub, OpEvent, PassEvent, RuleEvent
+from .events import Body, CallEvent, Hub, OpEvent, PassEvent, RuleEvent
 from .graph import Op, Pass, Step, Value
 
 _FUNCTION = re.compile(r"^__(?:forward|inference)_(.+?)_\d+$")
@@ -40,7 +40,9 @@ class Dense:
 
 def reference(tensor: Any) -> Any:
     """What a record holds for a tensor: the tensor itself wherever NumPy can read it."""
-    if tensor is None or (hasattr(tensor, "numpy") and tensor.dtype not in (tf.resource, tf.variant)):
+    if tensor is None or (
+        hasattr(tensor, "numpy") and tensor.dtype not in (tf.resource, tf.variant)
+    ):
         return tensor
     return Dense(tensor)
 
@@ -327,8 +329,9 @@ class Builder:
             tuple(steps),
             lambda: self._pass_ops(event),
             arrived,
-            "" if steps or all(g is None for g in result) else
-            "its forward ops ran before the recording began, so their steps are not known",
+            ""
+            if steps or all(g is None for g in result)
+            else "its forward ops ran before the recording began, so their steps are not known",
         )
 
     def _source(self, tensor: Any) -> Value:
@@ -364,7 +367,7 @@ class Builder:
 
     def _rerun(self, event: OpEvent, upstream: Sequence[Any]) -> list[Op]:
         with _seams.listening(True) as (hub, start, root):
-            event.backward(*upstream)
+            _seams.run_rule(event, *upstream)
             events = hub.log[start:]
         again = Builder(events, hub, root)
         return [op for op in again.ops[root] if op.kind == "op"]
@@ -375,8 +378,10 @@ def pull(event: OpEvent, original: Sequence[Any]) -> Callable[[Sequence[Any]], S
 
     def run(upstream: Sequence[Any]) -> Sequence[Any]:
         with _seams.aside():
-            tensors = [_like(u, t, o) for u, t, o in zip(upstream, original, event.outputs, strict=True)]
-            downstream: Iterable[Any] = event.backward(*tensors)
+            tensors = [
+                _like(u, t, o) for u, t, o in zip(upstream, original, event.outputs, strict=True)
+            ]
+            downstream: Iterable[Any] = _seams.run_rule(event, *tensors)
             if not isinstance(downstream, list | tuple):
                 downstream = [downstream]
             return [reference(t) for t in downstream]

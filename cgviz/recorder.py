@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from . import _seams, arguments
-from ._seams import PassEvent
 from .builder import Builder, reference, variable_name
+from .events import PassEvent
 from .graph import Content, Trace, as_numpy
 
 

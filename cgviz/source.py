@@ -10,12 +10,58 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
+import sysconfig
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FrameType
+
+import numpy as np
 
 from .graph import Source
 
+LEARNER, LIBRARY, OWN = range(3)
+_OWN_ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARIES = tuple(
+    path + os.sep
+    for path in {
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        os.path.dirname(os.path.dirname(os.path.abspath(np.__file__))),
+    }
+)
+# Frames of ours below which a line is no longer the learner's: a rule we run, f that we call.
+_BOUNDARIES = {"run_rule", "_differentiate"}
+kinds: dict[str, int] = {}  # by file name, filled by `kind`
+
 Span = tuple[int | None, int | None, int | None, int | None]
+
+
+def kind(filename: str) -> int:
+    """Whether a file is the learner's, a library's or cgviz's own."""
+    if filename.startswith(_OWN_ROOM):
+        found = OWN
+    elif filename.startswith((*_LIBRARIES, "<frozen", "<__array_function__")) or (
+        "__autograph_generated_file" in filename
+    ):
+        found = LIBRARY
+    else:
+        found = LEARNER
+    kinds[filename] = found
+    return found
+
+
+def learner_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is neither a library's nor cgviz's own."""
+    while frame is not None:
+        code = frame.f_code
+        found = kinds.get(code.co_filename)
+        if found is None:
+            found = kind(code.co_filename)
+        if found == LEARNER:
+            return frame
+        if found == OWN and code.co_name in _BOUNDARIES:
+            return None
+        frame = frame.f_back
+    return None
 
 
 def locate(code: CodeType | None, lasti: int) -> Source | None:
