@@ -5,16 +5,17 @@ that". The attributes below, each replaced for the length of a recording and put
 out, tell exactly this. A thread that records has a `Hub`; what it sees becomes a list of events,
 which `builder` turns into a trace. A thread that does not record passes straight through.
 
-| attribute | what it tells, and why nothing public does |
-|---|---|
-| `op_callbacks.add_op_callback` | every op that runs eagerly; thread-local, tfdbg stands on it |
-| `execute.record_gradient` | when TensorFlow's slow path puts an op on the tape, after the callback |
-| `record.record_operation`, `.record_operation_backprop_only` | every custom gradient and every closed `tf.function` |
-| `record.VariableWatcher` | where the body of a custom-gradient function begins and ends |
-| `imperative_grad.imperative_grad` | one call is one backward pass |
-| `resource_variable_ops.variable_accessed` | the variable behind a resource handle |
-| `BaseResourceVariable._handle` | a variable that C++ reads by itself on its way into an op |
-| `Function.__call__` | opens a `tf.function` on this thread only; `run_functions_eagerly` is process-wide and makes `tape.jacobian` warn |
+- `op_callbacks.add_op_callback`: every op that runs eagerly. Thread-local; tfdbg stands on it.
+- `execute.record_gradient`: when TensorFlow's slow path puts an op on the tape, which is after the
+  callback has been.
+- `record.record_operation` and `.record_operation_backprop_only`: every custom gradient and every
+  closed `tf.function`.
+- `record.VariableWatcher`: where the body of a custom-gradient function begins and ends.
+- `imperative_grad.imperative_grad`: one call is one backward pass.
+- `resource_variable_ops.variable_accessed`: the variable behind a resource handle.
+- `BaseResourceVariable._handle`: a variable that C++ reads by itself on its way into an op.
+- `Function.__call__`: opens a `tf.function` on this thread only. `run_functions_eagerly` lost: it
+  is process-wide, and `tape.jacobian` warns of it.
 
 How a built-in op comes to tell its upstream: when it is on a tape, the tape is given a second
 record for the same outputs, whose backward function calls TensorFlow's own gradient function and
@@ -110,8 +111,9 @@ def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
     """Run a built-in op's backward rule; inside a pass, note what went in and came out."""
     gradients = run_rule(event, *upstream)
     hub = _local.hub
-    if hub is not None and hub.where.__class__ is PassEvent:
-        hub.where.steps.append((event, upstream, gradients))
+    where = None if hub is None else hub.where
+    if isinstance(where, PassEvent):
+        where.steps.append((event, upstream, gradients))
     return gradients
 
 
@@ -119,12 +121,13 @@ def _note_rule(event: CallEvent, *upstream: Any) -> Any:
     """The same for a rule of somebody's own, whose ops get a container."""
     hub = _local.hub
     where = None if hub is None else hub.where
-    if where.__class__ is not PassEvent:
+    if hub is None or not isinstance(where, PassEvent):
         return event.rule(*upstream)
     hub.where = RuleEvent(where, event)
-    gradients = event.rule(*upstream)
+    gradients = run_rule(event, *upstream)
     hub.where = where
-    where.steps.append((event, upstream, gradients))
+    noted = list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
+    where.steps.append((event, upstream, noted))
     return gradients
 
 
@@ -166,7 +169,9 @@ def _op_callback(hub: Hub) -> Callable[..., None]:
         slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
         if slow:
             op_type = op_type.decode()
-        event = OpEvent(op_type, inputs, outputs or (), attrs, where, names.scope_name, frame)
+        # `outputs` may be a list that its caller changes later, as a TensorArray does.
+        made = tuple(outputs or ())
+        event = OpEvent(op_type, inputs, made, attrs, where, names.scope_name, frame)
         if hub.touched:
             _note_reads(hub, event)
         log(event)

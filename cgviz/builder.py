@@ -226,7 +226,7 @@ class Builder:
             inputs,
             outputs,
             source.locate(event.code, event.lasti),
-            event.scope or "",
+            (event.scope or "").strip("/"),
             body=tuple(self.ops.get(call.body, ())) if call else (),
             rule=source.definition(getattr(call.grad_fn, "__code__", None)) if call else None,
             rule_variables=tuple(variable_name(v) for v in call.variables) if call else (),
