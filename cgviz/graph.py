@@ -22,7 +22,8 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .chain import ChainRule, Table
+    from .chain import ChainRule
+    from .reading import Table
 
 Array = np.ndarray[Any, Any]
 
@@ -149,12 +150,12 @@ class Step:
         """`local[i][j]`: the Jacobian of output i by input j, as the backward rule claims it.
 
         Found by running the rule again, once per entry of the output, with a unit vector as
-        upstream. For a large tensor it is a `chain.LargeJacobian` that says so.
+        upstream. For a large tensor it is a `jacobian.LargeJacobian` that says so.
         """
         if self._local is None:
-            from . import chain
+            from . import jacobian
 
-            self._local = chain.local_jacobians(self)
+            self._local = jacobian.local_jacobians(self)
         return self._local  # type: ignore[no-any-return]
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
@@ -357,9 +358,9 @@ class Trace:
 
     def table(self, which: int | None = None, *, full: bool = False) -> Table:
         """The backward table: one row per step, with upstream, local and downstream."""
-        from . import chain
+        from . import reading
 
-        return chain.table(self, which, full=full)
+        return reading.table(self, which, full=full)
 
     def chain_rule(self, which: int | None = None) -> ChainRule:
         """The chain rule with this trace's numbers, as LaTeX: products along paths, their sum."""
@@ -387,11 +388,11 @@ class Trace:
         export.save(self, path)
 
     def __repr__(self) -> str:
-        from . import chain
+        from . import sheet
 
-        return chain.text(self)
+        return sheet.text(self)
 
     def _repr_html_(self) -> str:
-        from . import chain
+        from . import sheet
 
-        return chain.html(self)
+        return sheet.html(self)
