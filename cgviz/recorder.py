@@ -34,8 +34,9 @@ def trace(
             variables, or tuples and dicts of these. Integer tensors are taken and get no gradient.
         upstream: The gradient that reaches f's value, of its shape; None means ones.
         order: How many times to differentiate, 1 or more.
-        open_functions: Run the body of a `tf.function` op by op, so that it is seen; False keeps
-            each call one op.
+        open_functions: Run the body of a `tf.function` op by op, so that it is seen, as
+            `tf.config.run_functions_eagerly(True)` does; the last digit may then differ from the
+            optimised graph's. False keeps each call one op.
 
     Returns:
         A `Trace`. Its numbers are TensorFlow's own, to the last bit.
@@ -178,7 +179,8 @@ class _Call:
                 *self.variables,
             ]
             self.variable_gradients = [by_id[id(v)] for v in self.variables]
-        return [g for g in result if g is not None], None
+        # A sparse gradient is no target; made dense under the outer tape, it is.
+        return [tf.convert_to_tensor(g) for g in result if g is not None], None
 
 
 def _number(tensor: Any) -> Any:

@@ -395,6 +395,12 @@ def test_sparse_gradients_are_read_dense():
     np.testing.assert_array_equal(gather.op.inputs[0].numpy(), [[1.0], [2.0], [3.0]])
 
 
+def test_a_sparse_gradient_has_a_second_derivative():
+    trace = cgviz.trace(lambda x: tf.gather(x, [0, 0]) ** 3, [2.0, 1.0], order=2)
+    np.testing.assert_array_equal(trace.passes[0].gradients[0], [24.0, 0.0])
+    np.testing.assert_array_equal(trace.passes[1].gradients[0], [24.0, 0.0])
+
+
 def test_a_tf_function_is_opened_or_kept_one_op():
     @tf.function
     def f(x):
