@@ -1,0 +1,481 @@
+"""Matplotlib ink: a trace as a picture for print, GitHub and slides.
+
+    plot      a trace -> Axes
+    describe  a trace -> the picture in sentences
+
+What is shown comes from `scene`, what is written from `cards`, where it stands from `layout`, how
+it looks from `style` and `shapes`. Text is measured before it is placed, so no label covers
+another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_rgb
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import PathPatch
+from matplotlib.textpath import text_to_path
+
+from . import cards, layout, scene, shapes, style
+from .cards import Card, Label
+from .graph import Array, Trace
+from .scene import Scene
+
+if TYPE_CHECKING:
+    from .layout import Direction, Layout
+
+# Shipped with Matplotlib and holding every sign we use, so a figure is the same everywhere.
+FONT = "DejaVu Sans"
+HEAD, TEXT, LINE = 14.0, 11.5, 1.25  # sizes in points; the height of a line in sizes
+APART = 3.4  # of the forward and the backward arrow from their common middle
+PAD = 4.0  # between an arrow and its label
+MARGIN = 10.0
+WIDEST = 9.0 * 72  # what fits a notebook
+ARROW = 7.5
+
+
+def plot(
+    trace: Trace,
+    ax: Axes | None = None,
+    *,
+    step: int | None = None,
+    which: int | None = None,
+    full: bool = False,
+) -> Axes:
+    """Draw how the gradient flows: forward solid blue, backward dashed vermillion.
+
+    Args:
+        trace: The trace.
+        ax: Where to draw; by default a new figure as large as its content.
+        step: Show only the first `step` steps of the backward pass and mark the last of them;
+            0 shows the forward pass alone, None everything.
+        which: The backward pass, as in `trace.passes`.
+        full: Show everything: constants, shape helpers, no folding.
+
+    Returns:
+        The axes. `ax.cgviz_alt` holds the picture in sentences.
+
+    Raises:
+        TypeError: If `ax` is no Axes or `step` no integer.
+        ValueError: If there is no such step or pass.
+    """
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
+    shown = scene.make(trace, which, full)
+    _check_step(step, shown)
+    picture = _arranged(shown, _room(ax))
+    if ax is None:
+        ax = _new_axes(picture)
+    _Ink(ax, picture, step).draw()
+    ax.cgviz_alt = cards.describe(shown)  # type: ignore[attr-defined]
+    return ax
+
+
+def describe(trace: Trace, *, which: int | None = None, full: bool = False) -> str:
+    """The picture in sentences: the alternative text for screen readers.
+
+    Args:
+        trace: The trace.
+        which: The backward pass, as in `trace.passes`.
+        full: Describe everything, as `plot` draws it.
+
+    Returns:
+        One line for the whole, one per edge, and one per gradient that was asked for.
+    """
+    return cards.describe(scene.make(trace, which, full))
+
+
+def _check_step(step: int | None, shown: Scene) -> None:
+    if step is None:
+        return
+    if not isinstance(step, int | np.integer) or isinstance(step, bool):
+        raise TypeError(f"`step` must be an integer or None, not {type(step).__name__}")
+    if not 0 <= step <= shown.steps:
+        raise ValueError(
+            f"`step` is {step}, but this pass has {shown.steps} steps: 0 to {shown.steps}"
+        )
+
+
+# --- measuring and placing ---------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _line_width(text: str, size: float) -> float:
+    return float(text_to_path.get_text_width_height_descent(text, _font(size), ismath=False)[0])
+
+
+@lru_cache(maxsize=16)
+def _font(size: float) -> FontProperties:
+    return FontProperties(family=FONT, size=size)  # type: ignore[arg-type]
+
+
+def extent(text: str, size: float) -> tuple[float, float]:
+    """Width and height of a text of one or more lines, in points."""
+    if not text:
+        return 0.0, 0.0
+    lines = text.split("\n")
+    return 1.03 * max(_line_width(t, size) for t in lines) + 1, len(lines) * size * LINE
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A scene with its texts and places; targets stand behind the nodes as boxes of their own."""
+
+    scene: Scene
+    cards: list[Card]
+    labels: list[Label]  # per link: edges, then targets
+    sizes: list[tuple[float, float]]
+    kinds: list[str]
+    links: list[layout.Link]
+    layout: Layout
+    width: float
+    height: float
+
+
+def _arranged(shown: Scene, room: tuple[float, float] | None) -> _Picture:
+    """Place everything, running right where that fits and down where it does not."""
+    texts = cards.cards(shown)
+    labels = cards.labels(shown) + [
+        Label(cards.value_text(node.outputs[output]), cards.short(seed))
+        for node in shown.nodes
+        for output, seed in zip(node.targets, node.seeds, strict=True)
+    ]
+    ends = [(e.source, e.target) for e in shown.edges]
+    for i, node in enumerate(shown.nodes):
+        for _ in node.targets:
+            ends.append((i, len(shown.nodes) + len(ends) - len(shown.edges)))
+    kinds = [n.kind for n in shown.nodes] + ["target"] * (len(ends) - len(shown.edges))
+    pictures = []
+    directions: list[Direction] = ["right", "down"]
+    for direction in directions:
+        sizes = _sizes(texts, kinds, ends, direction)
+        links = [_link(a, b, t, direction) for (a, b), t in zip(ends, labels, strict=True)]
+        placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=15.0)
+        width = max(placed.width, _legend_width()) + 2 * MARGIN
+        height = placed.height + 2 * MARGIN + 2.2 * TEXT
+        pictures.append(_Picture(shown, texts, labels, sizes, kinds, links, placed, width, height))
+        if direction == "right" and room is None and width <= WIDEST:
+            break
+    if room is None:
+        return pictures[-1]
+    return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height))
+
+
+def _sizes(
+    texts: list[Card], kinds: list[str], ends: list[tuple[int, int]], direction: Direction
+) -> list[tuple[float, float]]:
+    """Room for the text of each node and for the links at its sides."""
+    leaving, arriving = [0] * len(kinds), [0] * len(kinds)
+    for a, b in ends:
+        leaving[a] += 1
+        arriving[b] += 1
+    sizes = []
+    for i, kind in enumerate(kinds):
+        if kind == "target":
+            sizes.append((shapes.TARGET, shapes.TARGET))
+            continue
+        lines = [extent(t, size) for t, size in _lines(texts[i])]
+        pad_x, pad_y = shapes.PADDING.get(kind, shapes.PADDING["op"])
+        width = max(max((w for w, _ in lines), default=0.0) + 2 * pad_x, 40.0)
+        height = sum(h for _, h in lines) + 2 * pad_y
+        ports = 18.0 * (min(max(leaving[i], arriving[i]), 12) - 1) / 0.7
+        if direction == "down":
+            sizes.append((max(width, ports), height))
+        else:
+            sizes.append((width, max(height, ports)))
+    return sizes
+
+
+def _lines(card: Card) -> list[tuple[str, float]]:
+    """The lines of a card with their sizes."""
+    sized = ((card.head, HEAD), (card.name, TEXT), (card.word, TEXT), (card.gradient, TEXT))
+    return [(text, size) for text, size in sized if text]
+
+
+def _link(a: int, b: int, label: Label, direction: Direction) -> layout.Link:
+    forward, backward = extent(label.forward, TEXT), extent(label.backward, TEXT)
+    across, along = (0, 1) if direction == "down" else (1, 0)
+    side = APART + PAD
+    return layout.Link(
+        a,
+        b,
+        forward[across] + side,
+        backward[across] + side,
+        max(forward[along], backward[along], 1.0),
+    )
+
+
+def _legend_width() -> float:
+    return 2 * (34.0 + extent("backward gradient", TEXT)[0])
+
+
+# --- axes --------------------------------------------------------------------------------------
+
+
+def _room(ax: Axes | None) -> tuple[float, float] | None:
+    """Width and height of given axes, in points."""
+    if ax is None:
+        return None
+    box = ax.get_window_extent()
+    scale = 72 / ax.figure.dpi
+    return box.width * scale, box.height * scale
+
+
+def _new_axes(picture: _Picture) -> Axes:
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(picture.width / 72, picture.height / 72))
+    return figure.add_axes((0, 0, 1, 1))
+
+
+class _Ink:
+    """Draws one picture on one axes; one unit of its data is one point at natural size."""
+
+    def __init__(self, ax: Axes, picture: _Picture, step: int | None) -> None:
+        self.ax, self.picture, self.step = ax, picture, step
+        room = _room(ax)
+        assert room is not None
+        self.scale = min(room[0] / picture.width, room[1] / picture.height, 1.5)
+        self.direction = picture.layout.direction
+        face = ax.get_facecolor() if ax.get_facecolor()[3] else ax.figure.get_facecolor()
+        self.look = style.palette(to_rgb(face if face[3] else rcParams["figure.facecolor"]))
+        self.shift = (
+            MARGIN + (picture.width - 2 * MARGIN - picture.layout.width) / 2,
+            MARGIN,
+        )
+
+    def draw(self) -> None:
+        """All of it: arrows, then nodes, then words."""
+        self.ax.set_axis_off()
+        self.ax.set_xlim(0, self.picture.width)
+        self.ax.set_ylim(self.picture.height, 0)
+        self.ax.set_aspect("equal", adjustable="box", anchor="C")
+        step = self.step
+        shown = self.picture.scene
+        now = cards.labels(shown, step) + self.picture.labels[len(shown.edges) :]
+        self._arrows(now)
+        for i, kind in enumerate(self.picture.kinds):
+            self._node(i, kind)
+        for i, card in enumerate(cards.cards(shown, step)):
+            self._card(i, card)
+        for i, label in enumerate(now):
+            self._label(i, label)
+        self._legend()
+
+    def _text(self, x: float, y: float, text: str, size: float, **how: Any) -> None:
+        # parse_math: names and values are the learner's, a `$` in them is a `$`.
+        self.ax.text(
+            x,
+            y,
+            text,
+            fontsize=size * self.scale,
+            fontfamily=FONT,
+            parse_math=False,
+            linespacing=1.1,
+            **how,
+        )
+
+    # --- arrows ---
+
+    def _current(self, i: int) -> bool:
+        """Whether a link hands back what the current step made."""
+        shown = self.picture.scene
+        return bool(self.step) and i < len(shown.edges) and shown.edges[i].order == self.step
+
+    def _flows(self, i: int, label: Label) -> bool:
+        edges = self.picture.scene.edges
+        if i >= len(edges):
+            return self.step != 0 and self.picture.scene.which is not None
+        return bool(label.backward) and not label.blocked
+
+    def _arrows(self, now: list[Label]) -> None:
+        look, scale = self.look, self.scale
+        forward, backward, current = [], [], []
+        heads: list[tuple[Array, str]] = []
+        for i, label in enumerate(now):
+            paired = bool(self.picture.labels[i].backward)
+            line = self._curve(i, -APART if paired else 0.0)
+            forward.append(_cut(line, 0.0, ARROW - 1))
+            heads.append((_head(line), look.forward))
+            if self._flows(i, label):
+                line = self._curve(i, APART)[::-1]
+                (current if self._current(i) else backward).append(_cut(line, 0.0, ARROW - 1))
+                heads.append((_head(line), look.backward))
+        width = 1.7 * scale
+        dashes = (0, (3.2, 1.8))
+        for lines, colour, thick, dash in (
+            (forward, look.forward, width, "solid"),
+            (backward, look.backward, width, dashes),
+            (current, look.backward, 1.8 * width, dashes),
+        ):
+            self.ax.add_collection(
+                LineCollection(lines, colors=colour, linewidths=thick, linestyles=[dash], zorder=2),
+                autolim=False,
+            )
+        self.ax.add_collection(
+            PolyCollection(
+                [h for h, _ in heads], facecolors=[c for _, c in heads], linewidths=0, zorder=3
+            ),
+            autolim=False,
+        )
+
+    def _curve(self, i: int, distance: float) -> Array:
+        """A link's line on the axes, from outline to outline."""
+        picture, link = self.picture, self.picture.links[i]
+        line = layout.beside(picture.layout.routes[i], self.direction, distance)
+        trims = []
+        for node, end, entering in ((link.source, 0, False), (link.target, -1, True)):
+            centre = picture.layout.centres[node]
+            across = 0 if self.direction == "down" else 1
+            port = float(line[end, across]) - centre[across]
+            trims.append(
+                shapes.inset(
+                    picture.kinds[node], self.direction, *picture.sizes[node], port, entering
+                )
+            )
+        along = 1 if self.direction == "down" else 0
+        line[0, along] -= trims[0]
+        line[-1, along] += trims[1]
+        return line + self.shift
+
+    # --- nodes and words ---
+
+    def _node(self, i: int, kind: str) -> None:
+        x, y = self.picture.layout.centres[i]
+        tone = self.look.of(kind) if kind != "target" else self.look.backward
+        current = (
+            self.step
+            and i < len(self.picture.scene.nodes)
+            and (self.step in self.picture.scene.nodes[i].orders)
+        )
+        thick = 2.6 if current else 1.4
+        fill = self.look.glow if current else self.look.fill
+        paths = shapes.outlines(kind, x + self.shift[0], y + self.shift[1], *self.picture.sizes[i])
+        for n, path in enumerate(paths):
+            dot = kind == "target" and n
+            rim = kind in ("variable", "constant") and n
+            self.ax.add_patch(
+                PathPatch(
+                    path,
+                    facecolor=tone if dot else "none" if rim else fill,
+                    edgecolor=self.look.backward if current else tone,
+                    linewidth=(1.0 if kind == "custom" and n else thick) * self.scale,
+                    zorder=4,
+                )
+            )
+
+    def _card(self, i: int, card: Card) -> None:
+        x, y = self.picture.layout.centres[i]
+        node = self.picture.scene.nodes[i]
+        full = _lines(self.picture.cards[i])
+        lines = {card.head: self.look.ink, card.name: self.look.muted, card.word: self.look.custom}
+        top = y + self.shift[1] - sum(extent(t, size)[1] for t, size in full) / 2
+        if node.kind == "variable":
+            top += shapes.LID / 2
+        dx = -shapes.SHEET if node.kind == "scope" else 0.0
+        dy = shapes.SHEET if node.kind == "scope" else 0.0
+        for n, (text, size) in enumerate(full):
+            height = extent(text, size)[1]
+            last = n == len(full) - 1 and bool(self.picture.cards[i].gradient)
+            written = card.gradient if last else text
+            colour = self.look.backward_text if last else lines.get(text, self.look.ink)
+            if written:
+                self._text(
+                    x + self.shift[0] + dx,
+                    top + height / 2 + dy,
+                    written,
+                    size,
+                    color=colour,
+                    ha="center",
+                    va="center",
+                    zorder=6,
+                )
+            top += height
+
+    def _label(self, i: int, label: Label) -> None:
+        x, y = self.picture.layout.labels[i]
+        x, y = x + self.shift[0], y + self.shift[1]
+        paired = bool(self.picture.labels[i].backward)
+        side = (APART if paired else 0.0) + PAD
+        bold = {"fontweight": "bold"} if self._current(i) else {}
+        shown = self._flows(i, label) or label.blocked
+        tone = self.look.muted if label.blocked else self.look.backward_text
+        for text, sign, colour, more in (
+            (label.forward, -1, self.look.forward_text, {}),
+            (label.backward if shown else "", 1, tone, bold),
+        ):
+            if not text:
+                continue
+            if self.direction == "down":
+                at = {"x": x + sign * side, "y": y, "ha": "right" if sign < 0 else "left"}
+                self._text(**at, text=text, size=TEXT, color=colour, va="center", zorder=6, **more)
+            else:
+                at = {"x": x, "y": y + sign * side, "va": "bottom" if sign < 0 else "top"}
+                self._text(**at, text=text, size=TEXT, color=colour, ha="center", zorder=6, **more)
+
+    def _legend(self) -> None:
+        look, scale = self.look, self.scale
+        y = self.picture.height - MARGIN - TEXT / 2
+        x = MARGIN
+        for text, colour, dash, flip in (
+            ("forward value", look.forward, "solid", False),
+            ("backward gradient", look.backward, (0, (3.2, 1.8)), True),
+        ):
+            if flip and self.picture.scene.which is None:
+                continue
+            line = np.array([(x, y), (x + 26, y)])
+            line = line[::-1] if flip else line
+            self.ax.add_collection(
+                LineCollection(
+                    [_cut(line, 0, ARROW - 1)],
+                    colors=colour,
+                    linewidths=1.7 * scale,
+                    linestyles=[dash],
+                ),
+                autolim=False,
+            )
+            self.ax.add_collection(
+                PolyCollection([_head(line)], facecolors=colour, linewidths=0), autolim=False
+            )
+            self._text(x + 31, y, text, 11.0, color=look.muted, ha="left", va="center")
+            x += 44 + extent(text, 11.0)[0]
+        if self.step is not None:
+            text = f"step {self.step} of {self.picture.scene.steps}"
+            self._text(
+                self.picture.width - MARGIN,
+                y,
+                text,
+                11.0,
+                color=look.muted,
+                ha="right",
+                va="center",
+            )
+
+
+# --- lines -------------------------------------------------------------------------------------
+
+
+def _cut(line: Array, start: float, end: float) -> Array:
+    """A polyline without its first `start` and last `end` points of length."""
+    length = np.r_[0.0, np.cumsum(np.hypot(*np.diff(line, axis=0).T))]
+    at = np.linspace(0, 1, 2) * 0 + [start, max(length[-1] - end, start)]
+    inside = (length > at[0]) & (length < at[1])
+    where = np.r_[at[0], length[inside], at[1]]
+    return np.column_stack([np.interp(where, length, line[:, k]) for k in (0, 1)])
+
+
+def _head(line: Array) -> Array:
+    """The triangle at the end of a line."""
+    length = np.r_[0.0, np.cumsum(np.hypot(*np.diff(line, axis=0).T))]
+    back = max(length[-1] - ARROW, 0.0)
+    foot = np.array([np.interp(back, length, line[:, k]) for k in (0, 1)])
+    way = line[-1] - foot
+    side = np.array([-way[1], way[0]]) * 0.42
+    return np.array([line[-1], foot + side, foot - side])

@@ -1,0 +1,244 @@
+"""The ranks of a layered layout: who stands on which, and in what order.
+
+Grid              nodes, dummies and labels on their ranks
+fewer_crossings   sorts each rank so that few links cross
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link, from box `source` to box `target`, by index.
+
+    Its label needs room `before` and `after` the line, across it, and `along` it: for a picture
+    that runs down these are its widths left and right of the line, and its height.
+    """
+
+    source: int
+    target: int
+    before: float = 0.0
+    after: float = 0.0
+    along: float = 0.0
+
+
+# --- ranks -------------------------------------------------------------------------------------
+
+
+def _acyclic(count: int, links: Sequence[Link]) -> list[tuple[int, int]]:
+    """The ends of each link, upper first; a link that closes a cycle is turned round."""
+    out: list[list[int]] = [[] for _ in range(count)]
+    for i, link in enumerate(links):
+        out[link.source].append(i)
+    ends = [(link.source, link.target) for link in links]
+    state = [0] * count  # 1: on the way down from here, 2: done
+    for start in range(count):
+        stack = [(start, 0)] if not state[start] else []
+        while stack:
+            node, next_link = stack.pop()
+            state[node] = 1
+            if next_link == len(out[node]):
+                state[node] = 2
+                continue
+            stack.append((node, next_link + 1))
+            i = out[node][next_link]
+            target = links[i].target
+            if state[target] == 1:
+                ends[i] = (target, node)
+            elif state[target] == 0:
+                stack.append((target, 0))
+    return ends
+
+
+def _ranks(count: int, ends: Sequence[tuple[int, int]]) -> list[int]:
+    """A rank per node: by longest path, then each node to where its links are shortest."""
+    above: list[list[int]] = [[] for _ in range(count)]
+    below: list[list[int]] = [[] for _ in range(count)]
+    for a, b in ends:
+        if a != b:
+            above[b].append(a)
+            below[a].append(b)
+    waiting = [len(a) for a in above]
+    order = [v for v in range(count) if not waiting[v]]
+    for v in order:
+        for w in below[v]:
+            waiting[w] -= 1
+            if not waiting[w]:
+                order.append(w)
+    rank = [0] * count
+    for v in order:
+        rank[v] = max((rank[u] + 1 for u in above[v]), default=0)
+    for _ in range(6):
+        moved = False
+        for v in reversed(order):
+            pull = len(below[v]) - len(above[v])
+            if not below[v] and not above[v]:
+                continue
+            new = rank[v]
+            if pull > 0 or (pull == 0 and below[v]):
+                new = min(rank[w] for w in below[v]) - 1
+            elif pull < 0:
+                new = max(rank[u] for u in above[v]) + 1
+            if pull != 0 and new != rank[v]:
+                rank[v], moved = new, True
+        if not moved:
+            break
+    lowest = min(rank, default=0)
+    return [r - lowest for r in rank]
+
+
+# --- nodes, dummies and labels on their ranks --------------------------------------------------
+
+
+class Grid:
+    """The ranks with all that stands on them; an item is a node, a dummy or a label."""
+
+    def __init__(
+        self,
+        sizes: Sequence[tuple[float, float]],
+        links: Sequence[Link],
+        gap: float,
+        port: float,
+    ) -> None:
+        count = len(sizes)
+        self.gap, self.port = gap, port
+        self.ends = _acyclic(count, links)
+        labelled = any(link.along for link in links)
+        step = 2 if labelled else 1
+        self.rank = [r * step for r in _ranks(count, self.ends)]
+        self.nodes = count
+        self.x: list[float] = []  # the line of each item, once `layout` has moved them apart
+        self.left = [w / 2 for w, _ in sizes]  # room on either side of an item's own line
+        self.right = list(self.left)
+        self.height = [h for _, h in sizes]
+        self.above: list[list[int]] = [[] for _ in range(count)]
+        self.below: list[list[int]] = [[] for _ in range(count)]
+        self.chains: list[list[int]] = []  # per link its items, upper end first
+        self.label_item: list[int] = []
+        for link, (a, b) in zip(links, self.ends, strict=True):
+            self._add_chain(link, a, b, labelled)
+        self.layers: list[list[int]] = [[] for _ in range(max(self.rank, default=-1) + 1)]
+        for item in self._depth_first():
+            self.layers[self.rank[item]].append(item)
+
+    def _add_chain(self, link: Link, a: int, b: int, labelled: bool) -> None:
+        chain = [a]
+        label = -1
+        if a != b:
+            at = self.rank[b] - 1 if b == link.target else self.rank[a] + 1
+            for r in range(self.rank[a] + 1, self.rank[b]):
+                item = len(self.rank)
+                own = labelled and r == at
+                self.rank.append(r)
+                self.left.append(max(link.before if own else 0.0, self.port / 4))
+                self.right.append(max(link.after if own else 0.0, self.port / 4))
+                self.height.append(link.along if own else 0.0)
+                self.above.append([])
+                self.below.append([])
+                chain.append(item)
+                label = item if own else label
+            chain.append(b)
+            for upper, lower in pairwise(chain):
+                self.below[upper].append(lower)
+                self.above[lower].append(upper)
+        self.chains.append(chain)
+        self.label_item.append(label)
+
+    def _depth_first(self) -> list[int]:
+        """A first order: up from the last nodes, inputs in their order, so branches stay apart."""
+        order: list[int] = []
+        seen = [False] * len(self.rank)
+        starts = [v for v in range(self.nodes) if not self.below[v]]
+        for start in starts:
+            stack = [start]
+            while stack:
+                item = stack.pop()
+                if seen[item]:
+                    continue
+                seen[item] = True
+                order.append(item)
+                stack.extend(reversed(self.above[item]))
+        return order
+
+
+# --- order within ranks ------------------------------------------------------------------------
+
+
+def fewer_crossings(grid: Grid) -> None:
+    """Sort each rank by where its neighbours are, down and up; keep the best order seen."""
+    size = len(grid.rank)
+    rounds = max(3, min(24, 40_000 // max(size, 1)))
+    place = [0] * size
+    for layer in grid.layers:
+        for i, item in enumerate(layer):
+            place[item] = i
+    best = [list(layer) for layer in grid.layers]
+    fewest = _crossings(grid, place)
+    stale = 0
+    for turn in range(rounds):
+        if not fewest or stale > 6:
+            break
+        _sweep(grid, place, down=turn % 2 == 0, flip=turn % 4 >= 2)
+        if size < 4000:
+            _swap_neighbours(grid, place)
+        now = _crossings(grid, place)
+        stale += 1
+        if now < fewest:
+            fewest, stale = now, 0
+            best = [list(layer) for layer in grid.layers]
+    grid.layers = best
+
+
+def _sweep(grid: Grid, place: list[int], down: bool, flip: bool) -> None:
+    near = grid.above if down else grid.below
+    for layer in grid.layers if down else reversed(grid.layers):
+        key = {}
+        for item in layer:
+            others = near[item]
+            if not others:
+                key[item] = float(place[item])
+            elif len(others) == 1:
+                key[item] = float(place[others[0]])
+            else:
+                key[item] = sum([place[o] for o in others]) / len(others)
+        if flip:  # equal ones change sides now and then, or the order gets stuck
+            layer.reverse()
+        layer.sort(key=key.__getitem__)
+        for i, item in enumerate(layer):
+            place[item] = i
+
+
+def _crossings(grid: Grid, place: list[int]) -> int:
+    """How many pairs of links cross, summed over neighbouring ranks."""
+    total = 0
+    for layer in grid.layers[:-1]:
+        seen: list[int] = []
+        for item in layer:
+            ends = sorted([place[o] for o in grid.below[item]])
+            for end in ends:
+                total += len(seen) - bisect_right(seen, end)
+            for end in ends:
+                insort(seen, end)
+    return total
+
+
+def _swap_neighbours(grid: Grid, place: list[int]) -> None:
+    """Swap neighbours on a rank wherever that crosses fewer links."""
+    for layer in grid.layers:
+        for i in range(len(layer) - 1):
+            a, b = layer[i], layer[i + 1]
+            saved = 0
+            for near in (grid.above, grid.below):
+                here = [place[o] for o in near[a]]
+                there = [place[o] for o in near[b]]
+                for p in here:
+                    for q in there:
+                        saved += (p > q) - (p < q)
+            if saved > 0:
+                layer[i], layer[i + 1] = b, a
+                place[a], place[b] = i + 1, i

@@ -1,0 +1,153 @@
+"""The outlines of nodes, one per kind, so that kinds are told apart without colour.
+
+An op is a box, an input a pill, a variable a drum, a constant a note with a folded corner, a
+custom op a double hexagon, folded ops a stack of boxes, a target a ring around a dot.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from matplotlib.path import Path
+
+from .layout import Direction
+
+POINT = 11.0  # how far a hexagon's points stick out
+LID = 5.0  # half the height of a drum's lid
+FOLD = 9.0  # a note's folded corner
+SHEET = 4.0  # how far the sheets of a stack are apart
+TARGET = 16.0  # across a target
+
+_ROUND = 0.5523  # a quarter of a circle as a cubic curve
+
+# Room around the text, across and down, by kind.
+PADDING = {
+    "op": (10.0, 6.0),
+    "input": (14.0, 7.0),
+    "variable": (11.0, 9.0),
+    "constant": (12.0, 7.0),
+    "custom": (17.0, 9.0),
+    "scope": (14.0, 9.0),
+}
+
+
+def outlines(kind: str, x: float, y: float, width: float, height: float) -> list[Path]:
+    """The outlines of a node, the hindmost first.
+
+    Args:
+        kind: The kind of node.
+        x: Its centre.
+        y: Its centre, growing downwards.
+        width: Its width.
+        height: Its height.
+
+    Returns:
+        Paths to fill and stroke in this order.
+    """
+    left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
+    if kind == "input":
+        return [_box(left, right, top, bottom, min(width, height) / 2)]
+    if kind == "variable":
+        return _drum(left, right, top, bottom)
+    if kind == "constant":
+        return _note(left, right, top, bottom)
+    if kind == "custom":
+        return [_hexagon(left, right, top, bottom, POINT), _inner_hexagon(left, right, top, bottom)]
+    if kind == "scope":
+        return [
+            _box(left + d, right - SHEET * 2 + d, top + SHEET * 2 - d, bottom - d, 3)
+            for d in (SHEET * 2, SHEET, 0.0)
+        ]
+    if kind == "target":
+        return [_box(x - r, x + r, y - r, y + r, r) for r in (TARGET / 2 - 0.5, TARGET / 4 - 1)]
+    return [_box(left, right, top, bottom, 5)]
+
+
+def inset(
+    kind: str, direction: Direction, width: float, height: float, port: float, entering: bool
+) -> float:
+    """How far inside the rectangle a line at `port` from the middle of a side meets the outline."""
+    across, along = (width, height) if direction == "down" else (height, width)
+    port = abs(port)
+    if kind in ("input", "target"):
+        r = min(width, height) / 2
+        over = max(0.0, port - (across / 2 - r))
+        return r - sqrt(max(r * r - over * over, 0.0))
+    if kind == "custom":
+        if direction == "right":
+            return POINT * min(1.0, port / (across / 2))
+        return along / 2 * max(0.0, port - (across / 2 - POINT)) / POINT
+    if kind == "variable" and direction == "down":
+        return LID * (1 - sqrt(max(0.0, 1 - (port / (across / 2)) ** 2)))
+    if kind == "scope" and entering == (direction == "down"):
+        return 0.0
+    if kind == "scope":
+        return 0.0
+    return 0.0
+
+
+def _box(left: float, right: float, top: float, bottom: float, r: float) -> Path:
+    r = min(r, (right - left) / 2, (bottom - top) / 2)
+    k = r * (1 - _ROUND)
+    points = [
+        (left + r, top), (right - r, top),
+        (right - k, top), (right, top + k), (right, top + r),
+        (right, bottom - r),
+        (right, bottom - k), (right - k, bottom), (right - r, bottom),
+        (left + r, bottom),
+        (left + k, bottom), (left, bottom - k), (left, bottom - r),
+        (left, top + r),
+        (left, top + k), (left + k, top), (left + r, top),
+        (left + r, top),
+    ]  # fmt: skip
+    line, curve = [Path.LINETO], [Path.CURVE4] * 3
+    codes = [Path.MOVETO, *(line + curve) * 4, Path.CLOSEPOLY]
+    return Path(points, codes)
+
+
+def _drum(left: float, right: float, top: float, bottom: float) -> list[Path]:
+    x, half, k = (left + right) / 2, (right - left) / 2, _ROUND
+    upper, lower = top + LID, bottom - LID
+    body = Path(
+        [
+            (left, upper),
+            (left, upper - k * LID), (x - k * half, top), (x, top),
+            (x + k * half, top), (right, upper - k * LID), (right, upper),
+            (right, lower),
+            (right, lower + k * LID), (x + k * half, bottom), (x, bottom),
+            (x - k * half, bottom), (left, lower + k * LID), (left, lower),
+            (left, upper),
+        ],
+        [1, 4, 4, 4, 4, 4, 4, 2, 4, 4, 4, 4, 4, 4, 79],
+    )  # fmt: skip
+    rim = Path(
+        [
+            (left, upper),
+            (left, upper + k * LID), (x - k * half, upper + LID), (x, upper + LID),
+            (x + k * half, upper + LID), (right, upper + k * LID), (right, upper),
+        ],
+        [1, 4, 4, 4, 4, 4, 4],
+    )  # fmt: skip
+    return [body, rim]
+
+
+def _note(left: float, right: float, top: float, bottom: float) -> list[Path]:
+    corner = [(right - FOLD, top), (right - FOLD, top + FOLD), (right, top + FOLD)]
+    sheet = [(left, top), corner[0], corner[2], (right, bottom), (left, bottom), (left, top)]
+    return [Path(sheet, [1, 2, 2, 2, 2, 79]), Path(corner, [1, 2, 2])]
+
+
+def _hexagon(left: float, right: float, top: float, bottom: float, point: float) -> Path:
+    y = (top + bottom) / 2
+    points = [
+        (left, y), (left + point, top), (right - point, top), (right, y),
+        (right - point, bottom), (left + point, bottom), (left, y),
+    ]  # fmt: skip
+    return Path(points, [1, 2, 2, 2, 2, 2, 79])
+
+
+def _inner_hexagon(left: float, right: float, top: float, bottom: float) -> Path:
+    d = 3.2
+    slant = POINT / ((bottom - top) / 2)  # keep the two borders parallel
+    side = d * sqrt(1 + slant * slant)
+    return _hexagon(left + side, right - side, top + d, bottom - d, POINT - slant * d)

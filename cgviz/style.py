@@ -1,0 +1,277 @@
+"""Looks: the palette, the symbols and the one number format of tables, figures and views.
+
+    Palette   colours on white (`LIGHT`) and on near-black (`DARK`)
+    Sign      a symbol and a word for what is no ordinary number: NaN, infinity, zero, None
+    number    one number, short
+    array     any array: small ones in full, large ones as a summary that names its norm
+
+Numbers are cut to five significant digits at most, so a stored notebook says the same on every
+machine. Nothing is told by colour alone: forward is solid and backward dashed, and every sign has
+a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MINUS = "\N{MINUS SIGN}"
+INFINITY = "\N{INFINITY}"
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of one theme; text tones have a contrast of 4.5:1 or more, lines of 3:1."""
+
+    paper: str
+    ink: str  # names and symbols
+    muted: str  # second lines, legend
+    forward: str  # arrows of values, solid
+    forward_text: str
+    backward: str  # arrows of gradients, dashed
+    backward_text: str
+    op: str  # outlines and words, by kind of node
+    custom: str
+    variable: str
+    input: str
+    constant: str
+    scope: str
+    fill: str  # inside of a node
+    glow: str  # behind the step that is being taken
+
+    def of(self, kind: str) -> str:
+        """The tone of a kind of node."""
+        return str(getattr(self, kind, self.op))
+
+
+# Okabe and Ito's colours; where one is too pale for text, the same hue, darker or lighter.
+LIGHT = Palette(
+    paper="#ffffff",
+    ink="#1a1a1a",
+    muted="#5c5c5c",
+    forward="#0072B2",
+    forward_text="#005F96",
+    backward="#D55E00",
+    backward_text="#A34700",
+    op="#4a4a4a",
+    custom="#8F3F73",
+    variable="#00745A",
+    input="#0072B2",
+    constant="#5c5c5c",
+    scope="#6B5A00",
+    fill="#ffffff",
+    glow="#FBE3D0",
+)
+DARK = Palette(
+    paper="#111111",
+    ink="#f2f2f2",
+    muted="#b0b0b0",
+    forward="#3C9FDB",
+    forward_text="#7CC4F0",
+    backward="#E8752A",
+    backward_text="#FF9A57",
+    op="#c9c9c9",
+    custom="#E39AC6",
+    variable="#3CC9A2",
+    input="#56B4E9",
+    constant="#b0b0b0",
+    scope="#D9C54A",
+    fill="#1d1d1d",
+    glow="#4a2c16",
+)
+
+
+def _luminance(rgb: tuple[float, float, float]) -> float:
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
+    r, g, b = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return r, g, b
+
+
+def contrast(one: str, other: str) -> float:
+    """The WCAG contrast ratio of two `#rrggbb` colours, from 1 to 21.
+
+    >>> round(contrast("#000000", "#ffffff"))
+    21
+    """
+    a, b = sorted((_luminance(_rgb(one)), _luminance(_rgb(other))))
+    return (b + 0.05) / (a + 0.05)
+
+
+def palette(background: tuple[float, float, float]) -> Palette:
+    """The palette that reads on a background, given as red, green and blue from 0 to 1.
+
+    >>> palette((0, 0, 0)) is DARK
+    True
+    """
+    return LIGHT if _luminance(background) > 0.18 else DARK
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A symbol and a word for what is no ordinary number."""
+
+    symbol: str
+    word: str
+
+    def __str__(self) -> str:
+        return f"{self.symbol} {self.word}"
+
+
+NAN = Sign("⚠", "NaN")
+POSITIVE_INFINITY = Sign("▲", INFINITY)
+NEGATIVE_INFINITY = Sign("▼", MINUS + INFINITY)
+ZERO = Sign("○", "0")
+NONE = Sign("∅", "None")
+BLOCKED = "⊘"
+
+
+def sign(a: Any) -> Sign | None:
+    """The sign of the worst thing in an array: None, NaN, an infinity, all zero; or no sign.
+
+    >>> str(sign(np.array([1.0, np.nan])))
+    '⚠ NaN'
+    >>> sign(2.0) is None
+    True
+    """
+    if a is None:
+        return NONE
+    a = np.asarray(a)
+    if a.size == 0 or a.dtype.kind in "OSUbV":
+        return None
+    a = _wide(a)
+    if a.dtype.kind in "fc":
+        if np.isnan(a).any():
+            return NAN
+        if np.isinf(a).any():
+            return NEGATIVE_INFINITY if (a.real == -np.inf).any() else POSITIVE_INFINITY
+    return ZERO if not a.any() else None
+
+
+def number(x: Any, digits: int = 4) -> str:
+    """One number as short, honest text, the same on every machine.
+
+    Args:
+        x: A number, a NumPy scalar or an array of one entry; None too.
+        digits: Significant digits of what is no whole number, at most 5.
+
+    Returns:
+        The text: whole numbers below ten million in full, never `-0`.
+
+    >>> number(32.0), number(2.5838532), number(-0.0), number(1.2e-5), number(float("nan"))
+    ('32', '2.584', '0', '1.2e−5', 'NaN')
+    """
+    if x is None:
+        return NONE.word
+    x = _wide(np.asarray(x)).reshape(-1)[0]
+    if isinstance(x, (np.bool_, bool, str, bytes)):
+        return str(x)
+    if np.iscomplexobj(x):
+        imaginary = number(x.imag, digits)
+        return f"{number(x.real, digits)}{'' if imaginary[0] == MINUS else '+'}{imaginary}i"
+    if np.issubdtype(type(x), np.integer):
+        return str(x).replace("-", MINUS)
+    return _float(float(x), min(digits, 5))
+
+
+def _float(x: float, digits: int) -> str:
+    if np.isnan(x):
+        return NAN.word
+    if np.isinf(x):
+        return (MINUS if x < 0 else "") + INFINITY
+    whole = abs(x) < 1e7 and x == int(x)
+    if not whole:
+        x = float(f"{x:.{5 if 1e4 <= abs(x) < 1e5 else digits}g}")
+        whole = abs(x) < 1e5 and x == int(x)
+    if whole:
+        text = str(int(x))
+    else:
+        text = f"{x:.{digits}g}"
+        if "e" in text:
+            mantissa, exponent = text.split("e")
+            text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", MINUS)
+
+
+def _wide(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Half floats and their like (bfloat16 has kind V to NumPy) as float32 or float64."""
+    if a.dtype.kind in "biufcOSU" and a.dtype.itemsize > 2:
+        return a
+    try:
+        return a.astype(np.float32) if a.dtype.kind in "fV" else a
+    except (TypeError, ValueError):
+        return a
+
+
+def shape(a: Any) -> str:
+    """The shape of an array as `[512×512]`; a scalar has none.
+
+    >>> shape(np.zeros((2, 3)))
+    '[2×3]'
+    """
+    sizes = getattr(a, "shape", ())
+    return f"[{'×'.join(map(str, sizes))}]" if sizes else ""
+
+
+def norm(a: Any) -> float:
+    """The L2 norm of all entries, in double precision."""
+    return float(np.linalg.norm(_wide(np.asarray(a)).astype(np.complex128).reshape(-1)))
+
+
+def array(a: Any, *, digits: int = 4, most: int = 9, rows: str = ", ") -> str:
+    """An array as text: in full if it is small, else its type, shape and norm.
+
+    Args:
+        a: Anything that NumPy takes as an array, or None.
+        digits: Significant digits of its numbers.
+        most: How many entries are still written out.
+        rows: What stands between the rows of a matrix; a figure breaks the line there.
+
+    Returns:
+        For example `7`, `[2, 4, 6]`, `[[1, 2], [3, 4]]`, or
+        `float32 [512×512] L2 norm 3.1`.
+
+    >>> array([2.0, 4.0, 6.0]), array(7.0), array(None)
+    ('[2, 4, 6]', '7', 'None')
+    >>> array(np.ones((3, 12), np.float32))
+    'float32 [3×12] L2 norm 6'
+    """
+    if a is None:
+        return NONE.word
+    a = _wide(np.asarray(a))
+    if a.ndim == 0:
+        return number(a, digits)
+    if 0 < a.size <= most and a.ndim <= 2 and a.shape[-1] <= 6:
+        return _nested(a, digits, rows)
+    return summary(a)
+
+
+def _nested(a: np.ndarray[Any, Any], digits: int, rows: str) -> str:
+    if a.ndim == 1:
+        return f"[{', '.join(number(x, digits) for x in a)}]"
+    return f"[{rows.join(_nested(row, digits, rows) for row in a)}]"
+
+
+def summary(a: Any, *, dtype: bool = True) -> str:
+    """A large array in one line: dtype, shape, what is wrong with it, or else its L2 norm.
+
+    >>> summary(np.array([[np.nan, 1.0]] * 20))
+    'float64 [20×2] 20 of 40 NaN'
+    """
+    a = np.asarray(a)
+    head = f"{a.dtype} {shape(a)}".strip() if dtype else shape(a)
+    if a.size == 0:
+        return f"{head} empty"
+    a = _wide(a)
+    if a.dtype.kind not in "biufc":
+        return head
+    for test, word in ((np.isnan, NAN.word), (np.isinf, INFINITY)):
+        bad = int(test(a).sum())
+        if bad:
+            return f"{head} {bad} of {a.size} {word}"
+    return f"{head} all 0" if not a.any() else f"{head} L2 norm {number(norm(a))}"
