@@ -62,9 +62,11 @@ def test_the_authors_are_the_same_everywhere():
 
 
 def test_the_version_is_written_in_one_place(tracked):
-    assert "version" not in CITATION
+    assert "version" in PROJECT["dynamic"]
+    assert "version" not in {*PROJECT, *CITATION}
     literal = re.compile(r"""__version__\s*=\s*["']""")
-    assert not [p for p in tracked if p.suffix == ".py" and literal.search(read(p))]
+    written = [p.as_posix() for p in tracked if p.suffix == ".py" and literal.search(read(p))]
+    assert written == [PYPROJECT["tool"]["hatch"]["version"]["path"]]
 
 
 # --- Python and the packages -----------------------------------------------------------------
