@@ -29,7 +29,7 @@ class Cells:
     op: str
     type: str
     custom: bool
-    upstream: tuple[str, ...]  # one line per output
+    upstream: str  # of every output
     inputs: tuple[tuple[str, str, str], ...]  # per input: the value, the local, the downstream
     source: str
 
@@ -88,6 +88,7 @@ def cut(table: Table) -> tuple[Any, int, Any]:
 
 
 in_full = partial(style.array, most=MOST_LOCAL)
+in_lines = partial(in_full, rows=",\n")
 
 
 def narrow(width: int) -> Show:
@@ -114,7 +115,7 @@ def fill(table: Table, number: int, step: Step, show: Show) -> Cells:
         op.name,
         op.type,
         op.kind == "custom",
-        tuple(show(u) for u in step.upstream),
+        ", ".join(map(show, step.upstream)),
         tuple(
             (
                 f"{value_name(trace, op.inputs[j])} = {show(op.inputs[j].numpy())}",
@@ -172,3 +173,8 @@ def _jacobian(local: Any, output: Value, value: Value, show: Show) -> str:
             written = ", ".join(map(style.number, matrix.diagonal()))
             return f"diag({written})"
     return show(matrix if min(rows, columns) > 1 else local.reshape(-1) if local.ndim else local)
+
+
+def clipped(words: str, width: int) -> str:
+    """Words cut to a width, with a sign that they are."""
+    return words if len(words) <= width else words[: width - 1] + "…"

@@ -17,6 +17,7 @@ from .graph import Trace
 from .reading import Table
 
 WIDTH = 100
+MOST_SOURCE = 60  # characters of a source line in HTML
 HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "source")
 
 # --- text --------------------------------------------------------------------------------------
@@ -51,25 +52,21 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     if len(line) == 1:
         return line[0]
     padded = [
-        cell.rjust(width) if name == "step" else _clipped(cell, width).ljust(width)
+        cell.rjust(width) if name == "step" else cells.clipped(cell, width).ljust(width)
         for name, cell, width in zip(HEAD, line, widths, strict=True)
     ]
     return "  ".join(padded).rstrip()
 
 
-def _clipped(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else cell[: width - 1] + "…"
-
-
 def _lines(row: Cells) -> list[list[str]]:
-    """One line per input or output, whichever are more; words on the first only."""
+    """One line per input; what belongs to all of them on the first."""
     type_ = f"{row.type} (custom)" if row.custom else row.type
     found = []
-    for i in range(max(len(row.inputs), len(row.upstream), 1)):
-        value, local, downstream = row.inputs[i] if i < len(row.inputs) else ("", "", "")
-        upstream = row.upstream[i] if i < len(row.upstream) else ""
-        words = (row.step, row.op, type_, row.source) if i == 0 else ("",) * 4
-        found.append([*words[:3], value, upstream, local, downstream, words[3]])
+    words = (row.step, row.op, type_, row.upstream, row.source)
+    for value, local, downstream in row.inputs or [("", "", "")]:
+        step, op, type_, upstream, source = words
+        found.append([step, op, type_, value, upstream, local, downstream, source])
+        words = ("",) * 5
     return found
 
 
@@ -84,7 +81,7 @@ STYLE = """<style>
   color: var(--jp-content-font-color2, inherit); }
 .cgviz-sheet table.cgviz-rows tr { background: none; }
 .cgviz-sheet table.cgviz-rows th, .cgviz-sheet table.cgviz-rows td { padding: 0.25em 0.8em;
-  text-align: left; vertical-align: top; white-space: nowrap; max-width: none; border: 0; }
+  text-align: left; vertical-align: top; white-space: pre; max-width: none; border: 0; }
 .cgviz-sheet table.cgviz-rows thead th { font-weight: 600; vertical-align: bottom;
   border-bottom: 2px solid var(--jp-border-color0, #8c8c8c); }
 .cgviz-sheet table.cgviz-rows tbody th { font-weight: 600; }
@@ -122,11 +119,11 @@ def _table(table: Table) -> str:
     head = "".join(
         f'<th scope="col"{numeric if name in _NUMERIC else ""}>{name}</th>' for name in HEAD
     )
-    body = [_html_rows(cells.fill(table, n, step, cells.in_full)) for n, step in top]
+    body = [_html_rows(cells.fill(table, n, step, cells.in_lines)) for n, step in top]
     if left_out:
         words = f"({left_out} more rows)"
         body.append(f'<tr class="cgviz-first"><td colspan="{len(HEAD)}">{words}</td></tr>\n')
-    body += [_html_rows(cells.fill(table, n, step, cells.in_full)) for n, step in bottom]
+    body += [_html_rows(cells.fill(table, n, step, cells.in_lines)) for n, step in bottom]
     return (
         f'<table class="cgviz-rows">\n<caption>{escape(cells.caption(table))}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(body)}</tbody>\n</table>\n"
@@ -140,7 +137,6 @@ def _html_rows(row: Cells) -> str:
     type_ = escape(row.type)
     if row.custom:
         type_ += ' <span class="cgviz-custom">custom</span>'
-    upstream = "<br>".join(map(escape, row.upstream))
     found = []
     for i, (value, local, downstream) in enumerate(inputs):
         first = i == 0
@@ -150,10 +146,11 @@ def _html_rows(row: Cells) -> str:
             tds.append(f'<th scope="row"{span}>{escape(row.op)}</th><td{span}>{type_}</td>')
         tds.append(f'<td class="cgviz-number">{escape(value)}</td>')
         if first:
-            tds.append(f'<td class="cgviz-number"{span}>{upstream}</td>')
+            tds.append(f'<td class="cgviz-number"{span}>{escape(row.upstream)}</td>')
         tds += [f'<td class="cgviz-number">{escape(x)}</td>' for x in (local, downstream)]
         if first:
-            tds.append(f"<td{span}>{escape(row.source)}</td>")
+            source = escape(cells.clipped(row.source, MOST_SOURCE))
+            tds.append(f'<td{span} title="{escape(row.source)}">{source}</td>')
         mark = ' class="cgviz-first"' if first else ""
         found.append(f"<tr{mark}>{''.join(tds)}</tr>\n")
     return "".join(found)
