@@ -93,18 +93,22 @@ def run_rule(event: OpEvent, *upstream: Any) -> Any:
     """
     if isinstance(event, CallEvent):
         return event.rule(*upstream)
-    watched = event.watched or ()
+    watched = event.watched
+    count = len(event.inputs)
+    skip = () if watched == (1 << count) - 1 else [i for i in range(count) if not watched >> i & 1]
     gradients = backprop._gradient_function(
         event.type,
         event.attrs,
-        len(event.inputs),
+        count,
         event.inputs,
         event.outputs,
         upstream,
-        tuple([i for i, w in enumerate(watched) if not w]) if False in watched else (),
+        tuple(skip),
         event.scope or "",
     )
-    return list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
+    if isinstance(gradients, list):
+        return gradients
+    return list(gradients) if isinstance(gradients, tuple) else [gradients]
 
 
 def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
@@ -113,7 +117,7 @@ def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
     hub = _local.hub
     where = None if hub is None else hub.where
     if isinstance(where, PassEvent):
-        where.steps.append((event, upstream, gradients))
+        where.noted += (event, upstream, gradients)
     return gradients
 
 
@@ -127,17 +131,33 @@ def _note_rule(event: CallEvent, *upstream: Any) -> Any:
     gradients = run_rule(event, *upstream)
     hub.where = where
     noted = list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
-    where.steps.append((event, upstream, noted))
+    where.noted += (event, upstream, noted)
     return gradients
+
+
+class _TapedOp(OpEvent):
+    """An op that is its own backward function: one object for the garbage collector, not four."""
+
+    __slots__ = ()
+    __call__ = _note_step
 
 
 def _put_on_tape(event: OpEvent) -> None:
     """Give every active tape a record of `event` whose backward function takes notes."""
-    inputs = event.inputs
-    watched = [_watched((tensor,)) for tensor in inputs]
-    if True in watched:
+    watched = _watched_inputs(event.inputs)
+    if watched:
         event.watched = watched
-        _tape_record(event.type, event.outputs, inputs, partial(_note_step, event))
+        _tape_record(event.type, event.outputs, event.inputs, event)
+
+
+def _watched_inputs(inputs: Sequence[Any]) -> int:
+    """Which inputs a tape follows, one bit each."""
+    watched, bit = 0, 1
+    for tensor in inputs:
+        if _watched((tensor,)):
+            watched |= bit
+        bit += bit
+    return watched
 
 
 def _op_callback(hub: Hub) -> Callable[..., None]:
@@ -171,7 +191,7 @@ def _op_callback(hub: Hub) -> Callable[..., None]:
             op_type = op_type.decode()
         # `outputs` may be a list that its caller changes later, as a TensorArray does.
         made = tuple(outputs or ())
-        event = OpEvent(op_type, inputs, made, attrs, where, names.scope_name, frame)
+        event = _TapedOp(op_type, inputs, made, attrs, where, names.scope_name, frame)
         if hub.touched:
             _note_reads(hub, event)
         log(event)
@@ -285,15 +305,14 @@ def _record_operation(hub: Hub, op_type: str, outputs: Any, inputs: Any, rule: A
         frame,
         rule=rule,
     )
-    watched = [_watched((tensor,)) for tensor in inputs]
-    event.watched = watched if True in watched else None
+    event.watched = _watched_inputs(inputs)
     claimed = _claim(hub, outputs)
     body, hub.finished = hub.finished, None
     if body is not None and body.outer is hub.where:
         event.body = body
         event.grad_fn = _free_variable(rule, "grad_fn")
         event.variables = _free_variable(rule, "variables") or ()
-        if event.watched is None and any(e.watched is not None for e in claimed):
+        if not event.watched and any(e.watched for e in claimed):
             body.flat = True  # called by keyword only: TensorFlow drops the rule, the body stays
             claimed = [event]
     hub.absorbed.update(map(id, claimed))

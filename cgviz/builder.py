@@ -97,7 +97,7 @@ class Builder:
         earlier = {
             id(event): event
             for each in self.pass_events
-            for event, _, _ in each.steps
+            for event, _, _ in each.steps()
             if id(event) not in known
         }
         self.before = set(earlier)
@@ -231,8 +231,8 @@ class Builder:
             rule=source.definition(getattr(call.grad_fn, "__code__", None)) if call else None,
             rule_variables=tuple(variable_name(v) for v in call.variables) if call else (),
             captured=self._captured(call) if call else (),
-            watched=tuple(event.watched or ()),
-            recorded=event.watched is not None,
+            watched=tuple(event.follows(i) for i in range(len(inputs))),
+            recorded=bool(event.watched),
             rule_missing=not isinstance(event, CallEvent) and not _is_differentiable(event.type),
         )
         self.op_of[id(event)] = op
@@ -249,7 +249,7 @@ class Builder:
         value = self.value(tensor)
         if id(tensor) in self.made_by:
             return value
-        watched = bool(event.watched and event.watched[position])
+        watched = event.follows(position)
         name = self.given.get(id(tensor))
         operands = source.operand_names(event.code, event.lasti)
         if name is None and len(operands) == len(event.inputs):
@@ -287,10 +287,10 @@ class Builder:
 
     def _live(self, event: OpEvent, position: int, maker: OpEvent | None) -> bool:
         """Whether a tape follows this tensor, as far as anything here can tell."""
-        if event.watched and event.watched[position]:
+        if event.follows(position):
             return True
         if maker is not None:
-            return maker.watched is not None
+            return bool(maker.watched)
         return id(event.inputs[position]) in self._inputs_of_passes
 
     # --- passes ---
@@ -307,7 +307,7 @@ class Builder:
         result = event.result if event.result is not None else [None] * len(event.sources)
         arrived: dict[int, Any] = {}
         steps = []
-        for op_event, upstream, downstream in event.steps:
+        for op_event, upstream, downstream in event.steps():
             op = self.op_of.get(id(op_event))
             if op is None:  # the read of a variable: its sum is the variable's gradient
                 continue
@@ -351,7 +351,7 @@ class Builder:
         if not event.quiet:
             return tuple(self.ops.get(event, ()))
         found: list[Op] = []
-        for op_event, upstream, _ in event.steps:
+        for op_event, upstream, _ in event.steps():
             if isinstance(op_event, CallEvent):
                 found += [
                     self.op_of[id(e)]

@@ -6,7 +6,7 @@ them. Slots and no closures: the garbage collector walks every object that a rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -56,7 +56,11 @@ class OpEvent:
             self.code, self.lasti = None, 0
         else:
             self.code, self.lasti = frame.f_code, frame.f_lasti
-        self.watched: Sequence[bool] | None = None  # per input; None: not on any tape
+        self.watched = 0  # which inputs a tape follows, one bit each; 0: not on any tape
+
+    def follows(self, position: int) -> bool:
+        """Whether a tape follows this input."""
+        return bool(self.watched >> position & 1)
 
 
 class CallEvent(OpEvent):
@@ -78,13 +82,13 @@ class PassEvent:
     __slots__ = (
         "code",
         "lasti",
+        "noted",
         "outer",
         "quiet",
         "raw",
         "result",
         "seeds",
         "sources",
-        "steps",
         "targets",
     )
 
@@ -98,9 +102,13 @@ class PassEvent:
         self.raw = raw
         self.quiet = quiet  # no tape sees this pass, so the ops of built-in rules are not noted
         self.result: Any = None
-        self.steps: list[tuple[OpEvent, Sequence[Any], Any]] = []  # op, upstream, downstream
+        self.noted: list[Any] = []  # op, upstream, downstream; op, upstream, downstream; ...
         self.code: CodeType | None = None
         self.lasti = 0
+
+    def steps(self) -> Iterator[tuple[OpEvent, Sequence[Any], Sequence[Any]]]:
+        """Each op whose rule ran, with its upstream and downstream."""
+        return zip(self.noted[::3], self.noted[1::3], self.noted[2::3], strict=True)
 
 
 class RuleEvent:
