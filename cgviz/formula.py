@@ -51,19 +51,14 @@ def text(rule: ChainRule) -> str:
 def latex(rule: ChainRule) -> str:
     """The chain rule as one LaTeX display."""
     to = Tex()
-    rows = []
+    blocks = []
     for derivative in rule.sources[:MOST_SOURCES]:
         writer = Writer(rule.trace, derivative, to)
-        left = writer.left_side()
-        for line in writer.lines():
-            sign = to.relation(line.relation)
-            rows.append(f"{left} &{sign} {to.times.join(line.factors)}")
-            left = ""
-        rows[-1] += r" \\[1em]"
-    rows = [row if row.endswith("]") else row + r" \\" for row in rows]
-    rows += [rf"&{to.word(sentence)} \\" for sentence in _rest(rule)]
-    rows[-1] = rows[-1].removesuffix("[1em]").removesuffix(r" \\")
-    body = "\n".join(rows)
+        lines = [f"&{to.relation(x.relation)} {to.times.join(x.factors)}" for x in writer.lines()]
+        lines[0] = f"{writer.left_side()} {lines[0]}"
+        blocks.append(" \\\\[0.3em]\n".join(lines))
+    blocks += [f"&{to.word(sentence)}" for sentence in _rest(rule)]
+    body = " \\\\[1.2em]\n".join(blocks)
     return f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"
 
 
@@ -266,7 +261,7 @@ class Writer:
         if not problem:
             return [Line(relation(exact), (text,))]
         notes = textwrap.wrap(f"({problem})", WIDTH - 20)
-        found = [Line("", (f"{self.to.word('gradient in this trace:')} {text}",))]
+        found = [Line("", (f"{self.to.word('gradient in this trace: ')}{text}",))]
         return found + [Line("", (self.to.word(note),)) for note in notes]
 
 

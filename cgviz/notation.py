@@ -68,7 +68,7 @@ class Tex:
     """LaTeX as MathJax, KaTeX and pdfTeX read it."""
 
     times = r" \cdot "
-    dots = r"\cdots"
+    dots = r"\ldots"
 
     def fits(self, terms: Sequence[Sequence[str]]) -> bool:
         """Whether a sum of products is short enough for one line."""
@@ -86,7 +86,7 @@ class Tex:
         """An equals sign, a plus, or a few words."""
         if sign in ("=", "≈"):
             return sign.replace("≈", r"\approx")
-        return rf"\quad {sign}" if sign == "+" else self.word(sign)
+        return r"\quad {} +" if sign == "+" else self.word(sign + " ")
 
     def name(self, name: str) -> str:
         """A learner's name: one letter slanted, with its number below; anything else upright."""
@@ -97,12 +97,17 @@ class Tex:
 
     def partial(self, y: str, x: str, slot: int) -> str:
         """A local derivative; the slot tells x as one input from x as another."""
-        fraction = rf"\frac{{\partial {self.name(y)}}}{{\partial {self.name(x)}}}"
+        fraction = rf"\frac{{\partial {self._after(y)}}}{{\partial {self._after(x)}}}"
         return rf"\left.{fraction}\right|_{{{slot}}}" if slot else fraction
 
     def whole(self, y: str, x: str) -> str:
         """The derivative over all paths."""
-        return rf"\frac{{d {self.name(y)}}}{{d {self.name(x)}}}"
+        return rf"\frac{{d {self._after(y)}}}{{d {self._after(x)}}}"
+
+    def _after(self, name: str) -> str:
+        """A name after a d, with a thin space where it is a word."""
+        written = self.name(name)
+        return rf"\, {written}" if written.startswith("\\") else written
 
     def number(self, text: str) -> str:
         """A number, as `style` writes it."""

@@ -1,0 +1,106 @@
+"""The chain rule as an object: what it holds and how sources are named."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz.chain import is_folded, value_name
+
+
+@tf.custom_gradient
+def square(x):
+    def grad(upstream):
+        return upstream * 2 * x
+
+    return x * x, grad
+
+
+def thrice(x):
+    a = square(x)
+    b = square(a)
+    y = square(b)
+    return y
+
+
+def test_the_rule_of_a_square_of_a_square_of_a_square():
+    rule = cgviz.trace(thrice, 2.0).chain_rule()
+    (path,) = rule.paths
+    assert path.locals == (32.0, 8.0, 4.0)
+    assert [op.name for op in path.ops] == ["y", "b", "a"]
+    assert path.product == 1024.0
+    assert rule.total == {"x": 1024.0}
+
+
+def test_each_source_has_its_own_sum():
+    v = tf.Variable(3.0, name="v")
+    rule = cgviz.trace(lambda x: x * x * v, 2.0).chain_rule()
+    assert {name: float(total) for name, total in rule.total.items()} == {"x": 12.0, "v": 4.0}
+    assert [s.name for s in rule.sources] == ["x", "v"]
+    assert [p.source for p in rule.paths] == ["x", "x", "v"]
+
+
+def test_a_source_without_a_gradient_is_named():
+    rule = cgviz.trace(lambda x, y: tf.round(x) * y, 2.0, 3.0).chain_rule()
+    assert rule.unreached == ("x",)
+    assert list(rule.total) == ["y"]
+
+
+def test_the_outputs_of_one_op_have_the_names_they_were_given():
+    def f(x):
+        a, b = tf.split(x, 2)
+        return tf.reduce_sum(a * b)
+
+    trace = cgviz.trace(f, [1.0, 2.0])
+    split = next(op for op in trace.ops if op.type == "Split")
+    assert [value_name(trace, v) for v in split.outputs] == ["a", "b"]
+
+
+def test_outputs_without_names_are_numbered():
+    trace = cgviz.trace(lambda x: tf.add(*tf.split(x, 2)), [1.0, 2.0])
+    split = next(op for op in trace.ops if op.type == "Split")
+    assert [value_name(trace, v) for v in split.outputs] == ["Split[0]", "Split[1]"]
+
+
+def test_an_identity_without_a_name_is_looked_through():
+    trace = cgviz.trace(lambda x: tf.identity(x * 2.0), 3.0)
+    identity = next(op for op in trace.ops if op.type == "Identity")
+    assert is_folded(identity)
+    assert value_name(trace, identity.outputs[0]) == "Mul"
+
+
+def test_an_identity_that_the_learner_named_stays():
+    def f(x):
+        same = tf.identity(x)
+        return same * 2.0
+
+    trace = cgviz.trace(f, 3.0)
+    assert not is_folded(next(op for op in trace.ops if op.type == "Identity"))
+    assert "∂same/∂x" in str(trace.chain_rule())
+
+
+def test_a_recording_with_its_own_tape_has_a_chain_rule():
+    x = tf.constant(3.0)
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        tape.gradient(y, x)
+    assert str(trace.chain_rule()).startswith("dy/dx = ∂y/∂x|1 + ∂y/∂x|2")
+
+
+def test_a_trace_without_a_backward_pass_says_so():
+    with cgviz.record() as trace:
+        tf.square(2.0)
+    with pytest.raises(ValueError, match="no backward pass"):
+        trace.chain_rule()
+
+
+def test_a_pass_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="`which` is 3"):
+        cgviz.trace(thrice, 2.0).chain_rule(3)
+
+
+def test_the_rule_of_the_second_pass_is_of_the_second_derivative():
+    rule = cgviz.trace(lambda x: x**3, 2.0, order=2).chain_rule(1)
+    np.testing.assert_allclose(rule.total["x"], 12.0)

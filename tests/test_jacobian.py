@@ -1,0 +1,278 @@
+"""Local Jacobians, against TensorFlow's own `tape.jacobian` without any recording."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz.graph import Op, Step, Value
+from cgviz.jacobian import LargeJacobian, is_linear, local_jacobians, times, tolerance
+
+
+def truth(f, *args):
+    """The Jacobian of f by each argument, as TensorFlow alone computes it."""
+    tensors = [tf.constant(a) for a in args]
+    with tf.GradientTape(persistent=True) as tape:
+        for t in tensors:
+            tape.watch(t)
+        y = f(*tensors)
+    return [tape.jacobian(y, t).numpy() for t in tensors]
+
+
+def only_step(f, *args):
+    (step,) = cgviz.trace(f, *args).steps
+    return step
+
+
+def made_by_hand(rule, outputs, inputs, upstream=None):
+    """A step whose rule is a plain function of NumPy arrays."""
+    values = [Value(k, np.shape(a), np.asarray(a).dtype.name, a) for k, a in enumerate(inputs)]
+    results = [
+        Value(9 + k, np.shape(a), np.asarray(a).dtype.name, a) for k, a in enumerate(outputs)
+    ]
+    op = Op("f", "custom", "f", tuple(values), tuple(results))
+    upstream = [np.ones_like(a) for a in outputs] if upstream is None else upstream
+    return Step(op, upstream, rule(upstream), rule)
+
+
+@tf.custom_gradient
+def clipped(x):
+    return tf.identity(x), lambda upstream: tf.clip_by_value(upstream, -0.5, 0.5)
+
+
+CASES = {
+    "elementwise": (tf.sin, [0.5, -1.0, 2.0]),
+    "a scalar": (tf.square, 3.0),
+    "a sum over an axis": (lambda x: tf.reduce_sum(x, 1), [[1.0, 2.0], [3.0, 4.0]]),
+    "softmax": (tf.nn.softmax, [0.1, 0.2, 0.7]),
+    "a transpose": (tf.transpose, [[1.0, 2.0, 3.0]]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_local_jacobian_is_tensorflows(name):
+    f, x = CASES[name]
+    ((local, *_),) = only_step(f, x).local
+    (expected,) = truth(f, np.float32(x))
+    assert local.shape == expected.shape
+    np.testing.assert_allclose(local, expected, rtol=1e-6)
+
+
+def test_an_op_of_two_inputs_has_one_jacobian_by_each():
+    a, b = np.random.default_rng(0).normal(size=(2, 2, 2)).astype("f")
+    ((by_a, by_b),) = only_step(tf.matmul, a, b).local
+    for local, expected in zip((by_a, by_b), truth(tf.matmul, a, b), strict=True):
+        assert local.shape == (2, 2, 2, 2)
+        np.testing.assert_allclose(local, expected, rtol=1e-6)
+
+
+def test_an_op_of_two_outputs_has_a_row_for_each():
+    @tf.custom_gradient
+    def both(x, y):
+        def grad(u, v):
+            return u * y, u * x + v * 2 * y
+
+        return (x * y, y * y), grad
+
+    step = cgviz.trace(lambda x, y: tf.add(*both(x, y)), 2.0, 3.0).steps[1]
+    assert step.local == ((3.0, 2.0), (0.0, 6.0))
+
+
+def test_the_local_of_a_scalar_is_a_number():
+    ((local,),) = only_step(tf.square, 3.0).local
+    assert local.shape == ()
+    assert float(local) == 6.0
+
+
+def test_a_float64_jacobian_keeps_its_digits():
+    ((local,),) = only_step(tf.exp, np.float64(0.1)).local
+    assert local.dtype == np.float64
+    assert float(local) == float(tf.exp(np.float64(0.1)))
+
+
+def test_a_bfloat16_step_has_a_jacobian():
+    ((local,),) = only_step(tf.square, tf.constant([1.5, 2.0], tf.bfloat16)).local
+    np.testing.assert_array_equal(local.astype("f"), np.diag([3.0, 4.0]))
+
+
+def test_infinity_and_nan_stay_in_the_jacobian():
+    ((local,),) = only_step(tf.sqrt, 0.0).local
+    assert np.isposinf(local)
+    ((local,),) = only_step(tf.math.log, np.nan).local
+    assert np.isnan(local)
+
+
+def test_an_empty_tensor_has_an_empty_jacobian():
+    ((local,),) = only_step(tf.sin, np.zeros((0,), "f")).local
+    assert local.shape == (0, 0)
+
+
+def test_an_integer_input_has_none():
+    step = cgviz.trace(lambda x: tf.gather(x, tf.constant([1, 0])), [1.0, 2.0]).steps[0]
+    assert step.local[0][0].tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert step.local[0][1:] == (None, None)
+
+
+def test_an_output_without_upstream_and_one_of_integers_have_none():
+    def rule(upstream):
+        return [upstream[0] * 2]
+
+    outputs = [np.float32(1), np.int32(3), np.float32(1)]
+    step = made_by_hand(rule, outputs, [np.float32(1)], [np.float32(1), np.int32(1), None])
+    assert local_jacobians(step) == ((2.0,), (None,), (None,))
+
+
+def test_the_other_upstreams_are_zeros_and_none_stays_none():
+    seen = []
+
+    def rule(upstream):
+        seen.append(upstream)
+        return [upstream[0]]
+
+    one = np.float32(1)
+    step = made_by_hand(rule, [one, one, one], [one], [np.float32(7), np.float32(8), None])
+    seen.clear()
+    local_jacobians(step)
+    assert seen == [[1.0, 0.0, None], [0.0, 1.0, None]]
+
+
+def test_a_rule_runs_once_per_entry_of_its_output():
+    runs = []
+
+    def rule(upstream):
+        runs.append(upstream)
+        return [upstream[0] * 2]
+
+    step = made_by_hand(rule, [np.ones(5)], [np.ones(5)])
+    runs.clear()
+    np.testing.assert_array_equal(step.local[0][0], 2 * np.eye(5))
+    assert len(runs) == 5
+    assert step.local is step.local
+
+
+def test_what_a_rule_prints_is_not_printed_again(capsys):
+    @tf.custom_gradient
+    def loud(x):
+        def grad(upstream):
+            print("the rule runs")
+            return upstream * 2
+
+        return x * 2, grad
+
+    trace = cgviz.trace(loud, 1.0)
+    assert capsys.readouterr().out.count("the rule runs") == 1
+    assert trace.steps[0].local == ((2.0,),)
+    assert capsys.readouterr().out == ""
+
+
+# --- rules that are not linear -----------------------------------------------------------------
+
+
+def test_a_rule_that_clips_claims_its_jacobian_at_unit_upstream():
+    step = cgviz.trace(clipped, 1.0, upstream=3.0).steps[0]
+    assert step.local == ((0.5,),)
+    assert step.downstream == (0.5,)
+
+
+@pytest.mark.parametrize("upstream", [0.1, 3.0])
+def test_a_rule_that_clips_is_not_linear(upstream):
+    assert not is_linear(cgviz.trace(clipped, 1.0, upstream=upstream).steps[0])
+
+
+def test_a_clipping_rule_of_a_large_tensor_is_not_linear():
+    assert not is_linear(
+        cgviz.trace(clipped, np.ones(300, "f"), upstream=np.ones(300, "f")).steps[0]
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_rules_of_tensorflow_are_linear(name):
+    f, x = CASES[name]
+    assert is_linear(only_step(f, x))
+
+
+def test_a_large_rule_of_tensorflow_is_linear():
+    assert is_linear(only_step(tf.sin, np.linspace(0, 1, 300, dtype="f")))
+
+
+def test_a_rule_with_an_infinite_slope_is_linear():
+    assert is_linear(only_step(tf.sqrt, 0.0))
+
+
+# --- large tensors -----------------------------------------------------------------------------
+
+
+def test_a_large_jacobian_is_a_summary_that_says_so():
+    x = np.linspace(-1, 1, 300, dtype="f")
+    large = only_step(tf.sin, x).local[0][0]
+    assert isinstance(large, LargeJacobian)
+    assert large.shape == (300, 300)
+    assert large.size == 90_000
+    # For a diagonal Jacobian random signs are exact: each probe's squares sum up to ‖J‖².
+    assert large.norm == pytest.approx(np.linalg.norm(np.cos(x)), rel=1e-5)
+    assert repr(large) == (
+        "<LargeJacobian, a summary: shape (300, 300), 90,000 numbers, "
+        "Frobenius norm about 14.76 by 8 random probes>"
+    )
+
+
+def test_a_large_jacobian_multiplies_like_the_small_one_would():
+    w = np.random.default_rng(1).normal(size=(3, 300)).astype("f")
+    step = cgviz.trace(lambda x: tf.linalg.matvec(w, x, transpose_a=True), [1.0, 2.0, 3.0]).steps
+    large = next(s for s in step if s.op.type == "MatMul").local[0]
+    large = next(j for j in large if isinstance(j, LargeJacobian))
+    upstream = np.random.default_rng(2).normal(size=large.shape[:2]).astype("f")
+    np.testing.assert_allclose(
+        large.vjp(upstream).reshape(-1), (w @ upstream.reshape(-1)), rtol=1e-4
+    )
+
+
+def test_the_norm_of_a_full_jacobian_is_about_right():
+    w = np.random.default_rng(3).normal(size=(300, 40)).astype("f")
+    step = only_step(lambda x: tf.matmul(w, x), np.ones((40, 1), "f"))
+    (large,) = [j for j in step.local[0] if j is not None]
+    assert large.norm == pytest.approx(np.linalg.norm(w), rel=0.3)
+
+
+def test_an_upstream_of_another_shape_is_refused_by_name():
+    large = only_step(tf.sin, np.ones(300, "f")).local[0][0]
+    with pytest.raises(ValueError, match=r"`upstream` has the shape \(2,\).*`Sin` has \(300,\)"):
+        large.vjp([1.0, 2.0])
+
+
+def test_a_jacobian_whose_rule_is_gone_says_what_it_knows():
+    step = made_by_hand(lambda u: [u[0]], [np.ones(300)], [np.ones(300)])
+    gone = Step(step.op, step.upstream, step.downstream)
+    large = gone.local[0][0]
+    assert "90,000 numbers, norm not known" in repr(large)
+    with pytest.raises(RuntimeError, match="cannot run again"):
+        large.vjp(np.ones(300))
+
+
+def test_a_rule_that_fails_the_second_time_is_one_clear_error():
+    def rule(upstream):
+        if rule.ran:
+            raise ValueError("once only")
+        rule.ran = True
+        return [upstream[0]]
+
+    rule.ran = False
+    step = made_by_hand(rule, [np.float32(1)], [np.float32(1)])
+    with pytest.raises(RuntimeError, match="`f` again, and it failed this time: once only"):
+        _ = step.local
+
+
+# --- arithmetic --------------------------------------------------------------------------------
+
+
+def test_times_is_a_row_vector_times_a_matrix():
+    random = np.random.default_rng(4)
+    upstream, local = random.normal(size=(2, 3)), random.normal(size=(2, 3, 4))
+    expected = upstream.reshape(1, -1) @ local.reshape(6, 4)
+    np.testing.assert_allclose(times(upstream, local), expected[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int32"])
+def test_the_tolerance_is_above_the_rounding_of_the_dtype(dtype):
+    eps = 0.0 if dtype == "int32" else np.finfo(dtype).eps
+    assert eps <= tolerance(dtype) < 0.1
