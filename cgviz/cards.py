@@ -18,6 +18,7 @@ from .graph import Array, Value
 from .scene import Edge, Node, Scene
 
 WIDEST = 22  # letters in a line of an edge's label
+MANY = 3  # a value used more often stands in its node, and not at each of its edges
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def short(a: Array | None) -> str:
             break
         if max(map(len, text.split("\n"))) <= WIDEST:
             return prefix + text
-    return prefix + style.summary(a, dtype=False).replace("] ", "]\n", 1)
+    text = prefix + style.summary(a, dtype=False)
+    return text if len(text) <= WIDEST else text.replace("] ", "]\n", 1)
 
 
 def value_text(value: Value) -> str:
@@ -75,7 +77,7 @@ def value_text(value: Value) -> str:
 
 
 def _label(scene: Scene, edge: Edge, step: int | None) -> Label:
-    forward = value_text(edge.value)
+    forward = "" if _often(scene, edge.source) else value_text(edge.value)
     if edge.contribution is not None:
         shown = step is None or 0 < edge.order <= step
         return Label(forward, short(edge.contribution) if shown else "")
@@ -86,6 +88,11 @@ def _label(scene: Scene, edge: Edge, step: int | None) -> Label:
     come = step is None or (min(orders) if orders else scene.steps) <= step
     text = f"{style.BLOCKED} {edge.reason}" if come else ""
     return Label(forward, _broken(text), blocked=come)
+
+
+def _often(scene: Scene, i: int) -> bool:
+    """Whether a node's one value is used so often that it is written once, in the node."""
+    return len(scene.outgoing[i]) > MANY and len(scene.nodes[i].outputs) == 1
 
 
 def _broken(text: str) -> str:
@@ -108,8 +115,13 @@ def _card(scene: Scene, i: int, node: Node, step: int | None, target: str) -> Ca
         head, name = name, node.symbol
     if name == head:
         name = ""
-    if not scene.outgoing[i] and not node.targets and node.outputs:
-        name = f"{name} = {value_text(node.outputs[0])}" if name else value_text(node.outputs[0])
+    alone = not scene.outgoing[i] and not node.targets and node.outputs
+    if alone or _often(scene, i):
+        value = value_text(node.outputs[0])
+        if node.symbol:
+            name = f"{name} = {value}" if name and "\n" not in value else value
+        else:
+            head, name = (f"{head} = {value}", "") if len(value) < 12 else (head, value)
     return Card(head, name, word, _gradient(scene, i, node, step, target))
 
 
@@ -137,19 +149,13 @@ def _gradient(scene: Scene, i: int, node: Node, step: int | None, target: str) -
     total = node.upstream[0] if node.upstream else None
     result = short(total)
     parts = [short(t) for t in terms]
+    asked = _derivative(target, short_name(node.label)) if node.source else ""
     if len(outputs) == 1 and len(parts) > 1:
-        result = _sum(parts, result)
-    if not node.source:
-        return result
-    return f"{_derivative(target, short_name(node.label))} = {result}"
-
-
-def _sum(parts: list[str], result: str) -> str:
-    """`3 + 4 = 7`, or what still fits of it."""
-    text = " + ".join(parts).replace(f"+ {style.MINUS}", f"{style.MINUS} ") + f" = {result}"
-    if "\n" in text or len(text) > 40:
-        return f"Σ of {len(parts)} = {result}"
-    return text
+        text = " + ".join(parts).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
+        fits = "\n" not in text and len(text) + len(result) <= 38
+        asked = " = ".join(t for t in (asked, text if fits else f"Σ of {len(parts)}") if t)
+    space = "\n" if "\n" in result else " "
+    return f"{asked} ={space}{result}" if asked else result
 
 
 def _derivative(target: str, source: str) -> str:

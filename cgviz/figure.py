@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import PathPatch
 from matplotlib.textpath import text_to_path
@@ -113,7 +113,7 @@ def _line_width(text: str, size: float) -> float:
 
 @lru_cache(maxsize=16)
 def _font(size: float) -> FontProperties:
-    return FontProperties(family=FONT, size=size)  # type: ignore[arg-type]
+    return FontProperties(family=FONT, size=size)
 
 
 def extent(text: str, size: float) -> tuple[float, float]:
@@ -154,10 +154,12 @@ def _arranged(shown: Scene, room: tuple[float, float] | None) -> _Picture:
     kinds = [n.kind for n in shown.nodes] + ["target"] * (len(ends) - len(shown.edges))
     pictures = []
     directions: list[Direction] = ["right", "down"]
+    if room is None and shown.depth > 8:
+        directions = ["down"]
     for direction in directions:
         sizes = _sizes(texts, kinds, ends, direction)
         links = [_link(a, b, t, direction) for (a, b), t in zip(ends, labels, strict=True)]
-        placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=15.0)
+        placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=11.0)
         width = max(placed.width, _legend_width()) + 2 * MARGIN
         height = placed.height + 2 * MARGIN + 2.2 * TEXT
         pictures.append(_Picture(shown, texts, labels, sizes, kinds, links, placed, width, height))
@@ -235,6 +237,14 @@ def _new_axes(picture: _Picture) -> Axes:
     return figure.add_axes((0, 0, 1, 1))
 
 
+def _background(ax: Axes) -> tuple[float, float, float]:
+    """The colour behind the axes, past what is transparent."""
+    for colour in (ax.get_facecolor(), ax.figure.get_facecolor()):
+        if to_rgba(colour)[3] > 0:
+            return to_rgb(colour)
+    return to_rgb(rcParams["figure.facecolor"])
+
+
 class _Ink:
     """Draws one picture on one axes; one unit of its data is one point at natural size."""
 
@@ -244,8 +254,7 @@ class _Ink:
         assert room is not None
         self.scale = min(room[0] / picture.width, room[1] / picture.height, 1.5)
         self.direction = picture.layout.direction
-        face = ax.get_facecolor() if ax.get_facecolor()[3] else ax.figure.get_facecolor()
-        self.look = style.palette(to_rgb(face if face[3] else rcParams["figure.facecolor"]))
+        self.look = style.palette(_background(ax))
         self.shift = (
             MARGIN + (picture.width - 2 * MARGIN - picture.layout.width) / 2,
             MARGIN,
@@ -279,6 +288,7 @@ class _Ink:
             fontfamily=FONT,
             parse_math=False,
             linespacing=1.1,
+            multialignment="left" if "[[" in text else how["ha"],
             **how,
         )
 
@@ -297,7 +307,9 @@ class _Ink:
 
     def _arrows(self, now: list[Label]) -> None:
         look, scale = self.look, self.scale
-        forward, backward, current = [], [], []
+        forward: list[Array] = []
+        backward: list[Array] = []
+        current: list[Array] = []
         heads: list[tuple[Array, str]] = []
         for i, label in enumerate(now):
             paired = bool(self.picture.labels[i].backward)
@@ -404,21 +416,26 @@ class _Ink:
         x, y = x + self.shift[0], y + self.shift[1]
         paired = bool(self.picture.labels[i].backward)
         side = (APART if paired else 0.0) + PAD
-        bold = {"fontweight": "bold"} if self._current(i) else {}
         shown = self._flows(i, label) or label.blocked
         tone = self.look.muted if label.blocked else self.look.backward_text
-        for text, sign, colour, more in (
-            (label.forward, -1, self.look.forward_text, {}),
-            (label.backward if shown else "", 1, tone, bold),
+        down = self.direction == "down"
+        for text, sign, colour in (
+            (label.forward, -1, self.look.forward_text),
+            (label.backward if shown else "", 1, tone),
         ):
             if not text:
                 continue
-            if self.direction == "down":
-                at = {"x": x + sign * side, "y": y, "ha": "right" if sign < 0 else "left"}
-                self._text(**at, text=text, size=TEXT, color=colour, va="center", zorder=6, **more)
-            else:
-                at = {"x": x, "y": y + sign * side, "va": "bottom" if sign < 0 else "top"}
-                self._text(**at, text=text, size=TEXT, color=colour, ha="center", zorder=6, **more)
+            self._text(
+                x + sign * side if down else x,
+                y if down else y + sign * side,
+                text,
+                TEXT,
+                color=colour,
+                ha="center" if not down else "right" if sign < 0 else "left",
+                va="center" if down else "bottom" if sign < 0 else "top",
+                fontweight="bold" if sign > 0 and self._current(i) else "normal",
+                zorder=6,
+            )
 
     def _legend(self) -> None:
         look, scale = self.look, self.scale

@@ -44,7 +44,7 @@ def groups(
 
 
 def _opened(paths: Sequence[tuple[str, ...]], limit: int) -> set[tuple[str, ...]]:
-    """The scopes whose parts are shown: the shallowest first, as long as they fit."""
+    """The scopes whose parts are shown: level by level, as long as they fit."""
     children: dict[tuple[str, ...], set[Hashable]] = {(): set()}
     for i, path in enumerate(paths):
         for depth in range(len(path)):
@@ -52,14 +52,13 @@ def _opened(paths: Sequence[tuple[str, ...]], limit: int) -> set[tuple[str, ...]
         children.setdefault(path, set()).add(i)
     total = len(children[()])
     opened: set[tuple[str, ...]] = set()
-    queue: list[tuple[str, ...]] = [()]
-    for path in queue:
-        if path and total - 1 + len(children[path]) > limit:
-            continue
-        if path:
-            total += len(children[path]) - 1
-            opened.add(path)
-        queue += [p for p in sorted(children[path], key=str) if isinstance(p, tuple)]
+    level = [p for p in children[()] if isinstance(p, tuple)]
+    while level:  # all scopes of one depth, or none: layers open together
+        total += sum(len(children[path]) - 1 for path in level)
+        if total > limit:
+            break
+        opened.update(level)
+        level = [p for path in level for p in children[path] if isinstance(p, tuple)]
     return opened
 
 

@@ -120,16 +120,35 @@ class Grid:
         self.below: list[list[int]] = [[] for _ in range(count)]
         self.chains: list[list[int]] = []  # per link its items, upper end first
         self.label_item: list[int] = []
-        for link, (a, b) in zip(links, self.ends, strict=True):
-            self._add_chain(link, a, b, labelled)
+        self.lanes = self._lanes()
+        for i, (link, (a, b)) in enumerate(zip(links, self.ends, strict=True)):
+            self._add_chain(link, a, b, labelled, i in self.lanes)
         self.layers: list[list[int]] = [[] for _ in range(max(self.rank, default=-1) + 1)]
         for item in self._depth_first():
             self.layers[self.rank[item]].append(item)
 
-    def _add_chain(self, link: Link, a: int, b: int, labelled: bool) -> None:
+    def _lanes(self) -> set[int]:
+        """The links that run in a lane beside everything, so that dummies do not outnumber all.
+
+        Without lanes the weights of a recurrent network, used at each of 300 steps, would cost a
+        million dummies. A picture that anybody reads has none.
+        """
+        span = [self.rank[b] - self.rank[a] - 1 for a, b in self.ends]
+        total = sum(span)
+        lanes = set()
+        for i in sorted(range(len(span)), key=lambda i: -span[i]):
+            if total <= max(3000, 3 * self.nodes) or span[i] < 3:
+                break
+            lanes.add(i)
+            total -= span[i]
+        return lanes
+
+    def _add_chain(self, link: Link, a: int, b: int, labelled: bool, lane: bool) -> None:
         chain = [a]
         label = -1
-        if a != b:
+        if lane:
+            chain.append(b)
+        elif a != b:
             at = self.rank[b] - 1 if b == link.target else self.rank[a] + 1
             for r in range(self.rank[a] + 1, self.rank[b]):
                 item = len(self.rank)
@@ -154,6 +173,7 @@ class Grid:
         order: list[int] = []
         seen = [False] * len(self.rank)
         starts = [v for v in range(self.nodes) if not self.below[v]]
+        starts.sort(key=lambda v: not self.above[v])  # what nothing touches stands aside
         for start in starts:
             stack = [start]
             while stack:
@@ -169,11 +189,31 @@ class Grid:
 # --- order within ranks ------------------------------------------------------------------------
 
 
-def fewer_crossings(grid: Grid) -> None:
-    """Sort each rank by where its neighbours are, down and up; keep the best order seen."""
-    size = len(grid.rank)
-    rounds = max(3, min(24, 40_000 // max(size, 1)))
-    place = [0] * size
+def fewer_crossings(grid: Grid, whole: int = 0) -> None:
+    """Sort each rank by where its neighbours are, down and up; keep the best order seen.
+
+    How often it tries depends on the size of the grid, or of the `whole` that it is a part of.
+    """
+    size = max(len(grid.rank), whole)
+    rounds = max(2, min(24, 16_000 // max(size, 1)))
+    first = [list(layer) for layer in grid.layers]
+    # A small picture is worth more than one start: orders get stuck in different places.
+    starts = (False, True) if size < 400 else (False,)
+    best, fewest = first, -1
+    for mirrored in starts:
+        for upwards in starts:
+            grid.layers = [layer[::-1] if mirrored else list(layer) for layer in first]
+            order, count = _settled(grid, rounds, upwards)
+            if fewest < 0 or count < fewest:
+                best, fewest = order, count
+            if not fewest:
+                break
+    grid.layers = best
+
+
+def _settled(grid: Grid, rounds: int, upwards: bool) -> tuple[list[list[int]], int]:
+    """The best order found from the present one, and how many links cross in it."""
+    place = [0] * len(grid.rank)
     for layer in grid.layers:
         for i, item in enumerate(layer):
             place[item] = i
@@ -183,15 +223,16 @@ def fewer_crossings(grid: Grid) -> None:
     for turn in range(rounds):
         if not fewest or stale > 6:
             break
-        _sweep(grid, place, down=turn % 2 == 0, flip=turn % 4 >= 2)
-        if size < 4000:
-            _swap_neighbours(grid, place)
+        _sweep(grid, place, down=(turn % 2 == 0) != upwards, flip=turn % 4 >= 2)
+        if len(place) < 4000:
+            while _swap_neighbours(grid, place, ties=turn % 3 == 2) and len(place) < 400:
+                pass
         now = _crossings(grid, place)
         stale += 1
         if now < fewest:
             fewest, stale = now, 0
             best = [list(layer) for layer in grid.layers]
-    grid.layers = best
+    return best, fewest
 
 
 def _sweep(grid: Grid, place: list[int], down: bool, flip: bool) -> None:
@@ -227,8 +268,12 @@ def _crossings(grid: Grid, place: list[int]) -> int:
     return total
 
 
-def _swap_neighbours(grid: Grid, place: list[int]) -> None:
-    """Swap neighbours on a rank wherever that crosses fewer links."""
+def _swap_neighbours(grid: Grid, place: list[int], ties: bool) -> bool:
+    """Swap neighbours on a rank wherever that crosses fewer links; tell whether it did.
+
+    With `ties` also where it makes no difference, to find a way out of where it got stuck.
+    """
+    better = False
     for layer in grid.layers:
         for i in range(len(layer) - 1):
             a, b = layer[i], layer[i + 1]
@@ -239,6 +284,8 @@ def _swap_neighbours(grid: Grid, place: list[int]) -> None:
                 for p in here:
                     for q in there:
                         saved += (p > q) - (p < q)
-            if saved > 0:
+            if saved > 0 or (ties and saved == 0):
+                better = better or saved > 0
                 layer[i], layer[i + 1] = b, a
                 place[a], place[b] = i + 1, i
+    return better

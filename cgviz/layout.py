@@ -18,14 +18,16 @@ plain numbers in the unit of the sizes, and the same call gives the same picture
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import asin, atan2, copysign, cos, hypot, sin, sqrt
 from typing import Literal
 
 import numpy as np
 
 from .graph import Array
 from .layers import Grid, Link, fewer_crossings
+from .spacing import Ports, left_lane, move_apart, shifts, spread, straighten
 
 __all__ = ["Direction", "Layout", "Link", "Point", "beside", "place"]
 
@@ -52,6 +54,7 @@ def place(
     *,
     gap: float = 16.0,
     rank_gap: float = 18.0,
+    stem: float = 8.0,
     port: float = 18.0,
 ) -> Layout:
     """Find positions for boxes and links.
@@ -63,6 +66,7 @@ def place(
         direction: "down" or "right".
         gap: The least room between neighbours on a rank.
         rank_gap: The least room between ranks.
+        stem: How far a link runs straight before it bends, so that its arrow points at the box.
         port: The room between two links at the same side of a box, where the box is wide enough.
 
     Returns:
@@ -80,168 +84,95 @@ def place(
     for link in links:
         if not (0 <= link.source < len(sizes) and 0 <= link.target < len(sizes)):
             raise ValueError(f"`links` has {link}, but there are {len(sizes)} boxes")
-    if direction == "right":
-        sizes = [(h, w) for w, h in sizes]
-    grid = Grid(sizes, links, gap, port)
-    fewer_crossings(grid)
-    ports = _ports(grid)
-    _move_apart(grid, ports)
-    _straighten(grid, ports)
-    return _drawn(grid, ports, links, direction, rank_gap)
+    parts = _components(len(sizes), links)
+    whole = len(sizes) + len(links)
+    placed = []
+    for boxes, lines in parts:
+        index = {box: i for i, box in enumerate(boxes)}
+        own = [
+            replace(links[i], source=index[links[i].source], target=index[links[i].target])
+            for i in lines
+        ]
+        flat = [sizes[box] if direction == "down" else sizes[box][::-1] for box in boxes]
+        grid = Grid(flat, own, gap, port)
+        fewer_crossings(grid, whole)
+        ports = spread(grid)
+        move_apart(grid, ports, whole)
+        straighten(grid, ports)
+        placed.append(_drawn(grid, ports, own, direction, rank_gap, stem))
+    return _packed(parts, placed, len(sizes), len(links), direction, 2 * gap)
 
 
-# --- across the ranks --------------------------------------------------------------------------
-
-# Per link, where it leaves its upper node and meets its lower one, from the middle of the side.
-Ports = list[tuple[float, float]]
+Part = tuple[list[int], list[int]]  # the boxes and the links of what hangs together
 
 
-def _ports(grid: Grid) -> Ports:
-    """Spread the links of each side of a node, in the order in which they arrive."""
-    place = {item: i for layer in grid.layers for i, item in enumerate(layer)}
-    upper: list[list[tuple[int, int]]] = [[] for _ in range(grid.nodes)]
-    lower: list[list[tuple[int, int]]] = [[] for _ in range(grid.nodes)]
-    for i, chain in enumerate(grid.chains):
-        if len(chain) > 1:
-            upper[chain[0]].append((place[chain[1]], i))
-            lower[chain[-1]].append((place[chain[-2]], i))
-    found = [[0.0, 0.0] for _ in grid.chains]
-    for end, sides in enumerate((upper, lower)):
-        for node, side in enumerate(sides):
-            width = 0.7 * (grid.left[node] + grid.right[node])
-            step = min(grid.port, width / max(len(side) - 1, 1))
-            for at, (_, i) in enumerate(sorted(side)):
-                found[i][end] = (at - (len(side) - 1) / 2) * step
-    return [(a, b) for a, b in found]
+def _components(count: int, links: Sequence[Link]) -> list[Part]:
+    """What hangs together, the parts with links first."""
+    leader = list(range(count))
+
+    def find(box: int) -> int:
+        while leader[box] != box:
+            leader[box] = leader[leader[box]]
+            box = leader[box]
+        return box
+
+    for link in links:
+        a, b = find(link.source), find(link.target)
+        leader[max(a, b)] = min(a, b)
+    parts: dict[int, Part] = {}
+    for box in range(count):
+        parts.setdefault(find(box), ([], []))[0].append(box)
+    for i, link in enumerate(links):
+        parts[find(link.source)][1].append(i)
+    return sorted(parts.values(), key=lambda part: not part[1])
 
 
-def _shifts(chain: Sequence[int], port: tuple[float, float]) -> list[float]:
-    """Per item of a link: how far its line is from the item's own x."""
-    return [port[0], *[0.0] * (len(chain) - 2), port[1]]
-
-
-def _move_apart(grid: Grid, ports: Ports) -> None:
-    """Give every item its x: near its neighbours, and clear of those beside it."""
-    size = len(grid.rank)
-    grid.x = [0.0] * size
-    room = [_room(grid, layer) for layer in grid.layers]
-    for layer, apart in zip(grid.layers, room, strict=True):
-        _settle(grid.x, layer, apart, [0.0] * len(layer), [1.0] * len(layer))
-    pulls = _pulls(grid, ports)
-    turns = list(zip(grid.layers, room, strict=True))
-    x = grid.x
-    for turn in range(max(4, min(60, 50_000 // max(size, 1)))):
-        for layer, apart in turns if turn % 2 == 0 else reversed(turns):
-            wanted, strength = [], []
-            for item in layer:
-                total = pull = 0.0
-                for other, weight, shift in pulls[item]:
-                    total += weight
-                    pull += weight * (x[other] + shift)
-                wanted.append(pull / total if total else x[item])
-                strength.append(total or 1e-3)
-            _settle(x, layer, apart, wanted, strength)
-
-
-def _pulls(grid: Grid, ports: Ports) -> list[list[tuple[int, float, float]]]:
-    """Per item (neighbour, weight, where it wants to be from there): lines want to be straight.
-
-    A node that one link holds goes where that link takes it and pulls little itself, so that a
-    weight or a bias hangs beside the trunk and does not bend it.
-    """
-    nodes = grid.nodes
-    degree = [len(a) + len(b) for a, b in zip(grid.above, grid.below, strict=True)]
-    pulls: list[list[tuple[int, float, float]]] = [[] for _ in grid.rank]
-    for chain, port in zip(grid.chains, ports, strict=True):
-        light = degree[chain[0]] == 1, degree[chain[-1]] == 1
-        shifts = _shifts(chain, port)
-        for i, (a, b) in enumerate(pairwise(chain)):
-            shift = shifts[i] - shifts[i + 1]
-            weight = 8.0 if a >= nodes and b >= nodes else 2.0
-            pulls[b].append((a, weight * (0.05 if b < nodes and light[0] else 1.0), shift))
-            pulls[a].append((b, weight * (0.05 if a < nodes and light[1] else 1.0), -shift))
-    return pulls
-
-
-def _room(grid: Grid, layer: Sequence[int]) -> list[float]:
-    """The least distance of each item on a rank from the one before it."""
-    apart = [0.0]
-    for a, b in pairwise(layer):
-        slim = a >= grid.nodes and b >= grid.nodes
-        apart.append(grid.right[a] + grid.left[b] + (grid.gap / 2 if slim else grid.gap))
-    return apart
-
-
-def _settle(
-    x: list[float],
-    layer: Sequence[int],
-    apart: Sequence[float],
-    wanted: Sequence[float],
-    strength: Sequence[float],
-) -> None:
-    """Put a rank's items as near to where they want as the room between them allows.
-
-    With the room taken out this is isotonic regression: neighbours that want to pass each other
-    become one block at their weighted mean.
-    """
-    blocks: list[tuple[float, float, int]] = []  # where, how strong, how many
-    offset = 0.0
-    for want, weight, room in zip(wanted, strength, apart, strict=True):
-        offset += room
-        where, many = want - offset, 1
-        while blocks and blocks[-1][0] >= where:
-            other, heavy, more = blocks.pop()
-            where = (other * heavy + where * weight) / (heavy + weight)
-            weight += heavy
-            many += more
-        blocks.append((where, weight, many))
-    offset, i = 0.0, 0
-    for where, _, many in blocks:
-        for _ in range(many):
-            offset += apart[i]
-            x[layer[i]] = where + offset
-            i += 1
-
-
-def _straighten(grid: Grid, ports: Ports) -> None:
-    """Make the run of each link one straight line wherever its neighbours leave it the room."""
-    place = {item: i for layer in grid.layers for i, item in enumerate(layer)}
-    room = [_room(grid, layer) for layer in grid.layers]
-    x = grid.x
-    for chain, port in zip(grid.chains, ports, strict=True):
-        inner = chain[1:-1]
-        if not inner:
-            continue
-        low, high = -np.inf, np.inf
-        for item in inner:
-            layer, apart, i = grid.layers[grid.rank[item]], room[grid.rank[item]], place[item]
-            if i:
-                low = max(low, x[layer[i - 1]] + apart[i])
-            if i + 1 < len(layer):
-                high = min(high, x[layer[i + 1]] - apart[i + 1])
-        if low > high:
-            continue
-        ends = [x[chain[0]] + port[0], x[chain[-1]] + port[1]]
-        middle = sum(x[item] for item in inner) / len(inner)
-        free = [end for end in ends if low <= end <= high]
-        best = min(free, key=lambda end: abs(end - middle), default=middle)
-        if abs(best - middle) > grid.port:
-            best = middle
-        for item in inner:
-            x[item] = min(max(best, low), high)
+def _packed(
+    parts: Sequence[Part],
+    placed: Sequence[Layout],
+    boxes: int,
+    lines: int,
+    direction: Direction,
+    gap: float,
+) -> Layout:
+    """The parts in rows, each row as wide as the widest part or as makes a fair rectangle."""
+    area = sum((p.width + gap) * (p.height + gap) for p in placed)
+    most = max(max((p.width for p in placed), default=0.0), 1.5 * sqrt(area))
+    centres: list[Point] = [(0.0, 0.0)] * boxes
+    routes: list[tuple[Point, ...]] = [()] * lines
+    labels: list[Point] = [(0.0, 0.0)] * lines
+    x = y = bottom = width = 0.0
+    for (own, links), part in zip(parts, placed, strict=True):
+        if x and x + part.width > most:
+            x, y = 0.0, bottom + gap
+        for box, (u, v) in zip(own, part.centres, strict=True):
+            centres[box] = (u + x, v + y)
+        for i, route, (u, v) in zip(links, part.routes, part.labels, strict=True):
+            routes[i] = tuple((u + x, v + y) for u, v in route)
+            labels[i] = (u + x, v + y)
+        width, bottom = max(width, x + part.width), max(bottom, y + part.height)
+        x += part.width + gap
+    return Layout(tuple(centres), tuple(routes), tuple(labels), width, bottom, direction)
 
 
 # --- down the ranks ----------------------------------------------------------------------------
 
 
 def _drawn(
-    grid: Grid, ports: Ports, links: Sequence[Link], direction: Direction, rank_gap: float
+    grid: Grid,
+    ports: Ports,
+    links: Sequence[Link],
+    direction: Direction,
+    rank_gap: float,
+    stem: float,
 ) -> Layout:
     """Turn ranks and x into points; `right` is `down` with its axes swapped."""
     x = grid.x
     left = min((x[i] - grid.left[i] for i in range(len(x))), default=0.0)
-    width = max((x[i] + grid.right[i] for i in range(len(x))), default=0.0) - left
-    bands = _bands(grid, ports, rank_gap)
+    right = max((x[i] + grid.right[i] for i in range(len(x))), default=0.0)
+    lanes, left, right = _lanes(grid, links, left, right)
+    width = right - left
+    bands = _bands(grid, ports, rank_gap, stem)
     height = bands[-1][1] if bands else 0.0
 
     def point(across: float, along: float) -> Point:
@@ -255,12 +186,18 @@ def _drawn(
 
     centres = tuple(point(x[v], middle(v)) for v in range(grid.nodes))
     routes, labels = [], []
+    stem = min(stem, rank_gap / 2)
     each = zip(links, grid.chains, ports, grid.label_item, strict=True)
-    for link, chain, port, label in each:
-        corners = _corners(grid, port, chain, bands)
+    for i, (link, chain, port, label) in enumerate(each):
+        corners = _corners(grid, port, chain, bands, stem)
+        if i in lanes:
+            top, bottom = bands[grid.rank[chain[0]] + 1][0], bands[grid.rank[chain[-1]] - 1][1]
+            corners[2:2] = [(lanes[i], top), (lanes[i], bottom)]
         points = [point(*corner) for corner in corners]
         routes.append(tuple(points if chain[0] == link.source else points[::-1]))
-        if label >= 0:
+        if i in lanes:
+            labels.append(point(lanes[i], bottom - link.along / 2))
+        elif label >= 0:
             labels.append(point(x[label], middle(label)))
         else:
             a, b = points[len(points) // 2 - 1 : len(points) // 2 + 1] if points else ((0, 0),) * 2
@@ -270,19 +207,50 @@ def _drawn(
     return Layout(centres, tuple(routes), tuple(labels), width, height, direction)
 
 
-def _bands(grid: Grid, ports: Ports, rank_gap: float) -> list[tuple[float, float]]:
+def _lanes(
+    grid: Grid, links: Sequence[Link], left: float, right: float
+) -> tuple[dict[int, float], float, float]:
+    """The x of each lane, beside all that stands on ranks, and how far it now goes."""
+    place = {item: i for layer in grid.layers for i, item in enumerate(layer)}
+    lanes: dict[int, float] = {}
+    for side in (-1, 1):
+        own = [i for i in grid.lanes if left_lane(grid, i, place) == (side < 0)]
+        if not own:
+            continue
+        before = max(links[i].before for i in own) + grid.port / 2
+        after = max(links[i].after for i in own) + grid.port / 2
+        ends: list[int] = []  # per lane, the rank where its last link ends
+        for i in sorted(own, key=lambda i: (grid.rank[grid.chains[i][0]], i)):
+            start, end = (grid.rank[v] for v in grid.chains[i])
+            n = next((n for n, last in enumerate(ends) if last < start), len(ends))
+            ends[n:] = [end, *ends[n + 1 :]]
+            lanes[i] = (
+                left - after - n * (before + after)
+                if side < 0
+                else right + before + n * (before + after)
+            )
+        if side < 0:
+            left -= len(ends) * (before + after)
+        else:
+            right += len(ends) * (before + after)
+    return lanes, left, right
+
+
+def _bands(grid: Grid, ports: Ports, rank_gap: float, stem: float) -> list[tuple[float, float]]:
     """Top and bottom of each rank; links that go far to the side get more room to do so."""
     sideways = [0.0] * len(grid.layers)
     for chain, port in zip(grid.chains, ports, strict=True):
-        shifts = _shifts(chain, port)
+        shift = shifts(chain, port)
         for i, (a, b) in enumerate(pairwise(chain)):
-            way = grid.x[b] + shifts[i + 1] - grid.x[a] - shifts[i]
+            way = grid.x[b] + shift[i + 1] - grid.x[a] - shift[i]
             sideways[grid.rank[a]] = max(sideways[grid.rank[a]], abs(way))
     bands, y = [], 0.0
     for r, layer in enumerate(grid.layers):
         bottom = y + max((grid.height[i] for i in layer), default=0.0)
         bands.append((y, bottom))
-        y = bottom + min(max(rank_gap, 0.25 * sideways[r]), 3 * rank_gap)
+        # Links that go far to the side get some room to do so.
+        bend = min(max(10.0, 0.2 * sideways[r]), 36.0) if sideways[r] > 0.5 else 0.0
+        y = bottom + max(rank_gap, stem + bend)
     return bands
 
 
@@ -291,16 +259,17 @@ def _corners(
     port: tuple[float, float],
     chain: Sequence[int],
     bands: Sequence[tuple[float, float]],
+    stem: float,
 ) -> list[tuple[float, float]]:
     """The corners of a link: it bends between ranks only, and stands upright within each."""
     corners: list[tuple[float, float]] = []
     last = len(chain) - 1
-    for i, (item, shift) in enumerate(zip(chain, _shifts(chain, port), strict=False)):
+    for i, (item, shift) in enumerate(zip(chain, shifts(chain, port), strict=False)):
         top, bottom = bands[grid.rank[item]]
         if i == 0:
-            top = (top + bottom + grid.height[item]) / 2
+            top, bottom = (top + bottom + grid.height[item]) / 2, bottom + stem
         elif i == last:
-            bottom = (top + bottom - grid.height[item]) / 2
+            top, bottom = top - stem, (top + bottom - grid.height[item]) / 2
         corners += [(grid.x[item] + shift, top), (grid.x[item] + shift, bottom)]
     return corners if last else []
 
@@ -320,11 +289,8 @@ def beside(route: Sequence[Point], direction: Direction, distance: float = 0.0) 
     points = [route[0]]
     for (x0, y0), (x1, y1) in pairwise(route):
         across, along = (x1 - x0, y1 - y0) if direction == "down" else (y1 - y0, x1 - x0)
-        bends = abs(across) > 1e-6 and abs(along) > 1e-6
-        for t in _STEPS if bends else (1.0,):
-            s = t * t * (3 - 2 * t)  # upright at both ends
-            u, v = (s, t) if direction == "down" else (t, s)
-            points.append((x0 + u * (x1 - x0), y0 + v * (y1 - y0)))
+        for u, v in _bend(across, along):
+            points.append((x0 + u, y0 + v) if direction == "down" else (x0 + v, y0 + u))
     line = np.array(points)
     line = line[np.r_[True, np.abs(np.diff(line, axis=0)).sum(1) > 1e-6]]
     if not distance or len(line) < 2:
@@ -336,4 +302,22 @@ def beside(route: Sequence[Point], direction: Direction, distance: float = 0.0) 
     return line + (distance if direction == "down" else -distance) * side
 
 
-_STEPS = tuple(i / 12 for i in range(1, 13))
+def _bend(across: float, along: float) -> list[Point]:
+    """From (0, 0) to (across, along): an arc, a straight piece and an arc back, upright at ends.
+
+    Arcs keep their distance from a line beside them, which a spline in so little room does not.
+    """
+    side, way = abs(across), abs(along)
+    if side < 1e-6 or way < 1e-6:
+        return [(across, along)]
+    radius = min((way * way + side * side) / (4 * side), way / 2, 12.0)
+    # way = 2 r sin(angle) + d cos(angle), side = 2 r (1 - cos(angle)) + d sin(angle)
+    angle = asin(min(1.0, 2 * radius / hypot(way, 2 * radius - side)))
+    angle -= atan2(2 * radius - side, way)
+    first = []
+    for i in range(1, 7):
+        a = angle * i / 6
+        first.append((radius * (1 - cos(a)), radius * sin(a)))
+    last = [(side - u, way - v) for u, v in [*reversed(first[:-1]), (0.0, 0.0)]]
+    points = [*first, (side - first[-1][0], way - first[-1][1]), *last]
+    return [(copysign(u, across), copysign(v, along)) for u, v in points]

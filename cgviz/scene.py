@@ -90,6 +90,15 @@ class Scene:
             found[edge.source].append(edge)
         return tuple(map(tuple, found))
 
+    @cached_property
+    def depth(self) -> int:
+        """How many nodes the longest path has."""
+        length = [1] * len(self.nodes)
+        for i in range(len(self.nodes)):
+            for edge in self.outgoing[i]:
+                length[edge.target] = max(length[edge.target], length[i] + 1)
+        return max(length, default=0)
+
 
 @dataclass
 class _Choice:

@@ -22,7 +22,7 @@ _ROUND = 0.5523  # a quarter of a circle as a cubic curve
 
 # Room around the text, across and down, by kind.
 PADDING = {
-    "op": (10.0, 6.0),
+    "op": (10.0, 4.5),
     "input": (14.0, 7.0),
     "variable": (11.0, 9.0),
     "constant": (12.0, 7.0),

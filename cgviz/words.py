@@ -113,6 +113,9 @@ def symbol(op: Op, constants: dict[int, str]) -> str:
         if re.fullmatch("[-−]?[0-9]{1,2}", constants[1]):
             return f"x{constants[1].translate(_SUPERSCRIPT)}"
         return f"x^{constants[1]}"
+    if op.type == "MatMul" and len(constants) == 1:
+        ((position, text),) = constants.items()
+        return f"@ {text}" if position == 1 else f"{text} @"
     if op.type == "Cast":
         return f"cast\n{op.outputs[0].dtype}"
     return INFIX.get(op.type) or SYMBOLS.get(op.type) or plain(op.type)
@@ -138,11 +141,13 @@ def own_name(op: Op) -> bool:
 
 
 def operand(value: Value, name: str) -> str:
-    """A constant as part of a symbol: its number, or the name of a large one."""
+    """A constant as part of a symbol: its number, or the name or shape of a large one."""
     if value.size <= 3 and value.dtype != "string" and len(value.shape) <= 1:
         text = style.array(value.numpy())
         if len(text) <= 14:
             return text
+    if re.fullmatch(r"constant(_\d+)?", name):
+        return f"[{'×'.join(map(str, value.shape))}]"
     return name
 
 
