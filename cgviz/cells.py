@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,6 @@ from .reading import Table
 MOST_ROWS = 30
 MOST_SOURCES = 8
 MOST_LOCAL = 16  # entries of a local Jacobian that a table shows in numbers
-
-Show = Callable[[Any], str]
 
 
 @dataclass(frozen=True)
@@ -87,18 +84,21 @@ def cut(table: Table) -> tuple[Any, int, Any]:
     return steps[:half], len(steps) - 2 * half, steps[-half:]
 
 
-in_full = partial(style.array, most=MOST_LOCAL)
-in_lines = partial(in_full, rows=",\n")
+@dataclass(frozen=True)
+class Show:
+    """How to write an array: in at most about so many columns, with this between rows."""
 
+    width: int | None = None
+    rows: str = ", "
 
-def narrow(width: int) -> Show:
-    """How to write an array in at most about so many columns."""
+    def fits(self, written: str) -> bool:
+        """Whether a text is narrow enough."""
+        return self.width is None or len(written) <= self.width
 
-    def show(array: Any) -> str:
-        written = in_full(array)
-        return written if len(written) <= width else style.summary(array, dtype=False)
-
-    return show
+    def __call__(self, array: Any) -> str:
+        """A small array in full, else a summary."""
+        written = style.array(array, most=MOST_LOCAL, rows=self.rows)
+        return written if self.fits(written) else style.summary(array, dtype=False)
 
 
 def _shape(shape: Sequence[int]) -> str:
@@ -167,12 +167,12 @@ def _jacobian(local: Any, output: Value, value: Value, show: Show) -> str:
     if rows * columns != local.size or not local.size:
         return show(local)
     matrix = local.reshape(rows, columns)
-    if rows == columns > 1 and matrix.diagonal().any():
-        rest = matrix - np.diag(matrix.diagonal())
-        if not rest.any():
-            written = ", ".join(map(style.number, matrix.diagonal()))
-            return f"diag({written})"
-    return show(matrix if min(rows, columns) > 1 else local.reshape(-1) if local.ndim else local)
+    flat = matrix if min(rows, columns) > 1 else local.reshape(-1) if local.ndim else local
+    written = style.array(flat, most=MOST_LOCAL, rows=show.rows)
+    is_diagonal = rows == columns > 1 and not matrix[~np.eye(rows, dtype=bool)].any()
+    if is_diagonal and matrix.any():
+        written = f"diag({', '.join(map(style.number, matrix.diagonal()))})"
+    return written if show.fits(written) else style.shape(flat)
 
 
 def clipped(words: str, width: int) -> str:

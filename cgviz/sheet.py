@@ -12,12 +12,13 @@ from html import escape
 from itertools import chain
 
 from . import cells
-from .cells import Cells
+from .cells import Cells, Show
 from .graph import Trace
 from .reading import Table
 
 WIDTH = 100
 MOST_SOURCE = 60  # characters of a source line in HTML
+SHOW = Show(rows=",\n")
 HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "source")
 
 # --- text --------------------------------------------------------------------------------------
@@ -35,9 +36,7 @@ def table_text(table: Table) -> str:
     """The backward table as aligned text, at most 100 columns wide where that is possible."""
     top, left_out, bottom = cells.cut(table)
     for width in (40, 24, 16):
-        rows = [
-            _lines(cells.fill(table, n, step, cells.narrow(width))) for n, step in [*top, *bottom]
-        ]
+        rows = [_lines(cells.fill(table, n, step, Show(width))) for n, step in [*top, *bottom]]
         widths = [max(map(len, column)) for column in zip(HEAD, *chain(*rows), strict=True)]
         spare = WIDTH - sum(widths[:-1]) - 2 * (len(HEAD) - 1)
         if spare >= min(widths[-1], 16):
@@ -119,11 +118,11 @@ def _table(table: Table) -> str:
     head = "".join(
         f'<th scope="col"{numeric if name in _NUMERIC else ""}>{name}</th>' for name in HEAD
     )
-    body = [_html_rows(cells.fill(table, n, step, cells.in_lines)) for n, step in top]
+    body = [_html_rows(cells.fill(table, n, step, SHOW)) for n, step in top]
     if left_out:
         words = f"({left_out} more rows)"
         body.append(f'<tr class="cgviz-first"><td colspan="{len(HEAD)}">{words}</td></tr>\n')
-    body += [_html_rows(cells.fill(table, n, step, cells.in_lines)) for n, step in bottom]
+    body += [_html_rows(cells.fill(table, n, step, SHOW)) for n, step in bottom]
     return (
         f'<table class="cgviz-rows">\n<caption>{escape(cells.caption(table))}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(body)}</tbody>\n</table>\n"
