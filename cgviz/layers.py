@@ -109,8 +109,8 @@ class Grid:
         self.gap, self.port = gap, port
         self.ends = _acyclic(count, links)
         labelled = any(link.along for link in links)
-        step = 2 if labelled else 1
-        self.rank = [r * step for r in _ranks(count, self.ends)]
+        self.step = 2 if labelled else 1  # labels stand on ranks of their own
+        self.rank = [r * self.step for r in _ranks(count, self.ends)]
         self.nodes = count
         self.x: list[float] = []  # the line of each item, once `layout` has moved them apart
         self.left = [w / 2 for w, _ in sizes]  # room on either side of an item's own line

@@ -192,6 +192,8 @@ def _drawn(
         corners = _corners(grid, port, chain, bands, stem)
         if i in lanes:
             top, bottom = bands[grid.rank[chain[0]] + 1][0], bands[grid.rank[chain[-1]] - 1][1]
+            if grid.step == 1:
+                top, bottom = top - stem, bottom + stem
             corners[2:2] = [(lanes[i], top), (lanes[i], bottom)]
         points = [point(*corner) for corner in corners]
         routes.append(tuple(points if chain[0] == link.source else points[::-1]))
@@ -249,8 +251,8 @@ def _bands(grid: Grid, ports: Ports, rank_gap: float, stem: float) -> list[tuple
         bottom = y + max((grid.height[i] for i in layer), default=0.0)
         bands.append((y, bottom))
         # Links that go far to the side get some room to do so.
-        bend = min(max(10.0, 0.2 * sideways[r]), 36.0) if sideways[r] > 0.5 else 0.0
-        y = bottom + max(rank_gap, stem + bend)
+        bend = min(max(12.0, 0.2 * sideways[r]), 40.0) if sideways[r] > 0.5 else 0.0
+        y = bottom + max(rank_gap, stem * 2 / grid.step + bend)
     return bands
 
 
@@ -266,10 +268,15 @@ def _corners(
     last = len(chain) - 1
     for i, (item, shift) in enumerate(zip(chain, shifts(chain, port), strict=False)):
         top, bottom = bands[grid.rank[item]]
+        middle = (top + bottom) / 2
+        # On a rank of nodes all lines run straight a little farther, so that none that bends
+        # sooner cuts another off.
+        more = 0.0 if grid.rank[item] % grid.step else stem
+        top, bottom = top - more, bottom + more
         if i == 0:
-            top, bottom = (top + bottom + grid.height[item]) / 2, bottom + stem
+            top = middle + grid.height[item] / 2
         elif i == last:
-            top, bottom = top - stem, (top + bottom - grid.height[item]) / 2
+            bottom = middle - grid.height[item] / 2
         corners += [(grid.x[item] + shift, top), (grid.x[item] + shift, bottom)]
     return corners if last else []
 
@@ -310,7 +317,8 @@ def _bend(across: float, along: float) -> list[Point]:
     side, way = abs(across), abs(along)
     if side < 1e-6 or way < 1e-6:
         return [(across, along)]
-    radius = min((way * way + side * side) / (4 * side), way / 2, 12.0)
+    # Never quite level: two lines on one level could not be told apart.
+    radius = min((way * way + side * side) / (4 * side), 0.32 * way, 12.0)
     # way = 2 r sin(angle) + d cos(angle), side = 2 r (1 - cos(angle)) + d sin(angle)
     angle = asin(min(1.0, 2 * radius / hypot(way, 2 * radius - side)))
     angle -= atan2(2 * radius - side, way)
