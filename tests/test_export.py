@@ -1,0 +1,186 @@
+"""Saving by suffix, whole or not at all, and loading what was saved."""
+
+import json
+import os
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz import schema
+from cgviz.export import SUFFIXES, load, save
+
+mpl.use("Agg")
+
+
+@tf.custom_gradient
+def square(x):
+    def grad(upstream):
+        return upstream * 2 * x
+
+    return x * x, grad
+
+
+@pytest.fixture
+def trace():
+    return cgviz.trace(lambda x: square(square(x)), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"),
+    [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF"), (".json", b'{"format":')],
+)
+def test_a_file_is_what_its_suffix_says(trace, tmp_path, suffix, start):
+    path = tmp_path / f"picture{suffix}"
+    trace.save(path)
+    assert path.read_bytes().startswith(start)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_path_may_be_a_string_and_a_suffix_in_capitals(trace, tmp_path):
+    trace.save(str(tmp_path / "picture.PNG"))
+    assert (tmp_path / "picture.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_has_the_rights_that_any_new_file_has(trace, tmp_path):
+    (tmp_path / "other").touch()
+    trace.save(tmp_path / "trace.json")
+    assert (tmp_path / "trace.json").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_saving_twice_writes_the_same_bytes(trace, tmp_path, suffix):
+    for name in ("one", "other"):
+        trace.save(tmp_path / f"{name}{suffix}")
+    assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"other{suffix}").read_bytes()
+
+
+def test_an_svg_has_a_title_and_a_description(trace, tmp_path):
+    trace.save(tmp_path / "picture.svg")
+    root = ElementTree.parse(tmp_path / "picture.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.get("role") == "img"
+    assert root.find(f"{space}title").text.startswith("How the gradient flows through")
+    assert "square" in root.find(f"{space}desc").text
+    assert "dc:date" not in (tmp_path / "picture.svg").read_text(encoding="utf-8")
+
+
+def test_pictures_carry_their_description(trace, tmp_path):
+    for suffix in (".png", ".pdf"):
+        trace.save(tmp_path / f"picture{suffix}")
+        assert b"How the gradient flows" in (tmp_path / f"picture{suffix}").read_bytes()
+
+
+def test_saving_a_picture_leaves_no_figure_open(trace, tmp_path):
+    from matplotlib import pyplot as plt
+
+    before = plt.get_fignums()
+    trace.save(tmp_path / "picture.svg")
+    assert plt.get_fignums() == before
+
+
+# --- what cannot be saved ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["trace.html", "trace.txt", "trace", ".json"])
+def test_an_unknown_suffix_is_refused_and_the_known_ones_are_named(trace, tmp_path, name):
+    message = rf"`path` is '.*{re.escape(name)}', .*: \.svg, \.png, \.pdf or \.json"
+    with pytest.raises(ValueError, match=message):
+        trace.save(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_not_there_is_named(trace, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere'"):
+        trace.save(tmp_path / "nowhere" / "trace.json")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_failure_leaves_the_old_file_and_no_half_of_a_new_one(
+    trace, tmp_path, monkeypatch, suffix
+):
+    path = tmp_path / f"trace{suffix}"
+    path.write_text("old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save(trace, path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+# --- loading -----------------------------------------------------------------------------------
+
+
+def test_a_loaded_trace_has_table_chain_rule_and_plot(trace, tmp_path):
+    trace.save(tmp_path / "trace.json")
+    back = cgviz.load(tmp_path / "trace.json")
+    assert repr(back.table()) == repr(trace.table())
+    assert str(back.chain_rule()) == str(trace.chain_rule())
+    back.save(tmp_path / "loaded.svg")
+    trace.save(tmp_path / "direct.svg")
+    assert (tmp_path / "loaded.svg").read_bytes() == (tmp_path / "direct.svg").read_bytes()
+
+
+def test_a_loaded_trace_saves_the_same_file(trace, tmp_path):
+    trace.save(tmp_path / "one.json")
+    cgviz.load(str(tmp_path / "one.json")).save(tmp_path / "other.json")
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "other.json").read_bytes()
+
+
+def test_the_file_is_strict_json_whatever_the_numbers(tmp_path):
+    def refuse(token):
+        raise AssertionError(token)
+
+    cgviz.trace(lambda x: tf.math.log(x) / x, [0.0, np.nan]).save(tmp_path / "trace.json")
+    text = (tmp_path / "trace.json").read_text(encoding="ascii")
+    json.loads(text, parse_constant=refuse)
+    assert '"NaN"' in text
+    assert '"-Infinity"' in text
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"\x89PNG\r\n"])
+def test_a_file_that_is_no_json_is_refused(tmp_path, content):
+    (tmp_path / "trace.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"trace\.json` holds no trace of cgviz: it is not a JSON"):
+        load(tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"format": "other"}'])
+def test_a_json_file_of_something_else_is_refused(tmp_path, content):
+    (tmp_path / "trace.json").write_text(content)
+    with pytest.raises(ValueError, match=r"it was not written by `trace\.save`"):
+        load(tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize("version", [2, 99, None, "1"])
+def test_another_version_is_refused(trace, tmp_path, version):
+    document = {**schema.write(trace), "version": version}
+    (tmp_path / "trace.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 1"):
+        load(tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize("key", ["values", "ops", "forward", "passes", "gradients"])
+@pytest.mark.parametrize("wrong", ["gone", 7])
+def test_a_damaged_file_is_refused(trace, tmp_path, key, wrong):
+    document = schema.write(trace)
+    document[key] = wrong
+    if wrong == "gone":
+        del document[key]
+    (tmp_path / "trace.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="holds a damaged trace"):
+        load(tmp_path / "trace.json")
+
+
+def test_a_file_that_is_not_there_is_python_s_own_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "trace.json")
