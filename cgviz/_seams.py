@@ -24,6 +24,7 @@ notes what went in and out. The tape keeps the last record; `tf.custom_gradient`
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -454,8 +455,12 @@ def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
 
 # --- on and off ------------------------------------------------------------------------------
 
+# A recording keeps all it makes, so the garbage collector finds nothing in it, and by its defaults
+# looks every 700 objects: a third of the time of a long recording. While one runs it looks less.
+_LOOK_EVERY = 50_000
 _lock = threading.Lock()
 _recording_threads = 0
+_thresholds = gc.get_threshold()
 _saved: list[tuple[Any, str, Any]] = []
 
 
@@ -476,9 +481,12 @@ def check_release() -> None:
 
 
 def _install() -> None:
-    global _recording_threads
+    global _recording_threads, _thresholds
     with _lock:
         if _recording_threads == 0:
+            _thresholds = gc.get_threshold()
+            if 0 < _thresholds[0] < _LOOK_EVERY:  # 0 is a collector that somebody switched off
+                gc.set_threshold(_LOOK_EVERY, *_thresholds[1:])
             resource_variable_ops.BaseResourceVariable._handle = _Handle()
             _saved.append((execute, "execute", execute.execute))
             for owner, name, wrap in _replacements():
@@ -497,6 +505,8 @@ def _uninstall() -> None:
                 owner, name, original = _saved.pop()
                 setattr(owner, name, original)
             del resource_variable_ops.BaseResourceVariable._handle
+            if gc.get_threshold()[0] == _LOOK_EVERY:
+                gc.set_threshold(*_thresholds)
         else:
             # Removing a callback put back the fast `execute`, which other threads must not have.
             execute.execute = execute.execute_with_callbacks
@@ -566,3 +576,33 @@ def is_differentiable(op_type: str) -> bool:
         return ops._gradient_registry.lookup(op_type) is not None
     except LookupError:
         return False
+
+
+@contextmanager
+def afresh() -> Iterator[None]:
+    """Run code, recordings of its own included, that a recording on this thread does not see."""
+    outer = _local.hub
+    with aside():
+        _local.hub = None
+        try:
+            yield
+        finally:
+            _local.hub = outer
+
+
+def registered_gradients() -> int:
+    """How many gradients the process-wide registry holds; no public way tells."""
+    return len(ops._gradient_registry.list())
+
+
+@contextmanager
+def seeds_kept() -> Iterator[None]:
+    """Leave TensorFlow's global seed and its stream as they were; it can be set, not asked."""
+    now = context.context()
+    seed, stream = now._seed, now._rng
+    try:
+        yield
+    finally:
+        if now._rng is not stream:
+            now._set_global_seed(seed)
+            now._rng = stream

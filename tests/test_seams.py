@@ -1,6 +1,7 @@
 """TensorFlow is exactly as it was when a recording ends, however it ends."""
 
 import contextlib
+import gc
 
 import pytest
 import tensorflow as tf
@@ -23,6 +24,7 @@ def state():
         dict(vars(resource_variable_ops.BaseResourceVariable)),
         list(context.context().op_callbacks),
         context.context().scope_name,
+        gc.get_threshold(),
     ]
 
 
