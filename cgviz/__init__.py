@@ -12,3 +12,17 @@ def __getattr__(name: str) -> object:
 
         return load
     raise AttributeError(f"module 'cgviz' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Show a hint under TensorFlow's gradient errors: `%load_ext cgviz`."""
+    from . import hints
+
+    hints.load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Take the hints away again: `%unload_ext cgviz`."""
+    from . import hints
+
+    hints.unload_ipython_extension(shell)

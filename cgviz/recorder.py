@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import _seams, arguments
+from . import _seams, arguments, hints
 from .builder import Builder, reference, variable_name
 from .events import PassEvent
 from .graph import Content, Trace, as_numpy
@@ -55,7 +55,7 @@ def trace(
     given, names = arguments.convert(f, args)
     arguments.check_order(order)
     call = _Call(f, given, upstream, order)
-    with _seams.listening(open_functions) as (hub, start, root):
+    with hints.hinting(), _seams.listening(open_functions) as (hub, start, root):
         call.run(hub.log)
         events = hub.log[start:]
 
@@ -104,7 +104,7 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
         [3.0, 3.0]
     """
     recorded = Trace(_still_open)
-    with _seams.listening(open_functions) as (hub, start, root):
+    with hints.hinting(), _seams.listening(open_functions) as (hub, start, root):
         try:
             yield recorded
         finally:
