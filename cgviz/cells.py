@@ -10,7 +10,7 @@ import numpy as np
 
 from . import style
 from .chain import value_name
-from .graph import Step, Trace, Value
+from .graph import Array, Step, Trace, Value
 from .reading import Table
 
 MOST_ROWS = 30
@@ -19,15 +19,37 @@ MOST_LOCAL = 16  # entries of a local Jacobian that a table shows in numbers
 
 
 @dataclass(frozen=True)
+class Written:
+    """An array as text: at length, and short for a narrow page."""
+
+    full: str
+    short: str
+
+    def at(self, width: int | None) -> str:
+        """The text to use where there are so many columns; None: as many as it takes."""
+        return self.full if width is None or len(self.full) <= width else self.short
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a table says of one input of one step."""
+
+    name: str
+    value: Written
+    local: tuple[Written, ...]  # by output
+    downstream: Written
+
+
+@dataclass(frozen=True)
 class Cells:
-    """What a table says of one step: words, and lines of numbers."""
+    """What a table says of one step."""
 
     step: str
     op: str
     type: str
     custom: bool
-    upstream: str  # of every output
-    inputs: tuple[tuple[str, str, str], ...]  # per input: the value, the local, the downstream
+    upstream: tuple[Written, ...]  # by output
+    inputs: tuple[Input, ...]
     source: str
 
 
@@ -84,48 +106,45 @@ def cut(table: Table) -> tuple[Any, int, Any]:
     return steps[:half], len(steps) - 2 * half, steps[-half:]
 
 
-@dataclass(frozen=True)
-class Show:
-    """How to write an array: in at most about so many columns, with this between rows."""
-
-    width: int | None = None
-    rows: str = ", "
-
-    def fits(self, written: str) -> bool:
-        """Whether a text is narrow enough."""
-        return self.width is None or len(written) <= self.width
-
-    def __call__(self, array: Any) -> str:
-        """A small array in full, else a summary."""
-        written = style.array(array, most=MOST_LOCAL, rows=self.rows)
-        return written if self.fits(written) else style.summary(array, dtype=False)
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return f"[{'×'.join(map(str, shape))}]"
-
-
-def fill(table: Table, number: int, step: Step, show: Show) -> Cells:
-    """The cells of one step; `show` writes an array."""
-    op, trace = step.op, table.trace
+def fill(table: Table, number: int, step: Step, rows: str = ", ") -> Cells:
+    """The cells of one step; `rows` stands between the rows of a matrix."""
+    op = step.op
     shown = [j for j in range(len(op.inputs)) if _matters(table, step, j)]
-    local, downstream = _locals(step, shown, show), step.downstream
+    local, downstream = _locals(step, shown, rows), step.downstream
+    inputs = tuple(
+        Input(
+            value_name(table.trace, op.inputs[j]),
+            _written(op.inputs[j].numpy(), rows),
+            local[j],
+            _written(downstream[j], rows),
+        )
+        for j in shown
+    )
     return Cells(
         str(number),
         op.name,
         op.type,
         op.kind == "custom",
-        ", ".join(map(show, step.upstream)),
-        tuple(
-            (
-                f"{value_name(trace, op.inputs[j])} = {show(op.inputs[j].numpy())}",
-                local[j],
-                show(downstream[j]),
-            )
-            for j in shown
-        ),
+        tuple(_written(u, rows) for u in step.upstream),
+        inputs,
         str(op.source or ""),
     )
+
+
+def join(entries: Sequence[Written], width: int | None) -> str:
+    """Several arrays in one cell."""
+    return ", ".join(entry.at(width) for entry in entries)
+
+
+def _written(array: Array | None, rows: str) -> Written:
+    full = style.array(array, most=MOST_LOCAL, rows=rows)
+    if array is None or array.ndim == 0:
+        return Written(full, full)
+    # A norm of a large array takes its time: what is a summary already is not made again.
+    head = f"{array.dtype} "
+    if full.startswith(head):
+        return Written(full, full.removeprefix(head))
+    return Written(full, style.summary(array, dtype=False))
 
 
 def _matters(table: Table, step: Step, j: int) -> bool:
@@ -136,7 +155,7 @@ def _matters(table: Table, step: Step, j: int) -> bool:
     return table.full or (value.differentiable and not constant)
 
 
-def _locals(step: Step, shown: Sequence[int], show: Show) -> dict[int, str]:
+def _locals(step: Step, shown: Sequence[int], rows: str) -> dict[int, tuple[Written, ...]]:
     """Per input: the local Jacobian of each output, as numbers if they are few."""
     op = step.op
     sizes = {j: max((v.size for v in op.outputs), default=0) * op.inputs[j].size for j in shown}
@@ -144,35 +163,34 @@ def _locals(step: Step, shown: Sequence[int], show: Show) -> dict[int, str]:
     try:
         local = step.local if small else None
     except RuntimeError:
-        return dict.fromkeys(shown, "not known")
+        return dict.fromkeys(shown, (Written("not known", "not known"),))
     found = {}
     for j in shown:
         texts = []
         for i, output in enumerate(op.outputs):
+            shape = style.shape(np.broadcast_to(0, output.shape + op.inputs[j].shape))
             if not step.flows[j]:
-                texts.append(style.array(None))
+                texts.append(_written(None, rows))
             elif local is None or sizes[j] > MOST_LOCAL:
-                texts.append(_shape(output.shape + op.inputs[j].shape))
+                texts.append(Written(shape, shape))
             else:
-                texts.append(_jacobian(local[i][j], output, op.inputs[j], show))
-        found[j] = ", ".join(texts)
+                texts.append(_jacobian(local[i][j], output, op.inputs[j], rows))
+        found[j] = tuple(texts)
     return found
 
 
-def _jacobian(local: Any, output: Value, value: Value, show: Show) -> str:
+def _jacobian(local: Any, output: Value, value: Value, rows: str) -> Written:
     """A small Jacobian, with rows for the entries of the output; a diagonal one by its diagonal."""
-    if local is None:
-        return show(None)
-    rows, columns = output.size, value.size
-    if rows * columns != local.size or not local.size:
-        return show(local)
-    matrix = local.reshape(rows, columns)
-    flat = matrix if min(rows, columns) > 1 else local.reshape(-1) if local.ndim else local
-    written = style.array(flat, most=MOST_LOCAL, rows=show.rows)
-    is_diagonal = rows == columns > 1 and not matrix[~np.eye(rows, dtype=bool)].any()
-    if is_diagonal and matrix.any():
-        written = f"diag({', '.join(map(style.number, matrix.diagonal()))})"
-    return written if show.fits(written) else style.shape(flat)
+    if local is None or output.size * value.size != local.size or not local.size:
+        return _written(local, rows)
+    matrix = local.reshape(output.size, value.size)
+    square = output.size == value.size > 1
+    flat = matrix if min(matrix.shape) > 1 else local.reshape(-1) if local.ndim else local
+    if square and matrix.any() and not matrix[~np.eye(output.size, dtype=bool)].any():
+        full = f"diag({', '.join(map(style.number, matrix.diagonal()))})"
+    else:
+        full = style.array(flat, most=MOST_LOCAL, rows=rows)
+    return Written(full, style.shape(flat) or full)
 
 
 def clipped(words: str, width: int) -> str:

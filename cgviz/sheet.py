@@ -12,13 +12,13 @@ from html import escape
 from itertools import chain
 
 from . import cells
-from .cells import Cells, Show
+from .cells import Cells
 from .graph import Trace
 from .reading import Table
 
 WIDTH = 100
 MOST_SOURCE = 60  # characters of a source line in HTML
-SHOW = Show(rows=",\n")
+BREAK = ",\n"  # between the rows of a matrix in HTML
 HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "source")
 
 # --- text --------------------------------------------------------------------------------------
@@ -35,8 +35,9 @@ def text(trace: Trace) -> str:
 def table_text(table: Table) -> str:
     """The backward table as aligned text, at most 100 columns wide where that is possible."""
     top, left_out, bottom = cells.cut(table)
+    filled = [cells.fill(table, number, step) for number, step in [*top, *bottom]]
     for width in (40, 24, 16):
-        rows = [_lines(cells.fill(table, n, step, Show(width))) for n, step in [*top, *bottom]]
+        rows = [_lines(each, width) for each in filled]
         widths = [max(map(len, column)) for column in zip(HEAD, *chain(*rows), strict=True)]
         spare = WIDTH - sum(widths[:-1]) - 2 * (len(HEAD) - 1)
         if spare >= min(widths[-1], 16):
@@ -57,16 +58,28 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _lines(row: Cells) -> list[list[str]]:
+def _lines(row: Cells, width: int) -> list[list[str]]:
     """One line per input; what belongs to all of them on the first."""
     type_ = f"{row.type} (custom)" if row.custom else row.type
     found = []
-    words = (row.step, row.op, type_, row.upstream, row.source)
-    for value, local, downstream in row.inputs or [("", "", "")]:
+    words = (row.step, row.op, type_, cells.join(row.upstream, width), row.source)
+    for value, local, downstream in _numbers(row, width):
         step, op, type_, upstream, source = words
         found.append([step, op, type_, value, upstream, local, downstream, source])
         words = ("",) * 5
     return found
+
+
+def _numbers(row: Cells, width: int | None) -> list[tuple[str, str, str]]:
+    """Per input: its name and value, its local, its downstream; one empty line for no input."""
+    return [
+        (
+            f"{each.name} = {each.value.at(width)}",
+            cells.join(each.local, width),
+            each.downstream.at(width),
+        )
+        for each in row.inputs
+    ] or [("", "", "")]
 
 
 # --- HTML --------------------------------------------------------------------------------------
@@ -118,11 +131,11 @@ def _table(table: Table) -> str:
     head = "".join(
         f'<th scope="col"{numeric if name in _NUMERIC else ""}>{name}</th>' for name in HEAD
     )
-    body = [_html_rows(cells.fill(table, n, step, SHOW)) for n, step in top]
+    body = [_html_rows(cells.fill(table, n, step, BREAK)) for n, step in top]
     if left_out:
         words = f"({left_out} more rows)"
         body.append(f'<tr class="cgviz-first"><td colspan="{len(HEAD)}">{words}</td></tr>\n')
-    body += [_html_rows(cells.fill(table, n, step, SHOW)) for n, step in bottom]
+    body += [_html_rows(cells.fill(table, n, step, BREAK)) for n, step in bottom]
     return (
         f'<table class="cgviz-rows">\n<caption>{escape(cells.caption(table))}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(body)}</tbody>\n</table>\n"
@@ -131,7 +144,7 @@ def _table(table: Table) -> str:
 
 def _html_rows(row: Cells) -> str:
     """One table row per input; what belongs to all of them spans the rows."""
-    inputs = row.inputs or (("", "", ""),)
+    inputs = _numbers(row, None)
     span = f' rowspan="{len(inputs)}"' if len(inputs) > 1 else ""
     type_ = escape(row.type)
     if row.custom:
@@ -145,7 +158,9 @@ def _html_rows(row: Cells) -> str:
             tds.append(f'<th scope="row"{span}>{escape(row.op)}</th><td{span}>{type_}</td>')
         tds.append(f'<td class="cgviz-number">{escape(value)}</td>')
         if first:
-            tds.append(f'<td class="cgviz-number"{span}>{escape(row.upstream)}</td>')
+            tds.append(
+                f'<td class="cgviz-number"{span}>{escape(cells.join(row.upstream, None))}</td>'
+            )
         tds += [f'<td class="cgviz-number">{escape(x)}</td>' for x in (local, downstream)]
         if first:
             source = escape(cells.clipped(row.source, MOST_SOURCE))
