@@ -18,6 +18,7 @@ from .graph import Array, Value
 from .scene import Edge, Node, Scene
 
 WIDEST = 22  # letters in a line of an edge's label
+MOST = 12  # entries of an array that are written out
 MANY = 3  # a value used more often stands in its node, and not at each of its edges
 
 
@@ -59,12 +60,11 @@ def short(a: Array | None) -> str:
     prefix = "" if mark is None or mark is style.ZERO else f"{mark.symbol} "
     if a.ndim == 0:
         return prefix + style.number(a)
-    for digits in (4, 3, 2):
-        text = style.array(a, digits=digits, most=12, rows=",\n ")
-        if "norm" in text or "empty" in text or " of " in text or "all 0" in text:
-            break
-        if max(map(len, text.split("\n"))) <= WIDEST:
-            return prefix + text
+    if 0 < a.size <= MOST and a.ndim <= 2 and a.shape[-1] <= 6:
+        for digits, widest in ((4, WIDEST - 6), (3, WIDEST)):
+            text = style.array(a, digits=digits, most=MOST, rows=",\n ")
+            if max(map(len, text.split("\n"))) <= widest:
+                return prefix + text
     text = prefix + style.summary(a, dtype=False)
     return text if len(text) <= WIDEST else text.replace("] ", "]\n", 1)
 

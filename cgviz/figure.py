@@ -10,34 +10,21 @@ another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgb, to_rgba
-from matplotlib.font_manager import FontProperties
 from matplotlib.patches import PathPatch
-from matplotlib.textpath import text_to_path
 
 from . import cards, layout, scene, shapes, style
 from .cards import Card, Label
 from .graph import Array, Trace
+from .picture import APART, FONT, MARGIN, PAD, TEXT, Picture, arranged, extent, lines_of
 from .scene import Scene
 
-if TYPE_CHECKING:
-    from .layout import Direction, Layout
-
-# Shipped with Matplotlib and holding every sign we use, so a figure is the same everywhere.
-FONT = "DejaVu Sans"
-HEAD, TEXT, LINE = 14.0, 11.5, 1.25  # sizes in points; the height of a line in sizes
-APART = 3.4  # of the forward and the backward arrow from their common middle
-PAD = 4.0  # between an arrow and its label
-MARGIN = 10.0
-WIDEST = 9.0 * 72  # what fits a notebook
 ARROW = 7.5
 
 
@@ -70,7 +57,7 @@ def plot(
         raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
     shown = scene.make(trace, which, full)
     _check_step(step, shown)
-    picture = _arranged(shown, _room(ax))
+    picture = arranged(shown, _room(ax))
     if ax is None:
         ax = _new_axes(picture)
     _Ink(ax, picture, step).draw()
@@ -103,121 +90,6 @@ def _check_step(step: int | None, shown: Scene) -> None:
         )
 
 
-# --- measuring and placing ---------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4096)
-def _line_width(text: str, size: float) -> float:
-    return float(text_to_path.get_text_width_height_descent(text, _font(size), ismath=False)[0])
-
-
-@lru_cache(maxsize=16)
-def _font(size: float) -> FontProperties:
-    return FontProperties(family=FONT, size=size)
-
-
-def extent(text: str, size: float) -> tuple[float, float]:
-    """Width and height of a text of one or more lines, in points."""
-    if not text:
-        return 0.0, 0.0
-    lines = text.split("\n")
-    return 1.03 * max(_line_width(t, size) for t in lines) + 1, len(lines) * size * LINE
-
-
-@dataclass(frozen=True)
-class _Picture:
-    """A scene with its texts and places; targets stand behind the nodes as boxes of their own."""
-
-    scene: Scene
-    cards: list[Card]
-    labels: list[Label]  # per link: edges, then targets
-    sizes: list[tuple[float, float]]
-    kinds: list[str]
-    links: list[layout.Link]
-    layout: Layout
-    width: float
-    height: float
-
-
-def _arranged(shown: Scene, room: tuple[float, float] | None) -> _Picture:
-    """Place everything, running right where that fits and down where it does not."""
-    texts = cards.cards(shown)
-    labels = cards.labels(shown) + [
-        Label(cards.value_text(node.outputs[output]), cards.short(seed))
-        for node in shown.nodes
-        for output, seed in zip(node.targets, node.seeds, strict=True)
-    ]
-    ends = [(e.source, e.target) for e in shown.edges]
-    for i, node in enumerate(shown.nodes):
-        for _ in node.targets:
-            ends.append((i, len(shown.nodes) + len(ends) - len(shown.edges)))
-    kinds = [n.kind for n in shown.nodes] + ["target"] * (len(ends) - len(shown.edges))
-    pictures = []
-    directions: list[Direction] = ["right", "down"]
-    if room is None and shown.depth > 8:
-        directions = ["down"]
-    for direction in directions:
-        sizes = _sizes(texts, kinds, ends, direction)
-        links = [_link(a, b, t, direction) for (a, b), t in zip(ends, labels, strict=True)]
-        placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=11.0)
-        width = max(placed.width, _legend_width()) + 2 * MARGIN
-        height = placed.height + 2 * MARGIN + 2.2 * TEXT
-        pictures.append(_Picture(shown, texts, labels, sizes, kinds, links, placed, width, height))
-        if direction == "right" and room is None and width <= WIDEST:
-            break
-    if room is None:
-        return pictures[-1]
-    return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height))
-
-
-def _sizes(
-    texts: list[Card], kinds: list[str], ends: list[tuple[int, int]], direction: Direction
-) -> list[tuple[float, float]]:
-    """Room for the text of each node and for the links at its sides."""
-    leaving, arriving = [0] * len(kinds), [0] * len(kinds)
-    for a, b in ends:
-        leaving[a] += 1
-        arriving[b] += 1
-    sizes = []
-    for i, kind in enumerate(kinds):
-        if kind == "target":
-            sizes.append((shapes.TARGET, shapes.TARGET))
-            continue
-        lines = [extent(t, size) for t, size in _lines(texts[i])]
-        pad_x, pad_y = shapes.PADDING.get(kind, shapes.PADDING["op"])
-        width = max(max((w for w, _ in lines), default=0.0) + 2 * pad_x, 40.0)
-        height = sum(h for _, h in lines) + 2 * pad_y
-        ports = 18.0 * (min(max(leaving[i], arriving[i]), 12) - 1) / 0.7
-        if direction == "down":
-            sizes.append((max(width, ports), height))
-        else:
-            sizes.append((width, max(height, ports)))
-    return sizes
-
-
-def _lines(card: Card) -> list[tuple[str, float]]:
-    """The lines of a card with their sizes."""
-    sized = ((card.head, HEAD), (card.name, TEXT), (card.word, TEXT), (card.gradient, TEXT))
-    return [(text, size) for text, size in sized if text]
-
-
-def _link(a: int, b: int, label: Label, direction: Direction) -> layout.Link:
-    forward, backward = extent(label.forward, TEXT), extent(label.backward, TEXT)
-    across, along = (0, 1) if direction == "down" else (1, 0)
-    side = APART + PAD
-    return layout.Link(
-        a,
-        b,
-        forward[across] + side,
-        backward[across] + side,
-        max(forward[along], backward[along], 1.0),
-    )
-
-
-def _legend_width() -> float:
-    return 2 * (34.0 + extent("backward gradient", TEXT)[0])
-
-
 # --- axes --------------------------------------------------------------------------------------
 
 
@@ -230,7 +102,7 @@ def _room(ax: Axes | None) -> tuple[float, float] | None:
     return box.width * scale, box.height * scale
 
 
-def _new_axes(picture: _Picture) -> Axes:
+def _new_axes(picture: Picture) -> Axes:
     import matplotlib.pyplot as plt
 
     figure = plt.figure(figsize=(picture.width / 72, picture.height / 72))
@@ -248,7 +120,7 @@ def _background(ax: Axes) -> tuple[float, float, float]:
 class _Ink:
     """Draws one picture on one axes; one unit of its data is one point at natural size."""
 
-    def __init__(self, ax: Axes, picture: _Picture, step: int | None) -> None:
+    def __init__(self, ax: Axes, picture: Picture, step: int | None) -> None:
         self.ax, self.picture, self.step = ax, picture, step
         room = _room(ax)
         assert room is not None
@@ -266,13 +138,15 @@ class _Ink:
         self.ax.set_xlim(0, self.picture.width)
         self.ax.set_ylim(self.picture.height, 0)
         self.ax.set_aspect("equal", adjustable="box", anchor="C")
-        step = self.step
-        shown = self.picture.scene
-        now = cards.labels(shown, step) + self.picture.labels[len(shown.edges) :]
+        shown, written = self.picture.scene, self.picture.cards
+        now = self.picture.labels
+        if self.step is not None:
+            now = cards.labels(shown, self.step) + now[len(shown.edges) :]
+            written = cards.cards(shown, self.step)
         self._arrows(now)
         for i, kind in enumerate(self.picture.kinds):
             self._node(i, kind)
-        for i, card in enumerate(cards.cards(shown, step)):
+        for i, card in enumerate(written):
             self._card(i, card)
         for i, label in enumerate(now):
             self._label(i, label)
@@ -373,7 +247,7 @@ class _Ink:
         for n, path in enumerate(paths):
             dot = kind == "target" and n
             rim = kind in ("variable", "constant") and n
-            self.ax.add_patch(
+            self.ax.add_artist(
                 PathPatch(
                     path,
                     facecolor=tone if dot else "none" if rim else fill,
@@ -386,7 +260,7 @@ class _Ink:
     def _card(self, i: int, card: Card) -> None:
         x, y = self.picture.layout.centres[i]
         node = self.picture.scene.nodes[i]
-        full = _lines(self.picture.cards[i])
+        full = lines_of(self.picture.cards[i])
         lines = {card.head: self.look.ink, card.name: self.look.muted, card.word: self.look.custom}
         top = y + self.shift[1] - sum(extent(t, size)[1] for t, size in full) / 2
         if node.kind == "variable":

@@ -6,10 +6,13 @@ fewer_crossings   sorts each rank so that few links cross
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
+
+Direction = Literal["down", "right"]
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,18 @@ class Link:
     before: float = 0.0
     after: float = 0.0
     along: float = 0.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything is: x to the right and y down, from (0, 0) to (width, height)."""
+
+    centres: tuple[Point, ...]  # per node
+    routes: tuple[tuple[Point, ...], ...]  # per link: corners from source to target
+    labels: tuple[Point, ...]  # per link: the point of its line beside which the label stands
+    width: float
+    height: float
+    direction: Direction
 
 
 # --- ranks -------------------------------------------------------------------------------------
@@ -137,7 +152,7 @@ class Grid:
         total = sum(span)
         lanes = set()
         for i in sorted(range(len(span)), key=lambda i: -span[i]):
-            if total <= max(3000, 3 * self.nodes) or span[i] < 3:
+            if total <= max(3000, 2 * self.nodes) or span[i] < 3:
                 break
             lanes.add(i)
             total -= span[i]
@@ -184,108 +199,3 @@ class Grid:
                 order.append(item)
                 stack.extend(reversed(self.above[item]))
         return order
-
-
-# --- order within ranks ------------------------------------------------------------------------
-
-
-def fewer_crossings(grid: Grid, whole: int = 0) -> None:
-    """Sort each rank by where its neighbours are, down and up; keep the best order seen.
-
-    How often it tries depends on the size of the grid, or of the `whole` that it is a part of.
-    """
-    size = max(len(grid.rank), whole)
-    rounds = max(2, min(24, 16_000 // max(size, 1)))
-    first = [list(layer) for layer in grid.layers]
-    # A small picture is worth more than one start: orders get stuck in different places.
-    starts = (False, True) if size < 400 else (False,)
-    best, fewest = first, -1
-    for mirrored in starts:
-        for upwards in starts:
-            grid.layers = [layer[::-1] if mirrored else list(layer) for layer in first]
-            order, count = _settled(grid, rounds, upwards)
-            if fewest < 0 or count < fewest:
-                best, fewest = order, count
-            if not fewest:
-                break
-    grid.layers = best
-
-
-def _settled(grid: Grid, rounds: int, upwards: bool) -> tuple[list[list[int]], int]:
-    """The best order found from the present one, and how many links cross in it."""
-    place = [0] * len(grid.rank)
-    for layer in grid.layers:
-        for i, item in enumerate(layer):
-            place[item] = i
-    best = [list(layer) for layer in grid.layers]
-    fewest = _crossings(grid, place)
-    stale = 0
-    for turn in range(rounds):
-        if not fewest or stale > 6:
-            break
-        _sweep(grid, place, down=(turn % 2 == 0) != upwards, flip=turn % 4 >= 2)
-        if len(place) < 4000:
-            while _swap_neighbours(grid, place, ties=turn % 3 == 2) and len(place) < 400:
-                pass
-        now = _crossings(grid, place)
-        stale += 1
-        if now < fewest:
-            fewest, stale = now, 0
-            best = [list(layer) for layer in grid.layers]
-    return best, fewest
-
-
-def _sweep(grid: Grid, place: list[int], down: bool, flip: bool) -> None:
-    near = grid.above if down else grid.below
-    for layer in grid.layers if down else reversed(grid.layers):
-        key = {}
-        for item in layer:
-            others = near[item]
-            if not others:
-                key[item] = float(place[item])
-            elif len(others) == 1:
-                key[item] = float(place[others[0]])
-            else:
-                key[item] = sum([place[o] for o in others]) / len(others)
-        if flip:  # equal ones change sides now and then, or the order gets stuck
-            layer.reverse()
-        layer.sort(key=key.__getitem__)
-        for i, item in enumerate(layer):
-            place[item] = i
-
-
-def _crossings(grid: Grid, place: list[int]) -> int:
-    """How many pairs of links cross, summed over neighbouring ranks."""
-    total = 0
-    for layer in grid.layers[:-1]:
-        seen: list[int] = []
-        for item in layer:
-            ends = sorted([place[o] for o in grid.below[item]])
-            for end in ends:
-                total += len(seen) - bisect_right(seen, end)
-            for end in ends:
-                insort(seen, end)
-    return total
-
-
-def _swap_neighbours(grid: Grid, place: list[int], ties: bool) -> bool:
-    """Swap neighbours on a rank wherever that crosses fewer links; tell whether it did.
-
-    With `ties` also where it makes no difference, to find a way out of where it got stuck.
-    """
-    better = False
-    for layer in grid.layers:
-        for i in range(len(layer) - 1):
-            a, b = layer[i], layer[i + 1]
-            saved = 0
-            for near in (grid.above, grid.below):
-                here = [place[o] for o in near[a]]
-                there = [place[o] for o in near[b]]
-                for p in here:
-                    for q in there:
-                        saved += (p > q) - (p < q)
-            if saved > 0 or (ties and saved == 0):
-                better = better or saved > 0
-                layer[i], layer[i + 1] = b, a
-                place[a], place[b] = i + 1, i
-    return better

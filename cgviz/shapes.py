@@ -46,7 +46,7 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
     """
     left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
     if kind == "input":
-        return [_box(left, right, top, bottom, min(width, height) / 2)]
+        return [_box(left, right, top, bottom, _pill(width, height))]
     if kind == "variable":
         return _drum(left, right, top, bottom)
     if kind == "constant":
@@ -70,7 +70,7 @@ def inset(
     across, along = (width, height) if direction == "down" else (height, width)
     port = abs(port)
     if kind in ("input", "target"):
-        r = min(width, height) / 2
+        r = _pill(width, height)
         over = max(0.0, port - (across / 2 - r))
         return r - sqrt(max(r * r - over * over, 0.0))
     if kind == "custom":
@@ -84,6 +84,11 @@ def inset(
     if kind == "scope":
         return 0.0
     return 0.0
+
+
+def _pill(width: float, height: float) -> float:
+    """The radius of a pill's ends; a tall one keeps a flat piece, so that text stays inside."""
+    return min(width / 2, height / 2, 24.0)
 
 
 def _box(left: float, right: float, top: float, bottom: float, r: float) -> Path:

@@ -167,7 +167,7 @@ def straighten(grid: Grid, ports: Ports) -> None:
     place = {item: i for layer in grid.layers for i, item in enumerate(layer)}
     room = [_room(grid, layer) for layer in grid.layers]
     x = grid.x
-    for _ in range(3):
+    for _ in range(3 if len(x) < 2000 else 1):
         for chain, port in zip(grid.chains, ports, strict=True):
             inner = chain[1:-1]
             if not inner:
