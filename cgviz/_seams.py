@@ -315,6 +315,7 @@ def _record_operation(hub: Hub, op_type: str, outputs: Any, inputs: Any, rule: A
         event.variables = _free_variable(rule, "variables") or ()
         if not event.watched and any(e.watched for e in claimed):
             body.flat = True  # called by keyword only: TensorFlow drops the rule, the body stays
+            hub.dropped.update((id(e), event) for e in claimed)
             claimed = [event]
     hub.absorbed.update(map(id, claimed))
     hub.log.append(event)
@@ -599,10 +600,10 @@ def registered_gradients() -> int:
 def seeds_kept() -> Iterator[None]:
     """Leave TensorFlow's global seed and its stream as they were; it can be set, not asked."""
     now = context.context()
-    seed, stream = now._seed, now._rng
+    seed, stream = now._seed, getattr(now, "_rng", None)  # a context begins without a stream
     try:
         yield
     finally:
-        if now._rng is not stream:
+        if getattr(now, "_rng", None) is not stream:
             now._set_global_seed(seed)
             now._rng = stream

@@ -130,6 +130,7 @@ class Hub:
         self.finished: Body | None = None  # a custom body whose record is still to come
         self.variables: dict[int, Any] = {}  # by id of their handle
         self.handles: list[Any] = []  # keeps those ids from being used again
+        self.dropped: dict[int, CallEvent] = {}  # calls whose rule has no effect, by their output's
         self.touched: list[Any] = []  # variables whose handle was asked for since the last op
         self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
         self.absorbed: set[int] = set()  # ids of events that another event stands for

@@ -12,7 +12,7 @@ when it is read, so a recording costs no copy and whoever draws needs no framewo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -141,6 +141,11 @@ class Step:
         return tuple(as_numpy(t) for t in self._downstream)
 
     @property
+    def received(self) -> tuple[Any, ...]:
+        """`upstream` by reference, as it was recorded."""
+        return self._upstream
+
+    @property
     def flows(self) -> tuple[bool, ...]:
         """Per input: whether anything was handed back. Costs nothing, unlike `downstream`."""
         return tuple(t is not None for t in self._downstream)
@@ -257,6 +262,23 @@ class Pass:
         return {step.op: step for step in self.steps}
 
 
+def _with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
+    """Ops, each followed by those of its body."""
+    stack = list(reversed(ops))
+    while stack:
+        op = stack.pop()
+        yield op
+        stack.extend(reversed(op.body))
+
+
+def _by_output(ops: Iterable[Op]) -> dict[int, tuple[Op, int]]:
+    found: dict[int, tuple[Op, int]] = {}
+    for op in ops:
+        for position, value in enumerate(op.outputs):
+            found.setdefault(value.key, (op, position))
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Content:
     """All that a trace holds, once it is read."""
@@ -334,25 +356,22 @@ class Trace:
 
     @cached_property
     def _producers(self) -> dict[int, tuple[Op, int]]:
-        found: dict[int, tuple[Op, int]] = {}
-        for op in self.walk():
-            for position, value in enumerate(op.outputs):
-                found.setdefault(value.key, (op, position))
-        return found
+        return _by_output(_with_bodies(self.ops))
+
+    @cached_property
+    def _pass_producers(self) -> dict[int, tuple[Op, int]]:
+        return _by_output(op for each in self.passes for op in _with_bodies(each.ops))
 
     def producer(self, value: Value) -> tuple[Op, int] | None:
         """The op that made `value` and which of its outputs it is."""
-        return self._producers.get(value.key)
+        # What only a pass may have made is looked up last: its ops can cost a second run.
+        return self._producers.get(value.key) or self._pass_producers.get(value.key)
 
     def walk(self) -> Iterator[Op]:
         """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
-        stack = list(reversed(self.ops))
-        while stack:
-            op = stack.pop()
-            yield op
-            stack.extend(reversed(op.body))
+        yield from _with_bodies(self.ops)
         for each in self.passes:
-            yield from each.ops
+            yield from _with_bodies(each.ops)
 
     # The doors: each imports its room when it is first used.
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import _seams, arguments, hints
-from .builder import Builder, reference, variable_name
+from . import _seams, arguments, hints, passes
+from .builder import Builder
 from .events import PassEvent
 from .graph import Content, Trace, as_numpy
+from .values import reference, variable_name
 
 
 def trace(
@@ -61,7 +62,7 @@ def trace(
 
     def content() -> Content:
         builder = Builder(events, hub, root, names)
-        passes = builder.passes()
+        built = passes.build(builder)
         first = [event is call.first for event in builder.top_passes()].index(True)
         return Content(
             arguments.title(f),
@@ -69,7 +70,7 @@ def trace(
             tuple(tf.nest.map_structure(_number, g) for g in call.gradients),
             _by_name(call.variables, call.variable_gradients),
             tuple(builder.ops[root]),
-            passes,
+            built,
             first,
         )
 
@@ -118,11 +119,11 @@ def _still_open() -> Content:
 
 def _recorded(builder: Builder) -> Content:
     """The content of a `record()` trace: value and gradients are those of its first pass."""
-    passes = builder.passes()
+    built = passes.build(builder)
     value: Any = None
     gradients: tuple[Any, ...] = ()
     variables: dict[str, Any] = {}
-    if passes:
+    if built:
         event = builder.top_passes()[0]
         values = tuple(_number(t) for t in event.targets)
         value = values[0] if len(values) == 1 else values
@@ -132,7 +133,7 @@ def _recorded(builder: Builder) -> Content:
         mine = [(known[id(t)], g) for t, g in pairs if id(t) in known]
         variables = _by_name([v for v, _ in mine], [g for _, g in mine])
     return Content(
-        "recording", value, gradients, variables, tuple(builder.ops[builder.root]), passes
+        "recording", value, gradients, variables, tuple(builder.ops[builder.root]), built
     )
 
 

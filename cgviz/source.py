@@ -64,6 +64,7 @@ def learner_frame(frame: FrameType | None) -> FrameType | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def locate(code: CodeType | None, lasti: int) -> Source | None:
     """The learner's file, line and text of an instruction."""
     if code is None:
@@ -80,6 +81,7 @@ def definition(code: CodeType | None) -> Source | None:
     return Source(code.co_filename, line, linecache.getline(code.co_filename, line).strip())
 
 
+@lru_cache(maxsize=4096)
 def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     """The name that the running expression is assigned to; None when it is only a part of one."""
     node, parent = _node(code, lasti)
@@ -92,14 +94,15 @@ def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     return None
 
 
-def operand_names(code: CodeType | None, lasti: int) -> list[str | None]:
+@lru_cache(maxsize=4096)
+def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
     """The names of the two operands of a binary operator, in TensorFlow's input order."""
     node, _ = _node(code, lasti)
     if isinstance(node, ast.BinOp):
-        return [_name(node.left), _name(node.right)]
+        return _name(node.left), _name(node.right)
     if isinstance(node, ast.AugAssign):
-        return [_name(node.target), _name(node.value)]
-    return []
+        return _name(node.target), _name(node.value)
+    return ()
 
 
 def source_names(code: CodeType | None, lasti: int) -> list[str | None]:
@@ -117,7 +120,7 @@ def _leaves(node: ast.expr) -> list[str | None]:
     if isinstance(node, ast.Dict):
         # TensorFlow flattens a dict in the order of its sorted keys.
         pairs = zip(node.keys, node.values, strict=True)
-        ordered = sorted(pairs, key=lambda kv: getattr(kv[0], "value", ""))  # type: ignore[arg-type]
+        ordered = sorted(pairs, key=lambda kv: getattr(kv[0], "value", ""))
         return [name for _, value in ordered for name in _leaves(value)]
     return [_name(node)]
 

@@ -291,6 +291,13 @@ def test_the_second_pass_runs_over_the_ops_of_the_first():
     assert {op.name for op in trace.ops} & seen
 
 
+def test_keys_are_unique_also_among_the_ops_of_a_pass_that_ran_unseen():
+    trace = cgviz.trace(lambda x: tf.sin(x) * x, 1.0)
+    made = [v.key for op in (*trace.ops, *trace.passes[0].ops) for v in op.outputs]
+    assert len(set(made)) == len(made)
+    assert trace.producer(trace.passes[0].ops[0].outputs[0])[0] is trace.passes[0].ops[0]
+
+
 def test_a_naive_nest_of_custom_gradients_shows_its_wrong_second_derivative():
     @tf.custom_gradient
     def cube(x):
@@ -507,7 +514,9 @@ def test_forward_accumulators_beside_a_recording_keep_their_numbers():
 def test_a_rule_called_by_keyword_is_dropped_and_the_trace_shows_the_body():
     trace = cgviz.trace(lambda x: square(x=x), 3.0)
     assert trace.gradients[0] == 6.0
-    assert [s.op.type for s in trace.steps] == ["Identity", "Mul"]
+    assert [(s.op.type, s.op.name) for s in trace.steps] == [("Identity", "square"), ("Mul", "Mul")]
+    assert [s.op.rule_dropped for s in trace.steps] == [True, False]
+    assert trace.steps[0].op.rule.text == "def grad(dy):"
 
 
 def test_a_tensor_captured_by_closure_is_known_to_get_no_gradient():
@@ -593,6 +602,22 @@ def test_a_trace_holds_tensors_by_reference():
     x = tf.ones((1000, 1000))
     trace = cgviz.trace(lambda x: x * 2.0, x)
     assert trace.ops[0].outputs[0].reference is x
+
+
+def test_a_variable_that_is_assigned_is_another_value_afterwards():
+    w = tf.Variable(2.0, name="w")
+
+    def f(x):
+        y = w * x
+        w.assign(5.0)
+        return y + w * x
+
+    trace = cgviz.trace(f, 3.0)
+    assert trace.value == 21.0
+    assert trace.variables == {"w": 6.0}
+    w_op = next(op for op in trace.ops if op.kind == "variable")
+    assert [float(v.numpy()) for v in w_op.outputs] == [2.0, 5.0]
+    assert [float(trace.passes[0].upstream(v)) for v in w_op.outputs] == [3.0, 3.0]
 
 
 def test_a_dropped_trace_frees_its_tensors_without_the_garbage_collector():
