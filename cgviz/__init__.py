@@ -2,11 +2,15 @@
 
 from .recorder import record, trace
 
-__all__ = ["load", "record", "trace"]
+__all__ = ["check", "load", "record", "trace"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
+    if name == "check":  # judging a gradient is not needed to record one
+        from .checker import check
+
+        return check
     if name == "load":  # reading files is not needed to record
         from .export import load
 

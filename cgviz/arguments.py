@@ -10,16 +10,21 @@ import numpy as np
 import tensorflow as tf
 
 
-def convert(f: Any, args: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[Any, str]]]:
-    """The arguments as tensors and variables, and the name of each tensor among them."""
+def convert(
+    f: Any, args: Sequence[Any], caller: str = "cgviz.trace"
+) -> tuple[tuple[Any, ...], list[tuple[Any, str]]]:
+    """The arguments as tensors and variables, and the name of each tensor among them.
+
+    `caller` is what the error messages call the function that was called.
+    """
     if not callable(f):
         raise TypeError(
-            f"cgviz.trace: `f` must be a function, and it is {_kind(f)}. "
-            "Write cgviz.trace(f, x), not cgviz.trace(f(x))."
+            f"{caller}: `f` must be a function, and it is {_kind(f)}. "
+            f"Write {caller}(f, x), not {caller}(f(x))."
         )
     if not args:
         raise ValueError(
-            "cgviz.trace: `f` needs at least one argument to differentiate by. For code that has "
+            f"{caller}: `f` needs at least one argument to differentiate by. For code that has "
             "none, open your own tape inside `with cgviz.record() as trace:`."
         )
     names = parameter_names(f, len(args))
@@ -27,7 +32,7 @@ def convert(f: Any, args: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[An
     named: list[tuple[Any, str]] = []
 
     def leaf(given: Any, name: str) -> Any:
-        tensor = _tensor(given, name)
+        tensor = _tensor(given, name, caller)
         if isinstance(tensor, tf.Tensor):
             if id(tensor) in seen:  # f(x, x): each argument has a gradient of its own
                 tensor = tf.identity(tensor)
@@ -38,7 +43,7 @@ def convert(f: Any, args: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[An
     given = tuple(_map(leaf, arg, name) for arg, name in zip(args, names, strict=True))
     if not any(can_be_watched(as_source(t)) for t in tf.nest.flatten(given)):
         raise ValueError(
-            f"cgviz.trace: nothing to differentiate by: {', '.join(f'`{n}`' for n in names)} "
+            f"{caller}: nothing to differentiate by: {', '.join(f'`{n}`' for n in names)} "
             "holds no floating-point numbers, and TensorFlow gives integers no gradient. "
             "Write `2.` instead of `2`, or convert with tf.cast(x, tf.float32)."
         )
@@ -150,36 +155,36 @@ def _array(given: Any) -> Any:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def _tensor(given: Any, name: str) -> Any:
+def _tensor(given: Any, name: str, caller: str) -> Any:
     if isinstance(as_source(given), tf.Variable) or type(given).__name__ == "EagerTensor":
         return given
     if given is None or callable(given) or isinstance(given, str | bytes):
         raise TypeError(
-            f"cgviz.trace: `{name}` is {_kind(given)}, which is not a number or a tensor. Close "
-            f"over it instead: cgviz.trace(lambda x: f(x, {name}), x)"
+            f"{caller}: `{name}` is {_kind(given)}, which is not a number or a tensor. Close "
+            f"over it instead: {caller}(lambda x: f(x, {name}), x)"
         )
     if isinstance(given, tf.Tensor):
         raise TypeError(
-            f"cgviz.trace: `{name}` is a symbolic tensor, of a graph or a Keras model under "
+            f"{caller}: `{name}` is a symbolic tensor, of a graph or a Keras model under "
             "construction; it has no numbers yet. Give a tensor with values."
         )
     if isinstance(given, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
         raise TypeError(
-            f"cgviz.trace: `{name}` is a {type(given).__name__}. Give its dense tensors, and "
+            f"{caller}: `{name}` is a {type(given).__name__}. Give its dense tensors, and "
             f"build it inside f from them."
         )
     try:
         array = _array(given)
     except ValueError as error:
         raise TypeError(
-            f"cgviz.trace: `{name}` is a list whose rows differ in length; a tensor needs equal "
+            f"{caller}: `{name}` is a list whose rows differ in length; a tensor needs equal "
             "rows, and a nested structure is written as a tuple"
         ) from error
     if array.dtype.kind not in "fciub" and array.dtype.name != "bfloat16":
-        raise TypeError(f"cgviz.trace: `{name}` is {_kind(given)}, not made of numbers")
+        raise TypeError(f"{caller}: `{name}` is {_kind(given)}, not made of numbers")
     if array.dtype.kind in "iub" and not isinstance(given, np.ndarray | np.generic):
         raise ValueError(
-            f"cgviz.trace: `{name}` is {given!r}, made of integers, and TensorFlow gives integers "
+            f"{caller}: `{name}` is {given!r}, made of integers, and TensorFlow gives integers "
             f"no gradient. Write {_as_float(given)} instead."
         )
     return tf.convert_to_tensor(array)

@@ -1,0 +1,103 @@
+"""One derivative over a range: what the rule claims, what autodiff of its body says, and truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from . import style
+from .case import Case
+from .differences import slope
+from .graph import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+POINTS = 121
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """d sum(out) / d x[place], as x[place] runs from left to right."""
+
+    name: str
+    at: Array
+    custom: Array
+    body: Array
+    true: Array
+    here: float
+
+
+def sweep(case: Case) -> Sweep:
+    """Move the first entry of the first input over a range around all of its numbers."""
+    judged = case.judged
+    leaf = judged.leaves[0]
+    part = judged.x[leaf.start : leaf.stop]
+    spread = float(np.ptp(part)) if part.size else 0.0
+    half = max(2.0 * float(np.max(np.abs(part), initial=0.0)), 1.5 * spread, 1.0)
+    middle = float(np.mean(part))
+    at = np.linspace(middle - half, middle + half, POINTS)
+    scale = float(2.0 ** np.round(np.log2(half / 8)))
+    rows = []
+    for t in at:
+        x = judged.x.copy()
+        x[leaf.start] = t
+        rows.append(
+            (
+                _claimed(case, x, leaf.start),
+                _body(case, x, leaf.start),
+                _true(case, x, leaf.start, scale),
+            )
+        )
+    custom, body, true = np.array(rows).T
+    return Sweep(judged.in_place(leaf.start), at, custom, body, true, float(judged.x[leaf.start]))
+
+
+def _claimed(case: Case, x: Array, index: int) -> float:
+    return float(case.judged.pull(None, x).vector[index])
+
+
+def _body(case: Case, x: Array, index: int) -> float:
+    """Forward mode ignores the rule in eager execution, so it differentiates the body."""
+    judged = case.judged
+    args = judged.arguments(x)
+    sources = judged.sources(args)
+    unit = np.eye(1, x.size, index)[0]
+    with tf.autodiff.ForwardAccumulator(sources, judged.split(unit, sources)) as forward:
+        targets = judged.call(args)
+    products = [forward.jvp(t) for t in targets]
+    return float(sum(judged.join([p]).sum() for p in products if p is not None))
+
+
+def _true(case: Case, x: Array, index: int, scale: float) -> float:
+    judged = case.judged
+    unit = np.eye(1, x.size, index)[0] * scale
+
+    def along(t: float) -> Array:
+        return np.array([judged.forward(x + t * unit).sum()])
+
+    with np.errstate(all="ignore"):
+        found = slope(along, along(0.0), case.eps)
+    vague = found.jump[0] or found.kink[0] or found.error[0] > 0.05 * abs(found.value[0]) + 1e-3
+    return float("nan") if vague else float(found.value[0] / scale)
+
+
+def plot(found: Sweep, ax: Any = None) -> Axes:
+    """Draw a sweep: three lines that differ in dash as well as in colour."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    tones = style.LIGHT
+    ax.plot(found.at, found.true, color=tones.ink, lw=4, alpha=0.25, label="finite differences")
+    ax.plot(found.at, found.body, color=tones.forward, lw=1.8, label="autodiff of the body")
+    ax.plot(found.at, found.custom, color=tones.backward, lw=2.2, ls="--", label="custom rule")
+    ax.axvline(found.here, color=tones.muted, lw=0.8, ls=":")
+    ax.set_xlabel(found.name)
+    ax.set_ylabel(f"d sum(out) / d {found.name}")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return ax
