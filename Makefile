@@ -18,7 +18,7 @@ lab: .venv/lab.stamp  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_start_here.ipynb $(FLAGS)
 
 test: .venv/dev.stamp  ## run the unit tests, the doctests and every notebook
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest
 
 lint: .venv/dev.stamp  ## check style and types
 	$(BIN)/ruff check .
