@@ -17,6 +17,7 @@ from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgb, to_rgba
+from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 
 from . import cards, layout, scene, shapes, style
@@ -26,6 +27,18 @@ from .picture import APART, FONT, MARGIN, PAD, TEXT, Picture, arranged, extent, 
 from .scene import Scene
 
 ARROW = 7.5
+
+
+class SpokenFigure(Figure):
+    """A figure that says what it shows: as alternative text in a notebook, and as its repr."""
+
+    alt = ""
+
+    def __repr__(self) -> str:
+        return self.alt or super().__repr__()
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {"image/png": {"alt": self.alt}}
 
 
 def plot(
@@ -62,6 +75,8 @@ def plot(
         ax = _new_axes(picture)
     _Ink(ax, picture, step).draw()
     ax.cgviz_alt = cards.describe(shown)  # type: ignore[attr-defined]
+    if isinstance(ax.figure, SpokenFigure):
+        ax.figure.alt = ax.cgviz_alt  # type: ignore[attr-defined]
     return ax
 
 
@@ -105,8 +120,8 @@ def _room(ax: Axes | None) -> tuple[float, float] | None:
 def _new_axes(picture: Picture) -> Axes:
     import matplotlib.pyplot as plt
 
-    figure = plt.figure(figsize=(picture.width / 72, picture.height / 72))
-    return figure.add_axes((0, 0, 1, 1))
+    size = (picture.width / 72, picture.height / 72)
+    return plt.figure(figsize=size, FigureClass=SpokenFigure).add_axes((0, 0, 1, 1))
 
 
 def _background(ax: Axes) -> tuple[float, float, float]:
@@ -125,6 +140,8 @@ class _Ink:
         room = _room(ax)
         assert room is not None
         self.scale = min(room[0] / picture.width, room[1] / picture.height, 1.5)
+        if abs(self.scale - 1) < 1e-3:  # our own figure, to within a pixel
+            self.scale = 1.0
         self.direction = picture.layout.direction
         self.look = style.palette(_background(ax))
         self.shift = (
