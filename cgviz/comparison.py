@@ -126,7 +126,9 @@ def _whole(problem: Map, middle: Array) -> Comparison:
         size = problem.scale[j]
         truth = along(problem, middle, size * np.eye(n)[j])
         found.true[:, j] = truth.value / size
-        _judge_column(found, j, claimed[:, j], truth, size, wobble[:, j], problem.slack)
+        natural = np.max(np.abs(middle[np.isfinite(middle)]), initial=0.0) / size
+        column = claimed[:, j]
+        _judge_column(found, j, column, truth, size, wobble[:, j], problem.slack, natural)
     return found
 
 
@@ -138,6 +140,7 @@ def _judge_column(
     size: float,
     wobble: Array,
     slack: float,
+    natural: float,
 ) -> None:
     """Note what is wrong in one column of the Jacobian."""
     low, high, error = truth.low / size, truth.high / size, truth.error / size
@@ -153,7 +156,8 @@ def _judge_column(
         if not np.isfinite(claimed[i]) or not known[i] or not np.isfinite(give[i]):
             found.unjudged += 1
         elif low[i] - give[i] <= claimed[i] <= high[i] + give[i]:
-            vague = give[i] > 0.3 * max(reach[i], abs(claimed[i])) and give[i] > slack * largest
+            enough = max(0.3 * reach[i], 0.3 * abs(claimed[i]), slack * largest, slack * natural)
+            vague = give[i] > enough
             found.unjudged += bool(vague)
             found.judged += not vague
         else:
@@ -180,7 +184,9 @@ def _sampled(problem: Map, middle: Array) -> Comparison:
             found.jumps.append((int(np.argmax(truth.jump)), -1))
         for (u, pulled), wobble in zip(pulls, wobbles, strict=True):
             give = 10 * float(wobble @ np.abs(direction))
-            verdict = _differs(u, float(pulled @ direction), truth, problem.slack, give)
+            natural = float(np.abs(u) @ np.abs(np.nan_to_num(middle)))
+            mine = float(pulled @ direction)
+            verdict = _differs(u, mine, truth, problem.slack, give, natural)
             if verdict is None:
                 found.unjudged += 1
                 continue
@@ -190,20 +196,21 @@ def _sampled(problem: Map, middle: Array) -> Comparison:
     return found
 
 
-def _differs(u: Array, claimed: float, truth: Slope, slack: float, give: float) -> bool | None:
+def _differs(
+    u: Array, claimed: float, truth: Slope, slack: float, give: float, natural: float
+) -> bool | None:
     """Whether the claimed u · J · v lies outside what the difference allows; None: cannot tell."""
     if not np.isfinite(claimed) or not np.isfinite(truth.value).all():
         return None
     terms = float(np.abs(u) @ np.fmax(np.abs(truth.low), np.abs(truth.high)))
     give += slack * terms + 5 * float(np.abs(u) @ truth.error)
+    enough = max(0.3 * terms, 0.3 * abs(claimed), slack * natural)
     if not np.isfinite(give):
         return None
     low = float(np.sum(np.where(u > 0, u * truth.low, u * truth.high)))
     high = float(np.sum(np.where(u > 0, u * truth.high, u * truth.low)))
     outside = not low - give <= claimed <= high + give
-    if not outside and give > 0.3 * max(terms, abs(claimed)):
-        return None
-    return outside
+    return None if not outside and give > enough else outside
 
 
 def _locate(problem: Map, middle: Array, u: Array, direction: Array) -> Mismatch:

@@ -103,7 +103,8 @@ def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
     if not finite.any():
         return not np.isfinite(middle).any()
     size = np.max(np.abs(found.value[finite]), initial=0.0)
-    floor = np.max(np.abs(middle[np.isfinite(middle)]), initial=0.0) * 100 * eps
+    floor = np.max(np.abs(middle[np.isfinite(middle)]), initial=0.0) * eps
+    floor *= 100 if eps > 1e-10 else 1e5
     worst = np.max(found.error[finite], initial=0.0)
     return bool(worst <= 1e-4 * size * (1 if eps > 1e-10 else 1e-3) + floor)
 
@@ -162,30 +163,30 @@ def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tupl
     """
     best = np.full(differences.shape[1], np.nan)
     least = np.full(differences.shape[1], np.inf)
-    last = np.zeros(differences.shape[1], int)
     column, rounding = differences, noise
     with np.errstate(all="ignore"):
         for power in powers[: len(differences) - 1]:
             better = column[1:] + (column[1:] - column[:-1]) / (RATIO**power - 1)
             moved = np.maximum(np.abs(better - column[1:]), np.abs(better - column[:-1]))
             moved = np.where(np.isnan(moved), np.inf, moved) + rounding[1:]
-            for row in range(len(better)):
-                take = moved[row] < least
-                best = np.where(take, better[row], best)
-                least = np.where(take, moved[row], least)
-                last = np.where(take, row + len(differences) - len(better), last)
+            used = len(differences) - len(better)
+            for row, limit in enumerate(better):
+                error = _strayed(differences[used + row :], noise[used + row :], limit, moved[row])
+                take = error < least
+                best = np.where(take, limit, best)
+                least = np.where(take, error, least)
             column, rounding = better, rounding[1:]
-        return best, np.fmax(least, _surprise(differences, noise, best, least, last))
+    return best, least
 
 
-def _surprise(differences: Array, noise: Array, best: Array, error: Array, last: Array) -> Array:
-    """How far the steps shorter than those used stray from the limit, if it is no mere noise.
+def _strayed(shorter: Array, noise: Array, limit: Array, error: Array) -> Array:
+    """The error of a limit, larger if the steps shorter than those used stray from it.
 
     A quotient of a bounded function is small at long steps, and so is any change of it: a fast
     oscillation looks settled there, and only shorter steps show that it was not.
     """
-    used = np.take_along_axis(differences, last[None, :], axis=0)[0]
-    stray = np.abs(differences - best)
-    allowed = PLAUSIBLE * noise + 10 * error + np.abs(used - best)
-    shorter = np.arange(len(differences))[:, None] > last
-    return np.asarray(np.max(np.where(shorter & (stray > allowed), stray, 0.0), axis=0))
+    stray = np.abs(shorter[1:] - limit)
+    allowed = PLAUSIBLE * noise[1:] + 10 * error + np.abs(shorter[0] - limit)
+    return np.asarray(
+        np.fmax(error, np.max(np.where(stray > allowed, stray, 0.0), axis=0, initial=0.0))
+    )

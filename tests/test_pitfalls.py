@@ -1,0 +1,273 @@
+"""Every published mistake is caught by `check`, named by `diagnose`, hinted at, or taught.
+
+One row for each, with its number in the order of how often it was met, and a proof for each way it
+is covered: a function that raises when the claim is not true. PENDING stands where a proof is
+still to be written.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+PENDING = "pending"
+
+
+def caught(f, *args, by, level="error", **how):
+    """A proof: `check` finds this rule broken, at this level."""
+
+    def proof():
+        report = cgviz.check(f, *args, **how)
+        found = [(each.rule, each.level) for each in report.findings]
+        assert (by, level) in found, f"{found}\n{report}"
+
+    return proof
+
+
+# --- the mistakes ----------------------------------------------------------------------------
+
+
+def custom(forward, rule):
+    """A custom gradient from a forward function and a rule that also sees its inputs."""
+
+    @tf.custom_gradient
+    def f(*x):
+        return forward(*x), lambda *dy: rule(*dy, *x)
+
+    return lambda *x: f(*x)
+
+
+w = tf.Variable(2.0, name="w")
+b = tf.Variable(3.0, name="b")
+
+
+@tf.custom_gradient
+def reads_a_variable(x):
+    return w * x, lambda dy: dy * w
+
+
+@tf.custom_gradient
+def matches_by_position(x):
+    def grad(dy, variables=None):
+        return dy * w, [tf.reduce_sum(dy * x), tf.reduce_sum(dy)]
+
+    return w * x + b, grad
+
+
+def called_by_keyword(x):
+    straight = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
+    return straight(x=x)
+
+
+@tf.custom_gradient
+def first_derivative_with_a_rule_for_dy(x):
+    return 3.0 * x**2, lambda ddy: ddy * 3.0 * x**2
+
+
+naive_nest = custom(lambda x: x**3, lambda dy, x: dy * first_derivative_with_a_rule_for_dy(x))
+
+
+@tf.custom_gradient
+def numpy_in_the_rule(x):
+    slope = np.cos(x.numpy()) if tf.executing_eagerly() else 1.0
+    return tf.sin(x), lambda dy: dy * slope
+
+
+@tf.custom_gradient
+def documented_log1pexp(x):
+    e = tf.exp(x)
+    return tf.math.log(1 + e), lambda dy: dy * (1 - 1 / (1 + e))
+
+
+@tf.custom_gradient
+def one_upstream_for_two_outputs(x, y):
+    return (x * y, x + y), lambda dz: (dz * y, dz * x)
+
+
+@tf.custom_gradient
+def python_in_the_rule(x):
+    return tf.convert_to_tensor(np.square(x.numpy())), lambda dy: 2.0 * x * dy
+
+
+def sparse_upstream(table):
+    doubled = custom(lambda t: 2.0 * t, lambda dy, t: dy * 2.0)
+    return tf.gather(doubled(table), [0, 1])
+
+
+def a_new_graph_each_time(x):
+    return tf.function(custom(tf.sin, lambda dy, x: dy * tf.cos(x)))(x)
+
+
+def prints(x):
+    print("once in a graph")
+    return tf.sin(x)
+
+
+def saved_with_a_python_function(x):
+    @tf.custom_gradient
+    def sine(x):
+        y = tf.numpy_function(np.sin, [x], tf.float32)
+        return tf.ensure_shape(y, x.shape), lambda dy: dy * tf.cos(x)
+
+    return sine(x)
+
+
+def mixed_precision():
+    import keras
+
+    class Scale(keras.Layer):
+        def build(self, shape):
+            self.scale = self.add_weight(name="scale", shape=(), initializer="ones")
+
+        def call(self, x):
+            return custom(lambda x, s: x * s, lambda dy, x, s: (dy * s, tf.reduce_sum(dy * x)))(
+                x, self.scale
+            )
+
+    layer = Scale(dtype="mixed_float16")
+    layer.build((1, 2))
+    return layer
+
+
+def check_mixed_precision():
+    report = cgviz.check(mixed_precision(), np.ones((1, 2), np.float16))
+    assert "variables" in [each.rule for each in report.findings], report
+
+
+def check_refuses_what_is_no_tensor():
+    for wrong in (None, "text", len):
+        with pytest.raises(TypeError, match="Close over it instead"):
+            cgviz.check(lambda x, y: x, 1.0, wrong)
+
+
+def check_refuses_integers():
+    with pytest.raises(ValueError, match=r"Write `2\.` instead"):
+        cgviz.check(tf.square, 2)
+
+
+# --- the table -------------------------------------------------------------------------------
+
+silu = tf.custom_gradient(
+    lambda x, beta: (
+        x * tf.sigmoid(beta * x),
+        lambda dy: (dy, dy * x * x * tf.sigmoid(beta * x) * (1 - tf.sigmoid(beta * x))),
+    )
+)
+matrix = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+vector = [1.0, 2.0, 3.0]
+
+TABLE = {
+    1: ("a variable is read and not accepted", {
+        "check": caught(reads_a_variable, 2.0, by="variables"),
+        "hint": PENDING,
+    }),
+    2: ("one gradient for two inputs", {
+        "check": caught(custom(tf.multiply, lambda dy, x, y: dy * y), 2.0, 3.0, by="arity"),
+        "hint": PENDING,
+    }),
+    3: ("upstream forgotten", {
+        "check": caught(custom(tf.square, lambda dy, x: 2.0 * x), 3.0, by="upstream"),
+    }),
+    4: ("not watched, outside the tape, not trainable, reassigned", {"diagnose": PENDING}),
+    5: ("None or 0 through round, argmax, cast, comparisons", {"diagnose": PENDING}),
+    6: ("called by keyword", {
+        "check": caught(called_by_keyword, [0.4, 1.7], by="keywords"),
+        "diagnose": PENDING,
+        "hint": PENDING,
+    }),
+    7: ("nested rules, and NumPy in the rule", {
+        "check": caught(naive_nest, 3.0, by="second order", order=2),
+        "check, NumPy": caught(numpy_in_the_rule, 0.5, by="second order", order=2),
+    }),
+    8: ("NaN from the branch that where did not take", {
+        "check": caught(
+            lambda x: tf.where(x > 0.0, tf.sin(x) / x, 1.0), [0.0, 1.0], by="finite gradient"
+        ),
+        "diagnose": PENDING,
+    }),
+    9: ("forward infinite while the gradient is fine", {
+        "check": caught(documented_log1pexp, 100.0, by="finite forward"),
+        "diagnose": PENDING,
+    }),
+    10: ("the gradient keeps the broadcast shape", {
+        "check": caught(silu, matrix, vector, by="shape"),
+        "hint": PENDING,
+    }),
+    11: ("not one upstream per output", {
+        "check": caught(one_upstream_for_two_outputs, 2.0, 3.0, by="arity"),
+        "hint": PENDING,
+    }),
+    12: ("SavedModel in another process", {
+        "check": caught(
+            saved_with_a_python_function, vector, by="saved", where=("eager", "saved")
+        ),
+        "hint": PENDING,
+    }),
+    13: ("KerasTensor in a TensorFlow function", {"hint": PENDING}),
+    14: ("mixed precision reads a cast variable", {
+        "check": check_mixed_precision,
+        "hint": PENDING,
+    }),
+    15: ("variables matched by position", {
+        "check": caught(matches_by_position, [2.0, 3.0], by="variables"),
+    }),
+    16: ("a tape used twice", {"hint": PENDING}),
+    17: ("tf.gradients in eager mode", {"hint": PENDING}),
+    18: ("integers", {"check": check_refuses_integers, "diagnose": PENDING}),
+    19: ("None, bool or callable arguments", {"check": check_refuses_what_is_no_tensor}),
+    20: ("NumPy in a graph", {
+        "check": caught(python_in_the_rule, 3.0, by="graph"),
+        "hint": PENDING,
+    }),
+    21: ("another dtype than the input's", {
+        "check": caught(
+            custom(tf.square, lambda dy, x: tf.cast(2.0 * x * dy, tf.float64)), 3.0, by="dtype"
+        ),
+        "hint": PENDING,
+    }),
+    22: ("tf.cond with a variable in the rule", {"hint": PENDING}),
+    23: ("memory grows with each trace", {
+        "check": caught(a_new_graph_each_time, 1.0, by="registry", level="warning"),
+    }),
+    24: ("recompute_grad", {"taught": "08_graphs_and_production"}),
+    25: ("upstream is IndexedSlices", {
+        "check": caught(sparse_upstream, matrix, by="upstream"),
+        "hint": PENDING,
+    }),
+    26: ("None where 0 was expected", {"diagnose": PENDING}),
+    27: ("stop_gradient for a custom gradient", {"diagnose": PENDING}),
+    28: ("a tape is still recording", {"hint": PENDING}),
+    29: ("forward mode ignores the rule", {
+        "check": caught(
+            custom(tf.nn.relu, lambda dy, x: dy * tf.where(x > 0.0, 1.0, 0.01)),
+            [-0.3, 1.6],
+            by="forward mode",
+            level="warning",
+            surrogate=True,
+            where="forward",
+        ),
+    }),
+    30: ("prints appear once", {
+        "check": caught(prints, 1.0, by="graph", level="warning"),
+    }),
+}  # fmt: skip
+
+PROOFS = [
+    pytest.param(proof, id=f"{number}, {title}: {way}")
+    for number, (title, ways) in TABLE.items()
+    for way, proof in ways.items()
+]
+
+
+def test_there_is_a_row_for_each_pitfall():
+    assert list(TABLE) == list(range(1, 31))
+    assert all(ways for _, ways in TABLE.values())
+
+
+@pytest.mark.parametrize("proof", PROOFS)
+def test_a_pitfall_is_covered_as_the_table_says(proof):
+    if proof == PENDING:
+        pytest.xfail("its proof is still to be written")
+    if callable(proof):
+        proof()
