@@ -61,7 +61,7 @@ def short(a: Array | None) -> str:
     if a.ndim == 0:
         return prefix + style.number(a)
     if 0 < a.size <= MOST and a.ndim <= 2 and a.shape[-1] <= 6:
-        for digits, widest in ((4, WIDEST - 6), (3, WIDEST)):
+        for digits, widest in ((4, WIDEST - 4), (3, WIDEST)):
             text = style.array(a, digits=digits, most=MOST, rows=",\n ")
             if max(map(len, text.split("\n"))) <= widest:
                 return prefix + text

@@ -41,7 +41,7 @@ class Choice:
 
 
 def choose(trace: Trace, pass_: Pass | None, full: bool) -> Choice:
-    """Choose the ops of a pass; an order of differentiation higher brings the ops of earlier ones."""
+    """Choose the ops of a pass; of a second-order pass also those that the first one ran."""
     ops, floors = list(trace.ops), dict.fromkeys(trace.ops, 0)
     if pass_ is not None and not _within(pass_, floors):
         taking_part = {step.op for step in pass_.steps}

@@ -44,7 +44,7 @@ def extent(text: str, size: float) -> tuple[float, float]:
     if not text:
         return 0.0, 0.0
     lines = text.split("\n")
-    return 1.03 * max(_line_width(t, size) for t in lines) + 1, len(lines) * size * LINE
+    return 1.05 * max(_line_width(t, size) for t in lines) + 2, len(lines) * size * LINE
 
 
 @dataclass(frozen=True)

@@ -141,8 +141,8 @@ class _Drawing:
         self.step_of: dict[Op, tuple[int, Step]] = {}
         if self.pass_ is not None:
             self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
-        self.live = {
-            v.key for op in choice.floors for v, w in zip(op.inputs, op.watched, strict=False) if w
+        self.live = {  # what a tape follows; a rule may hand back more, which the tape drops
+            v.key for op in choice.floors for i, v in enumerate(op.inputs) if _followed(op, i)
         }
         self.where = {op: g for g, members in self.members.items() for op in members}
         self.outputs = {g: self._outputs(g) for g in self.members}
@@ -222,7 +222,13 @@ class _Drawing:
         )
 
     def _upstream(self, value: Value) -> Array | None:
-        return None if self.pass_ is None else self.pass_.upstream(value)
+        if self.pass_ is None:
+            return None
+        for source, gradient in zip(self.pass_.sources, self.pass_.gradients, strict=True):
+            if source.key == value.key:
+                return gradient
+        ends = {t.key for t in self.pass_.targets}
+        return self.pass_.upstream(value) if value.key in self.live | ends else None
 
     def _words(self, group: fold.Group) -> tuple[str, str, str]:
         members = self.members[group]
@@ -259,7 +265,8 @@ class _Drawing:
                     continue
                 shown = self.choice.value(value)
                 captured = position >= len(op.inputs)
-                given = None if captured or step is None else downstream[position]
+                flows = step is not None and not captured and _followed(op, position)
+                given = downstream[position] if flows else None
                 edge = Edge(
                     index[source],
                     next(i for i, v in enumerate(self.outputs[source]) if v.key == shown.key),
@@ -281,8 +288,20 @@ class _Drawing:
             return "captured by closure"
         step = self.step_of.get(op, (0, None))[1]
         arrives = any(self._upstream(v) is not None for v in op.outputs)
-        live = op.inputs[position].key in self.live or maker.recorded
-        return words.reason(op, position, step, arrives, live)
+        value = op.inputs[position]
+        live = value.key in self.live or maker.recorded
+        found = words.reason(op, position, step, arrives, live)
+        shown = self.choice.value(value)
+        if not shown.differentiable:
+            found = words.dtype(shown.dtype)
+        if maker.kind in ("op", "custom") and (found == "not watched" or not shown.differentiable):
+            return ""  # said once, where the path breaks, and not at all that comes of it
+        return found
+
+
+def _followed(op: Op, position: int) -> bool:
+    """Whether a tape follows an input here; where nobody noted it, what an op has on tape."""
+    return op.watched[position] if op.watched else op.recorded
 
 
 def _merged(one: Edge, other: Edge) -> Edge:

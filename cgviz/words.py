@@ -165,10 +165,13 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
         The reason; empty where something flows.
     """
     value = op.inputs[position]
-    if step is not None and step.flows[position]:
+    followed = not op.watched or op.watched[position]
+    if step is not None and step.flows[position] and followed:
         return ""
     if not value.differentiable:
-        return _dtype_word(value.dtype)
+        return dtype(value.dtype)
+    if op.outputs and not any(v.differentiable for v in op.outputs):
+        return dtype(op.outputs[0].dtype)
     if op.type == "StopGradient":
         return "stop_gradient"
     if op.rule_dropped:
@@ -179,12 +182,13 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
         return "tape not recording" if live else "not watched"
     if step is None:
         return "nothing arrives" if not arrives else "not on this tape"
-    if op.watched and not op.watched[position]:
+    if not followed:
         return "not watched"
     return "the rule returned None" if op.kind == "custom" else f"no gradient for {op.type}"
 
 
-def _dtype_word(dtype: str) -> str:
-    if dtype in ("resource", "variant"):
+def dtype(name: str) -> str:
+    """Why numbers of a type have no gradient: "integer", "boolean", "text"."""
+    if name in ("resource", "variant"):
         return ""
-    return {"bool": "boolean", "string": "text"}.get(dtype, "integer")
+    return {"bool": "boolean", "string": "text"}.get(name, "integer")

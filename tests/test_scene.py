@@ -1,0 +1,285 @@
+"""What is shown of a trace."""
+
+import handmade
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz import scene
+
+
+def named(shown):
+    return {node.label or node.symbol.replace("\n", " "): node for node in shown.nodes}
+
+
+def edges(shown):
+    """Each edge as (source, target, position, contribution or reason)."""
+    found = []
+    for e in shown.edges:
+        ends = [shown.nodes[i].label or shown.nodes[i].symbol for i in (e.source, e.target)]
+        flow = e.reason if e.contribution is None else float(np.sum(e.contribution))
+        found.append((*ends, e.position, flow))
+    return found
+
+
+@tf.custom_gradient
+def square(x):
+    def grad(upstream):
+        return 2 * x * upstream
+
+    return x * x, grad
+
+
+def test_two_uses_of_x_give_two_edges():
+    shown = scene.make(handmade.square_plus_sine())
+    assert edges(shown)[:2] == [("x", "a", 0, 3.0), ("x", "a", 1, 3.0)]
+    assert edges(shown)[2][3] == pytest.approx(-0.99)
+    assert [n.order for n in shown.nodes] == [None, 2, 3, 1]
+
+
+def test_the_target_shows_its_seed():
+    shown = scene.make(handmade.square_plus_sine())
+    target = named(shown)["y"]
+    assert target.targets == (0,)
+    assert target.seeds[0] == 1
+    assert target.upstream[0] == 1
+    assert [n.source for n in shown.nodes] == [True, False, False, False]
+
+
+def test_what_arrived_is_the_sum_over_the_uses():
+    x = scene.make(handmade.square_plus_sine()).nodes[0]
+    assert x.upstream[0] == pytest.approx(5.01)
+
+
+def test_a_scalar_constant_is_part_of_the_symbol():
+    def f(x):
+        y = 2.0 * x
+        z = y - 1.0
+        return z**3
+
+    shown = scene.make(cgviz.trace(f, 2.0))
+    assert [n.symbol for n in shown.nodes] == ["", "2 ×", "− 1", "x³"]
+    assert [n.kind for n in shown.nodes] == ["input", "op", "op", "op"]
+
+
+def test_full_shows_the_constants_too():
+    shown = scene.make(cgviz.trace(lambda x: 2.0 * x, 2.0), full=True)
+    assert sorted(n.kind for n in shown.nodes) == ["constant", "input", "op"]
+    assert {n.symbol for n in shown.nodes} == {"", "×"}
+
+
+def test_shape_helpers_and_identities_are_folded():
+    def f(x):
+        y = tf.identity(x * x)
+        return y * tf.cast(tf.size(x), tf.float32)
+
+    shown = scene.make(cgviz.trace(f, [1.0, 2.0]))
+    assert [n.symbol for n in shown.nodes] == ["", "×", "× 2"]
+    assert len(scene.make(cgviz.trace(f, [1.0, 2.0]), full=True).nodes) > 3
+
+
+def test_a_target_behind_an_identity_is_found():
+    def f(x):
+        return tf.identity(tf.sin(x))
+
+    shown = scene.make(cgviz.trace(f, 1.0))
+    assert [n.symbol for n in shown.nodes] == ["", "sin"]
+    assert shown.nodes[1].targets == (0,)
+
+
+def test_dead_ends_are_not_shown():
+    def f(x):
+        tf.exp(x)
+        return tf.sin(x)
+
+    shown = scene.make(cgviz.trace(f, 1.0))
+    assert [n.symbol for n in shown.nodes] == ["", "sin"]
+
+
+def test_a_custom_op_is_one_node():
+    shown = scene.make(cgviz.trace(lambda x: square(square(x)), 2.0))
+    assert [n.kind for n in shown.nodes] == ["input", "custom", "custom"]
+    assert [n.symbol for n in shown.nodes[1:]] == ["square", "square"]
+
+
+def test_a_source_that_leads_nowhere_is_shown():
+    def f(x, y):
+        return x * 2.0
+
+    shown = scene.make(cgviz.trace(f, 2.0, 3.0))
+    assert named(shown)["y"].source
+    assert named(shown)["y"].upstream == (None,)
+
+
+def test_each_break_has_its_reason():
+    def f(x):
+        a = tf.stop_gradient(x)
+        b = tf.round(x)
+        c = tf.cast(tf.cast(x, tf.int32), tf.float32)
+        return a + b + c + x
+
+    reasons = {e.reason for e in scene.make(cgviz.trace(f, 2.5)).edges}
+    assert {"stop_gradient", "no gradient for Round", "integer"} <= reasons
+
+
+def test_an_integer_input_says_so():
+    def f(x, i):
+        return tf.gather(x, i)
+
+    shown = scene.make(cgviz.trace(f, [1.0, 2.0, 3.0], np.array([0, 2])))
+    assert "integer" in {e.reason for e in shown.edges}
+
+
+def test_what_no_tape_watches_says_so_although_the_rule_hands_something_back():
+    x, w = tf.constant(2.0), tf.Variable(3.0, name="w")
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            y = x * w
+        tape.gradient(y, [x, w])
+    shown = scene.make(trace)
+    assert {e.reason for e in shown.edges} == {"not watched", ""}
+    assert named(shown)["x"].upstream == (None,)
+    assert named(shown)["w"].upstream[0] == 2
+
+
+def test_a_rule_that_returns_none_says_so():
+    @tf.custom_gradient
+    def forget(a, b):
+        return a * b, lambda upstream: (upstream * b, None)
+
+    shown = scene.make(cgviz.trace(forget, 2.0, 3.0))
+    assert [e.reason for e in shown.edges] == ["", "the rule returned None"]
+
+
+def test_a_captured_tensor_has_an_edge_that_is_blocked():
+    def f(x, w):
+        h = w * 2.0
+
+        @tf.custom_gradient
+        def scale(v):
+            return v * h, lambda upstream: upstream * h
+
+        return scale(x)
+
+    shown = scene.make(cgviz.trace(f, 2.0, 3.0))
+    blocked = [e for e in shown.edges if e.reason == "captured by closure"]
+    assert len(blocked) == 1
+    assert blocked[0].position == -1
+    assert shown.nodes[blocked[0].source].label == "h"
+
+
+def test_before_a_break_nothing_arrives():
+    def f(x):
+        return tf.round(x * 2.0) + x
+
+    reasons = [e.reason for e in scene.make(cgviz.trace(f, 2.5)).edges]
+    assert "nothing arrives" in reasons
+
+
+def test_a_second_pass_shows_the_ops_of_the_first():
+    def f(x):
+        return tf.sin(x) * x
+
+    trace = cgviz.trace(f, 1.0, order=2)
+    shown = scene.make(trace, which=1)
+    assert shown.which == 1
+    assert {n.floor for n in shown.nodes} == {0, 1}
+    total = sum(float(e.contribution) for e in shown.outgoing[0] if e.contribution is not None)
+    assert total == pytest.approx(2 * np.cos(1) - np.sin(1), abs=1e-5)
+    assert {n.floor for n in scene.make(trace, which=0).nodes} == {0}
+
+
+def test_every_edge_leads_to_a_later_node():
+    def f(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.sin(x) * x
+        slope = tape.gradient(y, x)
+        return y + slope * slope
+
+    for which in (0, 1):
+        shown = scene.make(cgviz.trace(f, 1.0), which)
+        assert all(e.source < e.target for e in shown.edges)
+        assert shown.edges
+
+
+def test_a_trace_without_a_pass_shows_its_forward_ops():
+    tape = handmade.Tape()
+    x = tape.start("x", 1.0)
+    y = tape.op("y", "Sin", [x], 0.8)
+    shown = scene.make(tape.trace(y, [x], passes=False))
+    assert len(shown.nodes) == 2
+    assert shown.which is None
+    assert [e.reason for e in shown.edges] == [""]
+
+
+def test_an_empty_trace_is_an_empty_scene():
+    from cgviz.graph import Content, Trace
+
+    shown = scene.make(Trace(Content("f", None, (), {}, (), ())))
+    assert (shown.nodes, shown.edges, shown.depth) == ((), (), 0)
+
+
+def test_a_pass_that_is_not_there_is_an_error():
+    with pytest.raises(ValueError, match="`which`"):
+        scene.make(handmade.chain(3), which=4)
+
+
+def layers(count):
+    found = [tf.keras.layers.Dense(3, activation="relu", name=f"layer{i}") for i in range(count)]
+    model = tf.keras.Sequential([tf.keras.Input((3,)), *found])
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(tf.ones((2, 3))) ** 2)
+        tape.gradient(loss, model.trainable_variables)
+    return trace
+
+
+def test_a_large_model_shows_its_layers():
+    shown = scene.make(layers(20))
+    assert len(shown.nodes) <= 60
+    folded = [n for n in shown.nodes if n.kind == "scope"]
+    assert [n.label for n in folded] == [f"layer{i}" for i in range(20)]
+    assert folded[3].symbol == "3 ops, 2 variables"
+    assert folded[3].step is None
+    assert len(folded[3].steps) >= 2
+    assert all(e.contribution is not None for e in shown.edges)
+
+
+def test_a_small_model_is_not_folded_and_no_limit_never_folds():
+    assert not any(n.kind == "scope" for n in scene.make(layers(2)).nodes)
+    assert not any(n.kind == "scope" for n in scene.make(layers(20), limit=None).nodes)
+    assert not any(n.kind == "scope" for n in scene.make(layers(20), full=True).nodes)
+
+
+def test_three_hundred_ops_without_a_scope_fold_into_stretches():
+    shown = scene.make(handmade.chain(300))
+    assert len(shown.nodes) <= 60
+    assert sum(len(n.ops) for n in shown.nodes) == 301
+    orders = [o for n in shown.nodes for o in n.orders]
+    assert sorted(orders) == list(range(1, 301))
+
+
+def test_edges_between_folded_nodes_add_up_where_they_carry_the_same_value():
+    tape = handmade.Tape()
+    x = tape.start("x", 3.0)
+    first = tape.op("s", "Sin", [x], 1.0, back=[2.0], scope="a")
+    one = tape.op("p", "Mul", [first, first], 1.0, back=[0.5, 0.25], scope="b")
+    two = tape.op("q", "AddV2", [one, first], 1.0, back=[1.0, 4.0], scope="b")
+    trace = tape.trace(two, [x])
+    shown = scene.make(trace, limit=3)
+    merged = [e for e in shown.edges if shown.nodes[e.target].kind == "scope"]
+    assert len(merged) == 1
+    assert merged[0].uses == 3
+    assert merged[0].contribution == pytest.approx(4.75)
+
+
+def test_a_scope_entered_twice_makes_no_cycle():
+    tape = handmade.Tape()
+    x = tape.start("x", 3.0)
+    for i in range(40):
+        scope = ("a", "a", "", "b")[i % 4]
+        x = tape.op(f"op_{i}", "Sin", [x], 1.0, back=[1.0], scope=scope)
+    shown = scene.make(tape.trace(x, []), limit=8)
+    assert all(e.source < e.target for e in shown.edges)
+    assert sum(len(n.ops) for n in shown.nodes) == 41

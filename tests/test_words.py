@@ -1,0 +1,65 @@
+"""What ops are called, and why nothing flows."""
+
+import numpy as np
+import pytest
+
+from cgviz import words
+from cgviz.graph import Op, Value
+
+
+def op(type_, inputs=1, name="op", kind="op", **how):
+    values = tuple(Value(i, (), "float32", np.float32(2)) for i in range(inputs))
+    return Op(name, kind, type_, values, values[:1], **how)
+
+
+@pytest.mark.parametrize(
+    ("made", "constants", "symbol"),
+    [
+        (op("Mul", 2), {}, "×"),
+        (op("Mul", 2), {1: "2"}, "× 2"),
+        (op("Sub", 2), {0: "1"}, "1 −"),
+        (op("Pow", 2), {1: "3"}, "x³"),
+        (op("Pow", 2), {1: "−12"}, "x⁻¹²"),
+        (op("Pow", 2), {1: "0.5"}, "x^0.5"),
+        (op("Pow", 2), {0: "2"}, "2ˣ"),
+        (op("Pow", 2), {}, "xʸ"),
+        (op("MatMul", 2), {0: "x"}, "x @"),
+        (op("MatMul", 2), {}, "matmul"),
+        (op("Square"), {}, "x²"),
+        (op("Cast"), {}, "cast\nfloat32"),
+        (op("SomeNewOpV2"), {}, "some new op"),
+        (op("LRN"), {}, "LRN"),
+    ],
+)
+def test_a_symbol_says_what_an_op_does(made, constants, symbol):
+    assert words.symbol(made, constants) == symbol
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "own"),
+    [("y", "Mul", True), ("Mul", "Mul", False), ("Mul_12", "Mul", False), ("mul_2x", "Mul", True)],
+)
+def test_a_name_is_the_learners_unless_it_is_the_type_and_a_number(name, type_, own):
+    assert words.own_name(op(type_, name=name)) is own
+
+
+@pytest.mark.parametrize(
+    ("made", "live", "reason"),
+    [
+        (op("StopGradient", recorded=True, watched=(True,)), True, "stop_gradient"),
+        (op("Foo", recorded=True, rule_missing=True), True, "no gradient for Foo"),
+        (op("Sin"), False, "not watched"),
+        (op("Sin"), True, "tape not recording"),
+        (op("Sin", recorded=True, watched=(True,)), True, "nothing arrives"),
+        (op("f", kind="custom", recorded=True, rule_dropped=True), True, "rule dropped"),
+    ],
+)
+def test_a_reason_is_a_few_words(made, live, reason):
+    assert words.reason(made, 0, None, False, live) == reason
+
+
+def test_an_operand_is_its_number_or_its_name_or_its_shape():
+    assert words.operand(Value(0, (), "float32", np.float32(2)), "k") == "2"
+    assert words.operand(Value(0, (2,), "float32", np.ones(2)), "k") == "[1, 1]"
+    assert words.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "mask") == "mask"
+    assert words.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "constant_3") == "[5×4]"
