@@ -10,6 +10,7 @@ export TF_ENABLE_ONEDNN_OPTS := 0
 
 .PHONY: help lab test lint notebooks bench matrix links constraints clean
 .DELETE_ON_ERROR:
+.PRECIOUS: .venvs/tf-%/stamp
 
 help:  ## show these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s%s\n", $$1, $$2 }' Makefile
