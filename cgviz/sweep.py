@@ -81,8 +81,11 @@ def plot(found: Sweep, ax: Any = None) -> Axes:
     """Draw a sweep: three lines that differ in dash as well as in colour."""
     import matplotlib.pyplot as plt
 
+    from .figure import SpokenFigure
+
     if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+        size = (6.4, 3.6)
+        ax = plt.figure(figsize=size, layout="constrained", FigureClass=SpokenFigure).subplots()
     tones = style.LIGHT
     ax.plot(found.at, found.true, color=tones.ink, lw=4, alpha=0.25, label="finite differences")
     ax.plot(found.at, found.body, color=tones.forward, lw=1.8, label="autodiff of the body")
@@ -92,4 +95,22 @@ def plot(found: Sweep, ax: Any = None) -> Axes:
     ax.set_ylabel(f"d sum(out) / d {found.name}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
+    ax.cgviz_alt = describe(found)
+    if isinstance(ax.figure, SpokenFigure):
+        ax.figure.alt = ax.cgviz_alt
     return ax
+
+
+def describe(found: Sweep) -> str:
+    """The picture in sentences: what it shows, and the three lines at both ends."""
+    lines = (
+        ("custom rule", found.custom),
+        ("autodiff of the body", found.body),
+        ("finite differences", found.true),
+    )
+    ends = [f"{name} {style.number(y[0])} and {style.number(y[-1])}" for name, y in lines]
+    span = f"{style.number(found.at[0])} to {style.number(found.at[-1])}"
+    return (
+        f"The derivative d sum(out) / d {found.name}, as {found.name} runs from {span}. "
+        f"At the two ends: {', '.join(ends)}."
+    )
