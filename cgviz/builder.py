@@ -56,7 +56,13 @@ class Builder:
 
     def _with_earlier(self, events: Sequence[OpEvent | PassEvent]) -> list[OpEvent]:
         """The op events, led by those that ran before this recording but take part in a pass."""
-        ours = [e for e in events if isinstance(e, OpEvent) and id(e) not in self.hub.absorbed]
+        ours = [
+            e
+            for e in events
+            if isinstance(e, OpEvent)
+            and id(e) not in self.hub.absorbed
+            and e.type != "VarHandleOp"  # the making of a variable; its reads tell of it
+        ]
         known = set(map(id, ours))
         earlier = {
             id(event): event
