@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from .chain import ChainRule
+    from .findings import Diagnosis
     from .reading import Table
 
 Array = np.ndarray[Any, Any]
@@ -394,11 +395,26 @@ class Trace:
         step: int | None = None,
         which: int | None = None,
         full: bool = False,
+        kind: Literal["flow", "range"] = "flow",
     ) -> Axes:
-        """Draw the flow: forward solid blue, backward dashed vermillion, a number on every edge."""
+        """Draw the flow of the gradient; with `kind="range"` the magnitudes and their limits."""
+        if kind == "range":
+            from . import range_figure
+
+            if step is not None or full:
+                raise ValueError('`step` and `full` belong to kind="flow"')
+            return range_figure.plot(self, ax, which=which)
+        if kind != "flow":
+            raise ValueError(f'`kind` must be "flow" or "range", not {kind!r}')
         from . import figure
 
         return figure.plot(self, ax, step=step, which=which, full=full)
+
+    def diagnose(self, which: int | None = None) -> Diagnosis:
+        """Where a gradient became None, zero, NaN, infinite, tiny or huge, and why, in words."""
+        from . import doctor
+
+        return doctor.diagnose(self, which)
 
     def save(self, path: Any) -> None:
         """Write the trace to a file: `.svg .png .pdf` the picture, `.json` all of it."""
