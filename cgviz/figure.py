@@ -19,14 +19,29 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 
 from . import cards, layout, scene, shapes, style
 from .cards import Card, Label
 from .graph import Array, Trace
-from .picture import APART, FONT, MARGIN, PAD, TEXT, Picture, arranged, extent, lines_of
+from .picture import (
+    APART,
+    FONT,
+    LEGEND_LINE,
+    MARGIN,
+    PAD,
+    SMALL,
+    TEXT,
+    Picture,
+    arranged,
+    extent,
+    legend,
+    lines_of,
+)
 from .scene import Scene
 
 ARROW = 7.5
+DASHES = (0, (3.2, 1.8))
 
 
 class SpokenFigure(Figure):
@@ -205,18 +220,17 @@ class _Ink:
         for i, label in enumerate(now):
             paired = bool(self.picture.labels[i].backward)
             line = self._curve(i, -APART if paired else 0.0)
-            forward.append(_cut(line, 0.0, ARROW - 1))
+            forward.append(_cut(line, ARROW - 1))
             heads.append((_head(line), look.forward))
             if self._flows(i, label):
                 line = self._curve(i, APART)[::-1]
-                (current if self._current(i) else backward).append(_cut(line, 0.0, ARROW - 1))
+                (current if self._current(i) else backward).append(_cut(line, ARROW - 1))
                 heads.append((_head(line), look.backward))
         width = 1.7 * scale
-        dashes = (0, (3.2, 1.8))
         for lines, colour, thick, dash in (
             (forward, look.forward, width, "solid"),
-            (backward, look.backward, width, dashes),
-            (current, look.backward, 1.8 * width, dashes),
+            (backward, look.backward, width, DASHES),
+            (current, look.backward, 1.8 * width, DASHES),
         ):
             self.ax.add_collection(
                 LineCollection(lines, colors=colour, linewidths=thick, linestyles=[dash], zorder=2),
@@ -253,26 +267,28 @@ class _Ink:
     def _node(self, i: int, kind: str) -> None:
         x, y = self.picture.layout.centres[i]
         tone = self.look.of(kind) if kind != "target" else self.look.backward
-        current = (
-            self.step
-            and i < len(self.picture.scene.nodes)
-            and (self.step in self.picture.scene.nodes[i].orders)
-        )
-        thick = 2.6 if current else 1.4
+        nodes = self.picture.scene.nodes
+        current = i < len(nodes) and bool(self.step) and self.step in nodes[i].orders
+        if i < len(nodes) and (current or (nodes[i].floor and kind == "op")):
+            tone = self.look.backward
         fill = self.look.glow if current else self.look.fill
         paths = shapes.outlines(kind, x + self.shift[0], y + self.shift[1], *self.picture.sizes[i])
         for n, path in enumerate(paths):
             dot = kind == "target" and n
             rim = kind in ("variable", "constant") and n
-            self.ax.add_artist(
-                PathPatch(
-                    path,
-                    facecolor=tone if dot else "none" if rim else fill,
-                    edgecolor=self.look.backward if current else tone,
-                    linewidth=(1.0 if kind == "custom" and n else thick) * self.scale,
-                    zorder=4,
-                )
+            thick = 1.0 if kind == "custom" and n else 2.6 if current else 1.4
+            self._outline(path, tone, tone if dot else "none" if rim else fill, thick)
+
+    def _outline(self, path: Path, edge: str, face: str | None = None, thick: float = 1.4) -> None:
+        self.ax.add_artist(
+            PathPatch(
+                path,
+                facecolor=self.look.fill if face is None else face,
+                edgecolor=edge,
+                linewidth=thick * self.scale,
+                zorder=4,
             )
+        )
 
     def _card(self, i: int, card: Card) -> None:
         x, y = self.picture.layout.centres[i]
@@ -329,53 +345,45 @@ class _Ink:
             )
 
     def _legend(self) -> None:
-        look, scale = self.look, self.scale
+        shown = self.picture.scene
         y = self.picture.height - MARGIN - TEXT / 2
         x = MARGIN
-        for text, colour, dash, flip in (
-            ("forward value", look.forward, "solid", False),
-            ("backward gradient", look.backward, (0, (3.2, 1.8)), True),
-        ):
-            if flip and self.picture.scene.which is None:
-                continue
-            line = np.array([(x, y), (x + 26, y)])
-            line = line[::-1] if flip else line
-            self.ax.add_collection(
-                LineCollection(
-                    [_cut(line, 0, ARROW - 1)],
-                    colors=colour,
-                    linewidths=1.7 * scale,
-                    linestyles=[dash],
-                ),
-                autolim=False,
-            )
-            self.ax.add_collection(
-                PolyCollection([_head(line)], facecolors=colour, linewidths=0), autolim=False
-            )
-            self._text(x + 31, y, text, 11.0, color=look.muted, ha="left", va="center")
-            x += 44 + extent(text, 11.0)[0]
+        muted = {"color": self.look.muted, "va": "center"}
+        for n, text in enumerate(legend(shown)):
+            if n == 2:
+                self._outline(shapes.outlines("op", x + 13, y, 24, 13)[0], self.look.backward)
+            else:
+                self._sample(x, y, backward=n == 1)
+            self._text(x + 31, y, text, SMALL, ha="left", **muted)
+            x += LEGEND_LINE + extent(text, SMALL)[0]
         if self.step is not None:
-            text = f"step {self.step} of {self.picture.scene.steps}"
-            self._text(
-                self.picture.width - MARGIN,
-                y,
-                text,
-                11.0,
-                color=look.muted,
-                ha="right",
-                va="center",
-            )
+            text = f"step {self.step} of {shown.steps}"
+            self._text(self.picture.width - MARGIN, y, text, SMALL, ha="right", **muted)
+
+    def _sample(self, x: float, y: float, backward: bool) -> None:
+        """A short arrow for the legend."""
+        line = np.array([(x, y), (x + 26, y)])[:: -1 if backward else 1]
+        colour = self.look.backward if backward else self.look.forward
+        dash = DASHES if backward else "solid"
+        shaft = LineCollection(
+            [_cut(line, ARROW - 1)],
+            colors=colour,
+            linewidths=1.7 * self.scale,
+            linestyles=[dash],
+        )
+        self.ax.add_collection(shaft, autolim=False)
+        tip = PolyCollection([_head(line)], facecolors=colour, linewidths=0)
+        self.ax.add_collection(tip, autolim=False)
 
 
 # --- lines -------------------------------------------------------------------------------------
 
 
-def _cut(line: Array, start: float, end: float) -> Array:
-    """A polyline without its first `start` and last `end` points of length."""
+def _cut(line: Array, end: float) -> Array:
+    """A polyline without the last `end` points of its length."""
     length = np.r_[0.0, np.cumsum(np.hypot(*np.diff(line, axis=0).T))]
-    at = np.linspace(0, 1, 2) * 0 + [start, max(length[-1] - end, start)]
-    inside = (length > at[0]) & (length < at[1])
-    where = np.r_[at[0], length[inside], at[1]]
+    last = max(length[-1] - end, 0.0)
+    where = np.r_[length[length < last], last]
     return np.column_stack([np.interp(where, length, line[:, k]) for k in (0, 1)])
 
 

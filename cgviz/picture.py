@@ -25,7 +25,8 @@ HEAD, TEXT, LINE = 14.0, 11.5, 1.25  # sizes in points; the height of a line in 
 APART = 3.4  # of the forward and the backward arrow from their common middle
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0
-WIDEST = 9.0 * 72  # what fits a notebook
+WIDEST = 9.5 * 72  # what fits a notebook
+SMALL, LEGEND_LINE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 DEEPEST = 8  # a longer path runs down at once
 
 
@@ -83,7 +84,7 @@ def arranged(shown: Scene, room: tuple[float, float] | None) -> Picture:
         sizes = _sizes(texts, kinds, ends, direction)
         links = [_link(a, b, t, direction) for (a, b), t in zip(ends, labels, strict=True)]
         placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=11.0)
-        width = max(placed.width, _legend_width()) + 2 * MARGIN
+        width = max(placed.width, _legend_width(shown)) + 2 * MARGIN
         height = placed.height + 2 * MARGIN + 2.2 * TEXT
         pictures.append(Picture(shown, texts, labels, sizes, kinds, links, placed, width, height))
         if direction == "right" and room is None and width <= WIDEST:
@@ -137,5 +138,16 @@ def _link(a: int, b: int, label: Label, direction: Direction) -> layout.Link:
     )
 
 
-def _legend_width() -> float:
-    return 2 * (34.0 + extent("backward gradient", TEXT)[0])
+def legend(shown: Scene) -> list[str]:
+    """The words of the legend: what each kind of arrow is, and where ops come from."""
+    words = ["forward value"]
+    if shown.which is not None:
+        words.append("backward gradient")
+    if any(node.floor for node in shown.nodes):
+        words.append("run by a backward pass")
+    return words
+
+
+def _legend_width(shown: Scene) -> float:
+    words = [*legend(shown), f"step {shown.steps} of {shown.steps}"]
+    return sum(LEGEND_LINE + extent(text, SMALL)[0] for text in words)

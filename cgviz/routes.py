@@ -47,7 +47,6 @@ def drawn(
 
     centres = tuple(point(x[v], middle(v)) for v in range(grid.nodes))
     routes, labels = [], []
-    stem = min(stem, rank_gap / 2)
     each = zip(links, grid.chains, ports, grid.label_item, strict=True)
     for i, (link, chain, port, label) in enumerate(each):
         corners = _corners(grid, port, chain, bands, stem)

@@ -209,27 +209,30 @@ def _taut(
 
 
 def _slide(grid: Grid, ports: Ports) -> None:
-    """Move ports a little where that makes a line straight, and never close to another port."""
+    """Move ports along their side to where their lines come from, in order and apart."""
     sides: dict[tuple[int, int], list[int]] = {}
     for i, chain in enumerate(grid.chains):
         if len(chain) > 1 and i not in grid.lanes:
             sides.setdefault((chain[0], 0), []).append(i)
             sides.setdefault((chain[-1], 1), []).append(i)
+    lanes = {v for i in grid.lanes for v in grid.chains[i]}
     for (node, end), side in sides.items():
+        if node in lanes:
+            continue
+        side.sort(key=lambda i: ports[i][end])
         half = 0.38 * (grid.left[node] + grid.right[node])
+        if len(side) == 1:
+            half = min(half, 0.7 * grid.port)
+        apart = min(grid.port, 2 * half / max(len(side) - 1, 1))
+        wanted = []
         for i in side:
-            chain, port = grid.chains[i], ports[i]
-            inner = chain[-2] if end else chain[1]
+            inner = grid.chains[i][-2] if end else grid.chains[i][1]
             shift = 0.0 if inner >= grid.nodes else ports[i][1 - end]
-            new = grid.x[inner] + shift - grid.x[node]
-            others = [ports[j][end] for j in side if j != i]
-            near = min((abs(new - other) for other in others), default=inf)
-            apart = min(grid.port - 4, *(abs(port[end] - o) for o in others), inf)
-            same = all((new > o) == (port[end] > o) for o in others)
-            if (
-                abs(new - port[end]) <= grid.port / 2
-                and abs(new) <= half
-                and same
-                and near >= apart
-            ):
-                ports[i] = (port[0], new) if end else (new, port[1])
+            wanted.append(grid.x[inner] + shift - grid.x[node])
+        places = [0.0] * len(side)
+        order = range(len(side))
+        _settle(places, order, [0.0] + [apart] * (len(side) - 1), wanted, [1.0] * len(side))
+        for n, i in enumerate(side):
+            low, high = -half + n * apart, half - (len(side) - 1 - n) * apart
+            new = min(max(places[n], low), high)
+            ports[i] = (ports[i][0], new) if end else (new, ports[i][1])

@@ -22,12 +22,20 @@ def chain(x: tf.Tensor) -> tf.Tensor:
     return tf.exp(x)
 
 
+def branches(x: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """A cell with two gates, used twice: 20 nodes that branch."""
+    for _ in range(2):
+        gate = tf.sigmoid(x * w + 1.0)
+        x = x * gate + tf.tanh(x) * (1.0 - gate)
+    return tf.square(x)
+
+
 def layers(x: tf.Tensor, w: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """Two layers and a skip, used twice: 20 nodes that branch."""
+    """Two layers and a skip of 2x2 matrices: four times as many letters."""
     for _ in range(2):
         h = tf.tanh(x @ w) @ v
         x = tf.nn.relu(x + h) * 0.5
-        x = x + tf.sin(x) * tf.cos(h)
+        x = x + h
     return tf.reduce_sum(x * x)
 
 
@@ -36,7 +44,8 @@ def main() -> None:
     eye = [[1.0, 0.5], [0.25, 1.0]]
     for name, trace in (
         ("chain", cgviz.trace(chain, 1.0)),
-        ("branching", cgviz.trace(layers, eye, eye, eye)),
+        ("branches", cgviz.trace(branches, 1.0, 2.0)),
+        ("matrices", cgviz.trace(layers, eye, eye, eye)),
     ):
         nodes = len(scene.make(trace).nodes)
         took = []
