@@ -120,7 +120,7 @@ def _forward_reason(op: Op, index: tuple[int, ...], output: Value) -> tuple[str,
     known = limits(output.dtype)
     if limit is not None and x[0] is not None and x[0].real > limit:
         return (
-            f"Above {style.number(limit, 5)} it overflows in {output.dtype}.",
+            f"Above {style.number(round(limit, 2), 5)} it overflows in {output.dtype}.",
             "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
             "tf.nn.log_softmax or by subtracting the maximum.",
         )
