@@ -115,9 +115,7 @@ def _judge(
 ) -> Any:
     """Run the rules in an order in which each may rely on those before it."""
     progress.next("first run")
-    before = state.fingerprint(case.f)
     first_run(case, variables)
-    after = state.fingerprint(case.f)
     case.printed = bool(printed.getvalue())
     if case.written:
         case.subject.restless = True
@@ -126,6 +124,7 @@ def _judge(
     if not alive:
         _forward_only(case)
         return places.visit(case, [w for w in where if w == "eager"])
+    before = state.fingerprint(case.f)  # what only the first run does, such as building, is past
     _settle(case)
     case.targets = case.subject.call(case.subject.arguments(case.subject.x))
     if not case.targets:
@@ -138,6 +137,7 @@ def _judge(
         return []
     progress.next("gradient")
     base = case.subject.pull()
+    after = state.fingerprint(case.f)
     widen(case)
     _local_rules(case, base, progress)
     rules.mutation(case, before, after)

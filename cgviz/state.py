@@ -37,6 +37,7 @@ def kept(f: Any, args: Any) -> Iterator[tuple[dict[int, tuple[Any, Any]], String
             stack.enter_context(_seams.afresh())
             stack.enter_context(_seams.seeds_kept())
             stack.enter_context(redirect_stdout(printed))
+            stack.enter_context(np.errstate(all="ignore"))
             logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
             yield variables, printed
     finally:

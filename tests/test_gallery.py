@@ -1,0 +1,50 @@
+"""check() tells right gradients from wrong ones, and names the rule that is broken."""
+
+import gallery
+import numpy as np
+import pytest
+
+import cgviz
+
+# What a mistake may break besides: in a graph it shows once more, and so on.
+FOLLOWS = {"upstream": {"value"}, "finite forward": {"finite gradient"}}
+
+
+def cases(listed):
+    return [
+        pytest.param(case, dtype, id=f"{case.name}-{np.dtype(dtype).name}")
+        for case in listed
+        for dtype in case.dtypes
+    ]
+
+
+def test_the_gallery_is_large_enough():
+    assert len({case.name for case in gallery.WRONG}) == len(gallery.WRONG) >= 60
+    assert len({case.name for case in gallery.RIGHT}) == len(gallery.RIGHT) >= 60
+
+
+@pytest.mark.parametrize(("case", "dtype"), cases(gallery.WRONG))
+def test_a_wrong_gradient_is_caught_and_named(case, dtype):
+    f, args = case.make(dtype)
+    report = cgviz.check(f, *args, **case.how)
+    errors = [finding.rule for finding in report.findings if finding.level == "error"]
+    assert case.rule in errors, report
+    assert set(errors) <= {case.rule, "graph"} | FOLLOWS.get(case.rule, set()), report
+
+
+@pytest.mark.parametrize(("case", "dtype"), cases(gallery.RIGHT))
+def test_a_right_gradient_raises_no_alarm(case, dtype):
+    f, args = case.make(dtype)
+    report = cgviz.check(f, *args, order=2, **case.how)
+    assert not report.findings, report
+    value = next(row for row in report.rows if row.rule == "value")
+    assert value.state == "pass", report
+
+
+@pytest.mark.parametrize("make", gallery.SURROGATES)
+def test_a_surrogate_is_no_error_and_its_bias_is_shown(make):
+    f, args = make(np.float32)
+    report = cgviz.check(f, *args, surrogate=True)
+    report.assert_ok()
+    bias = next(row for row in report.rows if row.rule == "surrogate")
+    assert "bias" in bias.reason
