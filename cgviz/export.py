@@ -16,7 +16,7 @@ from . import schema
 from .graph import Trace
 
 PICTURES = (".svg", ".png", ".pdf")
-SUFFIXES = (*PICTURES, ".json")
+SUFFIXES = (".html", *PICTURES, ".json")
 
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -24,8 +24,9 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
 
     Args:
         trace: What to write.
-        path: Where to. `.svg`, `.png` and `.pdf` get the picture of `trace.plot()`; `.json` gets
-            all of it, to be read by `cgviz.load`.
+        path: Where to. `.html` gets the live picture of `trace.view()`, in one file that needs
+            no kernel and no network; `.svg`, `.png` and `.pdf` get the picture of
+            `trace.plot()`; `.json` gets all of it, to be read by `cgviz.load`.
 
     Raises:
         ValueError: The suffix is none of these.
@@ -42,7 +43,12 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
         raise FileNotFoundError(
             f"`path` is {str(target)!r}, but there is no folder {str(target.parent)!r}"
         )
-    _write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
+    if suffix == ".html":
+        from . import page
+
+        _write(target, page.page(trace).encode())
+    else:
+        _write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
 
 
 def load(path: str | os.PathLike[str]) -> Trace:

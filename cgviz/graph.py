@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .chain import ChainRule
     from .findings import Diagnosis
     from .reading import Table
+    from .view import View
 
 Array = np.ndarray[Any, Any]
 
@@ -416,8 +417,16 @@ class Trace:
 
         return doctor.diagnose(self, which)
 
+    def view(
+        self, *, which: int | None = None, full: bool = False, against: Trace | None = None
+    ) -> View:
+        """The live picture: step through the passes, open cards; `against` shows another beside."""
+        from . import view
+
+        return view.view(self, which=which, full=full, against=against)
+
     def save(self, path: Any) -> None:
-        """Write the trace to a file: `.svg .png .pdf` the picture, `.json` all of it."""
+        """Write the trace: `.html` live, `.svg .png .pdf` the picture, `.json` all of it."""
         from . import export
 
         export.save(self, path)
@@ -427,7 +436,7 @@ class Trace:
 
         return sheet.text(self)
 
-    def _repr_html_(self) -> str:
-        from . import sheet
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        from . import view
 
-        return sheet.html(self)
+        return view.bundle(self)

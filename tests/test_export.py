@@ -87,9 +87,9 @@ def test_saving_a_picture_leaves_no_figure_open(trace, tmp_path):
 # --- what cannot be saved ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["trace.html", "trace.txt", "trace", ".json"])
+@pytest.mark.parametrize("name", ["trace.htm", "trace.txt", "trace", ".json"])
 def test_an_unknown_suffix_is_refused_and_the_known_ones_are_named(trace, tmp_path, name):
-    message = rf"`path` is '.*{re.escape(name)}', .*: \.svg, \.png, \.pdf or \.json"
+    message = rf"`path` is '.*{re.escape(name)}', .*: \.html, \.svg, \.png, \.pdf or \.json"
     with pytest.raises(ValueError, match=message):
         trace.save(tmp_path / name)
     assert os.listdir(tmp_path) == []

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz import sheet
 
 
 @tf.custom_gradient
@@ -75,7 +76,7 @@ def test_a_long_table_is_cut_in_the_middle_and_says_so():
     text = repr(cgviz.trace(long, 1.0))
     assert "(20 more rows)" in text
     assert len(text.split("\n")) == 4 + 1 + 30 + 1
-    assert "(20 more rows)" in cgviz.trace(long, 1.0)._repr_html_()
+    assert "(20 more rows)" in sheet.html(cgviz.trace(long, 1.0))
 
 
 @pytest.mark.parametrize("f", [thrice, long, lambda x: x * x + tf.exp(x) * tf.sin(x)])
@@ -92,13 +93,13 @@ def test_a_trace_without_a_backward_pass_has_a_text():
     with cgviz.record() as trace:
         tf.square(2.0)
     assert "no backward passes" in repr(trace)
-    assert "no backward passes" in trace._repr_html_()
+    assert "no backward passes" in sheet.html(trace)
 
 
 def test_a_pass_without_steps_has_a_text():
     trace = cgviz.trace(lambda x: x, 2.0)
     assert repr(trace.table()).endswith("(no steps)")
-    Outline(trace._repr_html_())
+    Outline(sheet.html(trace))
 
 
 def test_both_passes_have_their_gradients_in_the_text():
@@ -111,30 +112,30 @@ def test_both_passes_have_their_gradients_in_the_text():
 
 
 def test_the_html_is_well_formed_and_has_a_caption_and_scopes():
-    seen = Outline(cgviz.trace(thrice, 2.0)._repr_html_()).seen
+    seen = Outline(sheet.html(cgviz.trace(thrice, 2.0))).seen
     assert [tag for tag, _ in seen].count("caption") == 1
     assert [a["scope"] for tag, a in seen if tag == "th"] == ["col"] * 8 + ["row"] * 3
 
 
 def test_the_html_says_custom_in_a_word():
-    assert Outline(cgviz.trace(thrice, 2.0)._repr_html_()).words.count("custom") == 3
-    assert "custom" not in Outline(cgviz.trace(tf.sin, 2.0)._repr_html_()).words
+    assert Outline(sheet.html(cgviz.trace(thrice, 2.0))).words.count("custom") == 3
+    assert "custom" not in Outline(sheet.html(cgviz.trace(tf.sin, 2.0))).words
 
 
 def test_the_html_has_no_ids_and_fetches_nothing():
-    text = cgviz.trace(thrice, 2.0)._repr_html_()
+    text = sheet.html(cgviz.trace(thrice, 2.0))
     assert " id=" not in text
     assert not re.search(r"https?:|url\(|<script|@import", text)
 
 
 def test_every_colour_comes_from_jupyterlab_with_something_to_fall_back_on():
-    text = cgviz.trace(thrice, 2.0)._repr_html_()
+    text = sheet.html(cgviz.trace(thrice, 2.0))
     assert re.findall(r"var\(--jp-[\w-]+, [\w#]+\)", text)
     assert not re.findall(r"var\(--jp-[\w-]+\)", text)
 
 
 def test_every_rule_of_the_style_stays_in_the_sheet():
-    style = re.search(r"<style>(.*?)</style>", cgviz.trace(thrice, 2.0)._repr_html_(), re.DOTALL)
+    style = re.search(r"<style>(.*?)</style>", sheet.html(cgviz.trace(thrice, 2.0)), re.DOTALL)
     selectors = re.findall(r"([^{}]+)\{", style[1])
     assert all(s.strip().startswith(".cgviz-") for rule in selectors for s in rule.split(","))
 
@@ -144,7 +145,7 @@ def test_what_the_learner_wrote_is_escaped():
         y = tf.square(x)  # <script>alert("&")</script>
         return y
 
-    text = cgviz.trace(f, 2.0)._repr_html_()
+    text = sheet.html(cgviz.trace(f, 2.0))
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
     Outline(text)
@@ -154,12 +155,12 @@ def test_a_name_is_escaped():
     v = tf.Variable(2.0, name="v")
     trace = cgviz.trace(lambda x: x * v, 3.0)
     object.__setattr__(next(op for op in trace.ops if op.kind == "variable"), "name", "<b>&")
-    assert "&lt;b&gt;&amp; = 2" in trace._repr_html_()
-    assert "<b>" not in trace._repr_html_()
+    assert "&lt;b&gt;&amp; = 2" in sheet.html(trace)
+    assert "<b>" not in sheet.html(trace)
 
 
 def test_the_inputs_of_one_step_share_its_cells():
-    seen = Outline(cgviz.trace(lambda x, y: x * y, 2.0, 3.0)._repr_html_()).seen
+    seen = Outline(sheet.html(cgviz.trace(lambda x, y: x * y, 2.0, 3.0))).seen
     spans = [a["rowspan"] for _, a in seen if "rowspan" in a]
     assert spans == ["2"] * 5
 
@@ -172,7 +173,7 @@ def test_text_and_html_are_the_same_every_time():
 
     one, other = (cgviz.trace(f, np.ones((1, 40), "f")) for _ in range(2))
     assert repr(one) == repr(other) == repr(one)
-    assert one._repr_html_() == other._repr_html_()
+    assert sheet.html(one) == sheet.html(other)
     assert one.table()._repr_html_() == other.table()._repr_html_()
 
 
@@ -191,5 +192,5 @@ def test_awkward_tensors_have_a_text():
     ]:
         trace = cgviz.trace(f, x)
         assert "value:" in repr(trace)
-        Outline(trace._repr_html_())
+        Outline(sheet.html(trace))
         assert str(trace.chain_rule())

@@ -1,0 +1,76 @@
+"""The saved page: one file that loads nothing, and in which the learner's words are words."""
+
+import base64
+import hashlib
+import json
+import re
+
+import tensorflow as tf
+
+import cgviz
+from cgviz import page
+
+ATTACK = "<img src=x onerror=alert(1)>"
+
+
+def chain(x, w):
+    y = x
+    for _ in range(10):
+        y = tf.sin(y) * w + x
+    return y
+
+
+def saved(trace, tmp_path):
+    trace.save(tmp_path / "flow.html")
+    return (tmp_path / "flow.html").read_text(encoding="utf-8")
+
+
+def test_thirty_ops_are_well_under_200_kilobytes(tmp_path):
+    trace = cgviz.trace(chain, 0.5, 0.3)
+    assert len(trace.steps) == 30
+    assert len(saved(trace, tmp_path).encode()) < 200_000
+
+
+def test_it_names_no_other_place(tmp_path):
+    text = saved(cgviz.trace(chain, 0.5, 0.3), tmp_path)
+    assert set(re.findall(r"\w+://[^\s\"'<)]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<(link|img|iframe)|\bimport\b\s*[({'\"]|@import|url\(", text)
+
+
+def test_the_policy_allows_this_script_and_this_style_only(tmp_path):
+    text = saved(cgviz.trace(chain, 0.5, 0.3), tmp_path)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none'; ")
+    for tag in ("script", "style"):
+        (inside,) = re.findall(rf"<{tag}(?: type=\"module\")?>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_names_and_values_cannot_leave_their_place(tmp_path):
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        x = tf.Variable(1.0, name="w")
+        y = x * x
+    tape.gradient(y, x)
+    document = {"title": f"</script>{ATTACK}"}
+    text = page.page(trace, document)
+    assert ATTACK not in text
+    state = re.search(r'id="cgviz-state">(.*?)</script>', text, re.DOTALL)[1]
+    assert json.loads(state)["document"]["title"] == f"</script>{ATTACK}"
+
+
+def test_json_in_html_ends_nothing():
+    text = page.embedded(["</script>", "<!--", "\u2028"])
+    assert "<" not in text
+    assert json.loads(text) == ["</script>", "<!--", "\u2028"]
+
+
+def test_without_scripts_it_says_the_same_in_words(tmp_path):
+    text = saved(cgviz.trace(lambda x: x * x, 3.0), tmp_path)
+    words = re.search(r"<noscript>(.*?)</noscript>", text, re.DOTALL)[1]
+    assert "gradients: x 6" in words
+
+
+def test_the_same_trace_gives_the_same_file(tmp_path):
+    one, other = (saved(cgviz.trace(chain, 0.5, 0.3), tmp_path) for _ in range(2))
+    assert one == other
