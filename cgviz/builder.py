@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +23,15 @@ from .values import Values, Variable, variable_name
 
 _FUNCTION = re.compile(r"^__(?:forward|inference)_(.+?)_\d+$")
 _is_differentiable = lru_cache(maxsize=None)(_seams.is_differentiable)
+
+
+def _period(types: list[str]) -> int:
+    """The shortest run of op types that, repeated, makes up the whole."""
+    count = len(types)
+    for n in range(1, count):
+        if count % n == 0 and types[:n] * (count // n) == types:
+            return n
+    return count
 
 
 class Builder:
@@ -49,6 +59,7 @@ class Builder:
         self.ops: dict[Any, list[Op]] = {}
         self.names: Counter[str] = Counter()
         self.taken: set[str] = set()
+        self.last_of_call = self._last_of_calls()
         self._name_sources()
         for tensor, name in given:
             self._add_source(tensor, "input", name, self.root)
@@ -113,6 +124,19 @@ class Builder:
         self.taken.add(candidate)
         return candidate
 
+    def _last_of_calls(self) -> set[int]:
+        """The ops that a line's name belongs to: in `y = tf.norm(x)` only the last of several.
+
+        A call that runs the same ops again and again is a loop, and names each round.
+        """
+        found: set[int] = set()
+        made = [e for e in self.events if e.outputs and e.type != "ReadVariableOp"]
+        for _, run in groupby(made, lambda e: (id(e.where), id(e.code), e.lasti)):
+            events = list(run)
+            period = _period([e.type for e in events])
+            found.update(map(id, events[period - 1 :: period]))
+        return found
+
     def _name_sources(self) -> None:
         """Take the names of inputs from `tape.gradient(y, [x, w])` where nobody gave them."""
         for each in self.pass_events:
@@ -124,7 +148,8 @@ class Builder:
 
     def _names(self, event: OpEvent) -> tuple[str, str]:
         """An op's name and type."""
-        own = source.assigned_name(event.code, event.lasti)
+        named = id(event) in self.last_of_call
+        own = source.assigned_name(event.code, event.lasti) if named else None
         function = _FUNCTION.match(event.type)
         if function:
             return self.unique(own or function.group(1)), "tf.function"

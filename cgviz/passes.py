@@ -41,12 +41,19 @@ def _pass(builder: Builder, index: int, event: PassEvent) -> Pass:
 
 
 def _steps(builder: Builder, event: PassEvent) -> list[Step]:
-    """The steps, but for reads of variables: what reaches a read is the variable's gradient."""
+    """The steps, but for reads of variables: what reaches a read is the variable's gradient.
+
+    A rule may hand something back to an input that no tape follows. The tape drops it, so here it
+    is None, as for every input where nothing flows.
+    """
     return [
         Step(
             builder.op_of[id(op_event)],
             tuple(reference(t) for t in upstream),
-            tuple(reference(t) for t in downstream),
+            tuple(
+                reference(t) if op_event.follows(position) else None
+                for position, t in enumerate(downstream)
+            ),
             pull(op_event, upstream),
         )
         for op_event, upstream, downstream in event.steps()

@@ -117,6 +117,29 @@ def test_names_are_the_learners_own():
     assert names == ["x", "y", "Sin", "z", "z_1", "Exp"]
 
 
+def test_the_name_of_a_line_belongs_to_the_last_of_its_ops():
+    model = keras.Sequential([keras.layers.Dense(2, "relu"), keras.layers.Dense(1)])
+
+    def f(x):
+        for _ in range(2):
+            x = tf.sin(x)
+        logits = model(x)
+        y = tf.norm(logits)
+        return y
+
+    trace = cgviz.trace(f, tf.ones((1, 3)))
+    names = [op.name for op in trace.ops if op.kind == "op"]
+    assert names[:2] == ["x_1", "x_2"]
+    assert names.count("logits") == 1
+    assert names[-1] == "y"
+    assert not any(name.startswith(("logits_", "y_")) for name in names)
+
+
+def test_what_a_rule_hands_to_an_input_no_tape_follows_does_not_flow():
+    trace = cgviz.trace(lambda x: x * tf.constant(5.0), 2.0)
+    assert trace.steps[0].downstream == (5.0, None)
+
+
 def test_a_source_line_is_where_the_learner_wrote_the_op():
     def f(x):
         return tf.nn.relu(x)
