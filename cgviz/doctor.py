@@ -1,14 +1,15 @@
 """Where a gradient went wrong, and why: the outcome of `trace.diagnose()`.
 
-The looking is done in rooms of their own: `lost` for None, `zeros`, `nonfinite` for NaN and
-infinity, `scales` for vanishing and exploding. Every finding is read off the numbers of the trace.
+The looking is done in rooms of their own: `lost` for None, `zeros`, `overflow` and `nonfinite` for
+NaN and infinity forward and backward, `scales` for vanishing and exploding. Every finding is read
+off the numbers of the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from . import lost, nonfinite, scales, zeros
+from . import lost, nonfinite, overflow, scales, zeros
 from .chain import value_name
 from .findings import Diagnosis, Finding
 from .graph import Trace, Value
@@ -43,7 +44,7 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
         found += lost.dropped(surveys[0])
     for survey in surveys:
         found += lost.find(survey, asked=_asked(trace))
-        found += nonfinite.backward(survey)
+        found += nonfinite.find(survey)
         found += zeros.find(survey)
         found += scales.find(survey)
     if surveys:
@@ -62,7 +63,7 @@ def _forward(trace: Trace, surveys: list[Survey]) -> list[Finding]:
     ends: Iterable[Value] = [t for s in surveys if s.first_order for t in s.pass_.targets]
     if not trace.passes:
         ends = [v for op in trace.ops for v in op.outputs]
-    return nonfinite.forward(trace.ops, ends, lambda v: f"`{value_name(trace, v)}`")
+    return overflow.find(trace.ops, ends, lambda v: f"`{value_name(trace, v)}`")
 
 
 def _asked(trace: Trace) -> bool:

@@ -163,7 +163,7 @@ class Step:
             from . import jacobian
 
             self._local = jacobian.local_jacobians(self)
-        return self._local  # type: ignore[no-any-return]
+        return self._local
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more with another upstream, one entry per output."""

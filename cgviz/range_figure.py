@@ -9,7 +9,6 @@ become zero on the left.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 from matplotlib import rcParams
@@ -17,8 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
-from . import style, words
+from . import style
 from .graph import Trace
+from .range_words import describe, label, note
 from .ranges import FLOAT16, FLOAT32, FLOAT64, Limits, rows
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ MOST_ROWS = 40
 TEXT, SMALL = 11.0, 10.0  # points
 ROW = 0.42  # inches
 APART = 0.15  # of the forward and the backward bar from the middle of a row
-NEAR = 0.9  # of an input limit: from here on it is marked
 WRITTEN = {
     **{FLOAT16.smallest: "6.1e−5", FLOAT16.largest: "65504"},
     **{FLOAT32.smallest: "1.2e−38", FLOAT32.largest: "3.4e38"},
@@ -64,74 +63,6 @@ def plot(trace: Trace, ax: Axes | None = None, *, which: int | None = None) -> A
     _Ink(ax, style.palette(to_rgb(background)), shown).draw(trace.title, len(table) - len(shown))
     ax.cgviz_alt = describe(trace, which=which)  # type: ignore[attr-defined]
     return ax
-
-
-def describe(trace: Trace, *, which: int | None = None) -> str:
-    """The picture in sentences: the alternative text for screen readers.
-
-    Args:
-        trace: The trace.
-        which: The backward pass, as in `trace.passes`.
-
-    Returns:
-        One line for the whole and one per op.
-    """
-    table = rows(trace, which)
-    lines = [f"Magnitudes of {trace.title}, op by op, against the limits of their types."]
-    for row in table:
-        text = f"{_label(row)} ({row['dtype']}): values {_span(row, '')}"
-        if row["gradient_max"] is not None or row["gradient_special"]:
-            text += f"; gradients {_span(row, 'gradient_')}"
-        note = _note(row)
-        lines.append(f"{text}{f'; {note}' if note else ''}.")
-    return "\n".join(lines)
-
-
-def _span(row: dict[str, Any], prefix: str) -> str:
-    largest, smallest = row[f"{prefix}max"], row[f"{prefix}min"]
-    special = row[f"{prefix}special"]
-    if largest is None:
-        return f"all {special}" if special else "none"
-    if smallest is None:
-        text = "all 0"
-    elif smallest == largest:
-        text = style.number(largest)
-    else:
-        text = f"from {style.number(smallest)} to {style.number(largest)}"
-    return f"{text}, and {special}" if special else text
-
-
-def _label(row: dict[str, Any]) -> str:
-    """The op of a row: its name, and what it does where that is not the name."""
-    op, symbol = row["op"], words.SYMBOLS.get(row["type"], "")
-    kind = symbol if symbol.replace(" ", "").isascii() and symbol else words.plain(row["type"])
-    if row["type"] in _NAMED:
-        text = op
-    else:  # a name that is the type and a number is not the learner's
-        text = kind if re.fullmatch(re.escape(row["type"]) + r"(_\d+)?", op) else f"{op}: {kind}"
-    return f"{row['inside']} / {text}" if row["inside"] else str(text)
-
-
-_NAMED = ("Input", "Variable")
-
-
-def _note(row: dict[str, Any]) -> str:
-    """What to see coming: how near the input of exp or the value is to its limit."""
-    if row["limit"] is not None and row["input"] is not None:
-        limit = style.number(round(row["limit"], 2), 5)
-        sign = (
-            "▲ "
-            if row["input"] > row["limit"]
-            else "! "
-            if row["input"] > NEAR * row["limit"]
-            else ""
-        )
-        return f"{sign}input {style.number(row['input'])} of at most {limit}"
-    if row["special"]:
-        return f"▲ {row['special']}"
-    if row["headroom"] is not None and row["headroom"] < 100:
-        return f"! {style.number(row['headroom'], 2)} times from overflow"
-    return ""
 
 
 def _new_axes(count: int) -> Axes:
@@ -225,7 +156,7 @@ class _Ink:
         ax, ink = self.ax, self.palette.ink
         ax.set_xlim(self.low, self.high)
         ax.set_ylim(len(self.table) - 0.4, -0.6)
-        ax.set_yticks(range(len(self.table)), [_label(row) for row in self.table])
+        ax.set_yticks(range(len(self.table)), [label(row) for row in self.table])
         step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if (self.high - self.low) / s < 11)
         ticks = [t for t in range(-330, 331, step) if self.low <= t <= self.high]
         ax.set_xticks(ticks, ["1" if t == 0 else f"1e{t}".replace("-", style.MINUS) for t in ticks])
@@ -244,10 +175,10 @@ class _Ink:
     def _notes(self) -> None:
         """What to see coming, right of each row."""
         for place, row in enumerate(self.table):
-            note = _note(row)
-            if note:
+            text = note(row)
+            if text:
                 self.ax.annotate(
-                    note,
+                    text,
                     (1, place),
                     (8, 0),
                     xycoords=("axes fraction", "data"),
@@ -255,7 +186,7 @@ class _Ink:
                     va="center",
                     fontsize=SMALL,
                     color=self.palette.ink,
-                    weight="bold" if note[0] in "!▲" else "normal",
+                    weight="bold" if text[0] in "!▲" else "normal",
                     annotation_clip=False,
                 )
 
