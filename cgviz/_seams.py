@@ -617,9 +617,12 @@ def seeds_kept() -> Iterator[None]:
     """Leave TensorFlow's global seed and its stream as they were; it can be set, not asked."""
     now = context.context()
     seed, stream = now._seed, getattr(now, "_rng", None)  # a context begins without a stream
+    place = None if stream is None else stream.getstate()
     try:
         yield
     finally:
         if getattr(now, "_rng", None) is not stream:
             now._set_global_seed(seed)
             now._rng = stream
+        if stream is not None:
+            stream.setstate(place)

@@ -11,7 +11,8 @@ from . import raised, style
 from .case import Case, eps_of, upstream
 from .comparison import Comparison, Mismatch, compare
 from .graph import Array
-from .rules import _guilty
+from .report import CHAIN, INPUTS, VARIABLES
+from .rules import guilty
 from .subject import Leaf, Pulled
 
 _NUMPY_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction")
@@ -30,8 +31,7 @@ def value(case: Case, base: Pulled) -> None:
         for leaf, wrong in by_leaf.items():
             _wrong(case, found, leaf, wrong, base)
     if found.judged:
-        count = f"all {found.judged} derivatives" if found.whole else f"{found.judged} directions"
-        case.ledger.passed("value", f"{count} agree with finite differences {where}")
+        case.ledger.passed("value", f"{_count(found)} with finite differences {where}")
     elif base.vector.size and case.subject.y.size:
         case.ledger.skipped("value", "finite differences are too uncertain here")
     else:
@@ -43,6 +43,12 @@ def value(case: Case, base: Pulled) -> None:
     elif case.custom:
         case.ledger.passed("captured", "nothing is used behind the rule's back")
     _kinks(case, found)
+
+
+def _count(found: Comparison) -> str:
+    if not found.whole:
+        return f"{found.judged} random directions agree"
+    return "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
 
 
 def _wrong(
@@ -72,8 +78,9 @@ def _wrong(
         case.ledger.broken(
             "value",
             f"wrong for {leaf.name}",
-            f"{numbers}, by {_guilty(case) if case.steps else 'f'}.",
+            f"{numbers}, by {guilty(case) if case.steps else 'f'}.",
             _pattern(found, case, leaf),
+            lesson=VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN,
         )
 
 
@@ -256,6 +263,10 @@ def _pulled(subject: Any, upstream: Array, x: Array | None = None) -> Array:
     return np.asarray(subject.pull(seeds, x).vector)
 
 
+def _twice(one: str, other: str) -> str:
+    return f"d {one}²" if one == other else f"d {one} d {other}"
+
+
 def second(case: Case) -> None:
     """The derivative of what the rules claim is found by differentiating the rules."""
     size = case.judged.y.size
@@ -289,7 +300,7 @@ def second(case: Case) -> None:
     case.ledger.broken(
         "second order",
         "wrong",
-        f"d² {left} / d {into(wrong.output)} d {into(wrong.input)}: yours "
+        f"d² {left} / {_twice(into(wrong.output), into(wrong.input))}: yours "
         f"{_digits(wrong.yours)}, true {true(wrong)}{_more(len(found.mismatches))}.",
         "The rule is differentiated in its turn: write it with tf functions of the input, no "
         "NumPy and no stop_gradient. A rule that is itself a custom gradient must be one of x.",

@@ -8,6 +8,7 @@ Report    the outcome, as text, as a page and as a picture
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -94,7 +95,14 @@ class Ledger:
         self.rows.setdefault(rule, Row(rule, "skip", reason))
 
     def broken(
-        self, rule: str, reason: str, message: str, hint: str, *, warning: bool = False
+        self,
+        rule: str,
+        reason: str,
+        message: str,
+        hint: str,
+        *,
+        warning: bool = False,
+        lesson: str = "",
     ) -> None:
         """The rule is broken: one row, and a finding with its place."""
         state = "warn" if warning else "fail"
@@ -102,7 +110,7 @@ class Ledger:
         if old is None or old.state in ("pass", "skip") or (old.state, state) == ("warn", "fail"):
             self.rows[rule] = Row(rule, state, reason)
         level = "warning" if warning else "error"
-        self.findings.append(Finding(rule, level, message, hint, LESSONS[rule]))
+        self.findings.append(Finding(rule, level, message, hint, lesson or LESSONS[rule]))
 
     def has(self, rule: str) -> bool:
         """Whether this rule has an error-level finding."""
@@ -231,11 +239,15 @@ def _mark(state: str) -> str:
 
 def _card(finding: Finding) -> str:
     state = "fail" if finding.level == "error" else "warn"
-    asides = "".join(f"<p>{escape(name)}: {escape(text)}</p>" for name, text in _asides(finding))
+    asides = "".join(f"<p>{escape(name)}: {_words(text)}</p>" for name, text in _asides(finding))
     return (
         f'<div class="cgviz-finding cgviz-{finding.level}"><p>{_mark(state)} '
-        f"<strong>{escape(finding.rule)}</strong>: {escape(finding.message)}</p>{asides}</div>\n"
+        f"<strong>{escape(finding.rule)}</strong>: {_words(finding.message)}</p>{asides}</div>\n"
     )
+
+
+def _words(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _asides(finding: Finding) -> list[tuple[str, str]]:

@@ -109,7 +109,7 @@ def upstream(case: Case) -> None:
         return subject.pull(lambda targets: subject.split(u, targets)).gradients
 
     found = _linear(whole, size, 8.0 if dtype_small else 256.0, case.slack)
-    where = _guilty(case) if found else ""
+    where = guilty(case) if found else ""
     if found is None:
         for step in _distinct(case.steps):
             found = _step_linear(step, case.slack)
@@ -135,7 +135,8 @@ def upstream(case: Case) -> None:
     )
 
 
-def _guilty(case: Case) -> str:
+def guilty(case: Case) -> str:
+    """The rule that is to blame, if there is but one."""
     steps = _distinct(case.steps)
     return steps[0].where if len(steps) == 1 else "a rule in f"
 

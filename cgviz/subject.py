@@ -240,15 +240,19 @@ class Subject:
     def widened(self) -> Subject:
         """The same with float64 (complex128) arguments; variables that f reads stay as they are."""
         names: dict[int, str] = {}
+        made_of: dict[int, Any] = {}
 
         def wide(leaf: Any) -> Any:
             source = arguments.as_source(leaf)
             if not arguments.can_be_watched(source):
                 return leaf
+            if id(source) in made_of:  # one variable given twice stays one
+                return made_of[id(source)]
             dtype = tf.complex128 if source.dtype.is_complex else tf.float64
             made = tf.cast(tf.convert_to_tensor(source), dtype)
             if isinstance(source, tf.Variable):
                 made = tf.Variable(made, name=variable_name(source), trainable=source.trainable)
+            made_of[id(source)] = made
             names[id(made)] = self.names.get(id(leaf), "x")
             return made
 

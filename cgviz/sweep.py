@@ -20,8 +20,9 @@ POINTS = 121
 
 @dataclass(frozen=True)
 class Sweep:
-    """d sum(out) / d x[place], as x[place] runs from left to right."""
+    """The derivative of the outputs' sum by one entry, as that runs from left to right."""
 
+    output: str
     name: str
     at: Array
     custom: Array
@@ -31,14 +32,12 @@ class Sweep:
 
 
 def sweep(case: Case) -> Sweep:
-    """Move the first entry of the first input over a range around all of its numbers."""
+    """Move the first entry of the first input over a range around 0 that holds all its numbers."""
     judged = case.judged
     leaf = judged.leaves[0]
     part = judged.x[leaf.start : leaf.stop]
-    spread = float(np.ptp(part)) if part.size else 0.0
-    half = max(2.0 * float(np.max(np.abs(part), initial=0.0)), 1.5 * spread, 1.0)
-    middle = float(np.mean(part))
-    at = np.linspace(middle - half, middle + half, POINTS)
+    half = max(2.0 * float(np.max(np.abs(part), initial=0.0)), 1.0)
+    at = np.linspace(-half, half, POINTS)
     scale = float(2.0 ** np.round(np.log2(half / 8)))
     rows = []
     for t in at:
@@ -52,7 +51,10 @@ def sweep(case: Case) -> Sweep:
             )
         )
     custom, body, true = np.array(rows).T
-    return Sweep(judged.in_place(leaf.start), at, custom, body, true, float(judged.x[leaf.start]))
+    out = "out" if judged.y.size == 1 else "sum(out)"
+    return Sweep(
+        out, judged.in_place(leaf.start), at, custom, body, true, float(judged.x[leaf.start])
+    )
 
 
 def _claimed(case: Case, x: Array, index: int) -> float:
@@ -90,9 +92,9 @@ def plot(found: Sweep, ax: Any = None) -> Axes:
     ax.plot(found.at, found.true, color=tones.ink, lw=4, alpha=0.25, label="finite differences")
     ax.plot(found.at, found.body, color=tones.forward, lw=1.8, label="autodiff of the body")
     ax.plot(found.at, found.custom, color=tones.backward, lw=2.2, ls="--", label="custom rule")
-    ax.axvline(found.here, color=tones.muted, lw=0.8, ls=":")
+    ax.axvline(found.here, color=tones.muted, lw=1.2, ls=":", label="the point checked")
     ax.set_xlabel(found.name)
-    ax.set_ylabel(f"d sum(out) / d {found.name}")
+    ax.set_ylabel(f"d {found.output} / d {found.name}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
     ax.cgviz_alt = describe(found)

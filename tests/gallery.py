@@ -21,7 +21,6 @@ class Pair:
     forward: Callable
     vjp: Callable
     args: tuple
-    traits: frozenset = frozenset()  # which mutations make sense
 
     def build(self, spoil=None):
         """The custom gradient, its rule spoiled or not."""
@@ -67,61 +66,115 @@ def _sum_to(gradient, like):
 
 # --- right rules -----------------------------------------------------------------------------
 
-ELEMENTWISE = frozenset({"elementwise", "one"})
-TWO = frozenset({"two"})
 V = [0.3, -1.2, 2.1]
 M = [[2.0, 0.3], [-0.4, 1.5]]
 
 PAIRS = [
-    Pair("square", lambda x: x * x, lambda dy, x, y: [2.0 * x[0] * dy[0]], (V,), ELEMENTWISE),
-    Pair("cube", lambda x: x**3, lambda dy, x, y: [3.0 * x[0] ** 2 * dy[0]], (V,), ELEMENTWISE),
-    Pair("exp", tf.exp, lambda dy, x, y: [y[0] * dy[0]], (V,), frozenset({"one"})),
-    Pair("sin", tf.sin, lambda dy, x, y: [tf.cos(x[0]) * dy[0]], (V,), ELEMENTWISE),
-    Pair("tanh", tf.tanh, lambda dy, x, y: [(1.0 - y[0] ** 2) * dy[0]], (V,), frozenset({"one"})),
-    Pair("log", tf.math.log, lambda dy, x, y: [dy[0] / x[0]], ([1e-4, 0.7, 1e4],), ELEMENTWISE),
-    Pair("root", tf.sqrt, lambda dy, x, y: [0.5 * dy[0] / y[0]], ([1e-4, 2.0, 1e4],), {"one"}),
-    Pair("log1pexp", tf.nn.softplus, lambda dy, x, y: [tf.sigmoid(x[0]) * dy[0]], ([-90.0, 0.5, 90.0],), ELEMENTWISE),
-    Pair("reciprocal", lambda x: 1.0 / x, lambda dy, x, y: [-dy[0] / x[0] ** 2], ([0.5, -3.0],), ELEMENTWISE),
-    Pair("sum of squares", lambda x: tf.reduce_sum(x * x), lambda dy, x, y: [2.0 * x[0] * dy[0]], (V,), {"one"}),
+    Pair("square", lambda x: x * x, lambda dy, x, y: [2.0 * x[0] * dy[0]], (V,)),
+    Pair("cube", lambda x: x**3, lambda dy, x, y: [3.0 * x[0] ** 2 * dy[0]], (V,)),
+    Pair("exp", tf.exp, lambda dy, x, y: [y[0] * dy[0]], (V,)),
+    Pair("sin", tf.sin, lambda dy, x, y: [tf.cos(x[0]) * dy[0]], (V,)),
+    Pair("tanh", tf.tanh, lambda dy, x, y: [(1.0 - y[0] ** 2) * dy[0]], (V,)),
+    Pair("log", tf.math.log, lambda dy, x, y: [dy[0] / x[0]], ([1e-4, 0.7, 1e4],)),
+    Pair("root", tf.sqrt, lambda dy, x, y: [0.5 * dy[0] / y[0]], ([1e-4, 2.0, 1e4],)),
+    Pair(
+        "log1pexp",
+        tf.nn.softplus,
+        lambda dy, x, y: [tf.sigmoid(x[0]) * dy[0]],
+        ([-90.0, 0.5, 90.0],),
+    ),
+    Pair("reciprocal", lambda x: 1.0 / x, lambda dy, x, y: [-dy[0] / x[0] ** 2], ([0.5, -3.0],)),
+    Pair(
+        "sum of squares",
+        lambda x: tf.reduce_sum(x * x),
+        lambda dy, x, y: [2.0 * x[0] * dy[0]],
+        (V,),
+    ),
     Pair(
         "softmax",
         tf.nn.softmax,
         lambda dy, x, y: [y[0] * (dy[0] - tf.reduce_sum(dy[0] * y[0], -1, keepdims=True))],
         ([[1.0, 2.0, 3.0], [0.5, -1.0, 0.2]],),
-        {"one"},
     ),
     Pair(
         "logsumexp",
         tf.reduce_logsumexp,
         lambda dy, x, y: [dy[0] * tf.exp(x[0] - y[0])],
         ([1.0, 2.5, -0.5],),
-        {"one"},
     ),
     Pair(
         "norm",
         lambda x: tf.sqrt(tf.reduce_sum(x * x)),
         lambda dy, x, y: [dy[0] * x[0] / y[0]],
         (V,),
-        {"one"},
     ),
-    Pair("product", lambda x, y: x * y, lambda dy, x, y: [dy[0] * x[1], dy[0] * x[0]], (V, [1.5, 2.5, -0.5]), TWO),
-    Pair("quotient", lambda x, y: x / y, lambda dy, x, y: [dy[0] / x[1], -dy[0] * x[0] / x[1] ** 2], (V, [1.5, 2.5, -0.5]), TWO),
-    Pair("power", lambda x, y: x**y, lambda dy, x, y: [dy[0] * x[1] * x[0] ** (x[1] - 1.0), dy[0] * y[0] * tf.math.log(x[0])], ([0.5, 2.0], [1.5, 3.0]), TWO),
-    Pair("matmul", tf.matmul, lambda dy, x, y: [tf.matmul(dy[0], x[1], transpose_b=True), tf.matmul(x[0], dy[0], transpose_a=True)], (M, [[1.0, -2.0], [0.5, 0.7]]), TWO),
-    Pair("scaled shift", lambda x, b: 2.0 * x + 3.0 * b, lambda dy, x, y: [2.0 * dy[0], _sum_to(3.0 * dy[0], x[1])], ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], V), {"two", "broadcast"}),
-    Pair("row scale", lambda x, s: x * s, lambda dy, x, y: [dy[0] * x[1], _sum_to(dy[0] * x[0], x[1])], ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[2.0], [-1.0]]), {"two", "broadcast"}),
-    Pair("inverse", tf.linalg.inv, lambda dy, x, y: [-tf.matmul(y[0], tf.matmul(dy[0], y[0], transpose_b=True), transpose_a=True)], (M,), {"one", "matrix"}),
-    Pair("determinant", tf.linalg.det, lambda dy, x, y: [dy[0] * y[0] * tf.transpose(tf.linalg.inv(x[0]))], (M,), {"one"}),
+    Pair(
+        "product",
+        lambda x, y: x * y,
+        lambda dy, x, y: [dy[0] * x[1], dy[0] * x[0]],
+        (V, [1.5, 2.5, -0.5]),
+    ),
+    Pair(
+        "quotient",
+        lambda x, y: x / y,
+        lambda dy, x, y: [dy[0] / x[1], -dy[0] * x[0] / x[1] ** 2],
+        (V, [1.5, 2.5, -0.5]),
+    ),
+    Pair(
+        "power",
+        lambda x, y: x**y,
+        lambda dy, x, y: [dy[0] * x[1] * x[0] ** (x[1] - 1.0), dy[0] * y[0] * tf.math.log(x[0])],
+        ([0.5, 2.0], [1.5, 3.0]),
+    ),
+    Pair(
+        "matmul",
+        tf.matmul,
+        lambda dy, x, y: [
+            tf.matmul(dy[0], x[1], transpose_b=True),
+            tf.matmul(x[0], dy[0], transpose_a=True),
+        ],
+        (M, [[1.0, -2.0], [0.5, 0.7]]),
+    ),
+    Pair(
+        "scaled shift",
+        lambda x, b: 2.0 * x + 3.0 * b,
+        lambda dy, x, y: [2.0 * dy[0], _sum_to(3.0 * dy[0], x[1])],
+        ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], V),
+    ),
+    Pair(
+        "row scale",
+        lambda x, s: x * s,
+        lambda dy, x, y: [dy[0] * x[1], _sum_to(dy[0] * x[0], x[1])],
+        ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[2.0], [-1.0]]),
+    ),
+    Pair(
+        "inverse",
+        tf.linalg.inv,
+        lambda dy, x, y: [
+            -tf.matmul(y[0], tf.matmul(dy[0], y[0], transpose_b=True), transpose_a=True)
+        ],
+        (M,),
+    ),
+    Pair(
+        "determinant",
+        tf.linalg.det,
+        lambda dy, x, y: [dy[0] * y[0] * tf.transpose(tf.linalg.inv(x[0]))],
+        (M,),
+    ),
     Pair(
         "two outputs",
         lambda x, y: (x * y + tf.sin(x), y * y),
         lambda dy, x, y: [dy[0] * (x[1] + tf.cos(x[0])), dy[0] * x[0] + 2.0 * dy[1] * x[1]],
         (2.0, 3.0),
-        {"two", "outputs"},
     ),
-    Pair("hypotenuse", lambda x, y: tf.sqrt(x * x + y * y), lambda dy, x, y: [dy[0] * x[0] / y[0], dy[0] * x[1] / y[0]], ([3.0, 1.0], [4.0, -2.0]), TWO),
-    Pair("cumulative sum", tf.cumsum, lambda dy, x, y: [tf.cumsum(dy[0], reverse=True)], (V,), {"one"}),
-]  # fmt: skip
+    Pair(
+        "hypotenuse",
+        lambda x, y: tf.sqrt(x * x + y * y),
+        lambda dy, x, y: [dy[0] * x[0] / y[0], dy[0] * x[1] / y[0]],
+        ([3.0, 1.0], [4.0, -2.0]),
+    ),
+    Pair("cumulative sum", tf.cumsum, lambda dy, x, y: [tf.cumsum(dy[0], reverse=True)], (V,)),
+]
 
 BY_NAME = {pair.name: pair for pair in PAIRS}
 
@@ -138,7 +191,10 @@ def _other(dtype):
 
 
 MUTATIONS = {
-    "upstream dropped": ("upstream", lambda vjp, dy, x, y: vjp([tf.ones_like(u) for u in dy], x, y)),
+    "upstream dropped": (
+        "upstream",
+        lambda vjp, dy, x, y: vjp([tf.ones_like(u) for u in dy], x, y),
+    ),
     "upstream squared": ("upstream", lambda vjp, dy, x, y: vjp([u * u for u in dy], x, y)),
     "upstream clipped": (
         "upstream",
@@ -168,7 +224,7 @@ MUTATIONS = {
     "NaN": ("finite gradient", _each(lambda g: g * np.nan)),
     "infinite": ("finite gradient", _each(lambda g: g / tf.zeros_like(g))),
     "constant by NumPy": ("second order", lambda vjp, dy, x, y: _numpy(vjp, dy, x, y)),
-}  # fmt: skip
+}
 
 
 def _numpy(vjp, dy, x, y):
@@ -349,7 +405,7 @@ def naive_softmax(dtype):
     def f(x):
         return tf.exp(x) / tf.reduce_sum(tf.exp(x))
 
-    return f, cast([[1.0, 2.0, 100.0 if dtype == np.float32 else 1000.0]], dtype)
+    return f, cast([[1.0, 2.0, 100.0]], dtype)
 
 
 def leaky_relu_as_relu(dtype):
@@ -473,14 +529,17 @@ PUBLISHED = {
     one_upstream_for_two_outputs: "arity",
 }
 
+
+def _published(make, rule):
+    how = {"order": 2} if make is naive_nest else {}
+    # In float64 nothing tells that a sum of exponentials could be finite.
+    dtypes = (np.float32,) if make is naive_softmax else (np.float32, np.float64)
+    return Case(make.__name__.replace("_", " "), make, rule, how, dtypes)
+
+
 WRONG = [
     *(_spoiled(mutation, name) for mutation, names in SPOILED.items() for name in names),
-    *(
-        Case(
-            make.__name__.replace("_", " "), make, rule, {"order": 2} if make is naive_nest else {}
-        )
-        for make, rule in PUBLISHED.items()
-    ),
+    *(_published(make, rule) for make, rule in PUBLISHED.items()),
 ]
 
 # --- what is right ---------------------------------------------------------------------------

@@ -1,0 +1,310 @@
+"""check() judges a gradient, says where it is wrong, and leaves everything as it was."""
+
+import os
+import signal
+import threading
+import time
+
+import gallery
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+
+def rules(report, level="error"):
+    return [finding.rule for finding in report.findings if finding.level == level]
+
+
+def finding(report, rule):
+    return next(each for each in report.findings if each.rule == rule)
+
+
+def row(report, rule):
+    return next(each for each in report.rows if each.rule == rule)
+
+
+@tf.custom_gradient
+def square(x):
+    return x * x, lambda dy: 2.0 * x * dy
+
+
+# --- published numbers -----------------------------------------------------------------------
+
+
+def test_the_documented_polynomial_has_its_weights_swapped():
+    report = cgviz.check(*_spread(gallery.polynomial_with_swapped_weights(np.float32)))
+    found = finding(report, "value")
+    assert "yours [6, 3], true [3, 6]" in found.message
+    assert "in the wrong order" in found.hint
+    assert found.lesson == "04 variables"
+
+
+def test_the_naive_nest_gives_27_where_18_is_true():
+    f, args = gallery.naive_nest(np.float32)
+    report = cgviz.check(f, *args, order=2)
+    assert "yours 27, true 18" in finding(report, "second order").message
+    assert not report.ok
+    assert cgviz.check(f, *args).ok
+    assert rules(cgviz.check(f, *args), "warning") == ["second order"]
+    assert not cgviz.check(f, 2.0, order=2).findings, "at 2 both give 12"
+
+
+def test_the_documented_log1pexp_is_infinite_at_100():
+    report = cgviz.check(*_spread(gallery.documented_log1pexp(np.float32)))
+    assert rules(report) == ["finite forward"]
+    assert finding(report, "finite forward").message == (
+        "out is ∞ at a finite input, and 100 in float64."
+    )
+
+
+def test_a_leaky_rule_for_relu_is_wrong_unless_it_is_called_a_surrogate():
+    f, args = gallery.leaky_relu_as_relu(np.float32)
+    report = cgviz.check(f, *args)
+    assert "d out[0] / d in[0]: yours 0.01, true 0" in finding(report, "value").message
+    report = cgviz.check(f, *args, surrogate=True)
+    report.assert_ok()
+    assert "yours 0.01, true 0, bias 0.01" in row(report, "surrogate").reason
+
+
+def _spread(made):
+    f, args = made
+    return f, *args
+
+
+# --- what a finding says ---------------------------------------------------------------------
+
+
+def test_a_finding_names_the_place_the_hint_and_the_lesson():
+    f = tf.custom_gradient(lambda x, y: (x * y, lambda dy: (dy * x, dy * y)))
+    found = cgviz.check(lambda x, y: f(x, y), 2.0, 3.0).findings
+    assert [each.message.split(",")[0] for each in found] == [
+        "d out / d x: yours 2",
+        "d out / d y: yours 3",
+    ]
+    assert all("swapped" in each.hint for each in found)
+    assert {each.lesson for each in found} == {"03 multiple inputs"}
+    assert {each.level for each in found} == {"error"}
+
+
+def test_a_report_raises_only_when_it_is_asked_to():
+    report = cgviz.check(lambda x: tf.custom_gradient(lambda x: (x, lambda dy: -dy))(x), 1.0)
+    assert not report.ok
+    with pytest.raises(AssertionError, match="a minus is missing"):
+        report.assert_ok()
+    assert cgviz.check(square, 1.0).assert_ok() is None
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_one_wrong_entry_is_found_where_it_is(shape):
+    last = tuple(n - 1 for n in shape)
+
+    @tf.custom_gradient
+    def f(x):
+        wrong = np.zeros(shape)
+        wrong[last] = 0.5
+        return tf.sin(x), lambda dy: dy * (tf.cos(x) + tf.constant(wrong, x.dtype))
+
+    place = f"[{', '.join(map(str, last))}]" if shape else ""
+    report = cgviz.check(f, np.full(shape, 0.3, np.float32))
+    assert (
+        f"d out{place} / d in{place}: yours 1.455, true 0.9553" in finding(report, "value").message
+    )
+
+
+def test_one_wrong_entry_of_many_is_found_too():
+    f, args = gallery.one_element_wrong_of_many(np.float32)
+    assert "d out[123] / d in[123]" in finding(cgviz.check(f, *args), "value").message
+
+
+def test_a_kink_at_the_very_point_is_a_warning():
+    report = cgviz.check(tf.nn.relu, [0.0, 1.0])
+    assert report.ok
+    assert rules(report, "warning") == ["kink"]
+    both = tf.custom_gradient(lambda x: (tf.nn.relu(x), lambda dy: dy * 5.0))
+    assert "yours 5, true between 0 and 1" in finding(cgviz.check(both, 0.0), "value").message
+
+
+def test_digits_that_cancel_are_a_warning_of_precision():
+    def f(x):
+        return (1.0 - tf.cos(x)) / x**2
+
+    report = cgviz.check(f, 1e-3)
+    assert report.ok
+    assert "precision" in rules(report, "warning")
+
+
+# --- everywhere it will be used --------------------------------------------------------------
+
+
+def test_a_gradient_is_judged_in_every_place():
+    w = tf.Variable(2.0, name="w")
+    report = cgviz.check(
+        lambda x: w * square(x), [1.0, 2.0], where=("eager", "graph", "xla", "saved", "forward")
+    )
+    assert not report.findings, report
+    assert [place.rule for place in report.places] == ["eager", "graph", "xla", "saved", "forward"]
+    assert {place.state for place in report.places} == {"pass"}
+
+
+def test_a_place_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="'gpu'"):
+        cgviz.check(square, 1.0, where="gpu")
+
+
+# --- bad input -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "words"),
+    [
+        ((None,), TypeError, "Close over it"),
+        (("text",), TypeError, "Close over it"),
+        (([[1.0], [1.0, 2.0]],), TypeError, "differ in length"),
+        ((tf.sparse.from_dense([1.0]),), TypeError, "SparseTensor"),
+        ((tf.ragged.constant([[1.0], [1.0, 2.0]]),), TypeError, "RaggedTensor"),
+        ((2,), ValueError, "Write `2.`"),
+        ((), ValueError, "at least one argument"),
+        ((float("nan"),), ValueError, "NaN or infinity"),
+    ],
+)
+def test_what_is_no_argument_is_refused_in_words(args, error, words):
+    with pytest.raises(error, match=words) as caught:
+        cgviz.check(square, *args)
+    assert "cgviz.check" in str(caught.value)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match=r"cgviz\.check\(f, x\)"):
+        cgviz.check(3.0, 1.0)
+    with pytest.raises(ValueError, match="`order`"):
+        cgviz.check(square, 1.0, order=0)
+
+
+def test_a_check_inside_a_graph_is_refused():
+    with pytest.raises(RuntimeError, match="building a graph"):
+        tf.function(lambda x: cgviz.check(square, 1.0) and x)(1.0)
+
+
+def test_a_function_that_raises_is_a_finding():
+    def f(x):
+        raise KeyError("mine")
+
+    report = cgviz.check(f, 1.0)
+    assert rules(report) == ["runs"]
+    assert "KeyError: 'mine'" in finding(report, "runs").message
+
+
+def test_a_value_without_numbers_that_can_be_differentiated_is_a_finding():
+    assert rules(cgviz.check(lambda x: tf.argmax(x), [1.0, 2.0])) == ["none"]
+    assert rules(cgviz.check(lambda x: None, [1.0, 2.0])) == ["runs"]
+
+
+def test_a_random_function_is_said_so_and_judged_with_its_seed_fixed():
+    report = cgviz.check(lambda x: x * tf.random.normal([2]), [1.0, 2.0])
+    assert report.ok
+    assert any("same seed" in note for note in report.notes)
+
+
+def test_a_random_function_leaves_the_streams_as_they_were():
+    np.random.seed(1)
+    tf.random.set_seed(1)
+    expected = np.random.normal(), float(tf.random.normal([]))
+    np.random.seed(1)
+    tf.random.set_seed(1)
+    cgviz.check(lambda x: x * tf.random.normal([2]) * np.random.normal(), [1.0, 2.0])
+    assert (np.random.normal(), float(tf.random.normal([]))) == expected
+
+
+def test_a_stateful_function_is_warned_of_and_its_variable_put_back():
+    count = tf.Variable(0.0, trainable=False, name="count")
+
+    def f(x):
+        count.assign_add(1.0)
+        return x * x
+
+    report = cgviz.check(f, 3.0)
+    assert "`count`" in finding(report, "mutation").message
+    assert report.ok
+    assert float(count) == 0.0
+
+
+def test_python_state_that_a_rule_changes_is_warned_of():
+    log = []
+
+    @tf.custom_gradient
+    def f(x):
+        def grad(dy):
+            log.append(1)
+            return 2.0 * x * dy
+
+        return x * x, grad
+
+    assert "`log`" in finding(cgviz.check(f, 3.0), "mutation").message
+
+
+def test_what_f_prints_is_kept_off_the_screen(capsys):
+    def f(x):
+        print("many times")
+        return x * x
+
+    report = cgviz.check(f, 3.0)
+    assert "tf.print" in finding(report, "graph").hint
+    assert capsys.readouterr().out == ""
+
+
+def test_variables_are_as_they_were():
+    w = tf.Variable([1.5, -2.5], name="w")
+    v = tf.Variable(3.0, name="v")
+    cgviz.check(lambda x, w: tf.reduce_sum(x * w) * v, 2.0, w, order=2)
+    assert w.numpy().tolist() == [1.5, -2.5]
+    assert float(v) == 3.0
+
+
+def test_a_variable_twice_is_one_variable():
+    w = tf.Variable(3.0, name="w")
+    assert not cgviz.check(lambda a, b: a * b, w, w).findings
+
+
+def test_a_recording_does_not_see_a_check_inside_it():
+    x = tf.constant(3.0)
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        assert cgviz.check(square, 2.0).ok
+        g = tape.gradient(y, x)
+    assert float(g) == 6.0
+    assert [op.type for op in trace.ops if op.kind == "op"] == ["Mul"]
+
+
+def test_an_interrupt_leaves_everything_as_it_was():
+    w = tf.Variable(3.0, name="w")
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        if len(runs) == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        return x * w
+
+    with pytest.raises(KeyboardInterrupt):
+        cgviz.check(f, 2.0)
+    assert float(w) == 3.0
+    assert cgviz.check(square, 2.0).ok
+    assert threading.current_thread() is threading.main_thread()
+
+
+# --- cost ------------------------------------------------------------------------------------
+
+
+def test_the_number_of_runs_does_not_grow_faster_than_the_number_of_elements():
+    runs = {}
+    for n in (10, 20, 40, 4000):
+        count = []
+        cgviz.check(lambda x, count=count: count.append(1) or tf.sin(x), np.linspace(0.1, 1, n))
+        runs[n] = len(count)
+    assert runs[20] < 2.2 * runs[10]
+    assert runs[40] < 2.2 * runs[20]
+    assert runs[4000] < 3 * runs[40]
