@@ -1,0 +1,181 @@
+"""Thirteen functions for lesson 09, each with one mistake. Look at what they do before you read on.
+
+Every one says what it is meant to be. `reveal` shows the code of one of them, when you have
+guessed what is wrong with it. Nothing else in cgviz uses this file.
+"""
+# mypy: ignore-errors
+
+import inspect
+
+import tensorflow as tf
+
+w = tf.Variable(3.0, name="w")
+
+
+def reveal(suspect):
+    """Print the code of a suspect with the line numbers that reports and pictures name.
+
+    Args:
+        suspect: One of the functions of this file.
+
+    Example:
+        >>> from cgviz import suspects
+        >>> suspects.reveal(suspects.share)
+        1...  def share(scores):
+        1...      return tf.reduce_mean(right)
+    """
+    lines, first = inspect.getsourcelines(suspect)
+    for number, line in enumerate(lines, first):
+        print(f"{number:3}  {line}".rstrip())
+
+
+# --- it raises ---------------------------------------------------------------------------------
+
+
+@tf.custom_gradient
+def distance(x, y):
+    """The distance of (x, y) from the origin."""
+    r = tf.sqrt(x * x + y * y)
+
+    def grad(upstream):
+        return upstream * x / r
+
+    return r, grad
+
+
+@tf.custom_gradient
+def weighted(x):
+    """The variable w, times x."""
+
+    def grad(upstream, variables):
+        return upstream * w
+
+    return w * x, grad
+
+
+@tf.custom_gradient
+def sine(x):
+    """The sine, computed in float64 for the sake of large angles."""
+    precise = tf.cast(x, tf.float64)
+
+    def grad(upstream):
+        return tf.cast(upstream, tf.float64) * tf.cos(precise)
+
+    return tf.cast(tf.sin(precise), x.dtype), grad
+
+
+# --- the number is wrong -----------------------------------------------------------------------
+
+
+@tf.custom_gradient
+def reciprocal(x):
+    """One divided by x."""
+
+    def grad(upstream):
+        return -1.0 / x**2
+
+    return 1.0 / x, grad
+
+
+@tf.custom_gradient
+def root(x):
+    """The square root."""
+
+    def grad(upstream):
+        return upstream
+
+    return tf.sqrt(x), grad
+
+
+@tf.custom_gradient
+def fourth(x):
+    """The fourth power, as the square of the square."""
+
+    def grad(upstream):
+        return upstream * 4.0 * x**3
+
+    x = x * x
+    return x * x, grad
+
+
+@tf.custom_gradient
+def ratio(x, y):
+    """The quotient of x and y."""
+
+    def grad(upstream):
+        return -upstream * x / y**2, upstream / y
+
+    return x / y, grad
+
+
+@tf.custom_gradient
+def shift(rows, bias):
+    """A bias added to every row."""
+
+    def grad(upstream):
+        return upstream, upstream
+
+    return rows + bias, grad
+
+
+# --- nothing comes back, or no number ----------------------------------------------------------
+
+
+def share(scores):
+    """The share of the scores that are positive."""
+    right = tf.cast(scores > 0.0, tf.float32)
+    return tf.reduce_mean(right)
+
+
+@tf.custom_gradient
+def to_grid(x, n):
+    """Round to the nearest 1/n; the gradient goes straight through. This one is right."""
+
+    def grad(upstream):
+        return upstream, None
+
+    return tf.round(x * n) / n, grad
+
+
+def quarters(x):
+    """Round to the nearest quarter; the gradient goes straight through."""
+    return to_grid(x=x, n=4.0)
+
+
+def entropy(p):
+    """The entropy of shares: the sum of -p log p, where 0 log 0 is 0."""
+    terms = tf.where(p > 0.0, -p * tf.math.log(p), 0.0)
+    return tf.reduce_sum(terms)
+
+
+@tf.custom_gradient
+def soft_maximum(x):
+    """The logarithm of the sum of exponentials: a maximum with soft corners."""
+
+    def grad(upstream):
+        return upstream * tf.nn.softmax(x)
+
+    return tf.math.log(tf.reduce_sum(tf.exp(x))), grad
+
+
+def tower(x):
+    """Twelve sigmoids, one upon the other."""
+    for _ in range(12):
+        x = tf.sigmoid(x)
+    return x
+
+
+# --- your turn: two mistakes -------------------------------------------------------------------
+
+
+@tf.custom_gradient
+def bell(x, width):
+    """A bell curve: exp(-(x / width)²)."""
+    y = tf.exp(-((x / width) ** 2))
+
+    def grad(upstream):
+        d_x = -2.0 * x / width**2 * y
+        d_width = upstream * 2.0 * x**2 / width**3 * y
+        return d_x, d_width
+
+    return y, grad

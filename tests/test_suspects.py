@@ -1,0 +1,54 @@
+"""The suspects of lesson 09 have the mistakes that they are there for, and no others."""
+
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz import suspects
+
+V = [0.5, 1.0, 2.0]
+WRONG = {
+    suspects.distance: ((3.0, 4.0), ["arity"]),
+    suspects.weighted: ((V,), ["variables"]),
+    suspects.sine: ((V,), ["dtype"]),
+    suspects.reciprocal: ((2.0,), ["upstream"]),
+    suspects.root: ((16.0,), ["value"]),
+    suspects.fourth: (([1.0, 2.0, 3.0],), ["value"]),
+    suspects.ratio: ((6.0, 2.0), ["value", "value"]),
+    suspects.shift: ((tf.zeros((2, 3)), V), ["shape"]),
+    suspects.quarters: (([0.3, 0.6],), ["keywords"]),
+    suspects.entropy: (([0.0, 0.5],), ["finite gradient"]),
+    suspects.soft_maximum: (([100.0, 1.0],), ["finite forward"]),
+    suspects.bell: ((V, 2.0), ["shape", "upstream"]),
+    suspects.share: ((V,), []),
+    suspects.tower: ((1.0,), []),
+}
+
+
+@pytest.mark.parametrize("suspect", WRONG, ids=lambda f: f.__name__)
+def test_check_finds_the_one_mistake_of_a_suspect(suspect):
+    args, rules = WRONG[suspect]
+    found = cgviz.check(suspect, *args).findings
+    assert [f.rule for f in found if f.level == "error"] == rules
+
+
+@pytest.mark.parametrize(("suspect", "what"), [("share", "none"), ("tower", "vanishing")])
+def test_diagnose_finds_what_is_right_and_of_no_use(suspect, what):
+    f = getattr(suspects, suspect)
+    assert [each.what for each in cgviz.trace(f, *WRONG[f][0]).diagnose()] == [what]
+
+
+def test_every_suspect_is_held_here():
+    written = {
+        name
+        for name, f in vars(suspects).items()
+        if getattr(f, "__module__", "") == "cgviz.suspects" and name not in ("reveal", "to_grid")
+    }
+    assert written == {f.__name__ for f in WRONG}
+
+
+def test_the_code_of_a_suspect_counts_as_a_learners(capsys):
+    (op,) = [op for op in cgviz.trace(suspects.share, V).ops if op.type == "Mean"]
+    assert op.source.text == "return tf.reduce_mean(right)"
+    suspects.reveal(suspects.share)
+    assert f"{op.source.line:3}      {op.source.text}" in capsys.readouterr().out
