@@ -2,7 +2,7 @@
 
 from .recorder import record, trace
 
-__all__ = ["check", "load", "record", "trace"]
+__all__ = ["check", "explore", "load", "predict", "record", "trace"]
 __version__ = "0.1.0"
 
 
@@ -11,6 +11,14 @@ def __getattr__(name: str) -> object:
         from .checker import check
 
         return check
+    if name == "explore":  # nor are widgets
+        from .explorer import explore
+
+        return explore
+    if name == "predict":
+        from .quiz import predict
+
+        return predict
     if name == "load":  # reading files is not needed to record
         from .export import load
 

@@ -8,6 +8,7 @@ Pages are made when they are asked for, and kept.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,9 +29,13 @@ MOST_BODY = 40  # ops of a custom op's body that is drawn
 class Album:
     """The pages of one trace."""
 
-    def __init__(self, trace: Trace, which: int | None = None, full: bool = False) -> None:
+    def __init__(
+        self, trace: Trace, which: int | None = None, full: bool = False, roomy: bool = False
+    ) -> None:
         self.trace = trace
         self.full = full
+        self.patient = False
+        self.roomy = roomy  # for numbers that a slider will change
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
         self._scenes: dict[Any, Scene] = {}
         self._pictures: dict[Any, Picture] = {}
@@ -39,6 +44,12 @@ class Album:
     def last(self) -> int:
         """The number of the last pass."""
         return max(len(self.trace.passes) - 1, 0)
+
+    def patiently(self) -> Album:
+        """The same with every local Jacobian that is small enough to be read."""
+        found = copy.copy(self)
+        found.patient = True
+        return found
 
     def scene(self, which: int | None = None, opened: Sequence[str] = ()) -> Scene:
         """What is shown of a pass."""
@@ -52,7 +63,9 @@ class Album:
         """The same in its place."""
         shown = self.scene(which, opened)
         if shown not in self._pictures:
-            self._pictures[shown] = picture.arranged(shown, ROOM if shown.depth <= DEEP else None)
+            self._pictures[shown] = picture.arranged(
+                shown, ROOM if shown.depth <= DEEP else None, roomy=self.roomy
+            )
         return self._pictures[shown]
 
     def page(self, which: int | None = None, opened: Sequence[str] = ()) -> Document:
@@ -60,10 +73,10 @@ class Album:
         shown = self.scene(which, opened)
         placed = self.arranged(which, opened)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
-        cheap = runs <= MOST_RUNS
+        cheap = self.patient or runs <= MOST_RUNS
         return {
             "lines": sketch.lines(placed),
-            "texts": sketch.texts(placed),
+            "texts": sketch.texts(shown),
             "notes": notes.notes(self.trace, shown, notes.small if cheap else _never),
             "bodies": _bodies(self.trace, shown),
         }
@@ -103,7 +116,7 @@ def _body(trace: Trace, node: Node) -> Document:
     placed = picture.arranged(shown, None)
     return {
         "lines": sketch.lines(placed),
-        "texts": sketch.texts(placed),
+        "texts": sketch.texts(shown),
         "notes": notes.notes(within, shown, _never),
         "bodies": {},
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,23 +33,35 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
         ValueError: The suffix is none of these.
         FileNotFoundError: The folder does not exist.
     """
-    target = Path(path)
+    target = _target(path, SUFFIXES)
     suffix = target.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(
-            f"`path` is {str(target)!r}, and what to write is told by its suffix: "
-            f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"`path` is {str(target)!r}, but there is no folder {str(target.parent)!r}"
-        )
     if suffix == ".html":
         from . import page
 
         _write(target, page.page(trace).encode())
     else:
         _write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
+
+
+def save_page(path: str | os.PathLike[str], html: str) -> None:
+    """Write a live picture that has more to it than its trace, as a quiz has, to a `.html` file."""
+    _write(_target(path, (".html",)), html.encode())
+
+
+def _target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
+    """The path, or an error that says what is wrong with it."""
+    target = Path(path)
+    if target.suffix.lower() not in suffixes:
+        *others, last = suffixes
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise ValueError(
+            f"`path` is {str(target)!r}, and what to write is told by its suffix: {known}"
+        )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"`path` is {str(target)!r}, but there is no folder {str(target.parent)!r}"
+        )
+    return target
 
 
 def load(path: str | os.PathLike[str]) -> Trace:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from . import looks, view
 from . import style as tones
-from .album import Album
+from .album import Album, Document
 from .graph import Trace
 
 DARK = '[data-jp-theme-light="false"]'
@@ -27,20 +28,35 @@ noscript { white-space: pre-wrap; }
 """
 
 
-def page(trace: Trace, extra: dict[str, Any] | None = None) -> str:
+def page(
+    trace: Trace,
+    albums: Sequence[Album] = (),
+    which: int | None = None,
+    extra: Document | None = None,
+    words: str = "",
+) -> str:
     """A trace as a page that opens from disk and within another page.
 
     Args:
         trace: The trace.
+        albums: Its pages, and those of a trace beside it; by default made here.
+        which: The backward pass to begin with.
         extra: More of the view's document, such as the questions of a quiz.
+        words: What it says without scripts; by default the trace as text.
 
     Returns:
         The HTML.
     """
-    album = Album(trace)
-    which = album.which or 0
-    document = view.document(trace, [album], which) | (extra or {})
-    step = 0 if extra and extra.get("quiz") else document["pages"][0]["lines"]["steps"]
+    patient = [a.patiently() for a in albums] or [Album(trace).patiently()]
+    which = which if which is not None else patient[0].which or 0
+    extra = extra or {}
+    document = view.document(trace, patient, which) | extra
+    document["more"] = {
+        f"{other}|": view.pages(patient, other, [])
+        for other in range(len(trace.passes))
+        if other != which
+    }
+    step = 0 if "quiz" in extra else document["pages"][0]["lines"]["steps"]
     state = {"document": document, "which": which, "step": step, "selected": ""}
     script = view.MODULE.read_text(encoding="utf-8") + "\nboot();\n"
     style = looks.css() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY
@@ -55,7 +71,7 @@ def page(trace: Trace, extra: dict[str, Any] | None = None) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f"<main><h1>{escape(title)}</h1>\n"
-        f"<noscript>{escape(repr(trace))}</noscript>\n"
+        f"<noscript>{escape(words or repr(trace))}</noscript>\n"
         '<div id="cgviz"></div></main>\n'
         f'<script type="application/json" id="cgviz-state">{embedded(state)}</script>\n'
         f'<script type="module">{script}</script>\n</body>\n</html>\n'

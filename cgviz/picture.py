@@ -8,8 +8,10 @@ A helper of `figure`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
@@ -27,7 +29,11 @@ PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0
 WIDEST = 9.5 * 72  # what fits a notebook
 SMALL, LEGEND_LINE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
+NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
 DEEPEST = 8  # a longer path runs down at once
+
+
+_Words = TypeVar("_Words", Card, Label)
 
 
 @lru_cache(maxsize=4096)
@@ -63,8 +69,13 @@ class Picture:
     height: float
 
 
-def arranged(shown: Scene, room: tuple[float, float] | None) -> Picture:
-    """Place everything, running right where that fits and down where it does not."""
+def arranged(
+    shown: Scene, room: tuple[float, float] | None, *, roomy: bool = False
+) -> Picture:
+    """Place everything, running right where that fits and down where it does not.
+
+    `roomy` leaves room for other numbers than those of now, as a slider brings them.
+    """
     texts = cards.cards(shown)
     labels = cards.labels(shown) + [
         Label(cards.value_text(node.outputs[output]), cards.short(seed))
@@ -76,13 +87,15 @@ def arranged(shown: Scene, room: tuple[float, float] | None) -> Picture:
         for _ in node.targets:
             ends.append((i, len(shown.nodes) + len(ends) - len(shown.edges)))
     kinds = [n.kind for n in shown.nodes] + ["target"] * (len(ends) - len(shown.edges))
+    widest = [_roomy(t) if roomy else t for t in texts]
+    widest_labels = [_roomy(t) if roomy else t for t in labels]
     pictures = []
     directions: list[Direction] = ["right", "down"]
     if room is None and shown.depth > DEEPEST:
         directions = ["down"]
     for direction in directions:
-        sizes = _sizes(texts, kinds, ends, direction)
-        links = [_link(a, b, t, direction) for (a, b), t in zip(ends, labels, strict=True)]
+        sizes = _sizes(widest, kinds, ends, direction)
+        links = [_link(a, b, t, direction) for (a, b), t in zip(ends, widest_labels, strict=True)]
         placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=11.0)
         width = max(placed.width, _legend_width(shown)) + 2 * MARGIN
         height = placed.height + 2 * MARGIN + 2.2 * TEXT
@@ -92,6 +105,16 @@ def arranged(shown: Scene, room: tuple[float, float] | None) -> Picture:
     if room is None:
         return pictures[-1]
     return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height))
+
+
+def _roomy(words: _Words) -> _Words:
+    """The same words with every number as long as numbers usually get."""
+    found: dict[str, Any] = {}
+    for field in fields(words):
+        text = getattr(words, field.name)
+        if isinstance(text, str) and (field.name != "head" or " = " in text):
+            found[field.name] = NUMBER.sub(LONG, text)
+    return replace(words, **found)
 
 
 def _sizes(

@@ -44,9 +44,8 @@ def lines(picture: Picture) -> Document:
     }
 
 
-def texts(picture: Picture) -> Document:
+def texts(shown: Scene) -> Document:
     """What is written on a picture, with the step at which each text comes."""
-    shown = picture.scene
     target = cards._target_name(shown)
     words = []
     for i, node in enumerate(shown.nodes):

@@ -164,6 +164,8 @@ export const VERDICTS = {
   upstream: "You forgot upstream: this is the local derivative alone.",
   local: "You forgot the local derivative: this is upstream alone.",
   path: "You forgot to add the other path: a value used twice gets a gradient from each use.",
+  times: "That is upstream \u00d7 local already: the local derivative alone is asked for.",
+  multiplied: "You multiplied where paths add.",
   sum: "You added where the chain rule multiplies.",
   wrong: "Not yet. Multiply what arrives from above by the op\u2019s own derivative.",
 };
@@ -550,7 +552,7 @@ function linkCard(page, i, step, hidden) {
     if (input.flows) found.push(product(to, input, {}));
   }
   const parts = from.outputs.length === 1 ? from.outputs[0].parts ?? [] : [];
-  if (parts.length > 1 && !hidden) {
+  if (parts.length > 1 && hidden === false) {
     found.push(h("p.none", {}, `One of ${parts.length} parts: together ${parts.map(([, g]) => g).join(" + ").replaceAll("+ \u2212", "\u2212 ")} = ${from.outputs[0].upstream}.`));
   }
   return found;
@@ -678,6 +680,7 @@ export function create(model, el) {
     hidden: { nodes: new Set(), links: new Set() },
   };
   cache.set(pageKey(doc.which, []), doc.pages);
+  for (const [key, found] of Object.entries(doc.more ?? {})) cache.set(key, found);
   let pages = doc.pages;
   let inks = [];
 
@@ -723,7 +726,9 @@ export function create(model, el) {
     bar.paint(state, clock());
     legend.paint(state, pages);
     paintCard();
-    say(status, state.playing ? "" : sentence(pages[0], state.step));
+    const open = quiz && questionsAt(state.step).some((q) => !state.answered.has(q.key));
+    const words = open ? `Backward step ${state.step} of ${clock().steps}: predict before you go on.` : sentence(pages[0], state.step);
+    say(status, state.playing ? "" : words);
     speak();
   }
 
@@ -754,8 +759,10 @@ export function create(model, el) {
   let cardKey = "";
   function paintCard() {
     const current = nodeAt(page().lines, stepOn(page()));
-    const chosen = state.hover ?? (state.selected || (current >= 0 ? `node ${current}` : ""));
     const questions = quiz ? questionsAt(state.step) : [];
+    const open = questions.find((q) => !state.answered.has(q.key)) ?? questions.at(-1);
+    const usual = open ? `node ${open.node}` : current >= 0 ? `node ${current}` : "";
+    const chosen = state.hover ?? (state.selected || usual);
     const come = state.step > 0 ? `${state.step}` : "0";
     const key = [chosen, state.side, state.which, page().version ?? 0, chosen.startsWith("link") || quiz ? come : "",
       questions.map((q) => state.answered.has(q.key)).join(), [...state.bodies].join()].join("/");
@@ -766,13 +773,13 @@ export function create(model, el) {
     const [kind, place] = chosen.split(" ");
     const i = Number(place);
     if (!kind) card.replaceChildren(h("p.none", {}, "Step through with the arrows, or choose an op or an arrow for its card."));
-    else if (kind === "link") card.replaceChildren(...linkCard(page(), i, stepOn(page()), isHidden(kind, i)));
+    else if (kind === "link") card.replaceChildren(...linkCard(page(), i, stepOn(page()), isHidden(kind, i) || (quiz ? null : false)));
     else card.replaceChildren(...nodeContent(i, questions));
     askForNotes(kind, i);
   }
 
   function isHidden(kind, i) {
-    if (!quiz) return false;
+    if (!quiz || quiz.questions.every((q) => state.answered.has(q.key))) return false;
     if (kind === "link") return state.hidden.links.has(i) || page().lines.links[i].come > state.step;
     const orders = page().lines.nodes[i].orders;
     return !orders.length || orders.some((o) => o > state.step) || questionsAt(orders[0]).some((q) => !state.answered.has(q.key));

@@ -20,9 +20,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from . import cells, figure, looks, picture
+from . import cells, figure, looks
 from .album import Album, Document
 from .graph import Trace
+from .picture import Picture
 
 HERE = Path(__file__).parent
 MODULE = HERE / "view.mjs"
@@ -74,13 +75,32 @@ class View(anywidget.AnyWidget):
             notes = self.albums[side].notes(which, opened)
             self.send({"notes": notes, "side": side, "key": content.get("key")})
 
+    def save(self, path: Any) -> None:
+        """Write what is shown to an `.html` file that needs no kernel and no network."""
+        from . import export, page
+
+        export.save_page(
+            path, page.page(self.trace, self.albums, self.which, self.kept, self.words)
+        )
+
+    @property
+    def words(self) -> str:
+        """The text that stands beside it where no widget can run; the same in every run."""
+        return repr(self.trace)
+
+    @property
+    def kept(self) -> Document:
+        """What of the document needs no kernel."""
+        return {name: x for name, x in self.extra.items() if name == "quiz"}
+
     def __repr__(self) -> str:
         return f"live view of a {cells.title(self.trace)}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
-        return {**data, **beside(self.trace, self.albums[0])}, metadata
+        drawn = b64encode(png(self.albums[0].arranged())).decode()
+        return {**data, "text/plain": self.words, "image/png": drawn}, metadata
 
 
 def view(
@@ -136,7 +156,7 @@ def _pass_name(trace: Trace, i: int) -> str:
     return f"backward pass {i}: {count} step{'s' * (count != 1)}"
 
 
-# --- beside the live view ------------------------------------------------------------------------
+# --- in a cell -----------------------------------------------------------------------------------
 
 
 def bundle(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -154,12 +174,7 @@ def _in_a_notebook() -> bool:
     return getattr(get_ipython(), "kernel", None) is not None
 
 
-def beside(trace: Trace, album: Album) -> dict[str, Any]:
-    """The picture and the text for where no widget can run; the text is the same in every run."""
-    return {"text/plain": repr(trace), "image/png": b64encode(png(album.arranged())).decode()}
-
-
-def png(placed: picture.Picture) -> bytes:
+def png(placed: Picture) -> bytes:
     """The picture of paper as a PNG, small enough to be made at once."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

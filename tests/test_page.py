@@ -53,7 +53,7 @@ def test_names_and_values_cannot_leave_their_place(tmp_path):
         y = x * x
     tape.gradient(y, x)
     document = {"title": f"</script>{ATTACK}"}
-    text = page.page(trace, document)
+    text = page.page(trace, extra=document)
     assert ATTACK not in text
     state = re.search(r'id="cgviz-state">(.*?)</script>', text, re.DOTALL)[1]
     assert json.loads(state)["document"]["title"] == f"</script>{ATTACK}"

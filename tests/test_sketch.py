@@ -17,13 +17,17 @@ def twice(x):
     return y
 
 
+def shown(f, *args, **kwargs):
+    return scene.make(cgviz.trace(f, *args, **kwargs))
+
+
 def placed(f, *args, **kwargs):
-    return picture.arranged(scene.make(cgviz.trace(f, *args, **kwargs)), None)
+    return picture.arranged(shown(f, *args, **kwargs), None)
 
 
 def test_every_node_and_link_has_a_place_and_a_text():
     here = placed(twice, 2.0)
-    lines, texts = sketch.lines(here), sketch.texts(here)
+    lines, texts = sketch.lines(here), sketch.texts(here.scene)
     assert len(lines["nodes"]) == len(here.kinds)
     assert len(lines["links"]) == len(texts["links"]) == len(here.links)
     assert len(texts["nodes"]) == len(here.scene.nodes)
@@ -32,19 +36,19 @@ def test_every_node_and_link_has_a_place_and_a_text():
 
 def test_it_is_strict_json():
     here = placed(lambda x: tf.math.log(x), 0.0)
-    json.dumps([sketch.lines(here), sketch.texts(here)], allow_nan=False)
+    json.dumps([sketch.lines(here), sketch.texts(here.scene)], allow_nan=False)
 
 
 def test_it_says_what_paper_says():
     here = placed(twice, 2.0)
-    texts = sketch.texts(here)
+    texts = sketch.texts(here.scene)
     for label, text in zip(here.labels, texts["links"], strict=True):
         assert (label.forward, label.backward) == (text["value"], text["gradient"])
 
 
 def test_at_every_step_a_node_says_what_paper_says_at_that_step():
     here = placed(lambda x: tf.sin(x) * x + x, 2.0)
-    texts = sketch.texts(here)
+    texts = sketch.texts(here.scene)
     for step in range(1, here.scene.steps + 1):
         for card, text in zip(cards.cards(here.scene, step), texts["nodes"], strict=True):
             come = [words for start, words in text["gradient"] if start <= step]
@@ -52,7 +56,7 @@ def test_at_every_step_a_node_says_what_paper_says_at_that_step():
 
 
 def test_a_sum_grows_step_by_step():
-    x = sketch.texts(placed(lambda x: tf.sin(x) * x, 2.0))["nodes"][0]
+    x = sketch.texts(shown(lambda x: tf.sin(x) * x, 2.0))["nodes"][0]
     assert [words for _, words in x["gradient"]] == [
         "0.9093 + …",
         "gradient = −0.8323 + 0.9093 = 0.077",
@@ -68,7 +72,7 @@ def test_paths_are_lines_and_curves_with_numbers_only():
 
 def test_a_link_without_a_gradient_has_no_arrow_back():
     lines = sketch.lines(placed(lambda x: x * tf.stop_gradient(x), 2.0))
-    texts = sketch.texts(placed(lambda x: x * tf.stop_gradient(x), 2.0))
+    texts = sketch.texts(shown(lambda x: x * tf.stop_gradient(x), 2.0))
     blocked = [i for i, text in enumerate(texts["links"]) if text["blocked"]]
     assert blocked
     assert not any("back" in lines["links"][i] for i in blocked)

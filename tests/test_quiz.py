@@ -1,0 +1,121 @@
+"""Predict before reveal: what is asked, what is known of mistakes, and what is kept back."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+
+def f(x):
+    a = x * x
+    y = 3.0 * a
+    return y
+
+
+def mistakes(question):
+    found = {}
+    for kind, numbers in question["mistakes"]:
+        found.setdefault(kind, []).append(numbers)
+    return found
+
+
+def test_each_step_is_asked_for_in_order():
+    quiz = cgviz.predict(cgviz.trace(f, 2.0))
+    assert [q["step"] for q in quiz.questions] == [1, 2, 2]
+    assert [q["answer"] for q in quiz.questions] == [[3.0], [6.0], [6.0]]
+
+
+def test_it_knows_what_comes_of_each_mistake():
+    first, second, _ = cgviz.predict(cgviz.trace(f, 2.0, upstream=5.0)).questions
+    assert mistakes(first) == {
+        "sign": [[-15.0]],
+        "upstream": [[3.0]],
+        "local": [[5.0]],
+        "sum": [[8.0]],
+    }
+    assert mistakes(second)["upstream"] == [[2.0]]
+
+
+def test_it_knows_what_one_path_alone_gives():
+    def two_ways(x):
+        a = tf.square(x)
+        y = tf.sin(a) + 3.0 * a
+        return y
+
+    quiz = cgviz.predict(cgviz.trace(two_ways, 2.0))
+    last = quiz.questions[-1]
+    assert last["answer"] == [pytest.approx(4 * (np.cos(4.0) + 3), rel=1e-6)]
+    assert sorted(x[0] for x in mistakes(last)["path"]) == pytest.approx(
+        sorted([4 * np.cos(4.0), 12.0]), rel=1e-6
+    )
+
+
+def test_a_vector_is_asked_for_entry_by_entry():
+    quiz = cgviz.predict(cgviz.trace(lambda x: tf.reduce_sum(x * x), [1.0, 2.0]))
+    assert quiz.questions[-1]["answer"] == [1.0, 2.0]
+
+
+def test_large_arrays_are_not_asked_for():
+    quiz = cgviz.predict(cgviz.trace(lambda x: tf.reduce_sum(tf.sin(x) * x[0]), tf.ones([9])))
+    assert all(len(q["answer"]) <= 4 for q in quiz.questions)
+    with pytest.raises(ValueError, match="no downstream to ask for"):
+        cgviz.predict(cgviz.trace(tf.sin, tf.ones([9])))
+
+
+def test_local_derivatives_can_be_asked_for():
+    quiz = cgviz.predict(cgviz.trace(f, 2.0, upstream=5.0), hide="local")
+    assert [q["answer"] for q in quiz.questions] == [[3.0], [2.0], [2.0]]
+    assert mistakes(quiz.questions[0])["times"] == [[15.0]]
+
+
+def test_sums_can_be_asked_for():
+    (question,) = cgviz.predict(cgviz.trace(f, 2.0), hide="gradient").questions
+    assert question["answer"] == [12.0]
+    assert question["step"] == 2
+    assert mistakes(question)["multiplied"] == [[36.0]]
+
+
+def test_what_is_no_number_is_told_as_a_word():
+    quiz = cgviz.predict(cgviz.trace(lambda x: tf.math.log(x), 0.0))
+    assert quiz.questions[0]["answer"] == ["Infinity"]
+
+
+def test_what_is_stored_beside_it_tells_no_answer():
+    quiz = cgviz.predict(cgviz.trace(f, 2.0))
+    data, _ = quiz._repr_mimebundle_()
+    assert "image/png" not in data
+    assert data["text/plain"].splitlines() == [
+        "3 questions on a live view of a trace of f: 2 ops, 1 backward pass",
+        "1. What does 3 × (`y`) hand back to a?",
+        "2. What does × (`a`) hand back to x, its first input?",
+        "3. What does × (`a`) hand back to x, its second input?",
+    ]
+
+
+def test_it_begins_before_the_backward_pass():
+    assert cgviz.predict(cgviz.trace(f, 2.0)).step == 0
+
+
+def test_it_can_be_saved_as_a_page(tmp_path):
+    cgviz.predict(cgviz.trace(f, 2.0)).save(tmp_path / "quiz.html")
+    text = (tmp_path / "quiz.html").read_text(encoding="utf-8")
+    assert "hand back to a" in text
+    words = re.search(r"<noscript>(.*?)</noscript>", text, re.DOTALL)[1]
+    assert "12" not in words
+
+
+def test_it_is_saved_as_a_page_only(tmp_path):
+    with pytest.raises(ValueError, match=r"told by its suffix: \.html"):
+        cgviz.predict(cgviz.trace(f, 2.0)).save(tmp_path / "quiz.png")
+
+
+def test_what_cannot_be_asked_is_named():
+    with pytest.raises(TypeError, match="`trace` must be a trace, not function"):
+        cgviz.predict(f)
+    with pytest.raises(ValueError, match="`hide` must be one of downstream, local, gradient"):
+        cgviz.predict(cgviz.trace(f, 2.0), hide="everything")
+    with pytest.raises(ValueError, match="1 backward pass"):
+        cgviz.predict(cgviz.trace(f, 2.0), which=3)

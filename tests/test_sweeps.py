@@ -1,0 +1,133 @@
+"""Curves over a slider: f, its rule, its body, its differences; and what is a slider."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cgviz import sweeps
+from cgviz.sweeps import Sweeper, controls
+
+
+@tf.custom_gradient
+def flat(x):
+    def grad(upstream):
+        return 2 * x  # upstream forgotten
+
+    return x * x, grad
+
+
+def sweep(f, given, values, active=0, focus=0, custom=True, upstream=(-2.0, 2.0)):
+    sliders, fixed = controls(f, given, upstream)
+    found = Sweeper(f, sliders, fixed).curves(values, active, focus, custom)
+    lines = {line["role"]: line["ys"] for plot in found["plots"] for line in plot["lines"]}
+    return np.array(found["xs"]), {k: np.array(v, float) for k, v in lines.items()}, found
+
+
+def test_without_custom_rules_the_curves_agree():
+    xs, lines, _ = sweep(lambda x: tf.sin(x), {"x": (-3.0, 3.0)}, [1.0, 2.0], custom=False)
+    assert np.allclose(lines["f"], np.sin(xs), atol=1e-5)
+    assert np.allclose(lines["rule"], 2 * np.cos(xs), atol=1e-5)
+    assert np.allclose(lines["differences"], 2 * np.cos(xs), atol=1e-3)
+    assert "body" not in lines
+
+
+def test_a_rule_that_ignores_upstream_stays_flat():
+    xs, lines, found = sweep(lambda x: flat(x), {"x": (-3.0, 3.0)}, [1.0, 1.0], active=1)
+    assert np.ptp(lines["rule"]) == 0
+    assert np.allclose(lines["body"], 2 * xs, atol=1e-5)
+    assert np.allclose(lines["differences"], 2 * xs, atol=1e-3)
+    assert "f" not in lines
+    assert found["active"] == 1
+
+
+def test_the_body_has_a_derivative_of_its_own():
+    @tf.custom_gradient
+    def clipped(x):
+        return tf.square(x), lambda upstream: upstream * 0.0
+
+    xs, lines, _ = sweep(lambda x: clipped(x), {"x": (-3.0, 3.0)}, [1.0, 1.0])
+    assert np.allclose(lines["rule"], 0)
+    assert np.allclose(lines["body"], 2 * xs, atol=1e-5)
+
+
+def test_where_f_is_no_number_the_curves_have_a_gap():
+    _, lines, found = sweep(lambda x: tf.math.log(x), {"x": (-1.0, 1.0)}, [0.5, 1.0])
+    assert found["plots"][0]["lines"][0]["ys"][0] is None
+    assert np.isnan(lines["f"]).any()
+
+
+def test_where_f_raises_the_curves_have_a_gap():
+    def picky(x):
+        if x < 0:
+            raise ValueError("no")
+        return tf.sqrt(x)
+
+    _, lines, _ = sweep(picky, {"x": (-1.0, 1.0)}, [0.5, 1.0], custom=False)
+    assert np.isnan(lines["f"][0])
+    assert np.isfinite(lines["f"][-1])
+
+
+def test_a_vector_has_a_slider_for_each_entry():
+    sliders, fixed = controls(lambda v: v, {"v": [(-1.0, 1.0), (0.0, 4.0)]}, (-2.0, 2.0))
+    assert [s.name for s in sliders] == ["v[0]", "v[1]", "upstream"]
+    assert fixed == ([0.0, 0.0],)
+    sweeper = Sweeper(lambda v: v, sliders, fixed)
+    assert sweeper.arguments([0.5, 3.0, 1.0]) == [[0.5, 3.0]]
+    assert sweeper.upstream([0.5, 3.0, -1.5]) == -1.5
+
+
+def test_the_curve_of_an_entry_is_its_own():
+    f = lambda v: tf.reduce_sum(v * v * tf.constant([1.0, 10.0]))  # noqa: E731
+    given = {"v": [(-1.0, 1.0), (-2.0, 2.0)]}
+    xs, lines, _ = sweep(f, given, [0.5, 0.5, 1.0], active=1, focus=1)
+    assert np.allclose(lines["rule"], 20 * xs, atol=1e-4)
+    assert np.allclose(lines["body"], 20 * xs, atol=1e-4)
+
+
+def test_a_slider_starts_at_one_where_that_is_in_its_range():
+    sliders, _ = controls(
+        lambda a, b, c: a,
+        {"a": (-3.0, 3.0), "b": (4.0, 6.0), "c": (0.0, 9.0, 7.0)},
+        (-2.0, 2.0),
+    )
+    assert [s.value for s in sliders] == [1.0, 5.0, 7.0, 1.0]
+
+
+def test_upstream_needs_no_slider():
+    sliders, fixed = controls(tf.sin, {"x": (0.0, 1.0)}, None)
+    assert [s.name for s in sliders] == ["x"]
+    assert Sweeper(tf.sin, sliders, fixed).upstream([0.5]) == 1.0
+
+
+def test_what_stays_is_handed_on():
+    sliders, fixed = controls(lambda x, w: x * w, {"w": 3.0, "x": (0.0, 1.0)}, None)
+    assert Sweeper(lambda x, w: x * w, sliders, fixed).arguments([0.25]) == [0.25, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"z": (0.0, 1.0)}, "has no parameter `z`: it takes x, w"),
+        ({"w": (0.0, 1.0)}, "needs `x`: give it a range or a value"),
+        ({"x": (1.0, 0.0)}, "low must be below high"),
+        ({"x": ("a", "b")}, r"must be `\(low, high\)`"),
+        ({"x": (1.0, 2.0, 3.0, 4.0)}, r"must be `\(low, high\)`"),
+        ({"x": 3.0}, "nothing to slide"),
+        ({"x": [(0.0, 1.0)] * 9}, "`x` has 9 entries"),
+    ],
+)
+def test_what_is_no_slider_is_named(given, message):
+    def f(x, w=1.0):
+        return x * w
+
+    with pytest.raises((TypeError, ValueError), match=message):
+        controls(f, given, None)
+
+
+def test_only_a_function_can_be_explored():
+    with pytest.raises(TypeError, match="`f` must be a function, not int"):
+        controls(3, {"x": (0.0, 1.0)}, None)
+
+
+def test_there_are_enough_points_to_see_a_bend():
+    assert sweeps.POINTS >= 41
