@@ -17,6 +17,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
 from . import style
+from .figure import SpokenFigure
 from .graph import Trace
 from .range_words import describe, label, note
 from .ranges import FLOAT16, FLOAT32, FLOAT64, Limits, rows
@@ -62,13 +63,17 @@ def plot(trace: Trace, ax: Axes | None = None, *, which: int | None = None) -> A
     background = ax.get_facecolor() if ax.patch.get_visible() else rcParams["figure.facecolor"]
     _Ink(ax, style.palette(to_rgb(background)), shown).draw(trace.title, len(table) - len(shown))
     ax.cgviz_alt = describe(trace, which=which)  # type: ignore[attr-defined]
+    if isinstance(ax.figure, SpokenFigure):
+        ax.figure.alt = ax.cgviz_alt  # type: ignore[attr-defined]
     return ax
 
 
 def _new_axes(count: int) -> Axes:
     from matplotlib import pyplot as plt
 
-    figure, ax = plt.subplots(figsize=(9, 1.6 + ROW * max(count, 1)), layout="constrained")
+    size = (9, 1.6 + ROW * max(count, 1))
+    figure = plt.figure(figsize=size, layout="constrained", FigureClass=SpokenFigure)
+    ax = figure.subplots()
     background = to_rgb(rcParams["figure.facecolor"])
     figure.patch.set_facecolor(rcParams["figure.facecolor"])
     ax.set_facecolor(background)

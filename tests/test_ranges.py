@@ -118,6 +118,7 @@ def test_awkward_numbers_have_rows_a_picture_and_words(x):
     ax = trace.plot(kind="range")
     ax.figure.canvas.draw()
     assert "Magnitudes" in ax.cgviz_alt
+    assert repr(ax.figure) == ax.cgviz_alt  # what a notebook stores beside the picture
 
 
 def test_a_trace_without_a_backward_pass_shows_the_values_alone():
