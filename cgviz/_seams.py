@@ -68,6 +68,7 @@ _PLACES = (
     "resource_variable_ops.variable_accessed",
     "backprop._gradient_function",
     "ops._gradient_registry",
+    "ops.uid",
 )
 
 
@@ -217,7 +218,7 @@ class _Handle:
             return self
         hub = _local.hub
         if hub is not None and not hub.muted:
-            hub.touched.append(variable)
+            hub.touched.append((variable, ops.uid()))
         try:
             return variable.__dict__["_handle"]
         except KeyError:
@@ -228,24 +229,29 @@ class _Handle:
 
 
 def _note_reads(hub: Hub, event: OpEvent) -> None:
-    """Log the reads that C++ did for `event`: those of its inputs that are a variable's value."""
-    touched = {id(v): v for v in hub.touched}
+    """Log the reads that C++ did for `event`: those of its inputs that are a variable's value.
+
+    Such a tensor is younger than the moment the handle was asked for, and shares the variable's
+    buffer. Its age matters: TensorFlow keeps small constants, so others can share it too.
+    """
+    touched = {id(variable): (variable, uid) for variable, uid in reversed(hub.touched)}
     hub.touched.clear()
-    for variable in touched.values():
+    for variable, uid in touched.values():
         handle = variable.__dict__.get("_handle")
-        alike = [
+        young = [
             t
             for t in event.inputs
-            if t.dtype == variable.dtype and t.shape == variable.shape and t is not handle
+            if t._id > uid and t.dtype == variable.dtype and t.shape == variable.shape
         ]
-        if alike:
-            with aside(), record.stop_recording():
-                value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
-            for tensor in alike:
-                if _same_memory(tensor, value):
-                    hub.know(variable, handle)
-                    read = OpEvent("ReadVariableOp", (handle,), (tensor,), (), hub.where, "", None)
-                    hub.log.append(read)
+        if not young:
+            continue
+        with aside(), record.stop_recording():
+            value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+        for tensor in young:
+            if _same_memory(tensor, value):
+                hub.know(variable, handle)
+                read = OpEvent("ReadVariableOp", (handle,), (tensor,), (), hub.where, "", None)
+                hub.log.append(read)
 
 
 def _same_memory(one: Any, other: Any) -> bool:

@@ -131,7 +131,7 @@ class Hub:
         self.variables: dict[int, Any] = {}  # by id of their handle
         self.handles: list[Any] = []  # keeps those ids from being used again
         self.dropped: dict[int, CallEvent] = {}  # calls whose rule has no effect, by their output's
-        self.touched: list[Any] = []  # variables whose handle was asked for since the last op
+        self.touched: list[tuple[Any, int]] = []  # whose handle was asked for since the last op
         self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
         self.absorbed: set[int] = set()  # ids of events that another event stands for
         self.open_functions: list[bool] = []

@@ -208,6 +208,21 @@ def test_variables_are_reported_by_name_also_when_c_reads_them():
     assert "input_1" not in kinds
 
 
+@pytest.mark.parametrize("value", [2.0, 3.0])
+def test_a_constant_of_the_same_value_is_not_taken_for_the_variable(value):
+    w = tf.Variable(2.0, name="w")
+    x = tf.constant(value)
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * w
+            z = y * w
+        tape.gradient(z, [x, w])
+    assert [op.name for op in trace.ops] == ["w", "x", "y", "z"]
+    kinds = [[trace.producer(v)[0].name for v in s.op.inputs] for s in trace.steps]
+    assert kinds == [["y", "w"], ["x", "w"]]
+
+
 def test_an_untouched_argument_gets_none():
     trace = cgviz.trace(lambda x, y: x * 2.0, 1.0, 2.0)
     assert trace.gradients[1] is None
