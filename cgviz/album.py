@@ -56,7 +56,7 @@ class Album:
         which = self.which if which is None or self.which is None else which
         key = which, tuple(sorted(opened))
         if key not in self._scenes:
-            self._scenes[key] = scene.make(self.trace, which, self.full)
+            self._scenes[key] = scene.make(self.trace, which, self.full, opened=opened)
         return self._scenes[key]
 
     def arranged(self, which: int | None = None, opened: Sequence[str] = ()) -> Picture:
@@ -152,7 +152,12 @@ def _paired(one: Document, other: Document, kind: str) -> list[tuple[int, int]]:
 
 
 def _keys(page: Document, kind: str) -> list[Any]:
-    nodes = _numbered([(n["head"], n["name"].split(" = ")[0]) for n in page["texts"]["nodes"]])
+    nodes = _numbered(
+        [
+            ("custom" if n["word"] else n["head"], n["name"].split(" = ")[0])
+            for n in page["texts"]["nodes"]
+        ]
+    )
     if kind == "nodes":
         return nodes
     return [

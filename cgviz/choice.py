@@ -10,7 +10,7 @@ A helper of `scene`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from . import fold, words
@@ -151,8 +151,10 @@ def in_order(choice: Choice) -> list[Op]:
     return found
 
 
-def grouped(choice: Choice, ops: Sequence[Op], limit: int) -> list[fold.Group]:
-    """The group of each op, so that about `limit` nodes are left."""
+def grouped(
+    choice: Choice, ops: Sequence[Op], limit: int, opened: Collection[str] = ()
+) -> list[fold.Group]:
+    """The group of each op, so that about `limit` nodes are left, more where some are opened."""
     place = {op: i for i, op in enumerate(ops)}
     used = [sorted({place[m] for m in feeds(choice, op) if m in place}) for op in ops]
     scopes = [op.scope for op in ops]
@@ -165,4 +167,4 @@ def grouped(choice: Choice, ops: Sequence[Op], limit: int) -> list[fold.Group]:
             within = {scopes[j] for j in users[i]}
             scopes[i] = within.pop() if len(within) == 1 else ""
     movable = [op.kind in ("op", "custom") or bool(s) for op, s in zip(ops, scopes, strict=True)]
-    return fold.groups(scopes, used, movable, limit)
+    return fold.unfolded(fold.groups(scopes, used, movable, limit), scopes, used, opened)

@@ -7,7 +7,7 @@ op. A group never feeds itself through others, so what is drawn of it has no cyc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 Group = tuple[Hashable, ...]
 
@@ -41,6 +41,41 @@ def groups(
     if len(set(found)) > limit:
         found = _by_stretch(found, movable, limit)
     return _without_cycles(_single(found), feeds)
+
+
+def name(group: Group) -> str:
+    """The name of a group, by which it can be opened.
+
+    >>> name(("scope", "encoder/layer", 0))
+    'scope:encoder/layer:0'
+    """
+    return ":".join(map(str, group))
+
+
+def unfolded(
+    found: Sequence[Group],
+    scopes: Sequence[str],
+    feeds: Sequence[Sequence[int]],
+    opened: Collection[str],
+) -> list[Group]:
+    """The groups with some of them opened: a scope to the scopes in it, anything else to its ops.
+
+    >>> unfolded([("scope", "a", 0)] * 2, ["a/b", "a"], [[], [0]], ["scope:a:0"])
+    [('op', 0), ('op', 1)]
+    """
+    result = list(found)
+    for _ in opened:  # an opened scope may hold another one
+        if not any(g[0] != "op" and name(g) in opened for g in result):
+            break
+        for i, group in enumerate(result):
+            if group[0] == "op" or name(group) not in opened:
+                continue
+            path = scopes[i].split("/")
+            depth = str(group[1]).count("/") + 2
+            inside = group[0] == "scope" and len(path) >= depth
+            result[i] = ("scope", "/".join(path[:depth]), group[2]) if inside else ("op", i)
+        result = _single(result)
+    return _without_cycles(result, feeds) if opened else result
 
 
 def _opened(paths: Sequence[tuple[str, ...]], limit: int) -> set[tuple[str, ...]]:

@@ -14,7 +14,7 @@ scene is folded by name scope. `full=True` holds everything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,6 +45,7 @@ class Node:
     targets: tuple[int, ...] = ()  # outputs that were differentiated
     seeds: tuple[Array | None, ...] = ()  # the upstream each of these started with
     source: bool = False  # the pass was asked for its gradient
+    group: str = ""  # of a folded node: its name, for `make(opened=...)`
     floor: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
 
     @property
@@ -101,7 +102,11 @@ class Scene:
 
 
 def make(
-    trace: Trace, which: int | None = None, full: bool = False, limit: int | None = 60
+    trace: Trace,
+    which: int | None = None,
+    full: bool = False,
+    limit: int | None = 60,
+    opened: Collection[str] = (),
 ) -> Scene:
     """Choose what is shown of one backward pass.
 
@@ -111,6 +116,7 @@ def make(
             without a backward pass shows its forward ops.
         full: Show everything: constants, shape helpers, dead ends, no folding.
         limit: Fold by name scope above this many nodes; None never folds.
+        opened: The groups to unfold one level, by `node.group`.
 
     Returns:
         The scene. Its nodes come after all that they use; node by node, `node.step` is the step
@@ -125,7 +131,7 @@ def make(
     if full or limit is None or len(ops) <= limit:
         groups: list[fold.Group] = [("op", i) for i in range(len(ops))]
     else:
-        groups = grouped(choice, ops, limit)
+        groups = grouped(choice, ops, limit, opened)
     return _Drawing(choice, ops, groups).scene()
 
 
@@ -218,6 +224,7 @@ class _Drawing:
             tuple(targets),
             tuple(seeds),
             asked,
+            fold.name(group) if len(members) > 1 else "",
             min(self.choice.floors[op] for op in members),
         )
 

@@ -147,6 +147,7 @@ def _node(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
         "key": node.key,
         "orders": list(node.orders),
         "floor": node.floor,
+        "group": node.group,
         "lines": _rows(picture, i, x, y),
     }
 

@@ -443,7 +443,7 @@ function nodeCard(note, parts) {
   const head = h("h3", {}, h("span", {}, note.title), " ", h("span.kind", {}, note.kind));
   const found = [head];
   for (const [name, value] of note.facts) found.push(fact(name, value));
-  for (const output of note.outputs.slice(0, 4)) found.push(...outputRows(output, note.inputs.length));
+  for (const output of note.outputs.slice(0, 4)) found.push(...outputRows(output, note.rule ?? note.inputs.length > 0));
   if (note.ops) found.push(opsTable(note.ops));
   note.inputs.forEach((input, j) => found.push(product(note, input, parts, j)));
   if (note.variables) found.push(variablesTable(note.variables));
@@ -792,7 +792,7 @@ export function create(model, el) {
     if (hide) note = veiled(note, shown.lines.nodes[i].orders.some((o) => o <= state.step));
     const content = [];
     const own = questions.filter((q) => q.node === i);
-    if (own.length) content.push(...nodeCard({ ...note, inputs: [] }, {}), ...own.map(questionInk));
+    if (own.length) content.push(...nodeCard({ ...note, rule: note.inputs.length > 0, inputs: [], variables: undefined }, {}), ...own.map(questionInk));
     else content.push(...nodeCard(note, { hide }));
     if (shown.bodies?.[i]) {
       const open = state.bodies.has(i);
@@ -800,8 +800,8 @@ export function create(model, el) {
       on(button, "click", () => openBody(i));
       content.push(h("p", {}, button));
     }
-    const folds = shown.folds?.[i];
-    if (folds) {
+    const folds = shown.lines.nodes[i].group;
+    if (folds && !model.cgvizStatic) {
       const button = h("button", { type: "button" }, "Unfold");
       on(button, "click", () => unfold(folds));
       content.push(h("p", {}, button));
@@ -812,7 +812,7 @@ export function create(model, el) {
   /** A card before its step: what arrived is known, what it makes of it is not. */
   function veiled(note, arrived) {
     const outputs = note.outputs.map((o) => ({ ...o, upstream: arrived ? o.upstream : null, parts: arrived ? o.parts : [] }));
-    return { ...note, outputs, inputs: [], variables: undefined };
+    return { ...note, outputs, rule: note.inputs.length > 0, inputs: [], variables: undefined };
   }
 
   let asked = new Set();
@@ -950,7 +950,8 @@ export function create(model, el) {
     on(svg, "dblclick", (event) => {
       const item = itemOf(event);
       if (item?.kind !== "node") return;
-      if (ink.page.folds?.[item.i]) unfold(ink.page.folds[item.i]);
+      const group = ink.page.lines.nodes[item.i].group;
+      if (group && !model.cgvizStatic) unfold(group);
       else if (ink.page.bodies?.[item.i]) openBody(item.i);
     });
     on(svg, "pointerover", (event) => hover(side, itemOf(event)));

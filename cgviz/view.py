@@ -62,7 +62,7 @@ class View(anywidget.AnyWidget):
             step=0 if self.extra.get("quiz") else page["lines"]["steps"],
             which=which,
         )
-        self.on_msg(View._answer)
+        self.on_msg(_asked)
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Send what the browser asked for."""
@@ -101,6 +101,11 @@ class View(anywidget.AnyWidget):
         data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
         drawn = b64encode(png(self.albums[0].arranged())).decode()
         return {**data, "text/plain": self.words, "image/png": drawn}, metadata
+
+
+def _asked(shown: View, content: Document, buffers: Any) -> None:
+    """The browser's questions, answered by whatever kind of view it is."""
+    shown._answer(content, buffers)
 
 
 def view(

@@ -45,3 +45,20 @@ def test_what_may_not_move_stays_alone():
     found = fold.groups(["a"] * 4, [[], [0], [1], [2]], [False, True, True, True], 2)
     assert found[0] == ("op", 0)
     assert found[1] == found[2] == found[3]
+
+
+def test_an_opened_scope_shows_the_scopes_in_it():
+    scopes = ["a/b", "a/b", "a/c", "a/c", "d", "d"]
+    feeds = [[], [0], [1], [2], [3], [4]]
+    folded = [("scope", "a", 0)] * 4 + [("scope", "d", 0)] * 2
+    once = fold.unfolded(folded, scopes, feeds, ["scope:a:0"])
+    assert once == [("scope", "a/b", 0)] * 2 + [("scope", "a/c", 0)] * 2 + [("scope", "d", 0)] * 2
+    twice = fold.unfolded(folded, scopes, feeds, ["scope:a:0", "scope:a/b:0"])
+    assert twice[:2] == [("op", 0), ("op", 1)]
+    assert fold.unfolded(folded, scopes, feeds, []) == folded
+
+
+def test_an_opened_stretch_shows_its_ops():
+    folded = [("op", 0), ("run", 0), ("run", 0)]
+    opened = fold.unfolded(folded, ["", "", ""], [[], [0], [1]], ["run:0"])
+    assert opened == [("op", 0), ("op", 1), ("op", 2)]
