@@ -106,7 +106,7 @@ class Case:
         return Map(
             judged.x,
             judged.scale,
-            lambda x: judged.pull(lambda targets: judged.split(upstream, targets), x).vector,
+            judged.slope(upstream),
             lambda w: judged.pull_twice(upstream, w).vector,
             self.eps,
             10 * self.slack,

@@ -139,6 +139,7 @@ def _judge(
     base = case.subject.pull()
     after = state.fingerprint(case.f)
     widen(case)
+    case.judged.quicken()
     _local_rules(case, base, progress)
     rules.mutation(case, before, after)
     progress.next("jacobian")

@@ -52,6 +52,11 @@ class Mismatch:
         """How far off the claim is."""
         return max(self.low - self.yours, self.yours - self.high)
 
+    @property
+    def slight(self) -> bool:
+        """Whether three digits are right."""
+        return self.size <= 1e-3 * max(abs(self.low), abs(self.high))
+
 
 @dataclass
 class Comparison:

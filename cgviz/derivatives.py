@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from . import raised, style
+from . import raised, style, words
 from .case import Case, eps_of, upstream
 from .comparison import Comparison, Mismatch, compare
-from .graph import Array
+from .graph import Array, Op, Trace, Value
 from .report import CHAIN, INPUTS, VARIABLES
 from .rules import guilty
 from .subject import Leaf, Pulled
@@ -24,12 +24,14 @@ def value(case: Case, base: Pulled) -> None:
     where = f"in {'float64' if case.eps < 1e-10 else 'the dtype given'}"
     by_leaf: dict[Leaf, list[Mismatch]] = {}
     for each in found.mismatches:
-        by_leaf.setdefault(case.judged.leaf_at(each.input), []).append(each)
+        if case.surrogate or not each.slight:
+            by_leaf.setdefault(case.judged.leaf_at(each.input), []).append(each)
     if case.surrogate:
         _bias(case, found, by_leaf)
     else:
         for leaf, wrong in by_leaf.items():
             _wrong(case, found, leaf, wrong, base)
+        _slight(case, [each for each in found.mismatches if each.slight])
     if found.judged:
         case.ledger.passed("value", f"{_count(found)} with finite differences {where}")
     elif base.vector.size and case.subject.y.size:
@@ -43,6 +45,19 @@ def value(case: Case, base: Pulled) -> None:
     elif case.custom:
         case.ledger.passed("captured", "nothing is used behind the rule's back")
     _kinks(case, found)
+
+
+def _slight(case: Case, wrong: Sequence[Mismatch]) -> None:
+    """Right to three digits: the method that f or its rule uses is no better."""
+    if wrong:
+        case.ledger.broken(
+            "precision",
+            "right to three digits",
+            f"{place(case, wrong[0], not case.linear)}{_more(len(wrong))}.",
+            "An iteration that stops early, a series cut short or a constant with few digits "
+            "gives such a difference.",
+            warning=True,
+        )
 
 
 def _count(found: Comparison) -> str:
@@ -95,7 +110,7 @@ def _nothing(case: Case, leaf: Leaf, numbers: str) -> None:
     ops = list(case.trace.walk()) if case.trace else []
     refused = [s for s in case.steps if _refuses(s)]
     outside = [op for op in ops if op.type in _NUMPY_OPS and op.rule_missing]
-    blocking = [op for op in ops if op.rule_missing or op.type == "StopGradient"]
+    blocking = _blocking(case, ops)
     if leaf.variable and refused:
         rule, why = "variables", f"{refused[0].where} returns None for `{leaf.name}`"
         hint = "Return a gradient for each variable in `variables`, in their order."
@@ -109,9 +124,31 @@ def _nothing(case: Case, leaf: Leaf, numbers: str) -> None:
             "the NumPy part a rule with tf.custom_gradient."
         )
     else:
-        rule, why = "none", f"`{blocking[0].type}` lets nothing back to `{leaf.name}`"
+        rule, why = "none", f"`{blocking[0]}` lets nothing back to `{leaf.name}`"
         hint = "Give it a rule with tf.custom_gradient, or take it off the path."
     case.ledger.broken(rule, f"nothing flows to {leaf.name}", f"{why}: {numbers}.", hint)
+
+
+def _blocking(case: Case, ops: Sequence[Op]) -> list[str]:
+    """The types of ops that give a floating-point input no gradient, the likeliest first."""
+    steps = case.trace.steps if case.trace and case.trace.passes else ()
+    silent = [
+        step.op.type
+        for step in steps
+        for value, flows in zip(step.op.inputs, step.flows, strict=True)
+        if value.differentiable and not flows and case.trace and not _constant(case.trace, value)
+    ]
+    missing = [
+        op.type
+        for op in ops
+        if (op.rule_missing and op.type not in words.SHAPE_HELPERS) or op.type == "StopGradient"
+    ]
+    return [*missing, *silent] if "StopGradient" in missing else [*silent, *missing]
+
+
+def _constant(trace: Trace, value: Value) -> bool:
+    made = trace.producer(value)
+    return made is None or made[0].kind == "constant"
 
 
 def _refuses(step: Any) -> bool:
@@ -134,7 +171,10 @@ def place(case: Case, wrong: Mismatch, summed: bool = False) -> str:
     out, into = case.places()
     several = case.judged.y.size > 1
     left = "sum(out)" if summed and several else ("out" if summed else out(wrong.output))
-    return f"d {left} / d {into(wrong.input)}: yours {_digits(wrong.yours)}, true {true(wrong)}"
+    yours, right = _digits(wrong.yours), true(wrong)
+    if yours == right:
+        yours, right = (f"{n:.7g}".replace("-", style.MINUS) for n in (wrong.yours, wrong.low))
+    return f"d {left} / d {into(wrong.input)}: yours {yours}, true {right}"
 
 
 def true(wrong: Mismatch) -> str:
@@ -178,7 +218,7 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
             return f"Yours is {style.number(factor, 3)} times the true one everywhere."
     if mine.shape[0] == mine.shape[1] > 1 and _close(mine, right.T):
         return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
-    if _close(np.sort(mine, axis=1), np.sort(right, axis=1)):
+    if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
         return "The numbers are right, in the wrong order: look at how the parts are stacked."
     if mine.shape[0] == mine.shape[1] and _close(mine, np.eye(len(mine))):
         return "Upstream is handed on as it came: the local derivative is missing."

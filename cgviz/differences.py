@@ -126,18 +126,20 @@ def _read(
         value = np.where(use_right, right, np.where(one_sided, left, value))
         error = np.where(use_right, right_error, np.where(one_sided, left_error, error))
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
-    step = _steps_away(steps, ahead, middle, noise) | _steps_away(steps, behind, middle, noise)
+    reach = np.fmax(np.max(np.abs(ahead - middle), axis=0), np.max(np.abs(behind - middle), axis=0))
+    least = np.fmax(100 * noise[-1] * steps[-1], 1e-6 * reach)
+    step = _steps_away(ahead, middle, least) | _steps_away(behind, middle, least)
     kink = apart & np.isfinite(gap) & np.isfinite(left) & np.isfinite(right) & ~step
     error = np.where(step | ~np.isfinite(error), np.inf, error)
     return Slope(value, error, left, right, kink, step)
 
 
-def _steps_away(steps: Sequence[float], side: Array, middle: Array, noise: Array) -> Array:
+def _steps_away(side: Array, middle: Array, least: Array) -> Array:
     """Whether f leaves its value at once: |f(h) - f(0)| stays, however short the step."""
     away = np.abs(side - middle)[-4:]
     with np.errstate(all="ignore"):
         still = away.max(axis=0) - away.min(axis=0) < 0.2 * away[-1]
-        return np.asarray(still & np.isfinite(away[-1]) & (away[-1] > 100 * noise[-1] * steps[-1]))
+        return np.asarray(still & np.isfinite(away[-1]) & (away[-1] > least))
 
 
 def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tuple[Array, Array]:
@@ -168,7 +170,8 @@ def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tupl
         for power in powers[: len(differences) - 1]:
             better = column[1:] + (column[1:] - column[:-1]) / (RATIO**power - 1)
             moved = np.maximum(np.abs(better - column[1:]), np.abs(better - column[:-1]))
-            moved = np.where(np.isnan(moved), np.inf, moved) + rounding[1:]
+            moved = moved + rounding[1:]
+            moved = np.where(np.isnan(moved), np.inf, moved)
             used = len(differences) - len(better)
             for row, limit in enumerate(better):
                 error = _strayed(differences[used + row :], noise[used + row :], limit, moved[row])

@@ -23,7 +23,7 @@ def test_the_picture_says_what_it_shows(report):
     ax = report.plot()
     assert repr(ax.figure) == ax.cgviz_alt
     assert ax.cgviz_alt == (
-        "The derivative d sum(out) / d in[0], as in[0] runs from −4 to 5. At the two ends: "
+        "The derivative d sum(out) / d in[0], as in[0] runs from −4 to 4. At the two ends: "
         "custom rule 0.25 and 1, autodiff of the body 0 and 1, finite differences 0 and 1."
     )
 

@@ -1,0 +1,69 @@
+"""One recorded run shows the custom steps, the variables read and written, and the dtypes."""
+
+import numpy as np
+import tensorflow as tf
+
+from cgviz import arguments, case, state
+from cgviz.report import Ledger
+from cgviz.subject import Subject
+
+
+def first(f, *args):
+    given, named = arguments.convert(f, args)
+    made = case.Case(f, Subject(f, given, {id(t): n for t, n in named}), Ledger())
+    with state.kept(f, given) as (variables, _):
+        case.first_run(made, variables)
+        case.widen(made)
+    return made
+
+
+@tf.custom_gradient
+def square(x):
+    return x * x, lambda dy: 2.0 * x * dy
+
+
+def test_custom_steps_are_found_at_any_depth():
+    outer = tf.custom_gradient(lambda x: (square(x) + 0.0, lambda dy: dy))
+    made = first(lambda x: tf.sin(outer(square(x))), 2.0)
+    assert [step.name for step in made.steps] == ["<lambda>", "square"]
+    assert "the rule of `square` (line" in made.steps[1].where
+    assert len(made.custom) == 3
+
+
+def test_variables_read_become_leaves_and_those_written_are_named():
+    w = tf.Variable(2.0, name="w")
+    count = tf.Variable(0.0, trainable=False, name="count")
+
+    def f(x):
+        count.assign_add(1.0)
+        return w * x
+
+    made = first(f, 3.0)
+    assert [leaf.name for leaf in made.subject.leaves] == ["x", "w"]
+    assert list(made.written) == ["count"]
+    assert float(count) == 0.0
+
+
+def test_an_exception_is_kept_for_the_rules():
+    made = first(lambda x: tf.reshape(x, [7]), 1.0)
+    assert made.error is not None
+    assert made.trace is None
+
+
+def test_float32_is_judged_in_float64_where_f_allows_it():
+    assert first(square, [1.0, 2.0]).judged.wide
+    assert first(square, [1.0, 2.0]).eps < 1e-15
+    stubborn = first(lambda x: x * tf.constant(2.0), 1.0)
+    assert not stubborn.judged.wide
+    assert stubborn.eps > 1e-8
+
+
+def test_a_cast_to_less_inside_f_is_noticed():
+    made = first(lambda x: tf.cast(tf.sin(tf.cast(x, tf.float32)), x.dtype), np.float64(1.0))
+    assert made.eps > 1e-8
+
+
+def test_what_rounding_the_inputs_does_is_known():
+    made = first(tf.linalg.inv, np.array([[1, 2], [2, 4.001]], np.float32))
+    moved = case.wobble(made.subject, np.ones(4), float(np.finfo(np.float32).eps))
+    assert np.max(moved) > 1.0

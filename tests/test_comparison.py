@@ -1,0 +1,81 @@
+"""A wrong entry of a Jacobian is found, in a small one and in a large one; a right one is not."""
+
+import numpy as np
+import pytest
+
+from cgviz.comparison import Map, compare
+
+random = np.random.default_rng(0)
+
+
+def linear(true, claimed=None, slack=1e-4):
+    """The map x -> true · x, claiming another matrix."""
+    claimed = true if claimed is None else claimed
+    n = true.shape[1]
+    return Map(
+        np.linspace(1, 2, n),
+        np.ones(n),
+        lambda x: true @ x,
+        lambda u: u @ claimed,
+        2.0**-52,
+        slack,
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (1, 40), (200, 3), (3, 300), (150, 150)])
+def test_a_right_claim_has_no_mismatch(shape):
+    found = compare(linear(random.normal(size=shape)))
+    assert not found.mismatches
+    assert found.judged
+    assert found.unjudged == 0
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (200, 3), (3, 300), (150, 150)])
+def test_one_wrong_entry_is_located(shape):
+    true = random.normal(size=shape)
+    claimed = true.copy()
+    claimed[-1, -1] += 0.5
+    worst = compare(linear(true, claimed)).mismatches[0]
+    assert (worst.output, worst.input) == (shape[0] - 1, shape[1] - 1)
+    assert worst.yours == pytest.approx(claimed[-1, -1])
+    assert worst.low == pytest.approx(true[-1, -1])
+
+
+def test_what_lies_within_the_slack_is_right():
+    true = random.normal(size=(3, 3))
+    assert not compare(linear(true, true * (1 + 1e-5))).mismatches
+    assert compare(linear(true, true * (1 + 1e-3))).mismatches
+
+
+def test_a_slight_mismatch_has_three_right_digits():
+    true = np.array([[2.0]])
+    assert compare(linear(true, true * 1.0005)).mismatches[0].slight
+    assert not compare(linear(true, true * 1.01)).mismatches[0].slight
+
+
+def test_the_sum_alone_can_be_compared():
+    true = random.normal(size=(3, 2))
+    shifted = true + np.array([[1.0], [-1.0], [0.0]])
+    assert compare(linear(true, shifted)).mismatches
+    assert not compare(linear(true, shifted), summed=True).mismatches
+
+
+def test_at_a_kink_every_slope_between_the_sides_is_right():
+    def kinked(slope):
+        return Map(
+            np.zeros(1),
+            np.ones(1),
+            lambda x: np.maximum(x, 0),
+            lambda u: u * slope,
+            2.0**-52,
+            1e-4,
+        )
+
+    assert not any(compare(kinked(s)).mismatches for s in (0.0, 0.3, 1.0))
+    assert compare(kinked(1.5)).mismatches
+    assert compare(kinked(0.3)).kinks == [(0, 0)]
+
+
+def test_nothing_to_compare_is_nothing_wrong():
+    empty = Map(np.zeros(0), np.zeros(0), lambda x: x, lambda u: u, 2.0**-52, 1e-4)
+    assert compare(empty).judged == 0

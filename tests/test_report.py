@@ -1,0 +1,82 @@
+"""A report says the same as text and as a page, and escapes what is not its own."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from cgviz.report import LESSONS, Ledger, Report, Row
+
+
+@pytest.fixture
+def report():
+    ledger = Ledger()
+    ledger.passed("shape", "fits")
+    ledger.broken("value", "wrong for <x>", "d out / d <x>: yours 1, true 2", "use `tf.sin`")
+    ledger.broken("kink", "a kink", "here", "", warning=True)
+    ledger.skipped("graph", "not tried")
+    return Report("f<script>", ledger, [Row("eager", "pass", "")], ["a note & more"])
+
+
+def test_the_text_has_a_row_for_each_rule_and_a_paragraph_for_each_finding(report):
+    assert repr(report).splitlines() == [
+        "check of f<script>: ✗ wrong (1 error, 1 warning)",
+        "eager ✓",
+        "",
+        "✓ shape  fits",
+        "✗ value  wrong for <x>",
+        "! kink   a kink",
+        "– graph  not tried",
+        "",
+        "✗ value: d out / d <x>: yours 1, true 2",
+        "  hint: use `tf.sin`",
+        "  lesson: 01 chain rule",
+        "",
+        "! kink: here",
+        "  lesson: 07 non-differentiable",
+        "",
+        "a note & more",
+    ]
+
+
+def test_the_page_is_well_formed_escaped_and_read_aloud(report):
+    html = report._repr_html_()
+    assert "<script>" not in html
+    page = ET.fromstring(f"<div>{html}</div>")
+    marks = [e.get("aria-label") for e in page.iter("span") if e.get("role") == "img"]
+    assert marks == ["passed", "passed", "failed", "warning", "not judged", "failed", "warning"]
+    assert [e.text for e in page.iter("code")] == ["tf.sin"]
+    assert all(th.get("scope") for th in page.iter("th"))
+
+
+def test_errors_come_first_and_decide(report):
+    assert [f.level for f in report.findings] == ["error", "warning"]
+    assert not report.ok
+    with pytest.raises(AssertionError, match="yours 1, true 2"):
+        report.assert_ok()
+
+
+def test_a_warning_is_no_error():
+    ledger = Ledger()
+    ledger.broken("kink", "a kink", "here", "", warning=True)
+    report = Report("f", ledger)
+    assert report.ok
+    report.assert_ok()
+
+
+def test_a_broken_rule_outweighs_a_kept_one():
+    ledger = Ledger()
+    ledger.passed("graph", "fine")
+    ledger.broken("graph", "prints", "m", "h", warning=True)
+    assert ledger.rows["graph"].state == "warn"
+    ledger.broken("graph", "differs", "m", "h")
+    ledger.passed("graph", "fine")
+    assert ledger.rows["graph"].state == "fail"
+
+
+def test_every_rule_has_a_lesson():
+    assert all(lesson[:2].isdigit() for lesson in LESSONS.values())
+
+
+def test_nothing_to_draw_is_said_so():
+    with pytest.raises(ValueError, match="nothing to draw"):
+        Report("f", Ledger()).plot()
