@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import arguments, derivatives, places, rules, state
+from . import arguments, derivatives, linearity, places, rules, state
 from .case import Case, first_run, widen
 from .progress import Progress
 from .report import Ledger, Report
@@ -151,8 +151,8 @@ def _judge(
 def _local_rules(case: Case, base: Pulled, progress: Progress) -> None:
     rules.shapes(case)
     rules.keywords(case)
-    rules.variables(case)
-    rules.upstream(case)
+    linearity.variables(case)
+    linearity.upstream(case)
     rules.finite(case, base)
     progress.next("finite differences")
     derivatives.value(case, base)

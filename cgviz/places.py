@@ -5,8 +5,6 @@ Each runs f there with the same upstream and compares value and gradients with t
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,13 +14,13 @@ import numpy as np
 import tensorflow as tf
 
 from . import arguments, raised, style
+from . import saved as saved_model
 from .case import Case, upstream, wobble
 from .graph import Array
 from .report import Row
 
 NAMES = ("eager", "graph", "xla", "saved", "forward")
 _RULE = {"forward": "forward mode"}
-MOST_SAVED_SECONDS = 300
 MOST_DIRECTIONS = 16
 
 
@@ -156,7 +154,7 @@ def saved(case: Case) -> None:
     u = upstream(case)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            found = _reloaded(case, u, Path(folder))
+            found = saved_model.differentiate(case, u, Path(folder))
     except Exception as error:
         hint = (
             "What a SavedModel holds must be TensorFlow's: no NumPy functions, and custom "
@@ -169,50 +167,6 @@ def saved(case: Case) -> None:
         case.ledger.passed("saved", _NO_RANDOM)
         return
     agrees(case, "saved", found, u, False)
-
-
-def _reloaded(case: Case, u: Array, folder: Path) -> tuple[Array, Array]:
-    subject = case.subject
-    module = tf.Module()
-    module.kept = [leaf.source for leaf in subject.leaves if leaf.variable]
-    module.inner = case.f if isinstance(case.f, tf.Module) else None
-    flat = [tf.convert_to_tensor(arguments.as_source(t)) for t in subject.flat]
-    positional = [isinstance(arguments.as_source(t), tf.Variable) for t in subject.flat]
-
-    def call(*tensors: Any) -> Any:
-        given = [
-            old if is_variable else new
-            for old, new, is_variable in zip(subject.flat, tensors, positional, strict=True)
-        ]
-        return tf.nest.flatten(case.f(*tf.nest.pack_sequence_as(subject.given, given)))
-
-    signature = [tf.TensorSpec(t.shape, t.dtype) for t in flat]
-    module.call = tf.function(call, input_signature=signature)
-    tf.saved_model.save(module, str(folder / "model"))
-    np.savez(folder / "given.npz", u=u, *[np.asarray(t) for t in flat])  # noqa: B026
-    script = Path(__file__).with_name("_reload.py")
-    done = subprocess.run(
-        [sys.executable, "-I", str(script), str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=MOST_SAVED_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        lines = [line for line in done.stderr.strip().splitlines() if ": " in line]
-        raise RuntimeError(lines[-1] if lines else f"the process ended with {done.returncode}")
-    with np.load(folder / "found.npz") as arrays:
-        inputs = {k: arrays[k] for k in arrays.files}
-    parts = []
-    at = {id(arguments.as_source(t)): i for i, t in enumerate(subject.flat)}
-    kept = [leaf.source for leaf in subject.leaves if leaf.variable]
-    for leaf in subject.leaves:
-        if leaf.variable:
-            key = f"v{[leaf.source is k for k in kept].index(True)}"
-        else:
-            key = f"x{at[id(leaf.source)]}"
-        parts.append(inputs.get(key, np.zeros(leaf.stop - leaf.start)))
-    return inputs["y"], np.concatenate([np.zeros(0), *parts])
 
 
 def forward(case: Case) -> None:

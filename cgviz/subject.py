@@ -19,6 +19,7 @@ import tensorflow as tf
 from . import arguments
 from .graph import Array
 from .values import variable_name
+from .vectors import as_tensor, as_vector, as_vector_size, entry
 
 SEED = 20
 TINY = 1e-30  # as good as 0: a thousandth of it is no longer a normal float32
@@ -319,42 +320,6 @@ class Subject:
     def wide(self) -> bool:
         """Whether every leaf is in double precision already."""
         return all(leaf.source.dtype in (tf.float64, tf.complex128) for leaf in self.leaves)
-
-
-def entry(name: str, shape: Sequence[int], index: int, is_complex: bool = False) -> str:
-    """The name of one entry of a tensor.
-
-    >>> entry("w", (2, 3), 4), entry("x", (), 0), entry("z", (2,), 3, True)
-    ('w[1, 1]', 'x', 'imag z[1]')
-    """
-    part = ""
-    if is_complex:
-        size = int(np.prod(shape, dtype=np.int64))
-        part, index = ("real " if index < size else "imag "), index % max(size, 1)
-    where = ", ".join(str(i) for i in np.unravel_index(index, shape)) if shape else ""
-    return f"{part}{name}[{where}]" if where else f"{part}{name}"
-
-
-def as_vector(tensor: Any) -> Array:
-    """A tensor's numbers as float64; of complex ones all real parts, then all imaginary."""
-    array = np.asarray(tf.convert_to_tensor(tensor).numpy()).reshape(-1)
-    if array.dtype.kind == "c":
-        return np.concatenate([array.real, array.imag]).astype(np.float64)
-    return array.astype(np.float64)
-
-
-def as_vector_size(tensor: Any) -> int:
-    """How many real numbers a tensor holds."""
-    size = int(np.prod(tuple(tensor.shape), dtype=np.int64))
-    return size * (2 if tensor.dtype.is_complex else 1)
-
-
-def as_tensor(vector: Array, shape: Sequence[int], dtype: Any) -> Any:
-    """The opposite of `as_vector`."""
-    if dtype.is_complex:
-        half = vector.size // 2
-        vector = vector[:half] + 1j * vector[half:]
-    return tf.constant(vector.reshape(shape).astype(dtype.as_numpy_dtype), dtype)
 
 
 def sow() -> None:

@@ -1,6 +1,5 @@
 """A gradient that is right in eager mode may fail elsewhere, and the report says where."""
 
-import numpy as np
 import tensorflow as tf
 
 import cgviz
@@ -22,18 +21,6 @@ def test_a_python_function_cannot_be_compiled():
 
     report = cgviz.check(f, 1.0, where="xla")
     assert state(report, "xla") == "warn"
-
-
-def test_a_saved_model_keeps_variables_structures_and_complex_numbers():
-    w = tf.Variable(2.0, name="w")
-
-    def f(pair):
-        x, z = pair
-        return {"a": w * x, "b": tf.abs(z)}
-
-    pair = (np.float32([1.0, 2.0]), np.complex64([1 + 2j]))
-    report = cgviz.check(f, pair, where="saved")
-    assert state(report, "saved") == "pass", report
 
 
 def test_forward_mode_that_ignores_the_rule_is_a_warning():
