@@ -11,6 +11,8 @@ import pytest
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 LONGEST_CELL = 20
+INDEX = NOTEBOOKS / "index.md"
+PLACES = {"system": 16, "pitfall": 30}
 
 
 def read(path):
@@ -23,6 +25,30 @@ def prose(notebook):
 
 def code(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def tagged():
+    """Which lessons have a cell with each tag: `{"system-1": ["01_chain_rule.ipynb"], ...}`."""
+    found = {}
+    for path in LESSONS:
+        for tag in {tag for cell in code(read(path)) for tag in tags(cell)}:
+            found.setdefault(tag, []).append(path.name)
+    return found
+
+
+def stated_minutes(notebook):
+    return int(re.search(r"\*\*Time:\*\* (\d+) minutes", prose(notebook)[0]).group(1))
+
+
+def minutes(notebook):
+    """Reading at 200 words a minute, half a minute per cell and prediction, and your turn."""
+    text = re.sub(r"\$\$.*?\$\$", " formula " * 8, "\n".join(prose(notebook)), flags=re.S)
+    words = len(re.findall(r"[\w']+", text))
+    return words / 200 + len(code(notebook)) / 2 + text.count("**Predict.**") / 2 + 5
 
 
 def imports(cell):
@@ -48,8 +74,18 @@ def test_a_lesson_opens_with_its_promise_goals_needs_and_minutes(lesson):
     assert re.match(rf"# {number} · \S", first)
     assert re.search(r"After (it|this lesson) you can\n\n1\. .+\n2\. .+\n3\. ", first)
     assert "**You need**" in first
-    minutes = int(re.search(r"\*\*Time:\*\* (\d+) minutes", first).group(1))
-    assert 20 <= minutes <= 40
+    assert 20 <= stated_minutes(read(lesson)) <= 40
+
+
+def test_a_lesson_takes_the_time_it_says(lesson):
+    notebook = read(lesson)
+    assert 0 <= stated_minutes(notebook) - minutes(notebook) < 5
+
+
+def test_the_map_gives_the_same_minutes():
+    text = "\n".join(prose(read(LESSONS[0])))
+    listed = re.findall(r"^\| \[?(\d\d) .* \| (\d+) \|$", text, flags=re.M)
+    assert [int(time) for _, time in listed] == [stated_minutes(read(path)) for path in LESSONS]
 
 
 def test_a_lesson_has_one_set_up_cell_and_imports_nowhere_else(lesson):
@@ -107,3 +143,41 @@ def test_every_stored_picture_stands_beside_its_text(lesson):
             if "image/png" in output.get("data", {}):
                 assert output.data.get("text/plain")
                 assert "<Figure size" not in output.data["text/plain"]
+
+
+# --- the place of each system and each pitfall -----------------------------------------------
+
+
+def table(kind):
+    """The rows of the index: number, name, lessons."""
+    part = INDEX.read_text(encoding="utf-8").partition(f"## {kind.capitalize()}s")[2]
+    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+) \|$", part.partition("\n## ")[0], flags=re.M)
+    return {int(n): (name, re.findall(r"\[(\d\d)\]\((.+?)\)", links)) for n, name, links in rows}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_the_index_says_where_each_one_is(kind):
+    rows = table(kind)
+    assert list(rows) == list(range(1, PLACES[kind] + 1))
+    assert len({name for name, _ in rows.values()}) == len(rows)
+    where = {n: [target for _, target in links] for n, (_, links) in rows.items()}
+    assert where == {n: tagged().get(f"{kind}-{n}") for n in rows}
+    assert all(target.startswith(label) for _, links in rows.values() for label, target in links)
+
+
+def test_no_tag_is_misspelt():
+    known = {f"{kind}-{n}" for kind, last in PLACES.items() for n in range(1, last + 1)}
+    assert set(tagged()) == known | {"raises-exception"}
+
+
+def test_a_system_is_asserted_and_a_pitfall_is_seen(lesson):
+    for cell in code(read(lesson)):
+        if any(tag.startswith("system-") for tag in tags(cell)):
+            assert re.search(r"^\s*assert ", cell.source, flags=re.M), cell.source
+        if any(tag.startswith("pitfall-") for tag in tags(cell)):
+            assert cell.outputs or "assert" in cell.source, cell.source
+
+
+def test_the_index_is_found_from_the_readme_and_the_first_lesson():
+    assert "](notebooks/index.md)" in (NOTEBOOKS.parent / "README.md").read_text(encoding="utf-8")
+    assert "](index.md)" in "\n".join(prose(read(LESSONS[0])))
