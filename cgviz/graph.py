@@ -22,10 +22,10 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .chain import ChainRule
-    from .findings import Diagnosis
-    from .reading import Table
-    from .view import View
+    from .diagnosing.findings import Diagnosis
+    from .reading.chain import ChainRule
+    from .reading.table import Table
+    from .screen.view import View
 
 Array = np.ndarray[Any, Any]
 
@@ -160,7 +160,7 @@ class Step:
         upstream. For a large tensor it is a `jacobian.LargeJacobian` that says so.
         """
         if self._local is None:
-            from . import jacobian
+            from .reading import jacobian
 
             self._local = jacobian.local_jacobians(self)
         return self._local
@@ -379,13 +379,13 @@ class Trace:
 
     def table(self, which: int | None = None, *, full: bool = False) -> Table:
         """The backward table: one row per step, with upstream, local and downstream."""
-        from . import reading
+        from .reading import table
 
-        return reading.table(self, which, full=full)
+        return table.table(self, which, full=full)
 
     def chain_rule(self, which: int | None = None) -> ChainRule:
         """The chain rule with this trace's numbers, as LaTeX: products along paths, their sum."""
-        from . import chain
+        from .reading import chain
 
         return chain.chain_rule(self, which)
 
@@ -400,20 +400,20 @@ class Trace:
     ) -> Axes:
         """Draw the flow of the gradient; with `kind="range"` the magnitudes and their limits."""
         if kind == "range":
-            from . import range_figure
+            from .diagnosing import range_figure
 
             if step is not None or full:
                 raise ValueError('`step` and `full` belong to kind="flow"')
             return range_figure.plot(self, ax, which=which)
         if kind != "flow":
             raise ValueError(f'`kind` must be "flow" or "range", not {kind!r}')
-        from . import figure
+        from .drawing import figure
 
         return figure.plot(self, ax, step=step, which=which, full=full)
 
     def diagnose(self, which: int | None = None) -> Diagnosis:
         """Where a gradient became None, zero, NaN, infinite, tiny or huge, and why, in words."""
-        from . import doctor
+        from .diagnosing import doctor
 
         return doctor.diagnose(self, which)
 
@@ -421,22 +421,22 @@ class Trace:
         self, *, which: int | None = None, full: bool = False, against: Trace | None = None
     ) -> View:
         """The live picture: step through the passes, open cards; `against` shows another beside."""
-        from . import view
+        from .screen import view
 
         return view.view(self, which=which, full=full, against=against)
 
     def save(self, path: Any) -> None:
         """Write the trace: `.html` live, `.svg .png .pdf` the picture, `.json` all of it."""
-        from . import export
+        from .files import export
 
         export.save(self, path)
 
     def __repr__(self) -> str:
-        from . import sheet
+        from .reading import sheet
 
         return sheet.text(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        from . import view
+        from .screen import view
 
         return view.bundle(self)

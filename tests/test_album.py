@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 import cgviz
-from cgviz import album
-from cgviz.album import Album
+from cgviz.screen import album
+from cgviz.screen.album import Album
 
 
 @tf.custom_gradient

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import cgviz
-from cgviz import cards, scene
+from cgviz.drawing import cards, scene
 
 
 def test_the_sum_of_a_fan_out_is_visible():

@@ -3,9 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from cgviz import arguments, case, state
-from cgviz.report import Ledger
-from cgviz.subject import Subject
+from cgviz.checking import case, state
+from cgviz.checking.report import Ledger
+from cgviz.checking.subject import Subject
+from cgviz.recording import arguments
 
 
 def first(f, *args):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import cells
+from cgviz.reading import cells
 
 
 def filled(f, *args, full=False, **options):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz.chain import is_folded, value_name
+from cgviz.reading.chain import is_folded, value_name
 
 
 @tf.custom_gradient

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cgviz import codec
+from cgviz.files import codec
 
 DTYPES = (
     *("float16", "float32", "float64", "complex64", "complex128", "bool"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cgviz.comparison import Map, compare
+from cgviz.checking.comparison import Map, compare
 
 random = np.random.default_rng(0)
 

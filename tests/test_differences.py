@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgviz.differences import extrapolate, slope
+from cgviz.checking.differences import extrapolate, slope
 
 
 def at(f, x, dtype=np.float64, scale=None):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import doctor, scales
+from cgviz.diagnosing import doctor, scales
 
 
 def found(trace, which=None):

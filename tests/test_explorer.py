@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 import cgviz
-from cgviz.view import LIVE, View
+from cgviz.screen.view import LIVE, View
 
 
 @tf.custom_gradient

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import schema
-from cgviz.export import SUFFIXES, load, save
+from cgviz.files import schema
+from cgviz.files.export import SUFFIXES, load, save
 
 mpl.use("Agg")
 

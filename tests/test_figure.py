@@ -13,7 +13,8 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_hex
 
 import cgviz
-from cgviz import figure, style
+from cgviz import style
+from cgviz.drawing import figure
 from cgviz.graph import Content, Trace
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgviz import fold
+from cgviz.drawing import fold
 
 
 @st.composite

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import hintbook, hints
+from cgviz.hinting import hintbook, hints
 
 
 def raised(call, *args):
@@ -370,7 +370,7 @@ def test_a_saved_model_without_its_rules_is_explained_in_a_fresh_process(tmp_pat
     tf.saved_model.save(module, str(tmp_path), options=options)
     program = f"""
 import tensorflow as tf
-from cgviz import hints
+from cgviz.hinting import hints
 f, x = tf.saved_model.load({str(tmp_path)!r}).f, tf.constant(3.0)
 try:
     with tf.GradientTape() as tape:

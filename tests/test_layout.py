@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgviz import layout
-from cgviz.layout import Link
+from cgviz.drawing import layout
+from cgviz.drawing.layout import Link
 
 
 @st.composite

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz.linearity import _linear
+from cgviz.checking.linearity import _linear
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from cgviz import looks, style
+from cgviz import style
+from cgviz.screen import looks
 
 
 @pytest.mark.parametrize("palette", [style.LIGHT, style.DARK])

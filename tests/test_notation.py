@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import mathtext
 
-from cgviz.notation import Plain, Tex
+from cgviz.reading.notation import Plain, Tex
 
 TEX, PLAIN = Tex(), Plain()
 

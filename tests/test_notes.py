@@ -5,7 +5,8 @@ import json
 import tensorflow as tf
 
 import cgviz
-from cgviz import notes, scene
+from cgviz.drawing import scene
+from cgviz.screen import notes
 
 
 def cards_of(f, *args, ask=notes.small, **kwargs):

@@ -8,7 +8,7 @@ import re
 import tensorflow as tf
 
 import cgviz
-from cgviz import page
+from cgviz.screen import page
 
 ATTACK = "<img src=x onerror=alert(1)>"
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cgviz
-from cgviz.paths import MOST_PATHS
+from cgviz.reading.paths import MOST_PATHS
 
 
 def derivative(f, *args, which=None, **options):

@@ -11,7 +11,7 @@ import test_doctor
 import test_hints
 
 import cgviz
-from cgviz import hints
+from cgviz.hinting import hints
 
 
 def caught(f, *args, by, level="error", **how):

@@ -2,7 +2,7 @@
 
 import io
 
-from cgviz import progress
+from cgviz.checking import progress
 
 
 class Terminal(io.StringIO):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cgviz.raised import explain, first_line
+from cgviz.checking.raised import explain, first_line
 
 MESSAGES = [
     ("@tf.custom_gradient grad_fn must accept keyword argument 'variables'", "variables"),

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import range_figure, ranges
+from cgviz.diagnosing import range_figure, ranges
 
 mpl.use("Agg")
 

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from cgviz.report import LESSONS, Ledger, Report, Row
+from cgviz.checking.report import LESSONS, Ledger, Report, Row
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import scene
+from cgviz.drawing import scene
 
 
 def named(shown):

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import schema
+from cgviz.files import schema
 from cgviz.graph import Value
-from cgviz.jacobian import LargeJacobian
+from cgviz.reading.jacobian import LargeJacobian
 
 
 def through_json(document):
@@ -82,7 +82,7 @@ def test_a_read_trace_shows_what_the_first_one_showed(f, x):
     trace = cgviz.trace(f, x)
     back = again(trace)
     assert repr(back) == repr(trace)
-    assert back._repr_html_() == trace._repr_html_()
+    assert back.table()._repr_html_() == trace.table()._repr_html_()
     assert str(back.chain_rule()) == str(trace.chain_rule())
     assert back.chain_rule()._repr_latex_() == trace.chain_rule()._repr_latex_()
 

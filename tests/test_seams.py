@@ -9,7 +9,7 @@ from tensorflow.python.eager import context, execute, imperative_grad, record
 from tensorflow.python.ops import resource_variable_ops
 
 import cgviz
-from cgviz import _seams
+from cgviz.recording import _seams
 
 
 def state():

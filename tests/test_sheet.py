@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import sheet
+from cgviz.reading import sheet
 
 
 @tf.custom_gradient

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import cards, picture, scene, sketch
+from cgviz.drawing import cards, picture, scene
+from cgviz.screen import sketch
 
 
 def twice(x):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cgviz import state
+from cgviz.checking import state
 
 counter = tf.Variable(1.0, name="counter")
 log = []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cgviz.subject import Subject
+from cgviz.checking.subject import Subject
 
 
 def subject(f, *given, variables=()):
@@ -66,7 +66,7 @@ def test_steps_are_powers_of_two_of_the_size_of_each_entry():
 
 
 def test_a_slow_function_is_run_as_a_graph(monkeypatch):
-    monkeypatch.setattr("cgviz.subject.SLOW", 0.0)
+    monkeypatch.setattr("cgviz.checking.subject.SLOW", 0.0)
     runs = []
     s = subject(lambda x: runs.append(1) or tf.sin(x), tf.constant([1.0, 2.0]))
     s.quicken()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cgviz.vectors import as_tensor, as_vector, entry
+from cgviz.checking.vectors import as_tensor, as_vector, entry
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16, tf.complex64])

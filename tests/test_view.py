@@ -10,8 +10,8 @@ import tensorflow as tf
 from PIL import Image
 
 import cgviz
-from cgviz import view
-from cgviz.view import LIVE, View
+from cgviz.screen import view
+from cgviz.screen.view import LIVE, View
 
 
 def f(x):
@@ -112,7 +112,7 @@ def test_in_a_notebook_a_trace_is_live(trace, monkeypatch):
 
 
 def test_importing_cgviz_imports_no_widget():
-    rooms = "('anywidget', 'cgviz.view', 'cgviz.figure')"
+    rooms = "('anywidget', 'cgviz.screen.view', 'cgviz.drawing.figure')"
     code = f"import sys, cgviz; print([m for m in {rooms} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

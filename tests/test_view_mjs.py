@@ -12,7 +12,7 @@ import pytest
 
 import cgviz
 from cgviz import style
-from cgviz.album import Album
+from cgviz.screen.album import Album
 
 TESTS = sorted(Path(__file__).parent.glob("browser/*.test.mjs"))
 NODE = shutil.which("node")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cgviz import words
+from cgviz.drawing import words
 from cgviz.graph import Op, Value
 
 

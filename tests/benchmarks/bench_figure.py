@@ -9,7 +9,7 @@ import matplotlib
 import tensorflow as tf
 
 import cgviz
-from cgviz import scene
+from cgviz.drawing import scene
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

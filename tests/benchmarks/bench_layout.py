@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from cgviz import layout
-from cgviz.layout import Link
+from cgviz.drawing import layout
+from cgviz.drawing.layout import Link
 
 Line = np.ndarray
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import * as view from "../../cgviz/view.mjs";
+import * as view from "../../cgviz/screen/view.mjs";
 
 const { numbers, page } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
 const question = (answer, mistakes = []) => ({ answer, mistakes });

@@ -1,0 +1,1 @@
+"""check(): is this gradient right, everywhere it will be used?"""

@@ -1,0 +1,182 @@
+"""The rules that finite differences judge: value, what nothing flows to, and the second order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import style
+from ..graph import Array
+from . import causes, raised
+from .case import Case, eps_of, upstream
+from .causes import digits, more, place, true
+from .comparison import Comparison, Mismatch, compare
+from .subject import Leaf, Pulled
+
+
+def value(case: Case, base: Pulled) -> None:
+    """What the rules claim is the derivative, for each input and variable."""
+    found = compare(case.first_order(), summed=not case.linear)
+    where = f"in {'float64' if case.eps < 1e-10 else 'the dtype given'}"
+    by_leaf: dict[Leaf, list[Mismatch]] = {}
+    for each in found.mismatches:
+        if case.surrogate or not each.slight:
+            by_leaf.setdefault(case.judged.leaf_at(each.input), []).append(each)
+    if case.surrogate:
+        _bias(case, found, by_leaf)
+    else:
+        for leaf, wrong in by_leaf.items():
+            causes.explain(case, found, leaf, wrong, base)
+        _slight(case, [each for each in found.mismatches if each.slight])
+    if found.judged:
+        case.ledger.passed("value", f"{_count(found)} with finite differences {where}")
+    elif base.vector.size and case.subject.y.size:
+        case.ledger.skipped("value", "finite differences are too uncertain here")
+    else:
+        case.ledger.passed("value", "nothing to compare: no numbers")
+    if not case.ledger.has("none") and not case.ledger.has("numpy"):
+        case.ledger.passed("none", "None only where the derivative is 0")
+    if case.custom and any(op.captured for op in case.custom):
+        case.ledger.passed("captured", "what the rule does not see does not matter")
+    elif case.custom:
+        case.ledger.passed("captured", "nothing is used behind the rule's back")
+    _kinks(case, found)
+
+
+def _slight(case: Case, wrong: Sequence[Mismatch]) -> None:
+    """Right to three digits: the method that f or its rule uses is no better."""
+    if wrong:
+        case.ledger.broken(
+            "precision",
+            "right to three digits",
+            f"{place(case, wrong[0], not case.linear)}{more(len(wrong))}.",
+            "An iteration that stops early, a series cut short or a constant with few digits "
+            "gives such a difference.",
+            warning=True,
+        )
+
+
+def _count(found: Comparison) -> str:
+    if not found.whole:
+        return f"{found.judged} random directions agree"
+    return "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
+
+
+def _bias(case: Case, found: Comparison, by_leaf: dict[Leaf, list[Mismatch]]) -> None:
+    """A surrogate's distance from the true derivative, as numbers."""
+    if not found.mismatches:
+        case.ledger.passed("surrogate", "agrees with the true derivative here")
+        return
+    several = len(found.mismatches)
+    shown = "; ".join(
+        f"{place(case, each, not case.linear)}, bias "
+        f"{style.number(each.yours - (each.low + each.high) / 2, 3)}"
+        for each in found.mismatches[:4]
+    )
+    rest = f"; and {several - 4} more" if several > 4 else ""
+    case.ledger.skipped("surrogate", f"{shown}{rest}")
+    case.ledger.skipped("value", "a surrogate: see its bias")
+
+
+def _kinks(case: Case, found: Comparison) -> None:
+    out, into = case.places()
+    wrong = [*found.kinks, *found.jumps]
+    if not wrong:
+        case.ledger.passed("kink", "smooth at this point")
+        return
+    i, j = wrong[0]
+    at = f" ({into(j)})" if j >= 0 else ""
+    what = "has a kink" if found.kinks else "jumps"
+    case.ledger.broken(
+        "kink",
+        what,
+        f"{out(i)} {what} at this very point{at}, so there is no one true derivative: "
+        + ("any slope between the two sides was taken as right." if found.kinks else "not judged."),
+        "Check at a point beside it as well.",
+        warning=True,
+    )
+
+
+def precision(case: Case) -> None:
+    """The rule is as accurate in f's own dtype as the inputs allow."""
+    if case.judged is case.subject:
+        return
+    random = np.random.default_rng(5)
+    u = upstream(case)
+    mine, wide = _pulled(case.subject, u), _pulled(case.judged, u)
+    eps = max(eps_of(leaf.source.dtype) for leaf in case.subject.leaves)
+    moved = np.zeros(wide.size)
+    for signs in random.choice([-1.0, 1.0], size=(2, wide.size)):
+        there = _pulled(case.judged, u, case.judged.x * (1 + eps * signs))
+        moved = np.fmax(moved, np.abs(there - wide))
+    give = 0.01 * np.abs(wide) + 50 * moved + 30 * eps * np.max(np.abs(wide), initial=0.0)
+    largest = np.max(np.abs(case.judged.y[np.isfinite(case.judged.y)]), initial=0.0)
+    give = give + 30 * eps * largest / case.judged.scale
+    known = np.isfinite(mine) & np.isfinite(wide)
+    wrong = np.flatnonzero(known & (np.abs(mine - wide) > give))
+    if wrong.size:
+        i = int(wrong[0])
+        into = case.places()[1](i)
+        case.ledger.broken(
+            "precision",
+            "right in float64 only",
+            f"the gradient for {into} is {digits(mine[i])}, and {digits(wide[i])} in "
+            f"float64{more(wrong.size)}.",
+            "Digits cancel inside the rule: write it so that nearly equal numbers are not "
+            "subtracted, or compute it in float64 and cast back.",
+            warning=True,
+        )
+    else:
+        case.ledger.passed("precision", "as accurate as the inputs allow")
+
+
+def _pulled(subject: Any, upstream: Array, x: Array | None = None) -> Array:
+    seeds: Callable[[Sequence[Any]], list[Any]] = lambda t: subject.split(upstream, t)  # noqa: E731
+    return np.asarray(subject.pull(seeds, x).vector)
+
+
+def _twice(one: str, other: str) -> str:
+    return f"d {one}²" if one == other else f"d {one} d {other}"
+
+
+def second(case: Case) -> None:
+    """The derivative of what the rules claim is found by differentiating the rules."""
+    size = case.judged.y.size
+    upstream = np.ones(size)
+    if size > 1:  # of a softmax, ones would ask for the derivative of a constant
+        upstream = np.random.default_rng(9).uniform(0.5, 1.5, size)
+    try:
+        found = compare(case.second_order(upstream), columns=4)
+        if found.mismatches and size > 1:
+            plain = compare(case.second_order(np.ones(size)), columns=4)
+            upstream = np.ones(size) if plain.mismatches else upstream
+            found = plain if plain.mismatches else found
+    except Exception as error:
+        case.ledger.broken(
+            "second order",
+            "raises",
+            f"the second derivative raised {raised.first_line(error)}",
+            raised.explain(error, True)[1],
+            warning=case.order < 2,
+        )
+        return
+    if not found.mismatches:
+        if found.judged or not case.judged.x.size:
+            case.ledger.passed("second order", "agrees with differences of the first derivative")
+        else:
+            case.ledger.skipped("second order", "the first derivative jumps or is not finite here")
+        return
+    wrong = found.mismatches[0]
+    into = case.places()[1]
+    left = "out" if size == 1 else ("sum(out)" if (upstream == 1).all() else "a sum of out")
+    case.ledger.broken(
+        "second order",
+        "wrong",
+        f"d² {left} / {_twice(into(wrong.output), into(wrong.input))}: yours "
+        f"{digits(wrong.yours)}, true {true(wrong)}{more(len(found.mismatches))}.",
+        "The rule is differentiated in its turn: write it with tf functions of the input, no "
+        "NumPy and no stop_gradient. A rule that is itself a custom gradient must be one of x.",
+        warning=case.order < 2,
+    )

@@ -1,0 +1,195 @@
+"""Finite differences that know how far they can be trusted; NumPy only.
+
+A central difference (f(x+h) - f(x-h)) / 2h is off by a series in h², so two step lengths tell how
+to remove the first term, three the second, and how much the result moved tells its error. That is
+Richardson's extrapolation with the error estimate of C. J. F. Ridders, "Accurate computation of
+F'(x) and F'(x)F''(x)", Advances in Engineering Software 4 (1982), 75-76. One step length for
+everything lost: the best one depends on f, on x and on the dtype, and nothing tells it was bad.
+
+Steps are powers of two, so that x + h and x - h are exact wherever h is not below their last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graph import Array
+
+RATIO = 4.0  # between one step length and the next
+FIRST = tuple(2.0**-e for e in range(3, 15, 2))
+SHORTER = tuple(2.0**-e for e in range(15, 31, 2))
+LONGER = tuple(2.0**e for e in range(9, -3, -2))
+ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
+PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The derivative of each entry of f along one direction, with an estimate of its error."""
+
+    value: Array
+    error: Array
+    left: Array  # the derivatives from either side, which differ at a kink
+    right: Array
+    kink: Array  # bool: the two sides differ by more than their errors
+    jump: Array  # bool: f itself has a step here, so there is no derivative
+
+    @property
+    def low(self) -> Array:
+        """The smallest slope that touches f here."""
+        return np.where(self.kink, np.fmin(self.left, self.right), self.value)
+
+    @property
+    def high(self) -> Array:
+        """The largest slope that touches f here."""
+        return np.where(self.kink, np.fmax(self.left, self.right), self.value)
+
+
+def slope(
+    along: Callable[[float], Array],
+    middle: Array,
+    eps: float,
+    *,
+    shortest: float = 0.0,
+    longest: float = np.inf,
+) -> Slope:
+    """The derivative d along(t) / dt at t = 0, entry by entry.
+
+    Formula: D(h) = (along(h) - along(-h)) / 2h at h = 1/8, 1/32, ..., extrapolated to h = 0.
+
+    Args:
+        along: A function of a step length that returns a float64 vector. It should vary over
+            steps of about 1: scale the direction by the size of the point.
+        middle: along(0).
+        eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
+        shortest: Steps below this are not tried.
+        longest: Steps above this are not tried.
+
+    Returns:
+        A `Slope`. Its error is infinite where no two steps agree, as at a pole.
+
+    Example:
+        >>> import numpy as np
+        >>> found = slope(lambda t: np.array([np.exp(t), abs(t)]), np.array([1.0, 0.0]), 2e-16)
+        >>> bool(abs(found.value[0] - 1) < 1e-9), found.kink.tolist()
+        (True, [False, True])
+    """
+    steps: list[float] = []
+    values: list[tuple[Array, Array]] = []
+    found = None
+    for more in (FIRST, SHORTER, LONGER):
+        new = [h for h in more if max(shortest, 64 * eps) <= h <= longest]
+        if not new:
+            continue
+        values += [(along(h), along(-h)) for h in new]
+        order = np.argsort([-h for h in [*steps, *new]], kind="stable")
+        steps = [[*steps, *new][i] for i in order]
+        values = [values[i] for i in order]
+        found = _read(steps, values, middle, eps)
+        if more is not FIRST and found.jump.any():
+            break
+        if not found.jump.any() and _good_enough(found, middle, eps):
+            break
+    assert found is not None
+    return found
+
+
+def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
+    """Whether more step lengths would tell nothing that matters."""
+    finite = np.isfinite(found.value)
+    if not finite.any():
+        return not np.isfinite(middle).any()
+    size = np.max(np.abs(found.value[finite]), initial=0.0)
+    floor = np.max(np.abs(middle[np.isfinite(middle)]), initial=0.0) * eps
+    floor *= 100 if eps > 1e-10 else 1e5
+    worst = np.max(found.error[finite], initial=0.0)
+    return bool(worst <= 1e-4 * size * (1 if eps > 1e-10 else 1e-3) + floor)
+
+
+def _read(
+    steps: Sequence[float], values: Sequence[tuple[Array, Array]], middle: Array, eps: float
+) -> Slope:
+    h = np.array(steps)[:, None]
+    ahead = np.stack([a for a, _ in values])
+    behind = np.stack([b for _, b in values])
+    with np.errstate(all="ignore"):
+        noise = ROUNDING * eps * np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind))) / h
+        value, error = extrapolate((ahead - behind) / (2 * h), noise, (2, 4, 6, 8))
+        right, right_error = extrapolate((ahead - middle) / h, 2 * noise, (1, 2, 3, 4, 5))
+        left, left_error = extrapolate((middle - behind) / h, 2 * noise, (1, 2, 3, 4, 5))
+        gap, gap_error = extrapolate((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
+        one_sided = ~np.isfinite(value)  # the other side lies outside f's domain
+        use_right = one_sided & np.isfinite(right)
+        value = np.where(use_right, right, np.where(one_sided, left, value))
+        error = np.where(use_right, right_error, np.where(one_sided, left_error, error))
+        apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
+    reach = np.fmax(np.max(np.abs(ahead - middle), axis=0), np.max(np.abs(behind - middle), axis=0))
+    least = np.fmax(100 * noise[-1] * steps[-1], 1e-6 * reach)
+    step = _steps_away(ahead, middle, least) | _steps_away(behind, middle, least)
+    kink = apart & np.isfinite(gap) & np.isfinite(left) & np.isfinite(right) & ~step
+    error = np.where(step | ~np.isfinite(error), np.inf, error)
+    return Slope(value, error, left, right, kink, step)
+
+
+def _steps_away(side: Array, middle: Array, least: Array) -> Array:
+    """Whether f leaves its value at once: |f(h) - f(0)| stays, however short the step."""
+    away = np.abs(side - middle)[-4:]
+    with np.errstate(all="ignore"):
+        still = away.max(axis=0) - away.min(axis=0) < 0.2 * away[-1]
+        return np.asarray(still & np.isfinite(away[-1]) & (away[-1] > least))
+
+
+def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tuple[Array, Array]:
+    """Ridders' tableau: the limit of a quotient as its step goes to 0, and an error estimate.
+
+    Formula: A[k, j] = A[k, j-1] + (A[k, j-1] - A[k-1, j-1]) / (4^p[j] - 1), and of all entries
+    the one whose two parents it moved from the least.
+
+    Args:
+        differences: One row per step length, each a quarter of the one before.
+        noise: What rounding can do to each, of the same shape.
+        powers: The powers of the step in the error series, such as 2, 4, 6.
+
+    Returns:
+        The limit and its error, each a row; infinite error where there is none.
+
+    Example:
+        >>> import numpy as np
+        >>> h = np.array([[0.5], [0.125], [0.03125]])
+        >>> value, error = extrapolate(np.sin(h) / h, 1e-16 + 0 * h, (2, 4, 6))
+        >>> bool(abs(value[0] - 1) <= error[0] < 1e-3)
+        True
+    """
+    best = np.full(differences.shape[1], np.nan)
+    least = np.full(differences.shape[1], np.inf)
+    column, rounding = differences, noise
+    with np.errstate(all="ignore"):
+        for power in powers[: len(differences) - 1]:
+            better = column[1:] + (column[1:] - column[:-1]) / (RATIO**power - 1)
+            moved = np.maximum(np.abs(better - column[1:]), np.abs(better - column[:-1]))
+            moved = moved + rounding[1:]
+            moved = np.where(np.isnan(moved), np.inf, moved)
+            used = len(differences) - len(better)
+            for row, limit in enumerate(better):
+                error = _strayed(differences[used + row :], noise[used + row :], limit, moved[row])
+                take = error < least
+                best = np.where(take, limit, best)
+                least = np.where(take, error, least)
+            column, rounding = better, rounding[1:]
+    return best, least
+
+
+def _strayed(shorter: Array, noise: Array, limit: Array, error: Array) -> Array:
+    """The error of a limit, larger if the steps shorter than those used stray from it.
+
+    A quotient of a bounded function is small at long steps, and so is any change of it: a fast
+    oscillation looks settled there, and only shorter steps show that it was not.
+    """
+    stray = np.abs(shorter[1:] - limit)
+    allowed = PLAUSIBLE * noise[1:] + 10 * error + np.abs(shorter[0] - limit)
+    return np.asarray(
+        np.fmax(error, np.max(np.where(stray > allowed, stray, 0.0), axis=0, initial=0.0))
+    )

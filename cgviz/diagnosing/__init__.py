@@ -1,0 +1,1 @@
+"""diagnose(): where a gradient became None, zero, NaN, tiny or huge, and why."""

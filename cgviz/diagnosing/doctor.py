@@ -1,0 +1,96 @@
+"""Where a gradient went wrong, and why: the outcome of `trace.diagnose()`.
+
+The looking is done in rooms of their own: `lost` for None, `zeros`, `overflow` and `nonfinite` for
+NaN and infinity forward and backward, `scales` for vanishing and exploding. Every finding is read
+off the numbers of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..graph import Trace, Value
+from ..reading.chain import value_name
+from . import lost, nonfinite, overflow, scales, zeros
+from .findings import Diagnosis, Finding
+from .survey import Survey, names
+
+
+def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
+    """Say where a gradient became None, zero, NaN, infinite, tiny or huge, and why.
+
+    Args:
+        trace: The trace.
+        which: The backward pass to look at, as in `trace.passes`; None looks at all of them.
+
+    Returns:
+        A `Diagnosis`: a sequence of findings, empty where all is well.
+
+    Raises:
+        ValueError: There is no such pass.
+
+    Example:
+        >>> import cgviz, tensorflow as tf
+        >>> diagnosis = diagnose(cgviz.trace(lambda x: tf.round(x) * 2.0, 2.6))
+        >>> [(each.what, each.name) for each in diagnosis]
+        [('none', 'Round')]
+        >>> diagnose(cgviz.trace(tf.sin, 2.6))
+        diagnosis of sin: healthy. No gradient is None, zero, NaN, infinite, vanishing or exploding.
+    """
+    chosen = trace.passes if which is None else (trace.pass_(which),)
+    surveys = [Survey(trace, each) for each in chosen]
+    found = _forward(trace, surveys)
+    if surveys:
+        found += lost.dropped(surveys[0])
+    for survey in surveys:
+        found += lost.find(survey, asked=_asked(trace))
+        found += nonfinite.find(survey)
+        found += zeros.find(survey)
+        found += scales.find(survey)
+    if surveys:
+        healthy = (
+            "healthy. No gradient is None, zero, NaN, infinite, vanishing or exploding."
+            if any(survey.pass_.sources for survey in surveys)
+            else "no gradient was asked for: `sources` was empty."
+        )
+    else:
+        healthy = "no backward pass, so no gradient: call `tape.gradient` inside the recording."
+    return Diagnosis(trace.title, _unique(found), healthy, _notes(trace, surveys))
+
+
+def _forward(trace: Trace, surveys: list[Survey]) -> list[Finding]:
+    """NaN and infinity of the forward pass: in the targets, or without any in every op."""
+    ends: Iterable[Value] = [t for s in surveys if s.first_order for t in s.pass_.targets]
+    if not trace.passes:
+        ends = [v for op in trace.ops for v in op.outputs]
+    return overflow.find(trace.ops, ends, lambda v: f"`{value_name(trace, v)}`")
+
+
+def _asked(trace: Trace) -> bool:
+    """Whether the learner named the sources; `cgviz.trace` takes all arguments, integers too."""
+    return trace.title == "recording"
+
+
+def _unique(found: list[Finding]) -> list[Finding]:
+    """Each trouble once, also where several passes have it."""
+    kept: dict[object, Finding] = {}
+    for each in found:
+        kept.setdefault((each.what, each.op if each.op is not None else each.message), each)
+    return list({(each.what, each.message): each for each in reversed(kept.values())}.values())[
+        ::-1
+    ]
+
+
+def _notes(trace: Trace, surveys: list[Survey]) -> list[str]:
+    """Remarks that are no trouble: integer arguments, recordings that began late."""
+    found = []
+    if surveys and not _asked(trace):
+        whole = [v for v in surveys[0].pass_.sources if not v.differentiable]
+        if whole:
+            who = names(surveys[0].name(v) for v in whole)
+            verb = "is" if len(whole) == 1 else "are"
+            found.append(f"{who} {verb} {whole[0].dtype}, and gets no gradient, as integers do.")
+    for survey in surveys:
+        if survey.pass_.note:
+            found.append(f"Pass {survey.pass_.index}: {survey.pass_.note}.")
+    return found

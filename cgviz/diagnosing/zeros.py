@@ -1,0 +1,99 @@
+"""Where a gradient became exactly zero, and which op made it so.
+
+A gradient counts as zero when every entry is. From the source it is followed towards the target as
+long as what arrives is zero too; the op where it is not has made it so, or two ways cancel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..graph import Step, Value
+from .findings import Finding
+from .survey import Survey, at, is_zero, names, outputs_with, wide
+from .zero_reasons import VJP, reason
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where zero began: at a step's input, at a target's seed, or where ways cancel."""
+
+    value: Value
+    step: Step | None = None
+    position: int = 0
+    cancels: bool = False
+
+
+def find(survey: Survey) -> list[Finding]:
+    """Explain every gradient of a pass that is exactly zero.
+
+    Args:
+        survey: The pass. Passes over a backward pass are left alone: second derivatives of
+            piecewise linear functions are zero and right.
+
+    Returns:
+        One finding per place where zero began, with all the sources behind it.
+    """
+    if not survey.first_order:
+        return []
+    groups: dict[object, tuple[Origin, list[Value]]] = {}
+    for value, gradient in zip(survey.pass_.sources, survey.pass_.gradients, strict=True):
+        if gradient is not None and is_zero(gradient):
+            for origin in origins(survey, value)[:3]:
+                key = (origin.step, origin.position) if origin.step else origin.value.key
+                groups.setdefault(key, (origin, []))[1].append(value)
+    return [_finding(survey, origin, values) for origin, values in groups.values()]
+
+
+def origins(survey: Survey, value: Value) -> list[Origin]:
+    """Where the zero that reached `value` began."""
+    found, seen, stack = [], {value.key}, [value]
+    while stack:
+        here = stack.pop()
+        seed = survey.seed(here)
+        parts = survey.contributions(here)
+        if seed is not None and is_zero(seed):
+            found.append(Origin(here))
+        if (seed is not None and not is_zero(seed)) or not all(is_zero(g) for _, _, g in parts):
+            found.append(Origin(here, cancels=True))
+            continue
+        for step, position, _ in parts:
+            upstream = step.upstream
+            if outputs_with(step, upstream, lambda u: not is_zero(u) and wide(u).size):
+                found.append(Origin(here, step, position))
+                continue
+            for output in outputs_with(step, upstream, is_zero):
+                if output.key not in seen:
+                    seen.add(output.key)
+                    stack.append(output)
+    return found
+
+
+def _finding(survey: Survey, origin: Origin, values: list[Value]) -> Finding:
+    who = names(survey.name(v) for v in values)
+    verb = "is" if len(values) == 1 else "are"
+    head = f"the gradient of {who} {verb} exactly 0"
+    op = None if origin.step is None else origin.step.op
+    if origin.step is None:
+        message, hint, lesson = _say_no_step(survey, origin, head)
+    else:
+        because, hint, lesson = reason(origin.step, origin.position)
+        message = f"{head}: it became 0 at {at(origin.step.op)}. {because}"
+    sources = tuple(survey.name(v).strip("`") for v in values)
+    return Finding("zero", message, hint, lesson, op, sources, survey.pass_.index)
+
+
+def _say_no_step(survey: Survey, origin: Origin, head: str) -> tuple[str, str, str]:
+    name = survey.name(origin.value)
+    if origin.cancels:
+        return (
+            f"{head}: what the ways through {name} hand back adds up to 0.",
+            "The function does not change with it, as the sum of a softmax does not. Look at the "
+            "contributions in `trace.table()`.",
+            "01_chain_rule",
+        )
+    return (
+        f"{head}: the upstream that the backward pass started with at {name} is 0.",
+        "Everything downstream is upstream times something. Start with another upstream.",
+        VJP,
+    )

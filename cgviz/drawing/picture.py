@@ -1,0 +1,174 @@
+"""A scene with its texts measured and everything in its place, ready for ink.
+
+    arranged   a scene -> a Picture
+    extent     width and height of a text
+
+A helper of `figure`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+
+from . import cards, layout, shapes
+from .cards import Card, Label
+from .layout import Direction, Layout
+from .scene import Scene
+
+# Shipped with Matplotlib and holding every sign we use, so a figure is the same everywhere.
+FONT = "DejaVu Sans"
+HEAD, TEXT, LINE = 14.0, 11.5, 1.25  # sizes in points; the height of a line in sizes
+APART = 3.4  # of the forward and the backward arrow from their common middle
+PAD = 4.0  # between an arrow and its label
+MARGIN = 10.0
+WIDEST = 9.5 * 72  # what fits a notebook
+SMALL, LEGEND_LINE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
+NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
+DEEPEST = 8  # a longer path runs down at once
+
+
+_Words = TypeVar("_Words", Card, Label)
+
+
+@lru_cache(maxsize=4096)
+def _line_width(text: str, size: float) -> float:
+    return float(text_to_path.get_text_width_height_descent(text, _font(size), ismath=False)[0])
+
+
+@lru_cache(maxsize=16)
+def _font(size: float) -> FontProperties:
+    return FontProperties(family=FONT, size=size)
+
+
+def extent(text: str, size: float) -> tuple[float, float]:
+    """Width and height of a text of one or more lines, in points."""
+    if not text:
+        return 0.0, 0.0
+    lines = text.split("\n")
+    return 1.05 * max(_line_width(t, size) for t in lines) + 2, len(lines) * size * LINE
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A scene with its texts and places; targets stand behind the nodes as boxes of their own."""
+
+    scene: Scene
+    cards: list[Card]
+    labels: list[Label]  # per link: edges, then targets
+    sizes: list[tuple[float, float]]
+    kinds: list[str]
+    links: list[layout.Link]
+    layout: Layout
+    width: float
+    height: float
+
+
+def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = False) -> Picture:
+    """Place everything, running right where that fits and down where it does not.
+
+    `roomy` leaves room for other numbers than those of now, as a slider brings them.
+    """
+    texts = cards.cards(shown)
+    labels = cards.labels(shown) + [
+        Label(cards.value_text(node.outputs[output]), cards.short(seed))
+        for node in shown.nodes
+        for output, seed in zip(node.targets, node.seeds, strict=True)
+    ]
+    ends = [(e.source, e.target) for e in shown.edges]
+    for i, node in enumerate(shown.nodes):
+        for _ in node.targets:
+            ends.append((i, len(shown.nodes) + len(ends) - len(shown.edges)))
+    kinds = [n.kind for n in shown.nodes] + ["target"] * (len(ends) - len(shown.edges))
+    widest = [_roomy(t) if roomy else t for t in texts]
+    widest_labels = [_roomy(t) if roomy else t for t in labels]
+    pictures = []
+    directions: list[Direction] = ["right", "down"]
+    if room is None and shown.depth > DEEPEST:
+        directions = ["down"]
+    for direction in directions:
+        sizes = _sizes(widest, kinds, ends, direction)
+        links = [_link(a, b, t, direction) for (a, b), t in zip(ends, widest_labels, strict=True)]
+        placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=11.0)
+        width = max(placed.width, _legend_width(shown)) + 2 * MARGIN
+        height = placed.height + 2 * MARGIN + 2.2 * TEXT
+        pictures.append(Picture(shown, texts, labels, sizes, kinds, links, placed, width, height))
+        if direction == "right" and room is None and width <= WIDEST:
+            break
+    if room is None:
+        return pictures[-1]
+    return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height))
+
+
+def _roomy(words: _Words) -> _Words:
+    """The same words with every number as long as numbers usually get."""
+    found: dict[str, Any] = {}
+    for field in fields(words):
+        text = getattr(words, field.name)
+        if isinstance(text, str) and (field.name != "head" or " = " in text):
+            found[field.name] = NUMBER.sub(LONG, text)
+    return replace(words, **found)
+
+
+def _sizes(
+    texts: list[Card], kinds: list[str], ends: list[tuple[int, int]], direction: Direction
+) -> list[tuple[float, float]]:
+    """Room for the text of each node and for the links at its sides."""
+    leaving, arriving = [0] * len(kinds), [0] * len(kinds)
+    for a, b in ends:
+        leaving[a] += 1
+        arriving[b] += 1
+    sizes = []
+    for i, kind in enumerate(kinds):
+        if kind == "target":
+            sizes.append((shapes.TARGET, shapes.TARGET))
+            continue
+        lines = [extent(t, size) for t, size in lines_of(texts[i])]
+        pad_x, pad_y = shapes.PADDING.get(kind, shapes.PADDING["op"])
+        width = max(max((w for w, _ in lines), default=0.0) + 2 * pad_x, 40.0)
+        height = sum(h for _, h in lines) + 2 * pad_y
+        ports = 18.0 * (min(max(leaving[i], arriving[i]), 12) - 1) / 0.7
+        if direction == "down":
+            sizes.append((max(width, ports), height))
+        else:
+            sizes.append((width, max(height, ports)))
+    return sizes
+
+
+def lines_of(card: Card) -> list[tuple[str, float]]:
+    """The lines of a card with their sizes."""
+    sized = ((card.head, HEAD), (card.name, TEXT), (card.word, TEXT), (card.gradient, TEXT))
+    return [(text, size) for text, size in sized if text]
+
+
+def _link(a: int, b: int, label: Label, direction: Direction) -> layout.Link:
+    forward, backward = extent(label.forward, TEXT), extent(label.backward, TEXT)
+    across, along = (0, 1) if direction == "down" else (1, 0)
+    side = APART + PAD
+    return layout.Link(
+        a,
+        b,
+        forward[across] + side,
+        backward[across] + side,
+        max(forward[along], backward[along], 1.0),
+    )
+
+
+def legend(shown: Scene) -> list[str]:
+    """The words of the legend: what each kind of arrow is, and where ops come from."""
+    words = ["forward value"]
+    if shown.which is not None:
+        words.append("backward gradient")
+    if any(node.floor for node in shown.nodes):
+        words.append("run by a backward pass")
+    return words
+
+
+def _legend_width(shown: Scene) -> float:
+    words = [*legend(shown), f"step {shown.steps} of {shown.steps}"]
+    return sum(LEGEND_LINE + extent(text, SMALL)[0] for text in words)

@@ -1,0 +1,194 @@
+"""What an op is called in a picture, and why no gradient flows along an edge.
+
+One dictionary of symbols (`×` for `Mul`), and one function that turns what the recorder knows
+about an op into a reason of a few words.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .. import style
+from ..graph import Op, Step, Value
+
+# Ops that tell about a tensor's shape or fill one: what comes of them alone is a constant.
+SHAPE_HELPERS = frozenset(
+    (
+        *("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "InvertPermutation"),
+        *("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset", "DynamicStitch"),
+    )
+)
+IDENTITIES = frozenset(("Identity", "IdentityN", "Snapshot", "EnsureShape", "CheckNumericsV2"))
+
+INFIX = {
+    "Mul": "×",
+    "MulNoNan": "×",
+    "Add": "+",
+    "AddV2": "+",
+    "AddN": "+",
+    "BiasAdd": "+",
+    "AccumulateNV2": "+",
+    "Sub": "−",
+    "RealDiv": "÷",
+    "Div": "÷",
+    "DivNoNan": "÷",
+    "FloorDiv": "//",
+    "FloorMod": "mod",
+    "Greater": ">",
+    "GreaterEqual": "≥",
+    "Less": "<",
+    "LessEqual": "≤",
+    "Equal": "=",
+    "NotEqual": "≠",
+    "LogicalAnd": "and",
+    "LogicalOr": "or",
+    "Maximum": "max",
+    "Minimum": "min",
+}
+SYMBOLS = {
+    "Neg": "−x",
+    "Square": "x²",
+    "Sqrt": "√x",
+    "Rsqrt": "1/√x",
+    "Reciprocal": "1/x",
+    "Inv": "1/x",
+    "Abs": "|x|",
+    "ComplexAbs": "|z|",
+    "Pow": "xʸ",
+    "Exp": "exp",
+    "Expm1": "exp − 1",
+    "Log1p": "log(1+x)",
+    "SquaredDifference": "(a−b)²",
+    "MatMul": "matmul",
+    "BatchMatMul": "matmul",
+    "BatchMatMulV2": "matmul",
+    "BatchMatMulV3": "matmul",
+    "SelectV2": "where",
+    "Select": "where",
+    "Pack": "stack",
+    "Unpack": "unstack",
+    "StridedSlice": "slice",
+    "GatherV2": "gather",
+    "ResourceGather": "gather",
+    "ConcatV2": "concat",
+    "BroadcastTo": "broadcast",
+    "SparseSoftmaxCrossEntropyWithLogits": "sparse\ncross-entropy",
+    "SoftmaxCrossEntropyWithLogits": "cross-entropy",
+    "ReluGrad": "relu′",
+    "TanhGrad": "tanh′",
+    "SigmoidGrad": "sigmoid′",
+    "SoftplusGrad": "softplus′",
+    "SqrtGrad": "√x′",
+    "RsqrtGrad": "(1/√x)′",
+    "ReciprocalGrad": "(1/x)′",
+    "InvGrad": "(1/x)′",
+    "StopGradient": "stop_gradient",
+    "FusedBatchNormV3": "batch norm",
+    "MaxPool": "max pool",
+    "AvgPool": "avg pool",
+    "Conv2D": "conv 2D",
+    "Prod": "product",
+}
+_SUPERSCRIPT = str.maketrans("0123456789-−.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻·")
+
+
+def symbol(op: Op, constants: dict[int, str]) -> str:
+    """What an op does, as mathematics writes it.
+
+    Args:
+        op: The op.
+        constants: The text of each input that is a constant and not drawn, by position.
+
+    Returns:
+        For example `×`, `× 2`, `x³`, `sin`, `matmul`; for a custom op nothing, as its name is
+        its type.
+    """
+    if op.type in INFIX and len(op.inputs) == 2 and len(constants) == 1:
+        ((position, text),) = constants.items()
+        sign = INFIX[op.type]
+        return f"{sign} {text}" if position == 1 else f"{text} {sign}"
+    if op.type == "Pow" and len(constants) == 1:
+        if 0 in constants:
+            return f"{constants[0]}ˣ"
+        if re.fullmatch("[-−]?[0-9]{1,2}", constants[1]):
+            return f"x{constants[1].translate(_SUPERSCRIPT)}"
+        return f"x^{constants[1]}"
+    if op.type == "MatMul" and len(constants) == 1:
+        ((position, text),) = constants.items()
+        return f"@ {text}" if position == 1 else f"{text} @"
+    if op.type == "Cast":
+        return f"cast\n{op.outputs[0].dtype}"
+    return INFIX.get(op.type) or SYMBOLS.get(op.type) or plain(op.type)
+
+
+def plain(op_type: str) -> str:
+    """An op type in words: `MatrixInverse` is `matrix inverse`, `Log` is `log`.
+
+    >>> plain("MatrixInverse"), plain("UnsortedSegmentSum"), plain("LeakyRelu")
+    ('matrix inverse', 'unsorted segment sum', 'leaky relu')
+    """
+    op_type = re.sub(r"(?<=[a-z])V\d$", "", op_type)
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", op_type)
+    return words.lower() if words[:2] != words[:2].upper() or " " in words else words
+
+
+def own_name(op: Op) -> bool:
+    """Whether an op's name is the learner's, and not its type and a number."""
+    for made_up in (op.type, op.kind):
+        if re.fullmatch(re.escape(made_up) + r"(_\d+)?", op.name, re.IGNORECASE):
+            return False
+    return True
+
+
+def operand(value: Value, name: str) -> str:
+    """A constant as part of a symbol: its number, or the name or shape of a large one."""
+    if value.size <= 3 and value.dtype != "string" and len(value.shape) <= 1:
+        text = style.array(value.numpy())
+        if len(text) <= 14:
+            return text
+    if re.fullmatch(r"constant(_\d+)?", name):
+        return f"[{'×'.join(map(str, value.shape))}]"
+    return name
+
+
+def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) -> str:
+    """Why nothing flows back from `op` to its input at `position`, in a few words.
+
+    Args:
+        op: The op that uses the value.
+        position: Which of its inputs the value is.
+        step: The op's step in this pass, if its rule ran.
+        arrives: Whether a gradient reached any output of `op`.
+        live: Whether a tape follows the value elsewhere.
+
+    Returns:
+        The reason; empty where something flows.
+    """
+    value = op.inputs[position]
+    followed = not op.watched or op.watched[position]
+    if step is not None and step.flows[position] and followed:
+        return ""
+    if not value.differentiable:
+        return dtype(value.dtype)
+    if op.outputs and not any(v.differentiable for v in op.outputs):
+        return dtype(op.outputs[0].dtype)
+    if op.type == "StopGradient":
+        return "stop_gradient"
+    if op.rule_dropped:
+        return "rule dropped"
+    if op.rule_missing:
+        return f"no gradient for {op.type}"
+    if not op.recorded:
+        return "tape not recording" if live else "not watched"
+    if step is None:
+        return "nothing arrives" if not arrives else "not on this tape"
+    if not followed:
+        return "not watched"
+    return "the rule returned None" if op.kind == "custom" else f"no gradient for {op.type}"
+
+
+def dtype(name: str) -> str:
+    """Why numbers of a type have no gradient: "integer", "boolean", "text"."""
+    if name in ("resource", "variant"):
+        return ""
+    return {"bool": "boolean", "string": "text"}.get(name, "integer")

@@ -1,0 +1,1 @@
+"""Traces to files and back."""

@@ -1,0 +1,146 @@
+"""Save a trace to a file, by the suffix of its name, and load one back.
+
+A file is made whole before it takes its name, so a failure leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ..graph import Trace
+from . import schema
+
+PICTURES = (".svg", ".png", ".pdf")
+SUFFIXES = (".html", *PICTURES, ".json")
+
+
+def save(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write a trace to a file.
+
+    Args:
+        trace: What to write.
+        path: Where to. `.html` gets the live picture of `trace.view()`, in one file that needs
+            no kernel and no network; `.svg`, `.png` and `.pdf` get the picture of
+            `trace.plot()`; `.json` gets all of it, to be read by `cgviz.load`.
+
+    Raises:
+        ValueError: The suffix is none of these.
+        FileNotFoundError: The folder does not exist.
+    """
+    target = _target(path, SUFFIXES)
+    suffix = target.suffix.lower()
+    if suffix == ".html":
+        from ..screen import page
+
+        _write(target, page.page(trace).encode())
+    else:
+        _write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
+
+
+def save_page(path: str | os.PathLike[str], html: str) -> None:
+    """Write a live picture that has more to it than its trace, as a quiz has, to a `.html` file."""
+    _write(_target(path, (".html",)), html.encode())
+
+
+def _target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
+    """The path, or an error that says what is wrong with it."""
+    target = Path(path)
+    if target.suffix.lower() not in suffixes:
+        *others, last = suffixes
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise ValueError(
+            f"`path` is {str(target)!r}, and what to write is told by its suffix: {known}"
+        )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"`path` is {str(target)!r}, but there is no folder {str(target.parent)!r}"
+        )
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace that `trace.save` wrote to a `.json` file.
+
+    It shows all that the first one showed. Its backward rules are not in the file: a local
+    Jacobian of up to 256 numbers is, and asking for anything beyond raises a RuntimeError.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The trace.
+
+    Raises:
+        ValueError: The file holds no trace, a damaged one, or one of a newer cgviz.
+    """
+    name = str(Path(path))
+    try:
+        document = json.loads(Path(path).read_bytes())
+    except ValueError as error:  # no JSON, or no text at all
+        raise ValueError(f"`{name}` holds no trace of cgviz: it is not a JSON file") from error
+    if not isinstance(document, dict) or document.get("format") != schema.FORMAT:
+        raise ValueError(f"`{name}` holds no trace of cgviz: it was not written by `trace.save`")
+    version = document.get("version")
+    if version != schema.VERSION:
+        raise ValueError(
+            f"`{name}` holds a trace of version {version}, and this cgviz reads version "
+            f"{schema.VERSION}: a newer cgviz may read it"
+        )
+    try:
+        return schema.read(document)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` holds a damaged trace: {error!r}") from error
+
+
+def _document(trace: Trace) -> bytes:
+    return json.dumps(schema.write(trace), allow_nan=False, separators=(",", ":")).encode()
+
+
+def _picture(trace: Trace, suffix: str) -> bytes:
+    """The picture as a file's bytes, the same whenever the trace is."""
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    from ..drawing import figure
+
+    buffer = io.BytesIO()
+    axes: Any = figure.plot(trace)
+    title = f"How the gradient flows through {trace.title}"
+    about = _about(title, axes.cgviz_alt, suffix)
+    try:
+        with mpl.rc_context({"svg.hashsalt": "cgviz"}):
+            axes.figure.savefig(buffer, format=suffix[1:], bbox_inches="tight", metadata=about)
+    finally:
+        plt.close(axes.figure)
+    return _described(buffer.getvalue(), axes.cgviz_alt) if suffix == ".svg" else buffer.getvalue()
+
+
+def _described(svg: bytes, words: str) -> bytes:
+    """An SVG that a screen reader takes as one picture with a title and a description."""
+    svg = svg.replace(b"<svg ", b'<svg role="img" ', 1)
+    return svg.replace(b"</title>", f"</title>\n <desc>{escape(words)}</desc>".encode(), 1)
+
+
+def _about(title: str, words: str, suffix: str) -> dict[str, Any]:
+    """What the picture shows, for who cannot see it, under the names that each format knows."""
+    if suffix == ".svg":
+        return {"Title": title, "Description": words, "Creator": "cgviz", "Date": None}
+    if suffix == ".pdf":
+        return {"Title": title, "Subject": words, "Creator": "cgviz", "CreationDate": None}
+    return {"Title": title, "Description": words, "Software": "cgviz"}
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        draft.write_bytes(content)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Hints under TensorFlow's own errors."""

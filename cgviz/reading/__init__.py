@@ -1,0 +1,1 @@
+"""A trace in words and numbers: Jacobians, paths, the chain rule, the table."""

@@ -1,0 +1,91 @@
+"""The chain rule read off a trace: every path from the target to a source, products and sums.
+
+    dy/dx = sum over the paths from y to x of the product of the local Jacobians along the path
+
+Each path's product starts with the upstream of the target, a row vector, so that the products
+have the shape of the source and their sum is the gradient that TensorFlow computed.
+"""
+
+from __future__ import annotations
+
+from ..drawing import words
+from ..graph import Array, Op, Pass, Trace, Value
+from .paths import Derivative, Path
+
+
+def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
+    """The chain rule of one backward pass, for every source that has a gradient."""
+    return ChainRule(trace, trace.pass_(which))
+
+
+class ChainRule:
+    r"""The chain rule of one backward pass, in symbols and in this trace's numbers.
+
+    A cell that ends in it shows the formula; `str()` gives the same as text.
+
+    Example:
+        >>> import cgviz, tensorflow as tf
+        >>> def f(x):
+        ...     a = tf.square(x)
+        ...     y = tf.square(a)
+        ...     return y
+        >>> cgviz.trace(f, 2.0).chain_rule()
+        dy/dx = ∂y/∂a · ∂a/∂x
+              = 8 · 4
+              = 32
+    """
+
+    def __init__(self, trace: Trace, each: Pass) -> None:
+        self.trace = trace
+        self.pass_ = each
+        self.sources = tuple(
+            Derivative(trace, each, value_name(trace, source), source, gradient)
+            for source, gradient in zip(each.sources, each.gradients, strict=True)
+            if gradient is not None
+        )
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """The names of the sources that got no gradient."""
+        pairs = zip(self.pass_.sources, self.pass_.gradients, strict=True)
+        return tuple(value_name(self.trace, source) for source, g in pairs if g is None)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The paths of every source, at most 8 each; `.sources[k].count` is how many there are."""
+        return [path for source in self.sources for path in source.paths]
+
+    @property
+    def total(self) -> dict[str, Array | None]:
+        """By the name of the source: the sum over all paths, of the source's shape."""
+        return {source.name: source.total for source in self.sources}
+
+    def __repr__(self) -> str:
+        from . import formula
+
+        return formula.text(self)
+
+    def _repr_latex_(self) -> str:
+        from . import formula
+
+        return formula.latex(self)
+
+
+def value_name(trace: Trace, value: Value) -> str:
+    """The learner's name of a value: that of the op that made it, and which output it is."""
+    maker = trace.producer(value)
+    while maker is not None and is_folded(maker[0]):
+        value = maker[0].inputs[maker[1]]
+        maker = trace.producer(value)
+    if maker is None:
+        return f"v{value.key}"
+    op, position = maker
+    if len(op.outputs) == 1 or op.kind == "variable":
+        return op.name
+    names = op.name.split(", ")  # of `z, w = f(x)`
+    return names[position] if len(names) == len(op.outputs) else f"{op.name}[{position}]"
+
+
+def is_folded(op: Op) -> bool:
+    """Whether an op is an identity that the learner gave no name: it is not written as a factor."""
+    return op.type in words.IDENTITIES and op.kind == "op" and not words.own_name(op)

@@ -1,0 +1,296 @@
+r"""A chain rule written out: as LaTeX for a notebook, as text for a terminal.
+
+Both say the same, line by line, from one description; only the notation differs. An equals sign
+stands only between what is equal as printed: where digits were cut it is ≈, and where the product
+of the locals is not the gradient of the trace, a sentence says so instead.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .. import style
+from ..graph import Array, Trace, Value
+from .chain import ChainRule, is_folded, value_name
+from .notation import Plain, Tex
+from .paths import Derivative, Path
+
+MOST_ENTRIES = 4  # of a tensor whose Jacobians are written as matrices
+MOST_FACTORS = 8  # of a product that is written in full
+MOST_SOURCES = 8
+WIDTH = 96
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a formula: a sign, and the factors that follow it."""
+
+    relation: str  # "=", "≈", "+", or a few words
+    factors: tuple[str, ...]
+
+
+def text(rule: ChainRule) -> str:
+    """The chain rule as text, at most about 96 columns wide where names are short."""
+    blocks = []
+    for derivative in rule.sources[:MOST_SOURCES]:
+        writer = Writer(rule.trace, derivative, Plain())
+        left = writer.left_side()
+        indent = len(left) if len(left) <= WIDTH // 3 else 1
+        lines = [line for each in writer.lines() for line in _wrapped(each, indent)]
+        rows = [f"{'':{indent}} {line}" for line in lines]
+        rows[0] = f"{left} {lines[0]}" if indent > 1 else f"{left}\n{rows[0]}"
+        blocks.append("\n".join(rows))
+    return "\n\n".join(blocks + _rest(rule))
+
+
+def latex(rule: ChainRule) -> str:
+    """The chain rule as one LaTeX display."""
+    to = Tex()
+    blocks = []
+    for derivative in rule.sources[:MOST_SOURCES]:
+        writer = Writer(rule.trace, derivative, to)
+        lines = [f"&{to.relation(x.relation)} {to.times.join(x.factors)}" for x in writer.lines()]
+        lines[0] = f"{writer.left_side()} {lines[0]}"
+        blocks.append(" \\\\[0.3em]\n".join(lines))
+    blocks += [f"&{to.word(sentence)}" for sentence in _rest(rule)]
+    body = " \\\\[1.2em]\n".join(blocks)
+    return f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"
+
+
+def _rest(rule: ChainRule) -> list[str]:
+    """What is said after the formulas: sources left out, sources without a gradient."""
+    found = []
+    left = len(rule.sources) - MOST_SOURCES
+    if left > 0:
+        found.append(f"and {left} more source{'s' * (left > 1)}")
+    names = rule.unreached
+    if names:
+        more = f" and {len(names) - MOST_SOURCES} more" if len(names) > MOST_SOURCES else ""
+        found.append(f"no gradient: {', '.join(names[:MOST_SOURCES])}{more}")
+    return found or ([] if rule.sources else ["no sources"])
+
+
+def _wrapped(line: Line, indent: int) -> list[str]:
+    """A line as one or more lines of text, broken between factors."""
+    rows = [line.relation]
+    for place, factor in enumerate(line.factors):
+        piece = f"{' ' if line.relation else ''}{factor}" if place == 0 else f" · {factor}"
+        if len(rows[-1] + piece) + indent > WIDTH and place:
+            rows.append(" ")
+        rows[-1] += piece
+    return rows
+
+
+class Writer:
+    """Writes one derivative, line by line, in a notation."""
+
+    def __init__(self, trace: Trace, derivative: Derivative, notation: Plain | Tex) -> None:
+        self.trace = trace
+        self.derivative = derivative
+        self.to = notation
+        self.paths = derivative.paths
+        if derivative.count > len(self.paths) and len(self.paths[0].factors) > MOST_FACTORS:
+            self.paths = self.paths[:3]
+        self.left = derivative.count - len(self.paths)
+        self.seeded = any(_is_seeded(path) for path in self.paths)
+
+    def name(self, value: Value) -> str:
+        """The learner's name of a value."""
+        return value_name(self.trace, value)
+
+    def left_side(self) -> str:
+        """`dy/dx`, with the upstream before it where it is not the number 1."""
+        source = self.derivative.name
+        targets = list({path.target.key: path for path in self.paths}.values())
+        terms = [
+            self.to.times.join([*self.seed(path), self.to.whole(self.name(path.target), source)])
+            for path in targets
+        ]
+        return " + ".join(terms) or self.to.whole("", source)
+
+    def seed(self, path: Path) -> list[str]:
+        """The upstream of a path's target as a factor."""
+        if not self.seeded:
+            return []
+        several = len({p.target.key for p in self.paths}) > 1
+        of = f" of {self.name(path.target)}" if several else ""
+        return [self.to.word(f"upstream{of}")]
+
+    def lines(self) -> list[Line]:
+        """The whole formula."""
+        found = self.sum([self.symbols(path) for path in self.paths], "=")
+        if self.left:
+            words = f"({count(self.left)} more path{'s' * (self.left != 1)})"
+            found.append(Line("+", (f"{self.to.dots} {self.to.word(words)}",)))
+        problem = self.problem()
+        if not problem and self.is_small():
+            found += self.numbers()
+        elif self.is_long():
+            found += self.sum([self.shapes(path) for path in self.paths[:1]], "of shapes")
+        found += self.result(problem)
+        repeated = [a == b and b.relation != "+" for a, b in pairwise(found)]
+        return [line for line, again in zip(found, [False, *repeated], strict=True) if not again]
+
+    def sum(self, terms: list[list[str]], relation: str) -> list[Line]:
+        """A sum: on one line if it is short, else one line for each term."""
+        if self.to.fits(terms):
+            return [Line(relation, (" + ".join(map(self.to.times.join, terms)),))]
+        relations = [relation] + ["+"] * (len(terms) - 1)
+        return [Line(r, tuple(t)) for r, t in zip(relations, terms, strict=True)]
+
+    # --- symbols ---
+
+    def symbols(self, path: Path) -> list[str]:
+        """The product of a path in the learner's names."""
+        factors = self.seed(path)
+        for factor in self.cut(path):
+            if factor is None:
+                factors.append(self.to.dots)
+                continue
+            y = self.name(factor.op.outputs[factor.output])
+            x = self.name(factor.op.inputs[factor.input])
+            factors.append(self.to.partial(y, x, factor.slot))
+        return factors or ["1"]
+
+    def cut(self, path: Path) -> list[Any]:
+        """The factors but for identities, with None for those left out of a long product."""
+        factors = [factor for factor in path.factors if not is_folded(factor.op)]
+        if len(factors) <= MOST_FACTORS:
+            return factors
+        half = MOST_FACTORS // 2
+        return [*factors[:half], None, *factors[1 - half :]]
+
+    def shapes(self, path: Path) -> list[str]:
+        """The shapes of a path's factors, each tensor counted as one row of its entries."""
+        factors = [self.to.shape(1, path.target.size)] if self.seeded else []
+        for factor in self.cut(path):
+            if factor is None:
+                factors.append(self.to.dots)
+            else:
+                output = factor.op.outputs[factor.output]
+                factors.append(self.to.shape(output.size, factor.op.inputs[factor.input].size))
+        return factors
+
+    # --- numbers ---
+
+    def is_small(self) -> bool:
+        """Whether every tensor on the paths is small enough to write its Jacobians down."""
+        values = [self.derivative.source]
+        values += [v for s in self.derivative.steps for v in s.op.outputs]
+        return not self.left and all(0 < value.size <= MOST_ENTRIES for value in values)
+
+    def is_long(self) -> bool:
+        """Whether any tensor on the paths is no scalar, so that shapes tell something."""
+        return any(v.size > 1 for s in self.derivative.steps for v in s.op.outputs)
+
+    def numbers(self) -> list[Line]:
+        """The products in numbers, and where there are several, the values of each."""
+        products = [self.product(path) for path in self.paths]
+        found = self.sum([p for p, _ in products], relation(all(exact for _, exact in products)))
+        if len(self.paths) > 1 and max(len(p) for p, _ in products) > 1:
+            values = [path.product for path in self.paths]
+            texts = [(self.row(v),) for v in values]
+            found += self.sum([list(t) for t in texts], relation(all(map(is_exact, values))))
+        return found
+
+    def product(self, path: Path) -> tuple[list[str], bool]:
+        """The product of a path in numbers, and whether they are printed in full."""
+        arrays: list[Array] = [path.upstream] if self.seeded else []
+        texts = [self.row(path.upstream)] if self.seeded else []
+        for factor in self.cut(path):
+            if factor is None:
+                texts.append(self.to.dots)
+                continue
+            output = factor.op.outputs[factor.output]
+            local = np.zeros(1) if factor.local is None else np.asarray(factor.local)
+            arrays.append(local)
+            texts.append(self.entries(local.reshape(output.size, -1)))
+        return texts or [self.to.number("1")], all(map(is_exact, arrays))
+
+    def row(self, array: Any) -> str:
+        """A tensor as a row vector of all its entries."""
+        return self.entries(np.asarray(array).reshape(1, -1))
+
+    def entries(self, matrix: Array) -> str:
+        """A matrix; of one entry, the number, in brackets where a sign would hang loose."""
+        if matrix.size == 1:
+            text = number(matrix)
+            loose = text.startswith(style.MINUS) or "+" in text
+            return f"({self.to.number(text)})" if loose else self.to.number(text)
+        return self.to.matrix([[self.to.number(number(x)) for x in row] for row in matrix])
+
+    # --- the result ---
+
+    def problem(self) -> str:
+        """Why no product of locals can be written as the gradient; empty if it can."""
+        if not self.derivative.count:
+            return "no path leads there"
+        try:
+            agrees = self.derivative.agrees
+            if agrees is None:
+                return "the Jacobians on the way are too large to multiply out"
+            if agrees:
+                return ""
+            nonlinear = [op.name for op in self.derivative.nonlinear]
+        except RuntimeError as error:
+            return str(error)
+        total = style.array(self.derivative.total)
+        why = "a factor that is not finite does not keep to the rules of numbers"
+        if nonlinear:
+            rules = " and ".join(f"`{name}`" for name in nonlinear[:3])
+            why = f"the rule of {rules} is not linear in its upstream"
+        elif np.isfinite(self.derivative.total).all():  # type: ignore[arg-type]
+            why = "they differ by more than rounding"
+        return f"the product of the locals would be {total}: {why}"
+
+    def result(self, problem: str) -> list[Line]:
+        """The gradient of the trace, and what keeps it from being the product."""
+        gradient = self.derivative.gradient
+        if 0 < gradient.size <= 4 * MOST_ENTRIES:
+            text = self.row(gradient)
+            if gradient.size == 1:
+                text = text.strip("()")
+            exact = is_exact(gradient)
+        else:
+            text, exact = self.to.word(style.array(gradient)), True
+        if not problem:
+            return [Line(relation(exact), (text,))]
+        notes = textwrap.wrap(f"({problem})", WIDTH - 20)
+        found = [Line("", (f"{self.to.word('gradient in this trace: ')}{text}",))]
+        return found + [Line("", (self.to.word(note),)) for note in notes]
+
+
+def count(n: int) -> str:
+    """How many, in full up to a quadrillion."""
+    return f"{n:,}" if n < 10**15 else f"about 10^{len(str(n)) - 1}"
+
+
+def relation(exact: bool) -> str:
+    """The sign before numbers."""
+    return "=" if exact else "≈"
+
+
+def number(x: Any) -> str:
+    """One number, in the one format."""
+    return style.number(x, 5)
+
+
+def is_exact(array: Any) -> bool:
+    """Whether the printed numbers are the numbers themselves."""
+    array = np.asarray(array)
+    if array.dtype.kind == "c":
+        return is_exact(array.real) and is_exact(array.imag)
+    return all(np.isnan(x) or _parsed(number(x)) == x for x in array.reshape(-1))
+
+
+def _parsed(text: str) -> float:
+    return float(text.replace(style.MINUS, "-").replace(style.INFINITY, "inf"))
+
+
+def _is_seeded(path: Path) -> bool:
+    return path.target.shape != () or not np.all(path.upstream == 1)

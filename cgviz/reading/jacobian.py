@@ -1,0 +1,199 @@
+"""The local Jacobian of a step: its backward rule run with unit vectors as upstream.
+
+A rule is a vector-Jacobian product: it maps an upstream u to u · J and never writes J down. With
+u = (1, 0, ..., 0) it hands back the first row of J, and so on. A rule need not be linear in its
+upstream (one that clips gradients is not); then J is what the rule claims at unit upstream, and
+`is_linear` tells.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..graph import Array, Step, Value
+
+MOST_RUNS = 256  # entries of an output: the rule runs once for each
+MOST_NUMBERS = 65_536  # entries of a Jacobian
+PROBES = 8
+
+Local = tuple[tuple[Any, ...], ...]
+
+
+def local_jacobians(step: Step) -> Local:
+    """`local[i][j]`: the Jacobian of output i by input j as the step's rule claims it.
+
+    Each has the shape of output i followed by that of input j. None stands where nothing flows:
+    no upstream reached the output, or the rule hands nothing back to the input, or either holds
+    integers. Where output i has more than 256 entries, or the Jacobian more than 65,536, there is
+    a `LargeJacobian` instead.
+    """
+    return tuple(_row(step, i) for i in range(len(step.op.outputs)))
+
+
+def is_linear(step: Step) -> bool:
+    """Whether upstream · local is what the rule handed back, as for every true derivative.
+
+    Of a `LargeJacobian` it asks less: that twice the upstream gives twice the downstream.
+    """
+    if any(isinstance(j, LargeJacobian) for row in step.local for j in row):
+        doubled = step.vjp([None if u is None else 2 * u for u in step.upstream])
+        pairs = zip((_twice(d) for d in step.downstream), doubled, strict=True)
+        return all(_same(a, b, 0.0 if a is None else np.abs(a).max(initial=0)) for a, b in pairs)
+    for j, handed_back in enumerate(step.downstream):
+        total: Any = 0.0
+        size: Any = 0.0
+        for upstream, row in zip(step.upstream, step.local, strict=True):
+            if upstream is not None and row[j] is not None:
+                total = total + times(upstream, row[j])
+                size = size + times(np.abs(upstream), np.abs(row[j]))
+        if not _same(handed_back, total, size):
+            return False
+    return True
+
+
+def times(upstream: Array, local: Any) -> Array:
+    """A row vector times a Jacobian, in double precision."""
+    u, jacobian = wide(upstream), wide(local)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.tensordot(u, jacobian, axes=u.ndim))
+
+
+def wide(array: Any) -> Array:
+    """The numbers in double precision, real or complex."""
+    array = np.asarray(array)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def tolerance(dtype: Any) -> float:
+    """How far two ways to one number of this dtype may lie apart, relative to their terms."""
+    dtype = np.dtype(dtype)
+    if dtype.itemsize <= 2:  # float16, bfloat16 and smaller: few of them have a finfo
+        return 0.05
+    return 100 * float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
+
+
+class LargeJacobian:
+    """A Jacobian with too many numbers to write down: its shape, its products, about its size."""
+
+    def __init__(self, step: Step, output: int, input: int) -> None:
+        self._step = step
+        self._output = output
+        self._input = input
+        self.shape = step.op.outputs[output].shape + step.op.inputs[input].shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers it would have."""
+        return math.prod(self.shape)
+
+    def vjp(self, upstream: Any) -> Array | None:
+        """Upstream · Jacobian, for an upstream of the output's shape: one run of the rule."""
+        value = self._step.op.outputs[self._output]
+        given = np.asarray(upstream)
+        if given.shape != value.shape:
+            raise ValueError(
+                f"`upstream` has the shape {given.shape}, but the output of "
+                f"`{self._step.op.name}` has {value.shape}"
+            )
+        given = given.astype(dtype_of(value))
+        return self._step.vjp(_only(self._step, self._output, given))[self._input]
+
+    @cached_property
+    def norm(self) -> float:
+        """About its Frobenius norm, from 8 probes with random signs, the same in every run.
+
+        For a vector u of random signs, the mean of ‖u · J‖² is ‖J‖².
+        """
+        random = np.random.default_rng(0)
+        shape = self._step.op.outputs[self._output].shape
+        squares = []
+        for _ in range(PROBES):
+            row = self.vjp(random.choice([-1.0, 1.0], shape))
+            squares.append(0.0 if row is None else float(np.sum(np.abs(wide(row)) ** 2)))
+        return math.sqrt(sum(squares) / PROBES)
+
+    def __repr__(self) -> str:
+        from .. import style
+
+        try:
+            norm = f"Frobenius norm about {style.number(self.norm)} by {PROBES} random probes"
+        except RuntimeError:  # the rule cannot run again
+            norm = "norm not known"
+        return f"<LargeJacobian, a summary: shape {self.shape}, {self.size:,} numbers, {norm}>"
+
+
+def dtype_of(value: Value) -> np.dtype[Any]:
+    """The NumPy dtype of a value; one that NumPy does not know is asked of the numbers."""
+    try:
+        return np.dtype(value.dtype)
+    except TypeError:
+        return value.numpy().dtype
+
+
+def _row(step: Step, i: int) -> tuple[Any, ...]:
+    output, inputs = step.op.outputs[i], step.op.inputs
+    flows = [f and v.differentiable for f, v in zip(step.flows, inputs, strict=True)]
+    if step.upstream[i] is None or not output.differentiable:
+        return (None,) * len(inputs)
+    row: list[Any] = [None] * len(inputs)
+    wanted = []
+    for j, value in enumerate(inputs):
+        if flows[j] and (output.size > MOST_RUNS or output.size * value.size > MOST_NUMBERS):
+            row[j] = LargeJacobian(step, i, j)
+        elif flows[j]:
+            wanted.append(j)
+    if wanted:
+        with redirect_stdout(io.StringIO()):  # a rule that prints has done so in its own pass
+            handed_back = [step.vjp(unit) for unit in _units(step, i)]
+        for j in wanted:
+            row[j] = _stack([downstream[j] for downstream in handed_back], output, inputs[j])
+    return tuple(row)
+
+
+def _stack(rows: list[Array | None], output: Value, input: Value) -> Array | None:
+    """The rows of a Jacobian as one array; None if there are rows, and nothing in any."""
+    found = [row for row in rows if row is not None]
+    shape = output.shape + input.shape
+    if not found:
+        return None if rows else np.zeros(shape, dtype_of(input))
+    dense = [np.zeros_like(found[0]) if row is None else row for row in rows]
+    # A rule may hand back another shape than its input's; what it claims is shown as it is.
+    return np.stack(dense).reshape(output.shape + dense[0].shape)
+
+
+def _units(step: Step, i: int) -> Iterator[list[Array | None]]:
+    value = step.op.outputs[i]
+    for entry in range(value.size):
+        unit = np.zeros(value.size, dtype_of(value))
+        unit[entry] = 1
+        yield _only(step, i, unit.reshape(value.shape))
+
+
+def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:
+    """Upstreams with `upstream` at output i and zeros at every other that had one."""
+    given: list[Array | None] = [None if u is None else np.zeros_like(u) for u in step.upstream]
+    given[i] = upstream
+    return given
+
+
+def _twice(array: Array | None) -> Array | None:
+    return None if array is None else 2 * array
+
+
+def _same(a: Any, b: Any, size: Any) -> bool:
+    """Whether two results agree, to what rounding the terms they are sums of can explain."""
+    if a is None or b is None:
+        return a is None and not np.any(b)
+    if np.shape(a) != np.shape(b):
+        return False
+    slack = tolerance(np.asarray(a).dtype) * wide(size) + 1e-300
+    with np.errstate(all="ignore"):
+        near = np.abs(wide(a) - wide(b)) <= slack
+    return bool(np.all(near | (wide(a) == wide(b)) | (np.isnan(wide(a)) & np.isnan(wide(b)))))

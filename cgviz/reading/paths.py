@@ -1,0 +1,224 @@
+"""The paths of a backward pass from its targets back to one source: their products, their sum.
+
+There may be exponentially many. They are counted, and summed, in one sweep over the steps each;
+only a few are ever walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..graph import Array, Op, Pass, Step, Trace, Value
+from .jacobian import LargeJacobian, is_linear, times, tolerance, wide
+
+MOST_PATHS = 8  # kept for each source
+MOST_RUNS = 2_000  # runs of backward rules that one total may cost
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """One edge of a path: from an output of a step's op back to one of its inputs."""
+
+    step: Step
+    output: int
+    input: int
+
+    @property
+    def op(self) -> Op:
+        """The op whose rule this is."""
+        return self.step.op
+
+    @property
+    def local(self) -> Any:
+        """The local Jacobian: a number, an array, or a `LargeJacobian`."""
+        return self.step.local[self.output][self.input]
+
+    @property
+    def slot(self) -> int:
+        """Which input it is, from 1, where the op takes the same value twice, as `x * x` does."""
+        keys = [value.key for value in self.op.inputs]
+        return self.input + 1 if keys.count(keys[self.input]) > 1 else 0
+
+    def __repr__(self) -> str:
+        return f"<Factor {self.op.name}: output {self.output} by input {self.input}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """One way from a target of the pass back to a source: its factors, target first."""
+
+    source: str
+    upstream: Array
+    target: Value
+    factors: tuple[Factor, ...]
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops along the path, target first."""
+        return tuple(factor.op for factor in self.factors)
+
+    @property
+    def locals(self) -> tuple[Any, ...]:
+        """The local Jacobian of each factor."""
+        return tuple(factor.local for factor in self.factors)
+
+    @cached_property
+    def product(self) -> Array | None:
+        """Upstream · local · ... · local, of the source's shape; None with a `LargeJacobian`."""
+        if any(isinstance(local, LargeJacobian) for local in self.locals):
+            return None
+        return reduce(_times_or_zero, self.factors, wide(self.upstream))
+
+    def __repr__(self) -> str:
+        return f"<Path to {self.source}: {' <- '.join(op.name for op in self.ops)}>"
+
+
+class Derivative:
+    """What the chain rule says about one source: its paths, their sum, the trace's gradient."""
+
+    def __init__(self, trace: Trace, each: Pass, name: str, source: Value, gradient: Array) -> None:
+        self.name = name
+        self.source = source
+        self.gradient = gradient
+        self._trace = trace
+        self._pass = each
+        maker = trace.producer(source)
+        versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
+        self._keys = {value.key for value in versions}
+
+    def __repr__(self) -> str:
+        return f"<Derivative by {self.name}: {self.count} path{'s' * (self.count != 1)}>"
+
+    @cached_property
+    def _counts(self) -> dict[int, int]:
+        """For each value, how many paths lead from it back to the source."""
+        counts = dict.fromkeys(self._keys, 1)
+        for step in reversed(self._pass.steps):
+            pairs = zip(step.op.inputs, step.flows, strict=True)
+            ways = sum(counts.get(value.key, 0) for value, flows in pairs if flows)
+            if ways:
+                for value, upstream in zip(step.op.outputs, step._upstream, strict=True):
+                    if upstream is not None and value.key not in self._keys:
+                        counts[value.key] = counts.get(value.key, 0) + ways
+        return counts
+
+    @property
+    def count(self) -> int:
+        """How many paths there are."""
+        return sum(self._counts.get(value.key, 0) for value in self._pass.targets)
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """The first 8 paths."""
+        return tuple(islice(self.walk(), MOST_PATHS))
+
+    def walk(self) -> Iterator[Path]:
+        """Every path, one after the other; `count` tells how many that would be."""
+        makers = {v.key: (s, i) for s in self._pass.steps for i, v in enumerate(s.op.outputs)}
+        for target, seed in zip(self._pass.targets, self._pass.seeds, strict=True):
+            if not self._counts.get(target.key) or seed is None:
+                continue
+            stack: list[tuple[Value, Any]] = [(target, None)]
+            while stack:
+                value, trail = stack.pop()
+                if value.key in self._keys:
+                    yield Path(self.name, seed, target, _unrolled(trail))
+                    continue
+                step, output = makers[value.key]
+                for j in reversed(range(len(step.op.inputs))):
+                    earlier = step.op.inputs[j]
+                    if step.flows[j] and self._counts.get(earlier.key):
+                        stack.append((earlier, (Factor(step, output, j), trail)))
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that lie on at least one path, in execution order."""
+        reached = {value.key for value in self._pass.targets}
+        found = []
+        for step in self._pass.steps:
+            if any(v.key in reached and v.key in self._counts for v in step.op.outputs):
+                pairs = zip(step.op.inputs, step.flows, strict=True)
+                ahead = {v.key for v, flows in pairs if flows and v.key in self._counts}
+                if ahead and not self._keys.intersection(v.key for v in step.op.outputs):
+                    found.append(step)
+                    reached |= ahead
+        return tuple(found)
+
+    @cached_property
+    def total(self) -> Array | None:
+        """The sum over all paths; None where a Jacobian on them is too large to write down."""
+        found = self._sums
+        return None if found is None else found[0]
+
+    @cached_property
+    def _sums(self) -> tuple[Array, Array] | None:
+        """The sum over all paths of the products, and of the products' absolute values.
+
+        One sweep in execution order: upstream · local is distributive, so what arrives at a value
+        is summed before it goes on, as in TensorFlow's own pass.
+        """
+        if sum(v.size for s in self.steps for v in s.op.outputs) > MOST_RUNS:
+            return None
+        arrived: dict[int, tuple[Array, Array]] = {}
+        for target, seed in zip(self._pass.targets, self._pass.seeds, strict=True):
+            if seed is not None and target.key in self._counts:
+                _add(arrived, target.key, wide(seed), np.abs(wide(seed)))
+        for step in self.steps:
+            for value, row in zip(step.op.outputs, step.local, strict=True):
+                if value.key not in arrived or value.key not in self._counts:
+                    continue
+                row_in, size_in = arrived[value.key]
+                for j, local in enumerate(row):
+                    if isinstance(local, LargeJacobian):
+                        return None
+                    if local is not None and step.op.inputs[j].key in self._counts:
+                        size = times(size_in, np.abs(local))
+                        _add(arrived, step.op.inputs[j].key, times(row_in, local), size)
+        zero = np.zeros(self.source.shape)
+        found = [arrived.get(key, (zero, zero)) for key in self._keys]
+        return sum(a for a, _ in found), sum(b for _, b in found)  # type: ignore[return-value]
+
+    @cached_property
+    def agrees(self) -> bool | None:
+        """Whether the sum is the trace's gradient, to rounding; None where there is no sum."""
+        if self._sums is None:
+            return None
+        total, size = self._sums
+        if total.shape != self.gradient.shape:
+            return False
+        with np.errstate(all="ignore"):
+            slack = tolerance(self.gradient.dtype) * size + 1e-300
+            near = np.abs(total - wide(self.gradient)) <= slack
+        same = (total == wide(self.gradient)) | (np.isnan(total) & np.isnan(self.gradient))
+        return bool(np.all(near | same))
+
+    @cached_property
+    def nonlinear(self) -> tuple[Op, ...]:
+        """The ops on the paths whose rule is not linear in its upstream."""
+        return tuple(step.op for step in self.steps if not is_linear(step))
+
+
+def _times_or_zero(row: Array, factor: Factor) -> Array:
+    """The next row vector along a path; a rule that handed nothing back here claims zeros."""
+    if factor.local is None:
+        return np.zeros(factor.op.inputs[factor.input].shape)
+    return times(row, factor.local)
+
+
+def _add(arrived: dict[int, tuple[Array, Array]], key: int, row: Array, size: Array) -> None:
+    before = arrived.get(key)
+    arrived[key] = (row, size) if before is None else (before[0] + row, before[1] + size)
+
+
+def _unrolled(trail: Any) -> tuple[Factor, ...]:
+    factors = []
+    while trail is not None:
+        factor, trail = trail
+        factors.append(factor)
+    return tuple(reversed(factors))

@@ -1,0 +1,1 @@
+"""What TensorFlow did becomes a Trace: seams, events, builder, and trace() and record()."""

@@ -1,0 +1,202 @@
+"""trace() and record(): run code, and what TensorFlow did becomes a Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ..graph import Content, Trace, as_numpy
+from ..hinting import hints
+from . import _seams, arguments, passes
+from .builder import Builder
+from .events import PassEvent
+from .values import reference, variable_name
+
+
+def trace(
+    f: Callable[..., Any],
+    *args: Any,
+    upstream: Any = None,
+    order: int = 1,
+    open_functions: bool = True,
+) -> Trace:
+    """Run `f(*args)` eagerly, forward and backward, and keep all of it.
+
+    The backward pass computes upstream · df/d(arg) for every argument and every trainable
+    variable that f reads, as `tape.gradient(f(*args), ..., output_gradients=upstream)` does. With
+    `order=2` a second pass differentiates the sum of those gradients, and so on.
+
+    Args:
+        f: A function of tensors that returns a tensor, or a nested structure of tensors.
+        *args: Floats and lists of floats (each one float32 tensor), NumPy arrays, tensors and
+            variables, or tuples and dicts of these. Integer tensors are taken and get no gradient.
+        upstream: The gradient that reaches f's value, of its shape; None means ones.
+        order: How many times to differentiate, 1 or more.
+        open_functions: Run the body of a `tf.function` op by op, so that it is seen, as
+            `tf.config.run_functions_eagerly(True)` does; the last digit may then differ from the
+            optimised graph's. False keeps each call one op.
+
+    Returns:
+        A `Trace`. Its numbers are TensorFlow's own, to the last bit.
+
+    Raises:
+        TypeError: f is not callable, or an argument or f's value is not made of tensors.
+        ValueError: No arguments, integers where floats are meant, or a wrong upstream or order.
+        RuntimeError: Called while a graph is being built, or TensorFlow's release is not known.
+
+    Example:
+        >>> import cgviz
+        >>> t = cgviz.trace(lambda x: x * x, 3.0)
+        >>> float(t.value), float(t.gradients[0])
+        (9.0, 6.0)
+    """
+    given, names = arguments.convert(f, args)
+    arguments.check_order(order)
+    call = _Call(f, given, upstream, order)
+    with hints.hinting(), _seams.listening(open_functions) as (hub, start, root):
+        call.run(hub.log)
+        events = hub.log[start:]
+
+    def content() -> Content:
+        builder = Builder(events, hub, root, names)
+        built = passes.build(builder)
+        first = [event is call.first for event in builder.top_passes()].index(True)
+        return Content(
+            arguments.title(f),
+            tf.nest.map_structure(_number, call.value),
+            tuple(tf.nest.map_structure(_number, g) for g in call.gradients),
+            _by_name(call.variables, call.variable_gradients),
+            tuple(builder.ops[root]),
+            built,
+            first,
+        )
+
+    return Trace(content)
+
+
+@contextmanager
+def record(*, open_functions: bool = True) -> Iterator[Trace]:
+    """Record any code that uses `tf.GradientTape` itself; the trace is there after the block.
+
+    The tape must be opened inside the block, or the ops that ran before it are not known.
+
+    Args:
+        open_functions: As in `trace`.
+
+    Yields:
+        A `Trace`, filled when the block ends, also when it ends with an exception.
+
+    Raises:
+        RuntimeError: Entered while a graph is being built, or read while it is still recording.
+
+    Example:
+        >>> import cgviz
+        >>> import tensorflow as tf
+        >>> x = tf.constant(3.0)
+        >>> with cgviz.record() as t:
+        ...     with tf.GradientTape() as tape:
+        ...         tape.watch(x)
+        ...         y = x * x
+        ...     g = tape.gradient(y, x)
+        >>> [float(d) for d in t.steps[0].downstream]
+        [3.0, 3.0]
+    """
+    recorded = Trace(_still_open)
+    with hints.hinting(), _seams.listening(open_functions) as (hub, start, root):
+        try:
+            yield recorded
+        finally:
+            events = hub.log[start:]
+            recorded._make = lambda: _recorded(Builder(events, hub, root))
+
+
+def _still_open() -> Content:
+    raise RuntimeError("this recording is still open: read the trace after the `with` block")
+
+
+def _recorded(builder: Builder) -> Content:
+    """The content of a `record()` trace: value and gradients are those of its first pass."""
+    built = passes.build(builder)
+    value: Any = None
+    gradients: tuple[Any, ...] = ()
+    variables: dict[str, Any] = {}
+    if built:
+        event = builder.top_passes()[0]
+        values = tuple(_number(t) for t in event.targets)
+        value = values[0] if len(values) == 1 else values
+        known = builder.hub.variables
+        pairs = list(zip(event.sources, event.result or [None] * len(event.sources), strict=True))
+        gradients = tuple(_number(g) for t, g in pairs if id(t) not in known)
+        mine = [(known[id(t)], g) for t, g in pairs if id(t) in known]
+        variables = _by_name([v for v, _ in mine], [g for _, g in mine])
+    return Content(
+        "recording", value, gradients, variables, tuple(builder.ops[builder.root]), built
+    )
+
+
+class _Call:
+    """One call of f under nested tapes, one tape per order."""
+
+    first: PassEvent
+
+    def __init__(self, f: Callable[..., Any], given: Any, upstream: Any, order: int) -> None:
+        self.f = f
+        self.given = given
+        self.upstream = upstream
+        self.order = order
+        self.flat = [arguments.as_source(t) for t in tf.nest.flatten(given)]
+        self.variables: Sequence[Any] = ()
+
+    def run(self, log: list[Any]) -> None:
+        self._differentiate(self.order, log)
+
+    def _differentiate(self, order: int, log: list[Any]) -> tuple[list[Any], list[Any] | None]:
+        """The targets of the pass at `order`, and the upstream each starts with."""
+        if order == 0:
+            self.value = self.f(*self.given)
+            targets = arguments.check_value(self.value, self.f)
+            return targets, arguments.seeds(self.upstream, targets)
+        with tf.GradientTape() as tape:
+            tape.watch([t for t in self.flat if arguments.can_be_watched(t)])
+            targets, seeds = self._differentiate(order - 1, log)
+        if order == 1:
+            mine = {id(t) for t in self.flat}
+            self.variables = [v for v in tape.watched_variables() if id(v) not in mine]
+            place = len(log)
+        if not targets:  # the order below gave no gradient at all
+            return [], None
+        sources = [*self.flat, *self.variables]
+        result = tape.gradient(targets, sources, output_gradients=seeds)
+        if order == 1:
+            self.first = log[place]
+            leaves = result[: len(self.flat)]
+            self.gradients = tf.nest.pack_sequence_as(self.given, leaves)
+            by_id = {id(t): g for t, g in zip(sources, result, strict=True)}
+            self.variables = [
+                *(t for t in self.flat if isinstance(t, tf.Variable)),
+                *self.variables,
+            ]
+            self.variable_gradients = [by_id[id(v)] for v in self.variables]
+        # A sparse gradient is no target; made dense under the outer tape, it is.
+        return [tf.convert_to_tensor(g) for g in result if g is not None], None
+
+
+def _number(tensor: Any) -> Any:
+    return as_numpy(reference(tensor))
+
+
+def _by_name(variables: Sequence[Any], gradients: Sequence[Any]) -> dict[str, Any]:
+    """Gradients by the variables' names; a name that stands twice gets a number."""
+    found: dict[str, np.ndarray[Any, Any] | None] = {}
+    for variable, gradient in zip(variables, gradients, strict=True):
+        name = candidate = variable_name(variable)
+        count = 0
+        while candidate in found:
+            count += 1
+            candidate = f"{name}_{count}"
+        found[candidate] = _number(gradient)
+    return found

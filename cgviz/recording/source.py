@@ -1,0 +1,169 @@
+"""The learner's own lines and names, found afterwards from where the code stood.
+
+While it records, cgviz keeps a code object and an instruction offset per op, nothing more. From
+these Python tells the exact span of the expression that ran (PEP 657), and the syntax tree of the
+file, or of the notebook cell, tells what that expression was assigned to. In `y = tf.sin(x) * x`
+the product is therefore `y`, and the sine is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sysconfig
+from functools import lru_cache
+from types import CodeType, FrameType
+
+import numpy as np
+
+from ..graph import Source
+
+LEARNER, LIBRARY, OWN = range(3)
+_OWN_ROOM = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SUSPECTS = _OWN_ROOM + "suspects.py"  # written to be looked at, as if a learner had written it
+_LIBRARIES = tuple(
+    path + os.sep
+    for path in {
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        os.path.dirname(os.path.dirname(os.path.abspath(np.__file__))),
+    }
+)
+# Frames of ours below which a line is no longer the learner's: a rule we run, f that we call.
+_BOUNDARIES = {"run_rule", "_differentiate"}
+kinds: dict[str, int] = {}  # by file name, filled by `kind`
+
+Span = tuple[int | None, int | None, int | None, int | None]
+
+
+def kind(filename: str) -> int:
+    """Whether a file is the learner's, a library's or cgviz's own."""
+    if filename.startswith(_OWN_ROOM) and filename != _SUSPECTS:
+        found = OWN
+    elif filename.startswith((*_LIBRARIES, "<frozen", "<__array_function__")) or (
+        "__autograph_generated_file" in filename
+    ):
+        found = LIBRARY
+    else:
+        found = LEARNER
+    kinds[filename] = found
+    return found
+
+
+def learner_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is neither a library's nor cgviz's own."""
+    while frame is not None:
+        code = frame.f_code
+        found = kinds.get(code.co_filename)
+        if found is None:
+            found = kind(code.co_filename)
+        if found == LEARNER:
+            return frame
+        if found == OWN and code.co_name in _BOUNDARIES:
+            return None
+        frame = frame.f_back
+    return None
+
+
+@lru_cache(maxsize=4096)
+def locate(code: CodeType | None, lasti: int) -> Source | None:
+    """The learner's file, line and text of an instruction."""
+    if code is None:
+        return None
+    line = _span(code, lasti)[0] or code.co_firstlineno
+    return Source(code.co_filename, line, linecache.getline(code.co_filename, line).strip())
+
+
+def definition(code: CodeType | None) -> Source | None:
+    """Where a function is written, given its code."""
+    if code is None:
+        return None
+    line = code.co_firstlineno
+    return Source(code.co_filename, line, linecache.getline(code.co_filename, line).strip())
+
+
+@lru_cache(maxsize=4096)
+def assigned_name(code: CodeType | None, lasti: int) -> str | None:
+    """The name that the running expression is assigned to; None when it is only a part of one."""
+    node, parent = _node(code, lasti)
+    if isinstance(node, ast.AugAssign):
+        return _name(node.target)
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        return _name(parent.targets[0])
+    if isinstance(parent, ast.AnnAssign | ast.NamedExpr):
+        return _name(parent.target)
+    return None
+
+
+@lru_cache(maxsize=4096)
+def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
+    """The names of the two operands of a binary operator, in TensorFlow's input order."""
+    node, _ = _node(code, lasti)
+    if isinstance(node, ast.BinOp):
+        return _name(node.left), _name(node.right)
+    if isinstance(node, ast.AugAssign):
+        return _name(node.target), _name(node.value)
+    return ()
+
+
+def source_names(code: CodeType | None, lasti: int) -> list[str | None]:
+    """The names in the sources argument of the running `tape.gradient(target, sources)`."""
+    node, _ = _node(code, lasti)
+    if not isinstance(node, ast.Call):
+        return []
+    given = node.args[1:2] or [k.value for k in node.keywords if k.arg == "sources"]
+    return _leaves(given[0]) if given else []
+
+
+def _leaves(node: ast.expr) -> list[str | None]:
+    if isinstance(node, ast.List | ast.Tuple):
+        return [name for element in node.elts for name in _leaves(element)]
+    if isinstance(node, ast.Dict):
+        # TensorFlow flattens a dict in the order of its sorted keys.
+        pairs = zip(node.keys, node.values, strict=True)
+        ordered = sorted(pairs, key=lambda kv: getattr(kv[0], "value", ""))
+        return [name for _, value in ordered for name in _leaves(value)]
+    return [_name(node)]
+
+
+def _name(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = _name(node.value)
+        return f"{owner}.{node.attr}" if owner else None
+    if isinstance(node, ast.Tuple):
+        names = [_name(element) for element in node.elts]
+        return ", ".join(n for n in names if n) if all(names) else None
+    return None
+
+
+def _span(code: CodeType, lasti: int) -> Span:
+    for index, span in enumerate(code.co_positions()):
+        if index == lasti // 2:
+            return span
+    return None, None, None, None
+
+
+def _node(code: CodeType | None, lasti: int) -> tuple[ast.AST | None, ast.AST | None]:
+    """The syntax node that an instruction belongs to, and its parent."""
+    if code is None:
+        return None, None
+    text = "".join(linecache.getlines(code.co_filename))
+    return _tree(text).get(_span(code, lasti), (None, None))
+
+
+@lru_cache(maxsize=64)
+def _tree(text: str) -> dict[Span, tuple[ast.AST, ast.AST]]:
+    """Every expression and augmented assignment of a file by its span, with its parent."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[Span, tuple[ast.AST, ast.AST]] = {}
+    for parent in ast.walk(tree):
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.expr | ast.AugAssign):
+                span = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
+                found[span] = (node, parent)
+    return found

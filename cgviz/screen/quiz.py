@@ -1,0 +1,237 @@
+"""Predict before reveal: the flow with numbers hidden, and a judge that names the mistake.
+
+    predict   a trace -> a View that asks
+
+The browser judges, so the saved page asks too. For each number it knows what comes of the usual
+mistakes: the wrong sign, upstream forgotten, the local derivative forgotten, a path forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import style
+from ..drawing.scene import Edge, Node, Scene
+from ..graph import Array, Step, Trace
+from ..reading.chain import value_name
+from ..reading.jacobian import LargeJacobian, times
+from .album import Album, Document
+from .view import View
+
+HIDE = ("downstream", "local", "gradient")
+MOST_NUMBERS = 4  # that a learner is asked to type
+
+
+def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None) -> Quiz:
+    """Ask for numbers of a trace before showing them.
+
+    The flow can be stepped through as in `trace.view()`, up to the first number that is asked
+    for. An answer is judged: right, wrong sign, upstream forgotten, the local derivative
+    forgotten, the other path forgotten. `predict(trace).save("quiz.html")` writes it as a page.
+
+    Args:
+        trace: The trace.
+        hide: What is asked for: "downstream", what each op hands back; "local", each op's own
+            derivative; "gradient", the sum where a value is used more than once.
+        which: The backward pass, as in `trace.passes`.
+
+    Returns:
+        The widget.
+
+    Raises:
+        TypeError: `trace` is no trace.
+        ValueError: `hide` is none of these, or there is nothing to ask.
+
+    Example:
+        >>> import cgviz
+        >>> quiz = cgviz.predict(cgviz.trace(lambda x: x * x, 3.0))
+        >>> [question["text"] for question in quiz.questions]
+        ['What does × hand back to x, its first input?',
+         'What does × hand back to x, its second input?']
+    """
+    if not isinstance(trace, Trace):
+        raise TypeError(f"`trace` must be a trace, not {type(trace).__name__}")
+    if hide not in HIDE:
+        raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
+    trace.pass_(which)
+    album = Album(trace, which)
+    found = list(_questions(trace, album.scene(), hide))
+    if not found:
+        raise ValueError(
+            f"there is no {hide} to ask for in this trace: questions are about arrays of at most "
+            f"{MOST_NUMBERS} numbers"
+        )
+    return Quiz(trace, [album], {"quiz": {"hide": hide, "questions": found}})
+
+
+class Quiz(View):
+    """A live picture that asks."""
+
+    @property
+    def questions(self) -> list[Document]:
+        """What is asked, in order."""
+        return list(self.extra["quiz"]["questions"])
+
+    def __repr__(self) -> str:
+        count = len(self.questions)
+        return f"{count} question{'s' * (count != 1)} on a {super().__repr__()}"
+
+    @property
+    def words(self) -> str:
+        """What is asked; the answers are kept back."""
+        asked = "\n".join(f"{n}. {q['text']}" for n, q in enumerate(self.questions, 1))
+        return f"{self!r}\n{asked}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = super()._repr_mimebundle_(**kwargs)
+        del data["image/png"]  # it shows the answers
+        return data, metadata
+
+
+def _questions(trace: Trace, shown: Scene, hide: str) -> Iterator[Document]:
+    if hide == "gradient":
+        yield from _sums(shown)
+        return
+    nodes = sorted((n.order, i) for i, n in enumerate(shown.nodes) if n.order is not None)
+    for _, i in nodes:
+        for link, edge in enumerate(shown.edges):
+            if edge.target == i and _askable(edge.contribution):
+                asked = _local if hide == "local" else _downstream
+                if found := asked(trace, shown, i, edge):
+                    yield {
+                        **found,
+                        "key": f"q{link}",
+                        "step": edge.order,
+                        "node": i,
+                        "link": link,
+                        "nodes": [edge.source],
+                    }
+
+
+def _askable(array: Array | None) -> bool:
+    return array is not None and 0 < array.size <= MOST_NUMBERS and array.dtype.kind in "fiu"
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+def _downstream(trace: Trace, shown: Scene, i: int, edge: Edge) -> Document | None:
+    """What an op hands back to one of its inputs."""
+    node = shown.nodes[i]
+    step, j = node.step, edge.position
+    if step is None or edge.contribution is None:
+        return None
+    answer = edge.contribution
+    local = _column(step, j)
+    mistakes: list[tuple[str, Any]] = [("sign", -answer)]
+    if local is not None:
+        ones = [None if u is None else np.ones_like(u) for u in step.upstream]
+        mistakes.append(("upstream", _product(ones, local)))
+        mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
+    up = step.upstream[0]
+    if up is not None and up.shape == answer.shape:
+        mistakes.append(("local", up))
+        if local is not None and answer.shape == ():
+            mistakes.append(("sum", up + np.asarray(local[0])))
+    text = f"What does {_called(node)} hand back to {_input(trace, step, j)}?"
+    return _asked(text, answer, mistakes)
+
+
+def _local(trace: Trace, shown: Scene, i: int, edge: Edge) -> Document | None:
+    """The local derivative of an op by one of its inputs."""
+    node = shown.nodes[i]
+    step, j = node.step, edge.position
+    local = None if step is None else _column(step, j)
+    if step is None or local is None or len(local) != 1 or not _askable(local[0]):
+        return None
+    mistakes = [("sign", -local[0])]
+    if edge.contribution is not None and edge.contribution.size == local[0].size:
+        mistakes.append(("times", edge.contribution))
+    text = f"What is the local derivative of {_called(node)} by {_input(trace, step, j)}?"
+    return _asked(text, local[0], mistakes)
+
+
+def _sums(shown: Scene) -> Iterator[Document]:
+    """The gradient that arrives at each value that is used more than once, or was asked for."""
+    for i, node in enumerate(shown.nodes):
+        terms = _terms(shown, i)
+        orders = [e.order for e in shown.outgoing[i] if e.contribution is not None]
+        total = node.upstream[0] if node.upstream else None
+        if len(node.outputs) != 1 or len(terms) < 2 or not orders or not _askable(total):
+            continue
+        assert total is not None
+        mistakes = [("sign", -total), *(("path", term) for term in terms)]
+        mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
+        yield {
+            **_asked(f"What gradient arrives at {_called(node)} in all?", total, mistakes),
+            "key": f"s{i}",
+            "step": max(orders),
+            "node": i,
+            "link": None,
+            "nodes": [i],
+        }
+
+
+def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Document:
+    known = [(kind, _numbers(a)) for kind, a in mistakes if np.size(a) == answer.size]
+    return {
+        "text": text,
+        "answer": _numbers(answer),
+        "shown": style.array(answer),
+        "mistakes": known,
+        "why": "",
+    }
+
+
+def _numbers(array: Any) -> list[Any]:
+    """The numbers, as JSON knows them."""
+    words = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
+    flat = [float(x) for x in np.reshape(array, -1)]
+    return ["NaN" if np.isnan(x) else words.get(x, x) for x in flat]
+
+
+# --- what is known -------------------------------------------------------------------------------
+
+
+def _column(step: Step, j: int) -> list[Array] | None:
+    """The local Jacobians of every output by input j; None where they are not known."""
+    try:
+        found = [row[j] for row in step.local]
+    except RuntimeError:
+        return None
+    if any(x is None or isinstance(x, LargeJacobian) for x in found):
+        return None
+    return found
+
+
+def _product(upstream: list[Array | None], local: list[Array]) -> Array:
+    total: Any = 0.0
+    for up, jacobian in zip(upstream, local, strict=False):
+        if up is not None:
+            total = total + times(up, jacobian)
+    return np.asarray(total)
+
+
+def _terms(shown: Scene, i: int) -> list[Array]:
+    """What each use of a node's value handed back to it, where there are several."""
+    node = shown.nodes[i]
+    terms = [e.contribution for e in shown.outgoing[i] if e.contribution is not None]
+    terms += [seed for seed in node.seeds if seed is not None]
+    return terms if len(terms) > 1 else []
+
+
+def _called(node: Node) -> str:
+    words = " ".join(node.symbol.split())
+    return f"{words} (`{node.label}`)" if node.label and words else node.label or words
+
+
+def _input(trace: Trace, step: Step, j: int) -> str:
+    """The name of an input, and which one it is where the op takes it twice."""
+    name = value_name(trace, step.op.inputs[j])
+    keys = [v.key for v in step.op.inputs]
+    if keys.count(keys[j]) == 1:
+        return name
+    return f"{name}, its {('first', 'second', 'third')[j] if j < 3 else f'{j + 1}th'} input"

@@ -1,0 +1,284 @@
+"""A placed scene as plain data for the browser: outlines, lines, and the texts on them.
+
+It says in paths and strings what `figure` says in Matplotlib's ink: the same arrangement, outlines
+and number format, so paper and screen agree. What stays while numbers change (`lines`) and what
+changes with them (`texts`) are apart, so that a slider sends texts only.
+
+    lines      where everything stands, and when it comes
+    texts      what is written there, step by step
+    signature  two scenes with one signature have the same lines
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import style
+from ..drawing import cards, figure, layout, shapes
+from ..drawing.picture import APART, HEAD, MARGIN, PAD, TEXT, Picture, extent
+from ..drawing.scene import Node, Scene
+from ..graph import Array
+
+Document = dict[str, Any]
+
+SOURCES = ("input", "variable", "constant")
+
+
+def lines(picture: Picture) -> Document:
+    """Where everything of a picture stands, and at which step it comes."""
+    shown = picture.scene
+    shift = (MARGIN + (picture.width - 2 * MARGIN - picture.layout.width) / 2, 10.0)
+    return {
+        "which": shown.which,
+        "steps": shown.steps,
+        "direction": picture.layout.direction,
+        "width": _round(picture.width),
+        "height": _round(picture.layout.height + 2 * MARGIN),
+        "nodes": [_node(picture, i, shift) for i in range(len(picture.kinds))],
+        "links": [_link(picture, i, shift) for i in range(len(picture.links))],
+        "forward": [i for i, node in enumerate(shown.nodes) if node.kind not in SOURCES],
+        "backward": sorted({o for e in shown.edges if (o := e.order)} | _last_orders(shown)),
+        "floors": _floors(picture, shift),
+    }
+
+
+def texts(shown: Scene) -> Document:
+    """What is written on a picture, with the step at which each text comes."""
+    target = cards._target_name(shown)
+    words = []
+    for i, node in enumerate(shown.nodes):
+        card = cards._card(shown, i, node, None, target)
+        words.append(
+            {
+                "head": card.head,
+                "name": card.name,
+                "word": card.word,
+                "gradient": _sums(shown, i, node, target) if card.gradient else [],
+                "called": cards._called(node),
+            }
+        )
+    written = [
+        {
+            "value": label.forward,
+            "gradient": label.backward,
+            "blocked": label.blocked,
+            "size": magnitude(edge.contribution),
+            "spoken": style.array(edge.value.numpy(), most=6),
+            "back": cards._spoken(edge.contribution) if label.backward else "",
+        }
+        for edge, label in zip(shown.edges, cards.labels(shown), strict=True)
+    ]
+    for node in shown.nodes:
+        for output, seed in zip(node.targets, node.seeds, strict=True):
+            value = node.outputs[output]
+            written.append(
+                {
+                    "value": cards.value_text(value),
+                    "gradient": cards.short(seed),
+                    "blocked": False,
+                    "size": magnitude(seed),
+                    "spoken": style.array(value.numpy(), most=6),
+                    "back": cards._spoken(seed),
+                }
+            )
+    return {"nodes": words, "links": written}
+
+
+def signature(shown: Scene) -> tuple[Any, ...]:
+    """What decides the lines of a scene: everything but its numbers."""
+    nodes = [(n.label, n.symbol, n.kind, n.orders, n.targets, n.source) for n in shown.nodes]
+    edges = [
+        (e.source, e.output, e.target, e.position, e.order, e.reason, e.contribution is None)
+        for e in shown.edges
+    ]
+    return shown.which, shown.steps, tuple(nodes), tuple(edges)
+
+
+def magnitude(a: Array | None) -> float | None:
+    """The size of a gradient as a power of ten, from its largest entry; None where it has none."""
+    if a is None or a.size == 0:
+        return None
+    with np.errstate(all="ignore"):
+        largest = float(np.max(np.abs(np.asarray(a).astype(np.complex128))))
+        return round(float(np.log10(largest)), 2) if 0 < largest < np.inf else None
+
+
+def _round(x: float) -> float:
+    return round(float(x), 1)
+
+
+def _last_orders(shown: Scene) -> set[int]:
+    return {max(node.orders) for node in shown.nodes if node.orders}
+
+
+def _sums(shown: Scene, i: int, node: Node, target: str) -> list[tuple[int, str]]:
+    """The text of a node's gradient from each step on at which it changes."""
+    found: list[tuple[int, str]] = []
+    orders = {e.order for e in shown.outgoing[i] if e.contribution is not None}
+    for step in sorted({0, shown.steps} | orders):
+        text = cards._gradient(shown, i, node, step, target)
+        if text != (found[-1][1] if found else ""):
+            found.append((step, text))
+    return found
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def _node(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
+    x, y = (a + b for a, b in zip(picture.layout.centres[i], shift, strict=True))
+    width, height = picture.sizes[i]
+    kind = picture.kinds[i]
+    found: Document = {
+        "kind": kind,
+        "x": _round(x),
+        "y": _round(y),
+        "width": _round(width),
+        "height": _round(height),
+        "paths": [_path(p) for p in shapes.outlines(kind, x, y, width, height)],
+    }
+    if i >= len(picture.scene.nodes):
+        return {**found, "key": "", "lines": [], "orders": [], "floor": 0}
+    node = picture.scene.nodes[i]
+    return {
+        **found,
+        "key": node.key,
+        "orders": list(node.orders),
+        "floor": node.floor,
+        "group": node.group,
+        "lines": _rows(picture, i, x, y),
+    }
+
+
+def _rows(picture: Picture, i: int, x: float, y: float) -> list[tuple[str, float, float]]:
+    """The role, the middle and the left of the lines of a node, as `figure` writes them."""
+    card, kind = picture.cards[i], picture.kinds[i]
+    rows = [
+        (role, text, size)
+        for role, text, size in (
+            ("head", card.head, HEAD),
+            ("name", card.name, TEXT),
+            ("word", card.word, TEXT),
+            ("gradient", card.gradient, TEXT),
+        )
+        if text
+    ]
+    top = y - sum(extent(text, size)[1] for _, text, size in rows) / 2
+    top += {"variable": shapes.LID / 2, "scope": shapes.SHEET}.get(kind, 0.0)
+    x -= shapes.SHEET if kind == "scope" else 0.0
+    found = []
+    for role, text, size in rows:
+        height = extent(text, size)[1]
+        found.append((role, _round(x), _round(top + height / 2)))
+        top += height
+    return found
+
+
+def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
+    shown, link = picture.scene, picture.links[i]
+    label = picture.labels[i]
+    edge = shown.edges[i] if i < len(shown.edges) else None
+    apart = APART if label.backward else 0.0
+    forward = _curve(picture, i, -apart, shift)
+    x, y = (a + b for a, b in zip(picture.layout.labels[i], shift, strict=True))
+    side = apart + PAD
+    across = (side, 0.0) if picture.layout.direction == "down" else (0.0, side)
+    found: Document = {
+        "from": link.source,
+        "to": link.target,
+        "position": edge.position if edge else -1,
+        "order": edge.order if edge else 0,
+        "come": _come(shown, i),
+        "target": edge is None,
+        "floor": max(picture.scene.nodes[link.source].floor, _floor(picture, link.target)),
+        "line": _polyline(figure._cut(forward, figure.ARROW - 1)),
+        "head": _polyline(figure._head(forward)) + "Z",
+        "valueAt": (_round(x - across[0]), _round(y - across[1])),
+        "gradientAt": (_round(x + across[0]), _round(y + across[1])),
+    }
+    if label.backward and not label.blocked:
+        back = _curve(picture, i, apart, shift)[::-1]
+        found["back"] = _polyline(figure._cut(back, figure.ARROW - 1))
+        found["backHead"] = _polyline(figure._head(back)) + "Z"
+    return found
+
+
+def _come(shown: Scene, i: int) -> int:
+    """The step from which on the gradient of a link, or the reason for none, is seen."""
+    if i >= len(shown.edges):
+        return 1  # the seed of a target stands there before the first rule runs
+    edge = shown.edges[i]
+    orders = shown.nodes[edge.target].orders
+    return edge.order or (min(orders) if orders else shown.steps)
+
+
+def _floor(picture: Picture, i: int) -> int:
+    return picture.scene.nodes[i].floor if i < len(picture.scene.nodes) else 0
+
+
+def _curve(picture: Picture, i: int, distance: float, shift: tuple[float, float]) -> Array:
+    """A link's line from outline to outline."""
+    link, direction = picture.links[i], picture.layout.direction
+    line = layout.beside(_straightened(picture.layout.routes[i]), direction, distance)
+    across, along = (0, 1) if direction == "down" else (1, 0)
+    for node, end, sign in ((link.source, 0, -1), (link.target, -1, 1)):
+        port = float(line[end, across]) - picture.layout.centres[node][across]
+        size = picture.sizes[node]
+        line[end, along] += sign * shapes.inset(
+            picture.kinds[node], direction, *size, port, sign > 0
+        )
+    return line + shift
+
+
+def _straightened(route: Sequence[layout.Point]) -> list[layout.Point]:
+    """A route without the corners at which it goes straight on."""
+    found: list[layout.Point] = []
+    for point in route:
+        if len(found) > 1 and any(found[-2][k] == found[-1][k] == point[k] for k in (0, 1)):
+            found.pop()
+        found.append(point)
+    return found
+
+
+def _polyline(points: Array) -> str:
+    """The `d` of a line, in steps of a tenth from point to point."""
+    places = np.rint(points * 10).astype(int)
+    first = places[0] / 10
+    moves = [f"{dx / 10:g} {dy / 10:g}" for dx, dy in np.diff(places, axis=0).tolist() if dx or dy]
+    return f"M{first[0]:g} {first[1]:g}l{' '.join(moves)}"
+
+
+def _path(path: Any) -> str:
+    """A Matplotlib path as the `d` of an SVG path."""
+    found: list[str] = []
+    previous = 0
+    for (x, y), code in zip(path.vertices, path.codes, strict=True):
+        letter = {1: "M", 2: "L", 4: "C", 79: "Z"}[int(code)]
+        if letter == "Z":
+            found.append("Z")
+        else:
+            follows = letter == "C" and previous % 3
+            found.append(f"{'' if follows else letter}{x:.1f} {y:.1f}")
+        previous = previous + 1 if letter == "C" else 0
+    return " ".join(found)
+
+
+def _floors(picture: Picture, shift: tuple[float, float]) -> list[Document]:
+    """A box around the ops of each backward pass that is itself differentiated."""
+    found = []
+    floors = [node.floor for node in picture.scene.nodes]
+    for floor in sorted(set(floors) - {0}):
+        own = [i for i, f in enumerate(floors) if f == floor]
+        found.append({"floor": floor, **_around(picture, own, shift)})
+    return found
+
+
+def _around(picture: Picture, own: Sequence[int], shift: tuple[float, float]) -> Document:
+    boxes = np.array([(*picture.layout.centres[i], *picture.sizes[i]) for i in own])
+    low = (boxes[:, :2] - boxes[:, 2:] / 2).min(axis=0) + shift - 8
+    high = (boxes[:, :2] + boxes[:, 2:] / 2).max(axis=0) + shift + 8
+    (x, y), (width, height) = low, high - low
+    return {"x": _round(x), "y": _round(y), "width": _round(width), "height": _round(height)}
