@@ -130,6 +130,7 @@ def test_every_cell_was_run_in_order_and_no_error_is_a_surprise(lesson):
         errors = [o for o in cell.outputs if o.output_type == "error"]
         assert not errors or "raises-exception" in cell.metadata.get("tags", [])
         assert not any(o.get("name") == "stderr" for o in cell.outputs)
+        assert not any("WARNING:" in o.get("text", "") for o in cell.outputs)
 
 
 def test_a_cell_holds_one_idea(lesson):
