@@ -64,9 +64,17 @@ def test_the_open_card_comes_along(sent):
 
 def test_at_rest_all_cards_and_the_curves_come(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
-    move(explorer, 2.0, 1.0, settle=True)
+    move(explorer, 2.0, 2.0, settle=True)
     assert len(sent[0]["notes"]) == len(explorer.albums[0].scene().nodes)
     assert sent[0]["curves"]["active"] == 0
+
+
+def test_curves_are_drawn_again_only_where_they_change(sent):
+    explorer = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-3.0, 3.0))
+    move(explorer, 2.0, 1.0, 1.0, active=0, settle=True)  # along the curve that is there
+    assert "curves" not in sent[-1]
+    move(explorer, 2.0, 2.0, 1.0, active=1, settle=True)
+    assert sent[-1]["curves"]["active"] == 1
 
 
 def test_another_branch_brings_another_picture(sent):

@@ -74,20 +74,28 @@ class Explorer(View):
         album = Album(trace, roomy=True)
         self.signature = sketch.signature(album.scene())
         self.custom = any(op.kind == "custom" for op in trace.walk())
+        self.curves, self.swept = self._curves(0), self._swept(0)
         extra = {
             "sliders": [asdict(s) | {"upstream": s.upstream} for s in sliders],
-            "curves": self._curves(0),
+            "curves": self.curves,
             "points": self._points(trace, 0),
         }
         super().__init__(trace, [album], extra)
 
-    def _traced(self) -> Trace:
+    def _traced(self, like: Trace | None = None) -> Trace:
+        """The trace where the sliders stand; `like` is the one before, whose value has a shape."""
         given = self.sweeper.arguments(self.values)
-        trace = recorder.trace(self.f, *given)
-        if self.sliders[-1].upstream:
-            up = _filled(trace.value, self.values[-1])
-            trace = recorder.trace(self.f, *given, upstream=up)
-        return trace
+        if not self.sliders[-1].upstream:
+            return recorder.trace(self.f, *given)
+        if like is not None:
+            try:
+                return self._with_upstream(given, like)
+            except ValueError:  # another branch, a value of another shape
+                pass
+        return self._with_upstream(given, recorder.trace(self.f, *given))
+
+    def _with_upstream(self, given: Sequence[Any], like: Trace) -> Trace:
+        return recorder.trace(self.f, *given, upstream=_filled(like.value, self.values[-1]))
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Also move: run f where the sliders stand now, and send what changed."""
@@ -108,7 +116,7 @@ class Explorer(View):
         self.values = [float(x) for x in content["move"]]
         if not self.sliders[active].upstream:
             self.focus = active
-        self.trace = self._traced()
+        self.trace = self._traced(self.trace)
         album = Album(self.trace, which=self.which, roomy=True)
         shown = album.scene()
         signature = sketch.signature(shown)
@@ -127,7 +135,9 @@ class Explorer(View):
             }
         self.albums = (album,)
         if settled:
-            answer["curves"] = self._curves(active)
+            if (key := self._swept(active)) != self.swept:
+                answer["curves"] = self.curves = self._curves(active)
+                self.swept = key
             page = album.page() if "pages" not in answer else answer["pages"][0]
             self._keep(page, answer)
         return answer
@@ -140,10 +150,14 @@ class Explorer(View):
                 for s, value in zip(self.sliders, self.values, strict=True)
             ],
             "pages": [page],
-            "curves": answer["curves"],
+            "curves": self.curves,
             "points": answer["points"],
         }
         self._trait_values["document"] = self.document | values
+
+    def _swept(self, active: int) -> tuple[Any, ...]:
+        """What the curves depend on: everything but the place on the slider that they run over."""
+        return active, self.focus, (*self.values[:active], *self.values[active + 1 :])
 
     def _curves(self, active: int) -> Document:
         return self.sweeper.curves(self.values, active, self.focus, self.custom)

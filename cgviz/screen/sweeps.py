@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ import tensorflow as tf
 from ..graph import Array
 from ..recording import arguments
 
-POINTS = 49
+POINTS, FEWEST = 49, 17
+SECONDS = 0.3  # that a sweep may take; a slow function gets fewer points
 MOST_ENTRIES = 8  # of a vector that gets a slider each
 
 Document = dict[str, Any]
@@ -168,8 +170,11 @@ class Sweeper:
             The plots, with None where there is no finite number.
         """
         slider = self.sliders[active]
-        xs = np.linspace(slider.low, slider.high, POINTS)
         with redirect_stdout(io.StringIO()):  # a rule that prints has done so already
+            start = time.perf_counter()
+            self._row(values, active, focus, float(values[active]), custom)
+            affordable = int(SECONDS / (time.perf_counter() - start))
+            xs = np.linspace(slider.low, slider.high, min(max(affordable, FEWEST), POINTS))
             rows = np.array([self._row(values, active, focus, float(x), custom) for x in xs])
         name, by = arguments.title(self.f), self.sliders[focus].name
         plots = []

@@ -440,7 +440,7 @@ const term = (word, value, extra = "") =>
 
 /** The card of a node: what it is, and its rule with the numbers. */
 function nodeCard(note, parts) {
-  const head = h("h3", {}, h("span", {}, note.title), " ", h("span.kind", {}, note.kind));
+  const head = h("p.title", {}, h("span", {}, note.title), " ", h("span.kind", {}, note.kind));
   const found = [head];
   for (const [name, value] of note.facts) found.push(fact(name, value));
   for (const output of note.outputs.slice(0, 4)) found.push(...outputRows(output, note.rule ?? note.inputs.length > 0));
@@ -471,7 +471,7 @@ function outputRows(output, rule) {
 
 /** upstream x local = downstream, for one input. */
 function product(note, input, { question, hide }) {
-  const title = h("h4", {}, `to ${input.name}`, h("span.small", {}, ` = ${input.value}, ${input.is}`));
+  const title = h("p.subtitle", {}, `to ${input.name}`, h("span.small", {}, ` = ${input.value}, ${input.is}`));
   if (!input.flows) {
     return h("section.input", {}, title, h("p.none", {}, `\u2205 None: nothing flows back to ${input.name}.`));
   }
@@ -514,8 +514,8 @@ function heatmap(p) {
   const foot = h("tr.sum", {}, h("th", { scope: "row", colspan: 3 }, "downstream"),
     ...p.sum.map((x) => h("td.backtext", {}, x)));
   const caption = "local Jacobian: each row is weighted by its upstream, and the rows are added";
-  return h("div.scroll", { tabindex: 0, role: "group", "aria-label": "local Jacobian" },
-    h("table.heat", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, ...body), h("tfoot", {}, foot)));
+  return h("div.scroll", { tabindex: 0, role: "group", "aria-label": caption }, h("p.small", { "aria-hidden": "true" }, caption),
+    h("table.heat", {}, h("thead", {}, head), h("tbody", {}, ...body), h("tfoot", {}, foot)));
 }
 
 function variablesTable(variables) {
@@ -540,7 +540,7 @@ function linkCard(page, i, step, hidden) {
   const to = link.target ? null : page.notes[link.to];
   const now = at(page.lines, step).links[i];
   const title = to ? `${from.title} \u2192 ${to.title}` : `${from.title} \u2192 target`;
-  const found = [h("h3", {}, h("span", {}, title), " ", h("span.kind", {}, to ? "one use of a value" : "where the pass starts"))];
+  const found = [h("p.title", {}, h("span", {}, title), " ", h("span.kind", {}, to ? "one use of a value" : "where the pass starts"))];
   found.push(fact("value", h("span.forwardtext", {}, text.spoken)));
   if (text.blocked) found.push(h("p.none", {}, `${flat(text.gradient)}: no gradient flows back here.`));
   else if (text.gradient) {
@@ -565,7 +565,7 @@ export function ticks(low, high, about = 4) {
   const rough = (high - low) / about;
   if (!(rough > 0) || !Number.isFinite(rough)) return [low];
   const base = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * base).find((m) => m >= rough);
+  const step = [1, 2, 5, 10].map((m) => m * base).find((m) => m >= 0.7 * rough);
   const found = [];
   for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) found.push(i * step);
   return found;
@@ -685,9 +685,9 @@ export function create(model, el) {
   let inks = [];
 
   // the frame
-  const root = h("div.view", { "data-lm-suppress-shortcuts": "true", role: "group", "aria-label": `Gradient flow of ${doc.title}` });
+  const root = h("div.view", { role: "group", "aria-label": `Gradient flow of ${doc.title}` });
   const stages = h("div.stages");
-  const card = h("aside.card", { role: "region", "aria-label": "Card of what is selected", tabindex: 0 });
+  const card = h("div.card", { role: "group", "aria-label": "Card of what is chosen", tabindex: 0 });
   const status = h("p.status", { role: "status" });
   const tableBody = h("tbody");
   const tableBox = h("details.table", {}, h("summary", {}, "The same numbers as a table"),
@@ -826,14 +826,21 @@ export function create(model, el) {
 
   // --- time ---
 
-  function go(step, quiet = false) {
-    if (quiz) step = allowed(step);
-    if (step === state.step && !quiet) return paint();
+  function go(step) {
+    step = moment(step);
+    if (step === state.step) return paint();
     state.step = step;
     hideAnswers();
     follow();
     paint();
     share();
+  }
+
+  /** The last moment that is not after a step, and not after an open question. */
+  function moment(step) {
+    const last = quiz ? allowed(step) : step;
+    const every = moments(clock());
+    return every.findLast((m) => m <= last) ?? every[0];
   }
 
   let sharing = 0;
@@ -899,22 +906,25 @@ export function create(model, el) {
   function questionInk(q) {
     const name = `${id}-${q.key}`;
     if (state.answered.has(q.key)) {
-      return h("section.input", {}, h("h4", {}, q.text), h("p.right", {}, `\u2713 ${q.shown}`), q.why ? h("p.none", {}, q.why) : null);
+      return h("section.input", {}, h("p.subtitle", {}, q.text), h("p.right", {}, `\u2713 ${q.shown}`), q.why ? h("p.none", {}, q.why) : null);
     }
     const input = h("input", { id: name, type: "text", autocomplete: "off", inputmode: "text", spellcheck: "false" });
     const verdict = h("p.verdict", { role: "status" });
     const check = h("button", { type: "submit" }, "Check");
     const reveal = h("button", { type: "button" }, "Reveal");
     const form = h("form", {}, input, check, reveal);
-    on(form, "submit", (event) => {
+    const decide = (event) => {
       event.preventDefault();
       const found = judge(input.value, q);
       toggle(verdict, "right", found === "right");
       say(verdict, (found === "right" ? "\u2713 " : "\u2717 ") + VERDICTS[found]);
       if (found === "right") answer(q);
-    });
+    };
+    on(form, "submit", decide);
+    // A notebook keeps Enter from submitting a form in an output.
+    on(input, "keydown", (event) => event.key === "Enter" && decide(event));
     on(reveal, "click", () => answer(q));
-    return h("section.input", {}, h("h4", {}, h("label", { for: name }, q.text)), form, verdict);
+    return h("section.input", {}, h("p.subtitle", {}, h("label", { for: name }, q.text)), form, verdict);
   }
 
   function answer(q) {
@@ -1219,7 +1229,8 @@ export function create(model, el) {
   signal.addEventListener("abort", () => model.off("msg:custom", received), { once: true });
   changed("step", (step) => {
     if (step === state.step || sharing) return;
-    state.step = quiz ? allowed(step) : step;
+    state.step = moment(step);
+    hideAnswers();
     follow();
     paint();
   });
@@ -1259,6 +1270,9 @@ export function create(model, el) {
       turn(state.which);
     },
   });
+  // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
+  // before it looks for this attribute further up, so each such element needs its own.
+  on(root, "focusin", (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
   on(tableBox, "toggle", fillTable);
   let wide = 0;
   const watch = new ResizeObserver(() => {
@@ -1294,7 +1308,7 @@ export function create(model, el) {
   el.append(root);
   if (darkAround(el)) root.classList.add("cgviz-dark");
   hideAnswers();
-  if (quiz) state.step = allowed(state.step);
+  state.step = moment(state.step);
   build();
   root.cgvizGo = go; // for measuring in the page
 

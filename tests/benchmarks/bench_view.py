@@ -1,0 +1,146 @@
+"""What the live picture costs: to make, to step, to slide, and when it is large.
+
+Prints medians. The part in the browser needs Chromium and Playwright and a JupyterLab, and is left
+out without them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+import cgviz
+from cgviz import view
+from cgviz.album import Album
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+SETUP = """\
+import tensorflow as tf, cgviz
+def chain(x, w):
+    y = x
+    for _ in range(10):
+        y = tf.sin(y) * w + x
+    return y
+"""
+STEPS = """async () => {
+  const root = document.querySelector(".cgviz-view"), times = [];
+  for (let step = 1; step <= 30; step++) {
+    await new Promise(requestAnimationFrame);
+    const start = performance.now();
+    root.cgvizGo(step);
+    root.getBoundingClientRect();
+    times.push(performance.now() - start);
+  }
+  return times;
+}"""
+SLIDES = """async () => {
+  const box = document.querySelector(".cgviz-explore"), slider = box.querySelector("input");
+  const times = [];
+  for (let i = 0; i < 60; i++) {
+    await new Promise((done) => setTimeout(done, 400));
+    const before = box.dataset.moved;
+    const start = performance.now();
+    slider.value = -2 + i / 15;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    while (box.dataset.moved === before) await new Promise((done) => setTimeout(done, 1));
+    box.getBoundingClientRect();
+    times.push(performance.now() - start);
+  }
+  return times;
+}"""
+
+
+def chain(x: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """Thirty ops."""
+    y = x
+    for _ in range(10):
+        y = tf.sin(y) * w + x
+    return y
+
+
+def deep(x: tf.Tensor) -> tf.Tensor:
+    """Two thousand ops in fifty scopes."""
+    for layer in range(50):
+        with tf.name_scope(f"layer_{layer}"):
+            for _ in range(40):
+                x = tf.sin(x)
+    return x
+
+
+def median(name: str, run: Callable[[], Any], runs: int = 9) -> None:
+    """Time and print."""
+    run()
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        run()
+        times.append(1e3 * (time.perf_counter() - start))
+    print(f"{name:44} {statistics.median(times):8.1f} ms")
+
+
+def in_python() -> None:
+    """What Python does."""
+    small, large = cgviz.trace(chain, 0.5, 0.3), cgviz.trace(deep, 0.5)
+    median("30 ops: the view", lambda: view.view(small))
+    median(
+        "30 ops: the view and the picture beside it", lambda: view.view(small)._repr_mimebundle_()
+    )
+    median("2,000 ops, folded: the view", lambda: view.view(large), 3)
+    explorer = cgviz.explore(chain, x=(-2.0, 2.0), w=(-1.0, 1.0))
+    took: list[float] = []
+    explorer.send = lambda answer, buffers=None: took.append(answer["took"])  # type: ignore
+    for i in range(60):
+        explorer._answer({"move": [i / 30, 0.3, 1.0], "active": 0, "id": i, "open": 3}, None)
+    print(f"{'30 ops: a slider, in Python':44} {statistics.median(took):8.1f} ms")
+    size = len(json.dumps(Album(small).page(), separators=(",", ":")))
+    print(f"{'30 ops: one page of the document':44} {size / 1e3:8.1f} kB")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "flow.html"
+        small.save(path)
+        print(f"{'30 ops: the saved page':44} {path.stat().st_size / 1e3:8.1f} kB")
+
+
+def in_the_browser() -> None:
+    """What a JupyterLab in Chromium does."""
+    try:
+        from browser.conftest import CHROMIUM, FLAGS, Notebook, lab_server
+        from playwright.sync_api import sync_playwright
+    except ImportError as error:
+        print(f"the browser is left out: {error}")
+        return
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        server = lab_server(Path(folder))
+        try:
+            server.wait("/api/status")
+            chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            notebook = Notebook(server, chromium.new_page(), SETUP)
+            page = notebook.show("cgviz.trace(chain, 0.5, 0.3)")
+            steps = page.evaluate(STEPS)
+            print(f"{'30 ops: a step, in the page (median)':44} {statistics.median(steps):8.1f} ms")
+            start = time.perf_counter()
+            notebook.show("cgviz.trace(chain, 0.5, 0.3)")
+            shown = 1e3 * (time.perf_counter() - start)
+            print(f"{'30 ops: from running the cell to the view':44} {shown:8.1f} ms")
+            notebook.show("cgviz.explore(chain, x=(-2.0, 2.0), w=(-1.0, 1.0))")
+            slides = sorted(page.evaluate(SLIDES))
+            print(
+                f"{'30 ops: a slider to all numbers (median)':44} {statistics.median(slides):8.1f} ms"
+            )
+            print(f"{'the same (95th percentile)':44} {slides[56]:8.1f} ms")
+            chromium.close()
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    in_python()
+    in_the_browser()

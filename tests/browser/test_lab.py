@@ -1,0 +1,275 @@
+"""The live picture in a real JupyterLab: by hand, by keyboard, by ear, and in time."""
+
+import statistics
+
+import pytest
+
+pytest.importorskip("playwright", reason="pip install -e '.[browser]'")
+
+SETUP = """\
+import tensorflow as tf
+import cgviz
+
+@tf.custom_gradient
+def square(x):
+    def grad(upstream):
+        return upstream * 2 * x
+    y = x * x
+    return y, grad
+
+def f(x):
+    a = square(x)
+    y = tf.sin(a) * x
+    return y
+
+def chain(x, w):
+    y = x
+    for _ in range(10):
+        y = tf.sin(y) * w + x
+    return y
+"""
+GO = "step => document.querySelector('.cgviz-view').cgvizGo(step)"
+ATTACK = "<img src=x onerror=alert(1)>"
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True).first
+
+
+def texts(page, selector):
+    return page.eval_on_selector_all(selector, "found => found.map(x => x.textContent)")
+
+
+def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
+    page = show("cgviz.trace(f, 2.0)")
+    assert page.locator(".cgviz-status").inner_text().startswith("Backward step 3 of 3")
+    button(page, "To the start").click()
+    assert page.locator(".cgviz-status").inner_text().startswith("Nothing has run yet")
+    assert page.locator(".cgviz-link.cgviz-flowing").count() == 0
+    for _ in range(3):
+        button(page, "One step forward").click()
+    assert page.locator(".cgviz-where").inner_text() == "forward 3 of 3"
+    button(page, "One step forward").click()
+    assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
+    assert "−0.7568" in texts(page, ".cgviz-link.cgviz-backnow .cgviz-gradient")
+    button(page, "One step back").click()
+    assert page.locator(".cgviz-link.cgviz-flowing").count() == 0
+
+
+def test_it_plays_and_pauses(show):
+    page = show("cgviz.trace(f, 2.0)")
+    page.get_by_label("Speed").first.select_option("4")
+    button(page, "Play").click()
+    button(page, "Pause").wait_for()
+    button(page, "Play").wait_for()  # it stops by itself at the end
+    assert page.locator(".cgviz-where").inner_text() == "backward step 3 of 3"
+
+
+def test_cards_bodies_and_the_table(show):
+    page = show("cgviz.trace(f, 2.0)")
+    page.locator("g.cgviz-node.cgviz-custom").click()
+    card = page.locator(".cgviz-card")
+    assert "−1.307" in card.inner_text()
+    assert "def grad(upstream):" in card.inner_text()
+    card.get_by_role("button", name="Open its body").click()
+    assert "Inside a" in page.locator(".cgviz-stage.cgviz-body figcaption").inner_text()
+    card.get_by_role("button", name="Close its body").click()
+    assert page.locator(".cgviz-stage.cgviz-body").count() == 0
+    page.locator(".cgviz-table summary").click()
+    assert page.locator(".cgviz-table tbody tr").count() == 4
+
+
+def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
+    page = show("cgviz.trace(f, 2.0)")
+    page.locator("svg.cgviz-svg [tabindex='0']").first.focus()
+    label = "document.activeElement.getAttribute('aria-label')"
+    assert page.evaluate(label).startswith("x (input), value 2")
+    cell = page.evaluate("jupyterapp.shell.currentWidget.content.activeCellIndex")
+    seen = set()
+    for _ in range(6):
+        page.keyboard.press("ArrowDown")
+        seen.add(page.evaluate(label))
+    assert len(seen) == 6
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    assert "input" in page.locator(".cgviz-card .cgviz-title").inner_text()
+    page.keyboard.press("b")
+    page.keyboard.press("+")
+    page.keyboard.press("0")
+    assert page.evaluate("jupyterapp.shell.currentWidget.content.activeCellIndex") == cell
+    assert page.evaluate("jupyterapp.shell.currentWidget.content.widgets.length") == 2
+    button(page, "One step back").focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_no_violation(notebook, show, dark):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = show(
+        "display(cgviz.trace(f, 2.0), cgviz.explore(f, x=(-3.0, 3.0)))\n"
+        "cgviz.predict(cgviz.trace(f, 2.0))",
+        views=3,
+    )
+    if dark:
+        notebook.theme("JupyterLab Dark")
+    page.locator("g.cgviz-node.cgviz-custom").first.click()
+    page.locator(".cgviz-table summary").first.click()
+    button(page, "Magnitude").click()
+    page.locator(".cgviz-view").nth(2).get_by_role("button", name="One step forward").click()
+    found = Axe().run(page, context=".cgviz-view").response["violations"]
+    notebook.theme("JupyterLab Light")
+    assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
+
+
+def test_those_who_want_no_motion_get_none(show):
+    page = show("cgviz.trace(f, 2.0)")
+    moving = (
+        "getComputedStyle(document.querySelector('.cgviz-backnow > .cgviz-back')).animationName"
+    )
+    assert page.evaluate(moving) == "cgviz-flow"
+    page.emulate_media(reduced_motion="reduce")
+    assert page.evaluate(moving) == "none"
+
+
+def test_names_from_user_code_are_text(show):
+    page = show(
+        f"w = tf.Variable(2.0, name='w')\n"
+        "trace = cgviz.trace(lambda x: x * w, 3.0)\n"
+        "from dataclasses import replace\n"
+        f"op = next(op for op in trace.ops if op.kind == 'variable')\n"
+        f"object.__setattr__(op, 'name', '{ATTACK}')\n"
+        "trace.view()",
+    )
+    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    page.locator("g.cgviz-node.cgviz-variable").click()
+    assert ATTACK in page.locator(".cgviz-card").inner_text()
+    assert page.locator(".cgviz-view img").count() == 0
+
+
+def test_sliders_move_every_number_and_the_curves(show):
+    page = show("cgviz.explore(f, x=(-3.0, 3.0))")
+    before = texts(page, ".cgviz-svg text")
+    assert page.locator(".cgviz-plot").count() == 2
+    page.get_by_label("x", exact=True).fill("2")
+    page.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 2")
+    after = texts(page, ".cgviz-svg text")
+    assert len(before) == len(after)
+    assert "−1.307" in after
+    page.get_by_label("upstream", exact=True).fill("-1")
+    page.wait_for_function("document.querySelectorAll('.cgviz-plot').length === 1")
+    assert "1.307" in texts(page, ".cgviz-svg text")
+
+
+def test_another_branch_brings_another_picture(show):
+    page = show(
+        "cgviz.explore(lambda x: x * x if x > 0 else tf.sin(tf.cos(x)), x=(-3.0, 3.0))",
+    )
+    page.get_by_label("x", exact=True).fill("-2")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.cgviz-svg text')].some(t => t.textContent === 'cos')"
+    )
+
+
+def test_predictions_are_judged(show):
+    page = show("cgviz.predict(cgviz.trace(f, 2.0))")
+    button(page, "To the end").click()
+    assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
+    assert "?" in texts(page, ".cgviz-link.cgviz-asked .cgviz-gradient")
+    shown = page.locator(".cgviz-view").inner_text()
+    assert "hands back" not in shown
+    field = page.locator(".cgviz-card input").first
+    for answer, verdict in [("-2", "Wrong sign"), ("two", "Type a number"), ("2", "")]:
+        field.fill(answer)
+        field.press("Enter")
+        if verdict:
+            assert verdict in page.locator(".cgviz-verdict").first.inner_text()
+    assert "✓ 2" in page.locator(".cgviz-card").inner_text()
+    assert "2" in texts(page, ".cgviz-link.cgviz-flowing .cgviz-gradient")
+
+
+def test_traits_can_be_linked_and_steps_reach_python_later(show):
+    page = show(
+        "import ipywidgets\nshown = cgviz.trace(f, 2.0).view()\n"
+        "slider = ipywidgets.IntSlider(min=-3, max=3)\n"
+        "ipywidgets.link((shown, 'step'), (slider, 'value'))\n"
+        "ipywidgets.VBox([slider, shown])",
+    )
+    button(page, "To the start").click()
+    page.wait_for_function(
+        "document.querySelector('.widget-readout')?.textContent.slice(1) === '3'"
+    )
+
+
+def test_two_traces_stand_side_by_side(show):
+    page = show(
+        "cgviz.trace(f, 2.0).view(against=cgviz.trace(lambda x: tf.sin(x * x) * x, 2.0))",
+    )
+    assert page.locator(".cgviz-stage").count() == 2
+    assert page.locator("g.cgviz-differs").count() >= 2
+    button(page, "To the start").click()
+    assert page.locator(".cgviz-flowing").count() == 0
+
+
+def test_scopes_unfold_and_fold(show):
+    page = show(
+        "def deep(x):\n"
+        "    for layer in range(40):\n"
+        "        with tf.name_scope(f'layer_{layer}'):\n"
+        "            for _ in range(4):\n"
+        "                x = tf.sin(x)\n"
+        "    return x\n"
+        "cgviz.trace(deep, 0.5)",
+    )
+    before = page.locator("g.cgviz-node").count()
+    page.locator("g.cgviz-scope").first.click()
+    page.get_by_role("button", name="Unfold").click()
+    page.wait_for_function(f"document.querySelectorAll('g.cgviz-node').length > {before}")
+    button(page, "Fold").click()
+    page.wait_for_function(f"document.querySelectorAll('g.cgviz-node').length === {before}")
+
+
+def test_twenty_views_closed_leave_nothing(show):
+    code = (
+        "import gc, ipywidgets\nbefore = len(ipywidgets.Widget.widgets)\n"
+        "views = [cgviz.trace(f, 2.0).view() for _ in range(20)]\n"
+    )
+    page = show(f"{code}display(*views)", views=20)
+    session = page.context.new_cdp_session(page)
+
+    def listeners():
+        session.send("HeapProfiler.collectGarbage")
+        return session.send("Memory.getDOMCounters")["jsEventListeners"]
+
+    opened = listeners()
+    for _ in range(2):  # closed, and again opened and closed
+        show(
+            "for v in views: v.close()\nprint(len(ipywidgets.Widget.widgets) - before, 'left')",
+            views=0,
+        )
+        page.get_by_text("0 left").wait_for()
+        closed = listeners()
+        show(f"{code}display(*views)", views=20)
+    assert closed < opened - 20 * 20
+    assert listeners() <= opened + 40
+
+
+def test_steps_and_sliders_are_quick_and_steps_send_nothing(show):
+    page = show("cgviz.trace(chain, 0.5, 0.3)")
+    page.wait_for_timeout(1000)
+    page.evaluate(
+        "() => { const send = WebSocket.prototype.send; window.sent = 0; "
+        "WebSocket.prototype.send = function (data) { window.sent += 1; "
+        "return send.call(this, data); }; }"
+    )
+    times = page.evaluate(
+        "async () => { const root = document.querySelector('.cgviz-view'); const found = []; "
+        "for (let step = 1; step <= 30; step++) { const start = performance.now(); "
+        "root.cgvizGo(step); root.getBoundingClientRect(); "
+        "found.push(performance.now() - start); } "
+        "return [found, window.sent]; }"
+    )
+    sent = times[1]
+    assert sent == 0
+    assert statistics.median(times[0]) < 16

@@ -1,0 +1,140 @@
+"""The saved page: from disk, within another page, without a kernel and without a network."""
+
+import re
+
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+pytest.importorskip("playwright", reason="pip install -e '.[browser]'")
+
+ATTACK = "</script><img src=x onerror=alert(1)>"
+
+
+@tf.custom_gradient
+def square(x):
+    def grad(upstream):
+        return upstream * 2 * x
+
+    y = x * x
+    return y, grad
+
+
+def f(x):
+    a = square(x)
+    y = tf.sin(a) * x
+    return y
+
+
+@pytest.fixture
+def offline(page):
+    """A page that is told no to everything but files, and every request it makes."""
+    asked = []
+    page.context.set_offline(True)
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    page.on(
+        "console",
+        lambda message: pytest.fail(message.text) if message.type == "error" else None,
+    )
+    yield page
+    assert all(url.startswith(("file:", "data:", "about:")) for url in asked)
+
+
+def test_it_opens_from_disk_and_steps(offline, tmp_path):
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    offline.get_by_role("button", name="To the start").click()
+    offline.get_by_role("button", name="One step forward").click()
+    assert offline.locator(".cgviz-where").inner_text() == "forward 1 of 3"
+    offline.locator("g.cgviz-node.cgviz-custom").click()
+    assert "−1.307" in offline.locator(".cgviz-card").inner_text()
+
+
+def test_it_has_every_pass(offline, tmp_path):
+    cgviz.trace(lambda x: x * x * x, 2.0, order=2).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    offline.get_by_label("Backward pass").first.select_option("1")
+    assert offline.locator(".cgviz-floor").count() == 1
+
+
+def test_it_works_within_another_page(offline, tmp_path):
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    outer = '<h1>A course</h1><iframe src="flow.html" width="1000" height="700"></iframe>'
+    (tmp_path / "course.html").write_text(outer)
+    offline.goto((tmp_path / "course.html").as_uri())
+    frame = offline.frame_locator("iframe")
+    frame.get_by_role("button", name="One step back").click()
+    assert frame.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
+
+
+def test_a_quiz_works_in_it(offline, tmp_path):
+    cgviz.predict(cgviz.trace(f, 2.0)).save(tmp_path / "quiz.html")
+    offline.goto((tmp_path / "quiz.html").as_uri())
+    offline.get_by_role("button", name="One step forward").click()
+    field = offline.locator(".cgviz-card input").first
+    field.fill("-2")
+    field.press("Enter")
+    assert "Wrong sign" in offline.locator(".cgviz-verdict").first.inner_text()
+    for step in (1, 2, 3):
+        while offline.get_by_role("button", name="Reveal").count():
+            offline.get_by_role("button", name="Reveal").first.click()
+        if step < 3:
+            offline.get_by_role("button", name="One step forward").click()
+    assert offline.locator(".cgviz-where").inner_text() == "backward step 3 of 3"
+    assert "?" not in "".join(offline.locator(".cgviz-svg text").all_text_contents())
+
+
+def test_names_are_text(offline, tmp_path):
+    trace = cgviz.trace(f, 2.0)
+    for op in trace.ops:
+        if op.kind == "input":
+            object.__setattr__(op, "name", ATTACK)
+    trace.save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    offline.locator("g.cgviz-node.cgviz-input").click()
+    assert ATTACK in offline.locator(".cgviz-card .cgviz-title").inner_text()
+    assert offline.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_follows_the_readers_theme_and_axe_finds_nothing(page, tmp_path, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    # Axe brings a script of its own, which the page's policy would stop.
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    text = (tmp_path / "flow.html").read_text(encoding="utf-8")
+    open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>\n', "", text)
+    (tmp_path / "open.html").write_text(open_, encoding="utf-8")
+    page.emulate_media(color_scheme=scheme)
+    page.goto((tmp_path / "open.html").as_uri())
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}[scheme]
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
+
+
+def test_a_large_trace_opens_folded_and_pans(offline, tmp_path):
+    def deep(x):
+        for layer in range(50):
+            with tf.name_scope(f"layer_{layer}"):
+                for _ in range(40):
+                    x = tf.sin(x)
+        return x
+
+    trace = cgviz.trace(deep, 0.5)
+    assert len(trace.steps) == 2000
+    trace.save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    assert offline.locator("g.cgviz-scope").count() == 50
+    frames = offline.evaluate(
+        "async () => { const svg = document.querySelector('.cgviz-svg'); "
+        "const at = (type, x) => svg.dispatchEvent(new PointerEvent(type, "
+        "{ pointerId: 1, clientX: x, clientY: 300, button: 0, bubbles: true })); "
+        "svg.setPointerCapture = () => {}; at('pointerdown', 400); "
+        "const start = performance.now(); let n = 0; "
+        "while (performance.now() - start < 1000) { n += 1; at('pointermove', 400 - n); "
+        "await new Promise(requestAnimationFrame); } at('pointerup', 0); return n; }"
+    )
+    assert frames >= 30
