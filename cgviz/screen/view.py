@@ -30,7 +30,7 @@ from .album import Album, Document
 HERE = Path(__file__).parent
 MODULE = HERE / "view.mjs"
 LIVE = "application/vnd.jupyter.widget-view+json"
-MOST_PIXELS = 1_500_000  # of the picture beside a live view
+MOST_PIXELS = 900_000  # of the picture beside a live view
 
 
 class View(anywidget.AnyWidget):

@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 
 import cgviz
-from cgviz import view
-from cgviz.album import Album
+from cgviz.screen import view
+from cgviz.screen.album import Album
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -132,10 +132,9 @@ def in_the_browser() -> None:
             print(f"{'30 ops: from running the cell to the view':44} {shown:8.1f} ms")
             notebook.show("cgviz.explore(chain, x=(-2.0, 2.0), w=(-1.0, 1.0))")
             slides = sorted(page.evaluate(SLIDES))
-            print(
-                f"{'30 ops: a slider to all numbers (median)':44} {statistics.median(slides):8.1f} ms"
-            )
-            print(f"{'the same (95th percentile)':44} {slides[56]:8.1f} ms")
+            middle, late = statistics.median(slides), slides[int(0.95 * len(slides))]
+            print(f"{'30 ops: a slider to all numbers (median)':44} {middle:8.1f} ms")
+            print(f"{'30 ops: the same (95th percentile)':44} {late:8.1f} ms")
             chromium.close()
         finally:
             server.stop()

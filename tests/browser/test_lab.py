@@ -4,8 +4,6 @@ import statistics
 
 import pytest
 
-pytest.importorskip("playwright", reason="pip install -e '.[browser]'")
-
 SETUP = """\
 import tensorflow as tf
 import cgviz

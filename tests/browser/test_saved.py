@@ -7,8 +7,6 @@ import tensorflow as tf
 
 import cgviz
 
-pytest.importorskip("playwright", reason="pip install -e '.[browser]'")
-
 ATTACK = "</script><img src=x onerror=alert(1)>"
 
 

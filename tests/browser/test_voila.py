@@ -1,14 +1,13 @@
 """The live picture in Voila: no notebook, only its outputs."""
 
-import pytest
+from importlib.util import find_spec
 
-from .conftest import Server, write
-
-pytest.importorskip("playwright", reason="pip install -e '.[browser]'")
-pytest.importorskip("voila", reason="pip install -e '.[browser]'")
+from .conftest import Server, missing, write
 
 
 def test_it_steps_and_slides_in_voila(page, tmp_path):
+    if find_spec("voila") is None:
+        missing("Voila is not installed: pip install -e '.[browser]'")
     folder = tmp_path / "voila"
     folder.mkdir()
     write(
