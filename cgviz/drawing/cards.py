@@ -145,7 +145,8 @@ def _gradient(scene: Scene, i: int, node: Node, step: int | None, target: str) -
     if step is not None and not (complete and (uses or step >= scene.steps)):
         if len(terms) < 2 or not come or len(outputs) > 1:
             return ""
-        return " + ".join(short(e.contribution) for e in come) + " + …"
+        text = " + ".join(short(e.contribution) for e in come)
+        return f"{text if len(text) <= 30 else f'Σ of {len(come)}'} + …"
     total = node.upstream[0] if node.upstream else None
     result = short(total)
     parts = [short(t) for t in terms]

@@ -94,7 +94,7 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
     for direction in directions:
         sizes = _sizes(widest, kinds, ends, direction)
         links = [_link(a, b, t, direction) for (a, b), t in zip(ends, widest_labels, strict=True)]
-        placed = layout.place(sizes, links, direction, gap=14.0, rank_gap=11.0)
+        placed = _placed(shown, sizes, links, direction)
         width = max(placed.width, _legend_width(shown)) + 2 * MARGIN
         height = placed.height + 2 * MARGIN + 2.2 * TEXT
         pictures.append(Picture(shown, texts, labels, sizes, kinds, links, placed, width, height))
@@ -103,6 +103,39 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
     if room is None:
         return pictures[-1]
     return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height))
+
+
+def _placed(
+    shown: Scene,
+    sizes: list[tuple[float, float]],
+    links: list[layout.Link],
+    direction: Direction,
+) -> Layout:
+    """Everything in its place, and the ops of a gradient behind all that it differentiates.
+
+    For that, what ends one floor and what begins the next are linked over a point between them;
+    these links are laid out and not drawn.
+    """
+    extra: list[layout.Link] = []
+    points: list[tuple[float, float]] = []
+    for floor in sorted({n.floor for n in shown.nodes} - {0}):
+        lower = [i for i, n in enumerate(shown.nodes) if n.floor < floor]
+        upper = [i for i, n in enumerate(shown.nodes) if n.floor == floor]
+        goes_on = {e.source for e in shown.edges if shown.nodes[e.target].floor < floor}
+        goes_in = {e.target for e in shown.edges if shown.nodes[e.source].floor == floor}
+        point = len(sizes) + len(points)
+        points.append((1.0, 1.0))
+        extra += [layout.Link(i, point) for i in lower if i not in goes_on]
+        extra += [layout.Link(point, i) for i in upper if i not in goes_in]
+    found = layout.place([*sizes, *points], [*links, *extra], direction, gap=14.0, rank_gap=11.0)
+    if not points:
+        return found
+    return replace(
+        found,
+        centres=found.centres[: len(sizes)],
+        routes=found.routes[: len(links)],
+        labels=found.labels[: len(links)],
+    )
 
 
 def _roomy(words: _Words) -> _Words:

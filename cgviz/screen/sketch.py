@@ -267,7 +267,7 @@ def _path(path: Any) -> str:
 
 
 def _floors(picture: Picture, shift: tuple[float, float]) -> list[Document]:
-    """A box around the ops of each backward pass that is itself differentiated."""
+    """A band behind the ops of each backward pass that is itself differentiated."""
     found = []
     floors = [node.floor for node in picture.scene.nodes]
     for floor in sorted(set(floors) - {0}):
@@ -277,8 +277,12 @@ def _floors(picture: Picture, shift: tuple[float, float]) -> list[Document]:
 
 
 def _around(picture: Picture, own: Sequence[int], shift: tuple[float, float]) -> Document:
+    """A band over the whole picture, from the first of these nodes to the last."""
     boxes = np.array([(*picture.layout.centres[i], *picture.sizes[i]) for i in own])
     low = (boxes[:, :2] - boxes[:, 2:] / 2).min(axis=0) + shift - 8
     high = (boxes[:, :2] + boxes[:, 2:] / 2).max(axis=0) + shift + 8
+    across = 0 if picture.layout.direction == "down" else 1
+    low[across] = 4
+    high[across] = (picture.width, picture.layout.height + 2 * MARGIN)[across] - 4
     (x, y), (width, height) = low, high - low
     return {"x": _round(x), "y": _round(y), "width": _round(width), "height": _round(height)}

@@ -24,8 +24,8 @@ import tensorflow as tf
 from ..graph import Array
 from ..recording import arguments
 
-POINTS, FEWEST = 49, 17
-SECONDS = 0.3  # that a sweep may take; a slow function gets fewer points
+POINTS, FEWEST = 49, 33
+SECONDS = 0.5  # that a sweep may take; a slow function gets fewer points
 MOST_ENTRIES = 8  # of a vector that gets a slider each
 
 Document = dict[str, Any]

@@ -1019,8 +1019,9 @@ export function create(model, el) {
     const room = Math.max(stages.clientWidth / inks.filter((x) => !x.body).length - 12, 200);
     const { width, height } = ink.page.lines;
     const tallest = state.wide ? Infinity : TALLEST;
-    let k = Math.min(room / width, tallest / height, FONT_SCALE.most);
-    k = Math.max(k, Math.min(FONT_SCALE.least, FONT_SCALE.most));
+    let k = Math.max(Math.min(room / width, FONT_SCALE.most), FONT_SCALE.least);
+    const whole = Math.min(k, tallest / height);
+    k = whole >= 0.85 ? whole : Math.min(k, 1); // what is too tall is panned, and followed
     if (state.wide) k = Math.max(Math.min(room / width, 2.2), 0.4);
     const tall = Math.min(height * k, tallest);
     ink.size = { width: room, height: tall };
