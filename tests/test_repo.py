@@ -249,3 +249,15 @@ def test_what_differs_from_run_to_run_is_not_stored():
     assert notebook.metadata.language_info == {"name": "python"}
     assert cell.metadata == {"tags": ["keep"]}
     assert output.data == {"text/plain": "x"}
+
+
+def test_a_picture_says_what_it_shows_and_headings_and_questions_start_slides():
+    tidy = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))["tidy"]
+    data = {"image/png": "cG5n", "text/plain": "a tree"}
+    picture = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data=data)])
+    texts = ["# Title", "## Part", "### Detail", "**Predict.** And now?", "So it is."]
+    cells = [nbformat.v4.new_markdown_cell(text) for text in texts]
+    tidy(nbformat.v4.new_notebook(cells=[picture, *cells]))
+    assert picture.outputs[0].metadata == {"image/png": {"alt": "a tree"}}
+    kinds = [cell.metadata.get("slideshow", {}).get("slide_type") for cell in cells]
+    assert kinds == ["slide", "slide", "subslide", "subslide", None]

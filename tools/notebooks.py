@@ -22,16 +22,30 @@ KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": 
 LIVE_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
+def slide(cell: NotebookNode) -> str | None:
+    """Where a cell starts a slide: at a heading; and below it, at a small one or a question."""
+    if cell.cell_type != "markdown":
+        return None
+    if cell.source.startswith(("# ", "## ")):
+        return "slide"
+    return "subslide" if cell.source.startswith(("### ", "**Predict.**")) else None
+
+
 def tidy(notebook: NotebookNode) -> None:
-    """Remove what differs from one run, or one machine, to the next."""
+    """Remove what differs from one run, or one machine, to the next; say what a picture shows."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata.kernelspec = NotebookNode(KERNEL)
     notebook.metadata.language_info = NotebookNode(name="python")
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        if kind := slide(cell):
+            cell.metadata["slideshow"] = {"slide_type": kind}
         for output in cell.get("outputs", []):
             # A live view dies with its kernel; the picture and text stored beside it do not.
-            output.get("data", {}).pop(LIVE_VIEW, None)
+            data = output.get("data", {})
+            data.pop(LIVE_VIEW, None)
+            if "image/png" in data:  # HTML and slides read a picture's words here
+                output.metadata.setdefault("image/png", {})["alt"] = data["text/plain"]
 
 
 def run(path: Path) -> None:
