@@ -792,7 +792,7 @@ export function create(model, el) {
     if (hide) note = veiled(note, shown.lines.nodes[i].orders.some((o) => o <= state.step));
     const content = [];
     const own = questions.filter((q) => q.node === i);
-    if (own.length) content.push(...nodeCard({ ...note, rule: note.inputs.length > 0, inputs: [], variables: undefined }, {}), ...own.map(questionInk));
+    if (own.length) content.push(...nodeCard({ ...note, rule: note.rule ?? note.inputs.length > 0, inputs: [], variables: undefined }, {}), ...own.map(questionInk));
     else content.push(...nodeCard(note, { hide }));
     if (shown.bodies?.[i]) {
       const open = state.bodies.has(i);
