@@ -7,16 +7,18 @@ import time
 from typing import Any
 
 PATIENCE = 3.0  # seconds in a terminal
-LONG = 10.0  # in a notebook: a stored output must not depend on how fast the machine was
+LONG = 10.0  # in a notebook, where the line stays
 PAUSE = 0.5
 BAR = 24
 
 
 class Progress:
-    """Counts runs of f, and shows a bar once that takes seconds; it vanishes at the end.
+    """Counts runs of f, and shows a bar once that takes seconds.
 
-    A terminal is written to on its error stream, a notebook through `display`; a file or a pipe
-    not at all.
+    A terminal is written to on its error stream, and the bar vanishes at the end. A notebook that
+    somebody sits at shows it in the cell, and how long it took at the end. A file, a pipe and a
+    notebook that runs by itself get nothing: what is stored must not depend on how fast the
+    machine was.
     """
 
     def __init__(self, title: str, stages: int) -> None:
@@ -61,14 +63,17 @@ class Progress:
                 self._handle.update(data, raw=True)
 
     def close(self) -> None:
-        """Remove the line."""
+        """Remove the line; in a notebook, where a cell cannot be emptied, leave the outcome."""
         if self._written:
             print(f"\r{' ' * self._written}\r", end="", file=sys.stderr, flush=True)
         if self._handle is not None:
-            self._handle.update({"text/plain": ""}, raw=True)
+            seconds = time.monotonic() - self._start
+            line = f"check of {self.title}: {self.runs} runs of f in {seconds:.0f} s"
+            self._handle.update({"text/plain": line}, raw=True)
 
 
 def _in_notebook() -> bool:
+    """Whether a cell is being run by somebody: who runs a notebook as a whole answers no input."""
     shell = sys.modules.get("IPython")
     found = shell.get_ipython() if shell is not None else None
-    return found is not None and hasattr(found, "kernel")
+    return bool(getattr(getattr(found, "kernel", None), "_allow_stdin", False))
