@@ -12,14 +12,3 @@ def test_three_right_digits_are_a_warning_only():
     assert report.ok
     found = next(f for f in report.findings if f.rule == "precision")
     assert "yours 3.141, true 3.142" in found.message
-
-
-def test_the_second_order_is_a_warning_unless_it_is_asked_for():
-    def wrong(x):
-        return tf.custom_gradient(
-            lambda x: (tf.sin(x), lambda dy: dy * tf.stop_gradient(tf.cos(x)))
-        )(x)
-
-    for order, level in ((1, "warning"), (2, "error")):
-        (found,) = cgviz.check(wrong, [0.5, 1.0], order=order).findings
-        assert (found.rule, found.level) == ("second order", level)

@@ -17,6 +17,7 @@ from . import state
 from .comparison import Map
 from .report import Ledger
 from .subject import Subject
+from .twice import Upstream, pull_twice, slope
 
 _EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 _SLACK = {"float64": 1e-4, "float32": 5e-3, "float16": 0.05, "bfloat16": 0.1}
@@ -101,14 +102,14 @@ class Case:
             None if self.eps < 1e-10 else lambda u: wobble(judged, u, self.eps),
         )
 
-    def second_order(self, upstream: Array) -> Map:
+    def second_order(self, upstream: Upstream) -> Map:
         """Upstream · df/dx as a map, with the second derivative that the rules claim."""
         judged = self.judged
         return Map(
             judged.x,
             judged.scale,
-            judged.slope(upstream),
-            lambda w: judged.pull_twice(upstream, w).vector,
+            slope(judged, upstream),
+            lambda w: pull_twice(judged, upstream, w).vector,
             self.eps,
             10 * self.slack,
             None,

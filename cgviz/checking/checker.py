@@ -3,7 +3,8 @@
 checker       check(): the order of things
 case          what one recorded run shows of f, and the point it is judged at
 rules         what single runs tell: shape, dtype, upstream, variables, finite numbers, state
-derivatives   what finite differences tell: value, second order, precision
+derivatives   what finite differences tell: value, precision
+curvature     what they tell of the second order
 places        graph, XLA, SavedModel, forward mode, jacobian
 report        the outcome
 """
@@ -18,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..recording import arguments
-from . import derivatives, linearity, places, rules, state
+from . import curvature, derivatives, linearity, places, rules, state
 from .case import Case, first_run, widen
 from .progress import Progress
 from .report import Ledger, Report
@@ -160,7 +161,7 @@ def _local_rules(case: Case, base: Pulled, progress: Progress) -> None:
     derivatives.precision(case)
     progress.next("second derivative")
     if case.linear:
-        derivatives.second(case)
+        curvature.second(case)
     else:
         case.ledger.skipped("second order", "not judged, for the rule is not linear in upstream")
     rules.registry(case)

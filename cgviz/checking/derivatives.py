@@ -1,4 +1,4 @@
-"""The rules that finite differences judge: value, what nothing flows to, and the second order."""
+"""The rules that finite differences judge: value, what nothing flows to, and precision."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import style
 from ..graph import Array
-from . import causes, raised
+from . import causes
 from .case import Case, eps_of, upstream
-from .causes import digits, more, place, true
+from .causes import digits, more, place
 from .comparison import Comparison, Mismatch, compare
 from .subject import Leaf, Pulled
 
@@ -135,48 +135,3 @@ def precision(case: Case) -> None:
 def _pulled(subject: Any, upstream: Array, x: Array | None = None) -> Array:
     seeds: Callable[[Sequence[Any]], list[Any]] = lambda t: subject.split(upstream, t)  # noqa: E731
     return np.asarray(subject.pull(seeds, x).vector)
-
-
-def _twice(one: str, other: str) -> str:
-    return f"d {one}²" if one == other else f"d {one} d {other}"
-
-
-def second(case: Case) -> None:
-    """The derivative of what the rules claim is found by differentiating the rules."""
-    size = case.judged.y.size
-    upstream = np.ones(size)
-    if size > 1:  # of a softmax, ones would ask for the derivative of a constant
-        upstream = np.random.default_rng(9).uniform(0.5, 1.5, size)
-    try:
-        found = compare(case.second_order(upstream), columns=4)
-        if found.mismatches and size > 1:
-            plain = compare(case.second_order(np.ones(size)), columns=4)
-            upstream = np.ones(size) if plain.mismatches else upstream
-            found = plain if plain.mismatches else found
-    except Exception as error:
-        case.ledger.broken(
-            "second order",
-            "raises",
-            f"the second derivative raised {raised.first_line(error)}",
-            raised.explain(error, True)[1],
-            warning=case.order < 2,
-        )
-        return
-    if not found.mismatches:
-        if found.judged or not case.judged.x.size:
-            case.ledger.passed("second order", "agrees with differences of the first derivative")
-        else:
-            case.ledger.skipped("second order", "the first derivative jumps or is not finite here")
-        return
-    wrong = found.mismatches[0]
-    into = case.places()[1]
-    left = "out" if size == 1 else ("sum(out)" if (upstream == 1).all() else "a sum of out")
-    case.ledger.broken(
-        "second order",
-        "wrong",
-        f"d² {left} / {_twice(into(wrong.output), into(wrong.input))}: yours "
-        f"{digits(wrong.yours)}, true {true(wrong)}{more(len(found.mismatches))}.",
-        "The rule is differentiated in its turn: write it with tf functions of the input, no "
-        "NumPy and no stop_gradient. A rule that is itself a custom gradient must be one of x.",
-        warning=case.order < 2,
-    )

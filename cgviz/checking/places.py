@@ -16,7 +16,7 @@ import tensorflow as tf
 from .. import style
 from ..graph import Array
 from ..recording import arguments
-from . import raised
+from . import curvature, raised
 from . import saved as saved_model
 from .case import Case, upstream, wobble
 from .report import Row
@@ -125,6 +125,8 @@ def _try(case: Case, rule: str, run: Callable[..., Any], warning: bool, verb: st
 def graph(case: Case) -> None:
     """f under `tf.function`, differentiated from outside, as in a training loop."""
     _try(case, "graph", tf.function(_plain(case.f)), False, "under tf.function,")
+    if case.ledger.rows["graph"].state == "pass" and case.deterministic:
+        curvature.graph(case)
     if case.printed:
         case.ledger.broken(
             "graph",

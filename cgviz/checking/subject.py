@@ -152,60 +152,6 @@ class Subject:
         gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
         return self.pulled(gradients or [None] * len(sources))
 
-    def slope(self, upstream: Array) -> Callable[[Array], Array]:
-        """x -> upstream · df/dx, for many x: as a graph where that is known to be quicker."""
-
-        def eager(x: Array) -> Array:
-            return self.pull(lambda targets: self.split(upstream, targets), x).vector
-
-        @tf.function(autograph=False)
-        def graph(*args: Any) -> list[Any]:
-            sources = self.sources(args)
-            with tf.GradientTape() as tape:
-                tape.watch(sources)
-                targets = self.call(args)
-            seeds = self.split(upstream, targets)
-            zero = tf.UnconnectedGradients.ZERO
-            found = tape.gradient(targets, sources, seeds, unconnected_gradients=zero)
-            return [tf.convert_to_tensor(g) for g in found]
-
-        def quick(x: Array) -> Array:
-            self.on_run()
-            return self.join(graph(*self.arguments(x)))
-
-        if self.quick is None:
-            return eager
-        try:
-            same = np.allclose(quick(self.x), eager(self.x), rtol=1e-4, atol=0, equal_nan=True)
-        except Exception:
-            same = False
-        return quick if same else eager
-
-    def pull_twice(self, upstream: Array, direction: Array) -> Pulled:
-        """The gradient of (upstream · df/dx) · direction: f's second derivative."""
-        args = self.arguments(self.x)
-        sources = self.sources(args)
-        with tf.GradientTape() as outer:
-            outer.watch(sources)
-            with tf.GradientTape() as inner:
-                inner.watch(sources)
-                targets = self.call(args)
-                seeds = self.split(upstream, targets)
-            first = inner.gradient(targets, sources, output_gradients=seeds)
-            kept = [(g, leaf) for g, leaf in zip(first, self.leaves, strict=True) if g is not None]
-            dense = [tf.convert_to_tensor(g) for g, _ in kept]
-        if not dense:
-            return self.pulled([None] * len(sources))
-        parts = self.split(direction, sources)
-        weights = [
-            tf.cast(tf.broadcast_to(part, g.shape), g.dtype)
-            for part, g, leaf in (
-                (parts[self.leaves.index(leaf)], g, leaf)
-                for g, (_, leaf) in zip(dense, kept, strict=True)
-            )
-        ]
-        return self.pulled(outer.gradient(dense, sources, output_gradients=weights))
-
     def arguments(self, x: Array) -> list[Any]:
         """f's arguments at x: new tensors, and the variables with their new values."""
         for leaf in self.leaves:
