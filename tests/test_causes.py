@@ -26,6 +26,24 @@ def test_wrong_numbers_are_recognized_by_their_pattern(rule, words):
     assert words in hint(rule, [0.3, 1.1])
 
 
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda dy, x: 8.0 * dy * tf.cos(x), "Yours is 8 times the true one."),
+        (lambda dy, x: 0.0 * dy, "Yours is 0:"),
+    ],
+)
+def test_of_one_number_nothing_is_said_to_hold_everywhere(rule, words):
+    assert words in hint(rule, 0.3)
+
+
+def test_a_factor_of_one_is_no_hint():
+    slopes = tf.constant([0.01, 1.0])
+    said = hint(lambda dy, x: dy * tf.cast(slopes, dy.dtype), [-1.0, 1.0], forward=tf.nn.relu)
+    assert said.startswith("Work the rule out by hand")
+    assert hint(lambda dy, x: 1.002 * dy * tf.cos(x), 0.3).startswith("Work the rule out")
+
+
 def test_a_transposed_jacobian_is_recognized():
     matrix = tf.constant([[1.0, 2.0], [3.0, 5.0]])
     said = hint(

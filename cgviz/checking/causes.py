@@ -16,6 +16,7 @@ from .linearity import guilty
 from .report import CHAIN, INPUTS, VARIABLES
 from .subject import Leaf, Pulled
 
+GENERAL = "Work the rule out by hand at this place; does it still use the input, not the output?"
 _NUMPY_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction")
 
 
@@ -163,21 +164,34 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         theirs = found.true[:, other.start : other.stop]
         if other is not leaf and theirs.shape == mine.shape and _close(mine, theirs):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
+    everywhere = " everywhere" if mine.size > 1 else ""
     if not mine.any():
-        return "Yours is 0 everywhere: does the rule use the input, and not a constant?"
-    if right.any():
-        factor = float(np.sum(mine * right) / np.sum(right * right))
-        if abs(factor) > 1e-3 and _close(mine, factor * right):
-            if abs(factor + 1) < 1e-3:
-                return "Right but for the sign: a minus is missing, or one too many."
-            return f"Yours is {style.number(factor, 3)} times the true one everywhere."
+        return f"Yours is 0{everywhere}: does the rule use the input, and not a constant?"
+    factor = _factor(mine, right)
+    if abs(factor + 1) < 1e-3:
+        return "Right but for the sign: a minus is missing, or one too many."
+    if factor and style.number(factor, 3) != "1":
+        everywhere = " everywhere" if np.count_nonzero(right) > 1 else ""
+        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}."
+    if _close(mine, right):
+        return GENERAL  # but for small numbers beside large ones
     if mine.shape[0] == mine.shape[1] > 1 and _close(mine, right.T):
         return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
         return "The numbers are right, in the wrong order: look at how the parts are stacked."
     if mine.shape[0] == mine.shape[1] and _close(mine, np.eye(len(mine))):
         return "Upstream is handed on as it came: the local derivative is missing."
-    return "Work the rule out by hand at this place; does it still use the input, not the output?"
+    return GENERAL
+
+
+def _factor(mine: Array, right: Array) -> float:
+    """What the right numbers are multiplied by to give mine, each of them; 0 if nothing is."""
+    if not right.any():
+        return 0.0
+    factor = float(np.sum(mine * right) / np.sum(right * right))
+    give = 1e-2 * np.abs(factor * right) + 1e-6 * np.max(np.abs(right))
+    fits = bool(np.all(np.abs(mine - factor * right) <= give))
+    return factor if fits and abs(factor) > 1e-3 else 0.0
 
 
 def _close(one: Array, other: Array) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import style
 from ..graph import Array
+from ..recording import recorder
 from . import causes
 from .case import Case, eps_of, upstream
 from .causes import digits, more, place
@@ -124,12 +125,41 @@ def precision(case: Case) -> None:
             "right in float64 only",
             f"the gradient for {into} is {digits(mine[i])}, and {digits(wide[i])} in "
             f"float64{more(wrong.size)}.",
-            "Digits cancel inside the rule: write it so that nearly equal numbers are not "
-            "subtracted, or compute it in float64 and cast back.",
+            _lost(case),
             warning=True,
         )
     else:
         case.ledger.passed("precision", "as accurate as the inputs allow")
+
+
+def _lost(case: Case) -> str:
+    """Why digits are lost in the dtype given: too small for it, or nearly equal and subtracted."""
+    names = {leaf.source.dtype for leaf in case.subject.leaves}
+    dtype = min(names, key=lambda each: float(each.max))
+    least = float(np.finfo(dtype.real_dtype.as_numpy_dtype).tiny)
+    small = [n for n in _magnitudes(case) if 0 < n < least]
+    if not small:
+        return (
+            "Digits cancel inside the rule: write it so that nearly equal numbers are not "
+            "subtracted, or compute it in float64 and cast back."
+        )
+    return (
+        f"On the way stands {digits(max(small))}, and below {digits(least)} {dtype.name} has no "
+        "digits left: write the rule so that no large number is divided by another, or compute "
+        "it in float64 and cast back."
+    )
+
+
+def _magnitudes(case: Case) -> Iterator[float]:
+    """The smallest number but 0 of each gradient and value on the way, in float64."""
+    judged = case.judged
+    trace = recorder.trace(case.f, *judged.arguments(judged.x))
+    values = [v.numpy() for op in trace.walk() for v in op.outputs if v.differentiable]
+    flows = [g for p in trace.passes for s in p.steps for g in (*s.upstream, *s.downstream)]
+    for each in [*values, *flows]:
+        if each is not None and np.any(each):
+            sizes = np.abs(each)
+            yield float(np.min(sizes[sizes > 0]))
 
 
 def _pulled(subject: Any, upstream: Array, x: Array | None = None) -> Array:
