@@ -26,3 +26,17 @@ def test_a_shape_that_was_broadcast_is_named():
 def test_a_value_that_is_infinite_by_nature_is_a_warning():
     report = cgviz.check(lambda x: 1.0 / x, 0.0)
     assert ("finite forward", "warning") in [(f.rule, f.level) for f in report.findings]
+
+
+def test_a_wrong_shape_for_a_variable_is_said_by_its_name():
+    w, b = tf.Variable([1.0, 2.0], name="w"), tf.Variable([3.0, 4.0], name="b")
+
+    @tf.custom_gradient
+    def f(x):
+        def grad(dy, variables=None):
+            return tf.reduce_sum(dy * w), [tf.stack([dy, dy]) for _ in variables]
+
+        return w * x + b, grad
+
+    found = next(each for each in cgviz.check(f, 3.0).findings if each.rule == "shape")
+    assert found.message.startswith("`b` of the rule of `f`")

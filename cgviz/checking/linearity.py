@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from .. import style
 from ..graph import Array
+from ..recording.values import variable_name
 from .case import Case, CustomStep
 
 
@@ -166,7 +167,8 @@ def variables(case: Case) -> None:
 
 def _order_matters(step: CustomStep, slack: float) -> str | None:
     """An order of the variables that changes the rule's answer, in words; None if none does."""
-    listed = list(step.event.variables)
+    # In eager mode TensorFlow lists them in the order of a set, which differs from run to run.
+    listed = sorted(step.event.variables, key=variable_name)
     grad_fn = step.event.grad_fn
     if len(listed) < 2 or grad_fn is None or any(u is None for u in step.upstream):
         return None
@@ -174,7 +176,7 @@ def _order_matters(step: CustomStep, slack: float) -> str | None:
     expected: list[Array] | None = None
     for order in orders:
         arranged = [listed[i] for i in order]
-        names = ", ".join(str(v.name).removesuffix(":0") for v in arranged)
+        names = ", ".join(map(variable_name, arranged))
         try:
             _, found = grad_fn(*step.upstream, variables=arranged)
         except Exception:

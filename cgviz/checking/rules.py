@@ -14,8 +14,9 @@ import numpy as np
 from .. import style
 from ..graph import Array
 from ..recording import _seams
+from ..recording.values import variable_name
 from . import raised
-from .case import Case
+from .case import Case, CustomStep
 from .subject import Pulled
 
 
@@ -45,11 +46,10 @@ def shapes(case: Case) -> None:
         return
     seen: set[tuple[Any, ...]] = set()
     for step in case.steps:
-        pairs = zip(step.event.inputs, step.downstream, strict=False)
-        for number, (given, gradient) in enumerate(pairs):
+        for name, given, gradient in _answers(step):
             if gradient is None or not _floating(given):
                 continue
-            place = f"input {number} of {step.where}"
+            place = f"{name} of {step.where}"
             if tuple(gradient.shape) != tuple(given.shape) and ("s", step.code) not in seen:
                 seen.add(("s", step.code))
                 _wrong_shape(case, place, given.shape, gradient.shape)
@@ -64,6 +64,20 @@ def shapes(case: Case) -> None:
                 )
     case.ledger.passed("shape", "each gradient has the shape of its input")
     case.ledger.passed("dtype", "each gradient has the dtype of its input")
+
+
+def _answers(step: CustomStep) -> list[tuple[str, Any, Any]]:
+    """Each input of a rule, its name, and what the rule returned for it.
+
+    Variables come last and by name, for TensorFlow lists them in any order.
+    """
+    pairs = list(zip(step.event.inputs, step.downstream, strict=False))
+    read = list(step.event.variables)
+    count = len(step.event.inputs) - len(read)
+    given = [(f"input {i}", *pair) for i, pair in enumerate(pairs[:count])]
+    names = [f"`{variable_name(v)}`" for v in read]
+    others = [(name, *pair) for name, pair in zip(names, pairs[count:], strict=False)]
+    return [*given, *sorted(others, key=lambda each: each[0])]
 
 
 def _wrong_shape(case: Case, place: str, wanted: Any, got: Any) -> None:

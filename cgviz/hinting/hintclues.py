@@ -75,9 +75,9 @@ def mixed_policy(clues: Clues) -> str:
 
 
 def variables(clues: Clues) -> str:
-    """The names of the variables that a message lists."""
+    """The names of the variables that a message lists: TensorFlow lists a set, in any order."""
     pairs = re.findall(r"<(?:tf\.)?Variable (?:'([^']+?)(?::\d+)?'|path=([^,>]+))", clues.text)
-    names = [f"`{one or other}`" for one, other in pairs]
+    names = sorted(f"`{one or other}`" for one, other in pairs)
     if len(names) > 3:
         names = [*names[:3], f"{len(names) - 3} more"]
     return ", ".join(names) or "a variable"
