@@ -38,7 +38,7 @@ def test_the_documented_polynomial_has_its_weights_swapped():
     found = finding(report, "value")
     assert "yours [6, 3], true [3, 6]" in found.message
     assert "in the wrong order" in found.hint
-    assert found.lesson == "04 variables"
+    assert found.lesson == "04_variables"
 
 
 def test_the_naive_nest_gives_27_where_18_is_true():
@@ -84,7 +84,7 @@ def test_a_finding_names_the_place_the_hint_and_the_lesson():
         "d out / d y: yours 3",
     ]
     assert all("swapped" in each.hint for each in found)
-    assert {each.lesson for each in found} == {"03 multiple inputs"}
+    assert {each.lesson for each in found} == {"03_multiple_inputs"}
     assert {each.level for each in found} == {"error"}
 
 

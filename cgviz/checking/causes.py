@@ -10,10 +10,10 @@ import numpy as np
 from .. import style
 from ..drawing import words
 from ..graph import Array, Op, Trace, Value
+from ..lessons import CHAIN, INPUTS, VARIABLES
 from .case import Case
 from .comparison import Comparison, Mismatch
 from .linearity import guilty
-from .report import CHAIN, INPUTS, VARIABLES
 from .subject import Leaf, Pulled
 
 GENERAL = "Work the rule out by hand at this place; does it still use the input, not the output?"

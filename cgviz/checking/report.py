@@ -14,18 +14,21 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..lessons import (
+    CHAIN,
+    DEBUGGING,
+    GRAPHS,
+    INPUTS,
+    KINKS,
+    NESTED,
+    STABILITY,
+    UPSTREAM,
+    VARIABLES,
+)
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CHAIN = "01 chain rule"
-UPSTREAM = "02 upstream and downstream"
-INPUTS = "03 multiple inputs"
-VARIABLES = "04 variables"
-NESTED = "05 nested gradients"
-STABILITY = "06 numerical stability"
-KINKS = "07 non-differentiable"
-GRAPHS = "08 graphs and production"
-DEBUGGING = "09 debugging"
 
 LESSONS = {
     "runs": DEBUGGING,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from ..drawing.scene import Edge
 from ..graph import Op, Value
+from ..lessons import INPUTS
 from . import lexical
 from .findings import Finding
-from .lost_words import BY_POSITION, DROPPED, INPUTS, Cut, say, say_captured
+from .lost_words import BY_POSITION, DROPPED, Cut, say, say_captured
 from .survey import Survey, line, names
 
 

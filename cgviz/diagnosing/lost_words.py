@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass
 
 from ..graph import Op, Value
+from ..lessons import DEBUGGING, INPUTS, KINKS, NESTED, VARIABLES
 from . import lexical
 from .survey import Survey, at, line, names
 
-INPUTS, VARIABLES, NESTED = "03_multiple_inputs", "04_variables", "05_nested_gradients"
-KINKS, DEBUGGING = "07_non_differentiable", "09_debugging"
 STEPS = frozenset(("Round", "Rint", "Floor", "Ceil", "FloorDiv", "FloorMod", "Cast", "Bucketize"))
 
 

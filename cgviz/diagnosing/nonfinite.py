@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import style
 from ..graph import Op, Step, Value
+from ..lessons import STABILITY
 from .entries import entry, first_bad, has_nan, inputs_at, number_at, numbers
 from .findings import Finding
-from .overflow import STABILITY
 from .survey import Survey, at, is_bad, names, outputs_with, wide
 
 _TWICE = (

@@ -12,12 +12,11 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Op, Value
+from ..lessons import STABILITY
 from .entries import entry, first_bad, has_inf, has_nan, inputs_at, number_at, numbers
 from .findings import Finding
 from .ranges import exp_limit, limits
 from .survey import at, is_bad
-
-STABILITY = "06_numerical_stability"
 
 
 def find(

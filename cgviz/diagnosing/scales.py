@@ -21,11 +21,11 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Op, Step, Value
+from ..lessons import DEBUGGING
 from .findings import Finding
 from .survey import Survey, at, is_bad, is_zero, names, wide
 
 FALL, RISE, SEVERAL, INSENSITIVE = 1e-6, 1e6, 1e3, 1e-6
-LESSON = "09_debugging"
 
 Factor = tuple[float, Step, float, float]  # what a step multiplied the size by, before, after
 
@@ -182,4 +182,4 @@ def _finding(
         f"the target. It {sense} most at {steps}."
     )
     sources = tuple(survey.name(v).strip("`") for v in values)
-    return Finding(what, message, hint, LESSON, worst[0][2], sources, survey.pass_.index)
+    return Finding(what, message, hint, DEBUGGING, worst[0][2], sources, survey.pass_.index)

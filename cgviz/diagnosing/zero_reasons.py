@@ -11,10 +11,9 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Step
+from ..lessons import CHAIN, DEBUGGING, KINKS, STABILITY, UPSTREAM
 from .ranges import limits
 from .survey import is_zero, shown, wide
-
-STABILITY, KINKS, VJP = "06_numerical_stability", "07_non_differentiable", "02_upstream_downstream"
 
 
 def reason(step: Step, j: int) -> tuple[str, str, str]:
@@ -37,7 +36,7 @@ def reason(step: Step, j: int) -> tuple[str, str, str]:
         return (
             f"Its rule returned 0 for the upstream {shown(upstream)}.",
             "Look at what the rule multiplies upstream by.",
-            VJP,
+            UPSTREAM,
         )
     tiny = _underflow(step, j)
     if tiny is not None:
@@ -45,7 +44,7 @@ def reason(step: Step, j: int) -> tuple[str, str, str]:
     return (
         f"Its derivative is 0 at the input {shown(op.inputs[j].numpy())}.",
         "Try another input: here the function is flat.",
-        "09_debugging",
+        DEBUGGING,
     )
 
 
@@ -145,7 +144,7 @@ def _softmax(step: Step, j: int) -> Explained:
         "The entries of a softmax add up to 1, so an upstream that is the same for all of them "
         "gives 0.",
         "Use a loss that tells the entries apart, such as the cross-entropy.",
-        "01_chain_rule",
+        CHAIN,
     )
 
 
@@ -180,7 +179,7 @@ def _product(step: Step, j: int) -> Explained:
         "The other factor is 0.",
         "The derivative of a product is the other factor. Weights that all start at 0 learn "
         "nothing through a product.",
-        "01_chain_rule",
+        CHAIN,
     )
 
 

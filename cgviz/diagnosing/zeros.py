@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..graph import Step, Value
+from ..lessons import CHAIN, UPSTREAM
 from .findings import Finding
 from .survey import Survey, at, is_zero, names, outputs_with, wide
-from .zero_reasons import VJP, reason
+from .zero_reasons import reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +91,10 @@ def _say_no_step(survey: Survey, origin: Origin, head: str) -> tuple[str, str, s
             f"{head}: what the ways through {name} hand back adds up to 0.",
             "The function does not change with it, as the sum of a softmax does not. Look at the "
             "contributions in `trace.table()`.",
-            "01_chain_rule",
+            CHAIN,
         )
     return (
         f"{head}: the upstream that the backward pass started with at {name} is 0.",
         "Everything downstream is upstream times something. Start with another upstream.",
-        VJP,
+        UPSTREAM,
     )

@@ -11,12 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM, VARIABLES
 from . import hintclues
 from .hintclues import Clues
 
-NESTED, VARIABLES, INPUTS = "05_nested_gradients", "04_variables", "03_multiple_inputs"
-VJP, GRAPHS, DEBUGGING = "02_upstream_downstream", "08_graphs_and_production", "09_debugging"
-KINKS = "07_non_differentiable"
 _FLOATS = "(half|float|double|bfloat16|float16|float32|float64)"
 
 
@@ -148,7 +146,7 @@ BOOK: tuple[Entry, ...] = (
         "a function under @tf.custom_gradient must return two things, its value and its rule, and "
         "this one did not.",
         "End it in `return y, grad`, where `grad` is the function itself: no brackets after it.",
-        VJP,
+        UPSTREAM,
         hintclues.by_function_call,
     ),
     Entry(
@@ -269,7 +267,7 @@ BOOK: tuple[Entry, ...] = (
         "tf.gradients is from TensorFlow 1, and works in graphs only.",
         "Write `with tf.GradientTape() as tape: tape.watch(x); y = f(x)`, then "
         "`tape.gradient(y, x)`.",
-        "01_chain_rule",
+        CHAIN,
     ),
     Entry(
         (19,),
@@ -361,7 +359,7 @@ BOOK: tuple[Entry, ...] = (
         "this upstream is a tf.IndexedSlices, the sparse gradient that tf.gather and embeddings "
         "hand back.",
         "Make it dense first: `dy = tf.convert_to_tensor(dy)`.",
-        VJP,
+        UPSTREAM,
     ),
     Entry(
         (28,),

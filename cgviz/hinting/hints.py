@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from ..lessons import DEBUGGING
 from . import hintbook
 from .hintclues import Clues
 
@@ -120,7 +121,7 @@ class _IntegerWarning(logging.Filter):
             hint = Hint(
                 f"a tape cannot watch {found.group(1)}: its gradient will be None.",
                 "Write `2.` instead of `2`, or convert with tf.cast(x, tf.float32).",
-                hintbook.DEBUGGING,
+                DEBUGGING,
                 (18,),
             )
             record.msg, record.args = f"{record.getMessage()}\n{hint}", None

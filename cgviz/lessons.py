@@ -1,0 +1,11 @@
+"""The lessons by the names of their notebooks: where a finding or a hint sends its reader."""
+
+CHAIN = "01_chain_rule"
+UPSTREAM = "02_upstream_downstream"
+INPUTS = "03_multiple_inputs"
+VARIABLES = "04_variables"
+NESTED = "05_nested_gradients"
+STABILITY = "06_numerical_stability"
+KINKS = "07_non_differentiable"
+GRAPHS = "08_graphs_and_production"
+DEBUGGING = "09_debugging"
