@@ -1,10 +1,12 @@
 """The files around the package agree with one another."""
 
+import ast
 import os
 import re
 import runpy
 import subprocess
 import tomllib
+from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
@@ -67,6 +69,33 @@ def test_the_version_is_written_in_one_place(tracked):
     literal = re.compile(r"""__version__\s*=\s*["']""")
     written = [p.as_posix() for p in tracked if p.suffix == ".py" and literal.search(read(p))]
     assert written == [PYPROJECT["tool"]["hatch"]["version"]["path"]]
+
+
+# --- the wings ---------------------------------------------------------------------------------
+
+
+def imports():
+    """For each wing the wings that its rooms import, wherever the import stands."""
+    found = {}
+    for room in ROOT.glob("cgviz/*/*.py"):
+        wing = found.setdefault(room.parent.name, set())
+        for node in ast.walk(ast.parse(room.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 2:
+                names = [node.module] if node.module else [name.name for name in node.names]
+                wing |= {name.partition(".")[0] for name in names}
+    return {wing: names & set(found) - {wing} for wing, names in found.items()}
+
+
+def test_imports_between_wings_form_no_cycle():
+    order = list(TopologicalSorter(imports()).static_order())  # raises where there is a cycle
+    assert order.index("recording") < order.index("checking")
+    assert order.index("drawing") < order.index("screen") < order.index("files")
+
+
+def test_contributing_lists_the_wings():
+    assert set(re.findall(r"^  \| `(\w+)` \|", read("CONTRIBUTING.md"), re.MULTILINE)) == set(
+        imports()
+    )
 
 
 # --- Python and the packages -----------------------------------------------------------------

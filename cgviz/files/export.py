@@ -8,11 +8,11 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from .. import disk
 from ..graph import Trace
 from . import schema
 
@@ -33,35 +33,14 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
         ValueError: The suffix is none of these.
         FileNotFoundError: The folder does not exist.
     """
-    target = _target(path, SUFFIXES)
+    target = disk.target(path, SUFFIXES)
     suffix = target.suffix.lower()
     if suffix == ".html":
         from ..screen import page
 
-        _write(target, page.page(trace).encode())
+        disk.write(target, page.page(trace).encode())
     else:
-        _write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
-
-
-def save_page(path: str | os.PathLike[str], html: str) -> None:
-    """Write a live picture that has more to it than its trace, as a quiz has, to a `.html` file."""
-    _write(_target(path, (".html",)), html.encode())
-
-
-def _target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
-    """The path, or an error that says what is wrong with it."""
-    target = Path(path)
-    if target.suffix.lower() not in suffixes:
-        *others, last = suffixes
-        known = f"{', '.join(others)} or {last}" if others else last
-        raise ValueError(
-            f"`path` is {str(target)!r}, and what to write is told by its suffix: {known}"
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"`path` is {str(target)!r}, but there is no folder {str(target.parent)!r}"
-        )
-    return target
+        disk.write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -134,13 +113,3 @@ def _about(title: str, words: str, suffix: str) -> dict[str, Any]:
     if suffix == ".pdf":
         return {"Title": title, "Subject": words, "Creator": "cgviz", "CreationDate": None}
     return {"Title": title, "Description": words, "Software": "cgviz"}
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        draft.write_bytes(content)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from .. import disk
 from ..drawing import figure
 from ..drawing.picture import Picture
 from ..graph import Trace
@@ -79,12 +80,11 @@ class View(anywidget.AnyWidget):
 
     def save(self, path: Any) -> None:
         """Write what is shown to an `.html` file that needs no kernel and no network."""
-        from ..files import export
         from . import page
 
-        export.save_page(
-            path, page.page(self.trace, self.albums, self.which, self.kept, self.words)
-        )
+        target = disk.target(path, (".html",))
+        text = page.page(self.trace, self.albums, self.which, self.kept, self.words)
+        disk.write(target, text.encode())
 
     @property
     def words(self) -> str:
