@@ -1,4 +1,4 @@
-"""A trace and its backward table as a page: plain text for a terminal, HTML for a notebook.
+"""A trace as plain text for a terminal, and its backward table as text and as HTML.
 
 Both are made of the same cells, so they say the same, and the same in every run. HTML takes its
 colours from JupyterLab's variables and works without them; everything from the learner's code is
@@ -106,26 +106,8 @@ STYLE = """<style>
 _NUMERIC = {"step", "input", "upstream", "local", "downstream"}
 
 
-def html(trace: Trace) -> str:
-    """What a trace says in a notebook."""
-    facts = "".join(
-        f"<p>{escape(name)}: <strong>{escape(value)}</strong></p>\n"
-        for name, value in cells.facts(trace)
-    )
-    rows = _table(trace.table()) if trace.passes else ""
-    return _sheet(f"<p>{escape(cells.title(trace))}</p>\n{facts}{rows}")
-
-
 def table_html(table: Table) -> str:
     """The backward table as HTML."""
-    return _sheet(_table(table))
-
-
-def _sheet(body: str) -> str:
-    return f'{STYLE}\n<div class="cgviz-sheet">\n{body}</div>'
-
-
-def _table(table: Table) -> str:
     top, left_out, bottom = cells.cut(table)
     numeric = ' class="cgviz-number"'
     head = "".join(
@@ -137,8 +119,9 @@ def _table(table: Table) -> str:
         body.append(f'<tr class="cgviz-first"><td colspan="{len(HEAD)}">{words}</td></tr>\n')
     body += [_html_rows(cells.fill(table, n, step, BREAK)) for n, step in bottom]
     return (
+        f'{STYLE}\n<div class="cgviz-sheet">\n'
         f'<table class="cgviz-rows">\n<caption>{escape(cells.caption(table))}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(body)}</tbody>\n</table>\n"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(body)}</tbody>\n</table>\n</div>"
     )
 
 
