@@ -1,5 +1,7 @@
 """A wrong derivative is explained by what it looks like and by what is in its way."""
 
+import re
+
 import pytest
 import tensorflow as tf
 
@@ -68,3 +70,46 @@ def test_stop_gradient_is_named_where_it_blocks():
 def test_an_op_without_a_gradient_is_named():
     report = cgviz.check(lambda x: tf.math.zeta(x, tf.constant(2.0, x.dtype)), 3.0)
     assert "`Zeta`" in next(f for f in report.findings if f.rule == "none").message
+
+
+@tf.custom_gradient
+def right(x):
+    def grad(dy):
+        return dy * tf.cos(x)
+
+    return tf.sin(x), grad
+
+
+@tf.custom_gradient
+def doubled(x):
+    def grad(dy):
+        return 2.0 * dy * tf.cos(x)
+
+    return tf.sin(x), grad
+
+
+@tf.custom_gradient
+def ignoring(x):
+    def grad(dy):
+        return tf.cos(x)
+
+    return tf.sin(x), grad
+
+
+@pytest.mark.parametrize("f", [lambda x: right(doubled(x)), lambda x: doubled(x) * right(x)])
+def test_of_two_rules_the_wrong_one_is_named(f):
+    assert re.search(
+        r"by the rule of `doubled` \(line \d+\)", cgviz.check(f, 0.5).findings[0].message
+    )
+
+
+def test_of_two_wrong_rules_none_is_named():
+    other = tf.custom_gradient(lambda x: (tf.exp(x), lambda dy: 3.0 * dy * tf.exp(x)))
+    found = cgviz.check(lambda x: other(doubled(x)), 0.5).findings[0]
+    assert found.message.endswith("by a rule in f.")
+
+
+def test_of_two_rules_the_one_that_ignores_upstream_is_named():
+    found = cgviz.check(lambda x: right(ignoring(x)), 0.5).findings[0]
+    assert found.rule == "upstream"
+    assert found.message.startswith("the rule of `ignoring` (line")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ from .. import style
 from ..drawing import words
 from ..graph import Array, Op, Trace, Value
 from ..lessons import CHAIN, INPUTS, VARIABLES
+from ..recording import _seams
 from .case import Case
 from .comparison import Comparison, Mismatch
-from .linearity import guilty
+from .linearity import distinct, guilty
 from .subject import Leaf, Pulled
 
 GENERAL = "Work the rule out by hand at this place; does it still use the input, not the output?"
@@ -47,10 +50,29 @@ def explain(
         case.ledger.broken(
             "value",
             f"wrong for {leaf.name}",
-            f"{numbers}, by {guilty(case) if case.steps else 'f'}.",
+            f"{numbers}, by {_blamed(case, wrong[0]) if case.steps else 'f'}.",
             _pattern(found, case, leaf),
             lesson=VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN,
         )
+
+
+def _blamed(case: Case, wrong: Mismatch) -> str:
+    """The one rule without which the gradient is right: its body differentiated instead."""
+    judged = case.judged
+    size = judged.y.size
+    upstream = np.eye(1, size, wrong.output)[0] if case.linear else np.ones(size)
+    give = 1e-3 * max(abs(wrong.low), abs(wrong.high)) + 5 * wrong.error
+    steps = distinct(case.steps)
+    mending = []
+    for step in steps if len(steps) > 1 else []:
+        try:
+            with _seams.rules_ignored(partial(operator.is_, step.code)):
+                pulled = judged.pull(lambda targets: judged.split(upstream, targets))
+        except Exception:  # a body that cannot be differentiated
+            return guilty(case)
+        if wrong.low - give <= pulled.vector[wrong.input] <= wrong.high + give:
+            mending.append(step.where)
+    return mending[0] if len(mending) == 1 else guilty(case)
 
 
 def _name(case: Case, value: Any) -> str:

@@ -31,13 +31,11 @@ def upstream(case: Case) -> None:
         return subject.pull(lambda targets: subject.split(u, targets)).gradients
 
     found = _linear(whole, size, 8.0 if dtype_small else 256.0, case.slack)
-    where = guilty(case) if found else ""
-    if found is None:
-        for step in _distinct(case.steps):
-            found = _step_linear(step, case.slack)
-            if found:
-                where = step.where
-                break
+    alone = {step.where: _step_linear(step, case.slack) for step in distinct(case.steps)}
+    wrong = [where for where, outcome in alone.items() if outcome]
+    where = wrong[0] if len(wrong) == 1 else guilty(case)
+    if found is None and wrong:
+        where, found = wrong[0], alone[wrong[0]]
     if found is None:
         case.ledger.passed("upstream", "downstream is linear in upstream")
         return
@@ -59,11 +57,12 @@ def upstream(case: Case) -> None:
 
 def guilty(case: Case) -> str:
     """The rule that is to blame, if there is but one."""
-    steps = _distinct(case.steps)
+    steps = distinct(case.steps)
     return steps[0].where if len(steps) == 1 else "a rule in f"
 
 
-def _distinct(steps: Sequence[CustomStep], most: int = 8) -> list[CustomStep]:
+def distinct(steps: Sequence[CustomStep], most: int = 8) -> list[CustomStep]:
+    """One step of each rule."""
     found: dict[Any, CustomStep] = {}
     for step in steps:
         found.setdefault(step.code, step)
@@ -147,7 +146,7 @@ def _differ(one: Array, other: Array, give: float) -> bool:
 
 def variables(case: Case) -> None:
     """A rule finds each variable's gradient by the variable, not by its place in the list."""
-    steps = [s for s in _distinct(case.steps) if len(s.event.variables) > 0]
+    steps = [s for s in distinct(case.steps) if len(s.event.variables) > 0]
     for step in steps:
         wrong = _order_matters(step, case.slack)
         if wrong is not None:

@@ -74,7 +74,8 @@ _PLACES = (
 
 class _Local(threading.local):
     hub: Hub | None = None
-    bodies: bool = False  # custom rules are left out, so that their bodies are differentiated
+    # Which custom rules, by their code, are left out, so that their bodies are differentiated.
+    bodies: Callable[[Any], bool] | None = None
 
 
 _local = _Local()
@@ -346,8 +347,10 @@ def _wrap_record(original: Any) -> Any:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        if _local.bodies and backward_function.__name__ == "actual_grad_fn":
-            return
+        if _local.bodies is not None and backward_function.__name__ == "actual_grad_fn":
+            grad_fn = _free_variable(backward_function, "grad_fn")
+            if _local.bodies(getattr(grad_fn, "__code__", None)):
+                return
         hub = _eager_hub()
         if hub is not None:
             backward_function = _record_operation(
@@ -601,15 +604,18 @@ def afresh() -> Iterator[None]:
 
 
 @contextmanager
-def rules_ignored() -> Iterator[None]:
-    """Differentiate the bodies of custom gradients, in eager mode, as if they had no rule."""
+def rules_ignored(which: Callable[[Any], bool] = lambda code: True) -> Iterator[None]:
+    """Differentiate the bodies of custom gradients, in eager mode, as if they had no rule.
+
+    `which` tells by the code of a rule whether it is left out.
+    """
     check_release()
     _install()
     try:
-        _local.bodies = True
+        _local.bodies = which
         yield
     finally:
-        _local.bodies = False
+        _local.bodies = None
         _uninstall()
 
 
