@@ -44,7 +44,7 @@ def tidy(notebook: NotebookNode) -> None:
             # A live view dies with its kernel; the picture and text stored beside it do not.
             data = output.get("data", {})
             data.pop(LIVE_VIEW, None)
-            if "image/png" in data:  # HTML and slides read a picture's words here
+            if "image/png" in data:  # where a reader looks for its words
                 output.metadata.setdefault("image/png", {})["alt"] = data["text/plain"]
 
 
