@@ -45,11 +45,11 @@ def explain(error: BaseException) -> Hint | None:
         A hint, or None where cgviz is not sure.
 
     Example:
-        >>> import cgviz.hints
+        >>> from cgviz.hinting import hints
         >>> error = RuntimeError("tf.gradients is not supported when eager execution is enabled.")
-        >>> print(cgviz.hints.explain(error).what)
+        >>> print(hints.explain(error).what)
         tf.gradients is from TensorFlow 1, and works in graphs only.
-        >>> cgviz.hints.explain(ValueError("something else")) is None
+        >>> hints.explain(ValueError("something else")) is None
         True
     """
     clues = Clues(error)
