@@ -285,7 +285,8 @@ def is_exact(array: Any) -> bool:
     array = np.asarray(array)
     if array.dtype.kind == "c":
         return is_exact(array.real) and is_exact(array.imag)
-    return all(np.isnan(x) or _parsed(number(x)) == x for x in array.reshape(-1))
+    # What is printed is read in the array's own dtype, for NumPy 1 compares in float64.
+    return all(np.isnan(x) or array.dtype.type(_parsed(number(x))) == x for x in array.reshape(-1))
 
 
 def _parsed(text: str) -> float:
