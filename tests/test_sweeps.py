@@ -50,6 +50,16 @@ def test_the_body_has_a_derivative_of_its_own():
     assert np.allclose(lines["body"], 2 * xs, atol=1e-5)
 
 
+def test_the_body_of_a_sign_is_flat_whatever_its_rule_says():
+    @tf.custom_gradient
+    def soft_sign(x):
+        return tf.sign(x), lambda upstream: upstream * tf.sigmoid(x) * (1 - tf.sigmoid(x))
+
+    _, lines, _ = sweep(lambda x: soft_sign(x), {"x": (-3.0, 3.0)}, [1.0, 1.0])
+    assert np.nanmax(lines["rule"]) > 0.2
+    assert np.allclose(lines["body"], 0)
+
+
 def test_where_f_is_no_number_the_curves_have_a_gap():
     _, lines, found = sweep(lambda x: tf.math.log(x), {"x": (-1.0, 1.0)}, [0.5, 1.0])
     assert found["plots"][0]["lines"][0]["ys"][0] is None

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Array
-from ..recording import arguments
+from ..recording import _seams, arguments
 
 POINTS, FEWEST = 49, 33
 SECONDS = 0.5  # that a sweep may take; a slow function gets fewer points
@@ -190,7 +190,7 @@ class Sweeper:
     def _row(
         self, values: Sequence[float], active: int, focus: int, x: float, custom: bool
     ) -> list[float]:
-        """f, and its derivative by the rule, by forward mode, and by differences, at one point."""
+        """f, and its derivative by the rule, without it, and by differences, at one point."""
         here = list(values)
         here[active] = x
         up = self.upstream(here)
@@ -201,7 +201,7 @@ class Sweeper:
         try:
             value, gradient = self._gradient(here, focus, up)
             slope = up * (self._value(ahead) - self._value(behind)) / (2 * width)
-            body = up * self._forward(here, focus) if custom else np.nan
+            body = self._body(here, focus, up) if custom else np.nan
         except Exception:  # where f cannot be computed its curves have a gap
             return [np.nan] * 4
         return [value, gradient, body, slope]
@@ -223,17 +223,13 @@ class Sweeper:
         found = tape.gradient(targets, source, output_gradients=seeds)
         return _total(value), self._entry(found, focus)
 
-    def _forward(self, values: Sequence[float], focus: int) -> float:
-        """Forward mode knows no custom rules: it differentiates what the body does."""
-        given = self._given(values)
-        slider = self.sliders[focus]
-        source = given[slider.argument]
-        tangent = np.zeros(source.shape, source.dtype.as_numpy_dtype)
-        tangent[() if slider.entry is None else slider.entry] = 1
-        with tf.autodiff.ForwardAccumulator(source, tf.constant(tangent)) as accumulator:
-            value = self.f(*given)
-        found = [accumulator.jvp(t) for t in tf.nest.flatten(value)]
-        return sum(0.0 if d is None else _total(d) for d in found)
+    def _body(self, values: Sequence[float], focus: int, up: float) -> float:
+        """The gradient as if no custom gradient had a rule.
+
+        Forward mode lost: where a body has no derivative, as with a sign, it uses the rule.
+        """
+        with _seams.rules_ignored():
+            return self._gradient(values, focus, up)[1]
 
     def _entry(self, gradient: Any, focus: int) -> float:
         if gradient is None:
