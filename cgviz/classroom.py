@@ -2,11 +2,13 @@
 
 feedback   one line to the student: "not yet", "✗ your rule ignores upstream: ...", "✓"
 guessed    the same for a prediction
+cases      numbers to try: several shapes and dtypes
 demand     the value and the gradients at one point, or an AssertionError that says what is wrong
 sound      the judgement of `cgviz.check`, or an AssertionError that says what is wrong
+predicted  a prediction, or an AssertionError that says how many entries are right
 
 `feedback` and `guessed` print and never raise, so that an exercise runs from top to bottom however
-far it is done. `demand` and `sound` raise, for a grade hangs on them.
+far it is done. The others raise, for a grade hangs on them.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from . import style
 
 TOLERANCE = {"float16": 1e-2, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
 
+
+SHAPES = ((), (3,), (2, 3))
 
 _ANY = object()
 """Gradients of which only one must be there."""
@@ -83,6 +87,22 @@ def predicted(prediction: Any, truth: Any, name: str = "prediction") -> None:
     """Raise an AssertionError unless a prediction is right."""
     with _unfinished(name):
         _guess(prediction, truth, name)
+
+
+def cases(
+    count: int, low: float = -2.0, high: float = 2.0, shapes: Sequence[tuple[int, ...]] = SHAPES
+) -> Iterator[tuple[Any, ...]]:
+    """Yield `count` arrays of random numbers for each shape, in float32 and in float64.
+
+    >>> [(x.shape, x.dtype.name) for x, u in cases(2, shapes=[(), (3,)])]
+    [((), 'float32'), ((), 'float64'), ((3,), 'float32'), ((3,), 'float64')]
+    """
+    random = np.random.default_rng(2024)
+    for shape in shapes:
+        for dtype in ("float32", "float64"):
+            yield tuple(
+                np.asarray(random.uniform(low, high, shape)).astype(dtype) for _ in range(count)
+            )
 
 
 def demand(
