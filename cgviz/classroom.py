@@ -216,7 +216,9 @@ def _unfinished(name: str) -> Iterator[None]:
     except (AssertionError, NotYetError):
         raise
     except Exception as error:
-        if "NoneType" in str(error) or "ellipsis" in str(error).lower():
+        if "ellipsis" in str(error).lower():
+            raise NotYetError("a `...` is left in it. Write your code there.") from error
+        if "NoneType" in str(error):
             raise NotYetError(f"it, or its rule, returns None. ({_raised(error)})") from error
         raise AssertionError(f"{name}: {_raised(error)}") from error
 

@@ -7,6 +7,7 @@ as nbgrader has it. Afterwards COURSE holds
 
     marks.csv                 a line per student: points, and what was noticed
     feedback/STUDENT/...      a page for each student
+    grade.log                 what nbgrader did
     gradebook.db, autograded/ nbgrader's own, for `nbgrader formgrader`
     checked/                  the submissions as they were run
 
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +36,8 @@ from typing import Any
 # Both must be set before TensorFlow is imported; kernels inherit them.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+# nbgrader calls alembic by name, also where the environment is not activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 import exercises
 import mend
@@ -73,6 +77,13 @@ class Course:
     root: Path
     exercise: str
 
+    def __post_init__(self) -> None:
+        """Let nbgrader write what it does into a file."""
+        self.log = logging.getLogger("cgviz-grade")
+        self.log.propagate = False
+        self.log.handlers = [logging.FileHandler(self.root / "grade.log", "w", "utf-8", delay=True)]
+        self.log.setLevel(logging.INFO)
+
     @property
     def config(self) -> Config:
         """nbgrader's settings. It reads `checked`, so that what was handed in stays as it is."""
@@ -86,7 +97,7 @@ class Course:
         """Run one of nbgrader's converters."""
         course = CourseDirectory(config=self.config)
         made = converter(coursedir=course, config=self.config)
-        made.log.setLevel(logging.ERROR)
+        made.log = self.log
         made.force = True
         for name, value in settings.items():
             setattr(made, name, value)
@@ -142,7 +153,7 @@ class Course:
         resources = {"nbgrader": {**named, "db_url": self.database}}
         for step in SANITIZE:
             made = step(config=self.config)
-            made.log.setLevel(logging.ERROR)
+            made.log = self.log
             notebook, resources = made.preprocess(notebook, resources)
         return notebook
 
@@ -199,9 +210,7 @@ def execute(submissions: list[Submission], jobs: int, limits: Limits, nursery: N
             notebook = submission.notebook
             try:
                 with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cwd:
-                    ended = await run(notebook, nursery, cwd, limits)
-                if ended:
-                    submission.notices.append(f"The run ended early: {ended}.")
+                    submission.notices += await run(notebook, nursery, cwd, limits)
             except Exception as why:  # never one student's trouble for the others
                 submission.notices.append(f"It could not be run: {why}")
                 for cell in notebook.cells:
@@ -234,6 +243,8 @@ def grade(
     root: Path, exercise: str, jobs: int = 2, limits: Limits | None = None, fork: bool | None = None
 ) -> list[dict[str, Any]]:
     """Grade one exercise of a course; returns the rows of marks.csv."""
+    # SQLAlchemy warns of nbgrader's own queries.
+    warnings.filterwarnings("ignore", module="nbgrader")
     course = Course(root, exercise)
     submissions = course.collect(course.prepare())
     nursery, bar = Nursery(fork), Bar(len(submissions))

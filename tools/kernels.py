@@ -38,6 +38,11 @@ class Limits:
     seconds: int = 30  # for one cell
     memory: int = 3 * 2**30  # in bytes
 
+    @property
+    def gigabytes(self) -> str:
+        """The memory in words."""
+        return f"{self.memory / 2**30:.3g} GB"
+
 
 @dataclass
 class Forked:
@@ -175,8 +180,8 @@ def error(name: str, words: str) -> NotebookNode:
     )
 
 
-async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits) -> str:
-    """Run every code cell; returns why it ended early, or "".
+async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits) -> list[str]:
+    """Run every code cell; returns what was unusual, in words.
 
     A cell that takes too long is interrupted, and the rest goes on. A kernel that dies, or heeds
     no interrupt, ends the run: then each cell that did not run holds an error that says why.
@@ -218,12 +223,20 @@ async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits
                     later.outputs = [error("NotRun", f"not run, because {ended}.")]
                 await client.km.shutdown_kernel(now=True)
                 break
-    return ended
+    remarks = [f"The run ended early: {ended}."] if ended else []
+    for number, (_, cell) in enumerate(cells):
+        if _timed_out(cell):
+            remarks.append(f"Cell {number + 1} was stopped after {limits.seconds} s.")
+        if any(o.get("ename") == "MemoryError" for o in cell.outputs):
+            remarks.append(f"Cell {number + 1} asked for more than {limits.gigabytes} of memory.")
+    return remarks
 
 
 def _keep_error(**event: Any) -> None:
-    """Note an error that left no output, as when the student has silenced tracebacks."""
+    """Note an error that left no output, and say that a cell was stopped, and not by its author."""
     cell, reply = event["cell"], event["execute_reply"]["content"]
+    if reply.get("ename") == "CellTimeoutError":
+        cell.outputs = [o for o in cell.outputs if o.get("ename") != "KeyboardInterrupt"]
     if reply["status"] == "error" and not any(o.output_type == "error" for o in cell.outputs):
         cell.outputs.append(error(reply["ename"], reply["evalue"]))
 
@@ -251,8 +264,7 @@ async def _code(client: Client) -> int | None:
 def _cause(why: BaseException, code: int | None, limits: Limits) -> str:
     if isinstance(why, TimeoutError | CellTimeoutError):
         return f"no answer after {2 * limits.seconds + 30} s"
-    gigabytes = f"{limits.memory / 2**30:.3g} GB"
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        return f"{name}: a crash, or more than {gigabytes} of memory"
+        return f"{name}: a crash, or more than {limits.gigabytes} of memory"
     return "a call such as os._exit, or a crash" if code is None else f"it exited with {code}"

@@ -12,6 +12,7 @@ so no student sees what another one did.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -80,9 +81,9 @@ def become_kernel(request: dict[str, Any], pristine: Pristine) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (request["memory"],) * 2)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(n, mode, encoding="utf-8", closefd=False) for n, mode in ((0, "r"), (1, "w"), (2, "w"))
-    )
+    sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
     sys.path[0] = request["cwd"]  # where a notebook's own folder stands
     import random
 
@@ -128,10 +129,8 @@ def bury(alive: set[int]) -> None:
 
 def kill(pid: int) -> None:
     """End a kernel and all it has started."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def main() -> None:
