@@ -18,8 +18,11 @@ from answers import HARD_CODED
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
-EVERY = sorted(HARD_CODED)
 UPSTREAM = "02_upstream_downstream"
+EVERY = [
+    pytest.param(name, marks=[] if name == UPSTREAM else pytest.mark.slow)
+    for name in sorted(HARD_CODED)
+]
 
 
 @pytest.fixture(scope="module")

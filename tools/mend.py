@@ -54,8 +54,7 @@ def note(notebook: NotebookNode, notices: list[str]) -> None:
     """Put what was noticed on top, where the student's feedback shows it."""
     if notices:
         text = "**What was noticed before grading**\n\n" + "\n".join(f"- {n}" for n in notices)
-        cell = nbformat.v4.new_markdown_cell(text)
-        cell.id = "noticed"
+        cell = nbformat.v4.new_markdown_cell(text, id="noticed")
         notebook.cells.insert(0, cell)
 
 
@@ -126,7 +125,9 @@ def _missing(
                 "defines, and graded."
             )
             continue
-        notebook.cells.insert(_after(notebook, order[:number]), copy.deepcopy(cell))
+        fresh = copy.deepcopy(cell)
+        fresh.id = name  # its own may still be in use
+        notebook.cells.insert(_after(notebook, order[:number]), fresh)
         if cell.metadata.nbgrader.solution:
             notices.append(
                 f"The answer cell '{name}' is missing, so it has no points. If you wrote the "
@@ -172,8 +173,7 @@ def _types(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]
     for index, cell in enumerate(notebook.cells):
         name = _id(cell)
         if name and cell.cell_type != wanted[name].cell_type:
-            fresh = nbformat.v4.new_code_cell(cell.source, metadata=cell.metadata)
-            fresh.id = cell.get("id", name)
+            fresh = nbformat.v4.new_code_cell(cell.source, metadata=cell.metadata, id=name)
             notebook.cells[index] = fresh
             notices.append(f"The cell '{name}' had been turned into text. It was run as code.")
     return notices
