@@ -1,0 +1,55 @@
+"""Make slides of lessons: python tools/slides.py notebook ...
+
+Each section is a column of slides, each prediction a new slide in it, and what a cell printed
+comes with a further key press, so that the class can guess first. The page is written to
+build/slides; it loads reveal.js from the network.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbconvert import SlidesExporter
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def slide_type(cell: NotebookNode, number: int) -> str:
+    """Where a cell goes: a new column, a new slide, with the next key press, or with the last."""
+    if cell.cell_type == "code":
+        return "skip" if {"colab"} & {*cell.metadata.get("tags", [])} else "fragment"
+    if number == 0 or re.match(r"#{1,2} ", cell.source):
+        return "slide"
+    if cell.source.startswith("### ") or "**Predict.**" in cell.source:
+        return "subslide"
+    return "fragment"
+
+
+def slides(notebook: NotebookNode) -> str:
+    """The page."""
+    for number, cell in enumerate(notebook.cells):
+        cell.metadata["slideshow"] = {"slide_type": slide_type(cell, number)}
+    exporter = SlidesExporter(reveal_scroll=True, reveal_number="c/t")
+    return str(exporter.from_notebook_node(notebook)[0])
+
+
+def main() -> None:
+    """Write the slides of each lesson named."""
+    target = ROOT / "build" / "slides"
+    target.mkdir(parents=True, exist_ok=True)
+    for name in sys.argv[1:]:
+        path = Path(name)
+        if not path.is_file():
+            names = " ".join(sorted(p.stem for p in ROOT.glob("notebooks/[0-9]*.ipynb")))
+            sys.exit(f"There is no lesson {path.stem!r}. There are: {names}")
+        page = target / f"{path.stem}.slides.html"
+        page.write_text(slides(nbformat.read(path, as_version=4)), encoding="utf-8")
+        print(page)
+
+
+if __name__ == "__main__":
+    main()
