@@ -48,7 +48,8 @@ class Hub:
             return json.loads(text) if text else None
 
     def start(self, student):
-        self.ask(f"/hub/api/users/{student}", "POST", {})
+        if student not in {user["name"] for user in self.ask("/hub/api/users")}:
+            self.ask(f"/hub/api/users/{student}", "POST", {})
         self.ask(f"/hub/api/users/{student}/server", "POST", {})
         for _ in range(240):
             if self.ask(f"/hub/api/users/{student}")["servers"].get("", {}).get("ready"):
