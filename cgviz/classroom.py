@@ -131,7 +131,7 @@ def demand(
         tape.watch(watched)
         out = _call(f, given, name)
     if value is not None:
-        _same(at, out, value, "is")
+        _same(at, out, value)
     if gradients is None:
         return
     seeds = _seeds(out, upstream)
@@ -145,10 +145,10 @@ def demand(
     for number, (got, wanted) in enumerate(zip(found, each, strict=True)):
         place = f"{at}{behind}: the gradient of input {number}"
         if wanted is None:
-            assert got is None, f"{place} is {_short(got)}, and should be None."
+            _insist(got is None, f"{place} is {_short(got)}, and should be None.")
         else:
-            assert got is not None, f"{place} is None, and should be {_short(wanted)}."
-            _same(place, got, wanted, "is", given[number])
+            _insist(got is not None, f"{place} is None, and should be {_short(wanted)}.")
+            _same(place, got, wanted, given[number])
 
 
 def sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
@@ -163,8 +163,8 @@ def sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
     Raises:
         AssertionError: The first thing that is wrong, with its hint.
     """
-    from .checker import check
-    from .recorder import trace
+    from .checking.checker import check
+    from .recording.recorder import trace
 
     name = _name(f)
     report = check(f, *args, **options)
@@ -176,7 +176,8 @@ def sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
         raise AssertionError(f"{name}: {_words(first.rule, first.message)} {first.hint}".rstrip())
     if custom:
         kinds = {op.kind for op in trace(f, *args).ops}
-        assert "custom" in kinds, f"{name} holds no custom gradient: keep @tf.custom_gradient."
+        words = f"{name} holds no custom gradient: keep @tf.custom_gradient."
+        _insist("custom" in kinds, words)
 
 
 def _words(rule: str, message: str) -> str:
@@ -203,6 +204,8 @@ def _pull(
 ) -> list[Any]:
     with _unfinished(name):
         found = tape.gradient(list(out), list(given), output_gradients=list(seeds))
+    if any(gradient is ... for gradient in found):
+        raise NotYetError("its rule returns `...`. Write the gradient there.")
     return list(found)
 
 
@@ -231,25 +234,28 @@ def _seeds(out: Sequence[Any], upstream: Any) -> list[Any]:
     return [tf.cast(tf.broadcast_to(tf.constant(u), y.shape), y.dtype) for y, u in pairs]
 
 
-def _same(place: str, got: Any, wanted: Any, verb: str, like: Any = None) -> None:
+def _same(place: str, got: Any, wanted: Any, like: Any = None) -> None:
     parts = list(got) if isinstance(got, list | tuple) else [got]
     each = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     if len(parts) != len(each):
         raise AssertionError(f"{place} has {len(parts)} parts, and should have {len(each)}.")
     for part, want in zip(parts, each, strict=True):
         array, right = _array(part), np.asarray(want)
-        assert array.shape == right.shape, (
-            f"{place} has the shape {array.shape}, and should have {right.shape}."
-        )
-        dtype = getattr(like, "dtype", None)
-        assert dtype is None or part.dtype == dtype, (
-            f"{place} is {part.dtype.name}, and should be {dtype.name}."
-        )
+        shapes = f"has the shape {array.shape}, and should have {right.shape}."
+        _insist(array.shape == right.shape, f"{place} {shapes}")
+        dtype = getattr(like, "dtype", part.dtype)
+        _insist(part.dtype == dtype, f"{place} is {part.dtype.name}, and should be {dtype.name}.")
         give = TOLERANCE.get(str(array.dtype), 1e-9)
         close = np.isclose(
             array.astype(np.float64), right.astype(np.float64), give, give, equal_nan=True
         )
-        assert close.all(), f"{place} {verb} {_short(array)}, and should be {_short(right)}."
+        _insist(close.all(), f"{place} is {_short(array)}, and should be {_short(right)}.")
+
+
+def _insist(holds: Any, words: str) -> None:
+    """Raise what `assert` would, also where Python skips assertions."""
+    if not holds:
+        raise AssertionError(words)
 
 
 def _guess(prediction: Any, truth: Any, name: str) -> None:

@@ -240,9 +240,23 @@ def executed(submissions: list[Submission], bar: Bar) -> type[NbGraderPreprocess
 
 
 def grade(
-    root: Path, exercise: str, jobs: int = 2, limits: Limits | None = None, fork: bool | None = None
+    root: Path,
+    exercise: str,
+    jobs: int = 2,
+    limits: Limits | None = None,
+    fork: bool | None = None,
+    pages: bool = True,
 ) -> list[dict[str, Any]]:
-    """Grade one exercise of a course; returns the rows of marks.csv."""
+    """Grade one exercise of a course; returns the rows of marks.csv.
+
+    Args:
+        root: The course's folder.
+        exercise: The name of the exercise.
+        jobs: How many kernels run at a time.
+        limits: What a submission may use.
+        fork: Whether kernels are forked; None means wherever that is safe.
+        pages: Whether to write the pages of feedback.
+    """
     # SQLAlchemy warns of nbgrader's own queries.
     warnings.filterwarnings("ignore", module="nbgrader")
     course = Course(root, exercise)
@@ -258,7 +272,8 @@ def grade(
         runner.join()
     finally:
         nursery.close()
-    course.convert(GenerateFeedback)
+    if pages:
+        course.convert(GenerateFeedback)
     return course.marks(submissions)
 
 

@@ -25,7 +25,6 @@ from typing import Any
 
 HIDDEN = "BEGIN HIDDEN TESTS"
 FILE_LIMIT = 200 * 2**20
-TRUSTED = ("cgviz", "numpy", "tensorflow", "builtins")
 
 
 class Pristine:
@@ -40,17 +39,18 @@ class Pristine:
         import tensorflow as tf
 
         import cgviz
-        from cgviz import checker, classroom, quiz, recorder, report
+        from cgviz import classroom
 
+        for name in cgviz.__all__:
+            getattr(cgviz, name)  # imported when first asked for
         self.names = {"np": np, "tf": tf, "cgviz": cgviz, "classroom": classroom}
         own = [m for n, m in sys.modules.items() if n.partition(".")[0] == "cgviz"]
-        modules = [*own, np, tf, sys.modules["builtins"]]
-        kept = (checker, classroom, quiz, recorder, report)
-        classes = [c for m in kept for c in vars(m).values() if isinstance(c, type)]
         self.modules: list[tuple[ModuleType, dict[str, Any]]] = [
-            (m, dict(vars(m))) for m in modules
+            (module, dict(vars(module))) for module in (*own, np, tf, sys.modules["builtins"])
         ]
-        self.classes = [(c, dict(vars(c))) for c in (tf.GradientTape, *classes)]
+        classes = {c for m in own for c in vars(m).values() if isinstance(c, type)}
+        judges = {c for c in classes if c.__module__.startswith("cgviz.")} | {tf.GradientTape}
+        self.classes = [(c, dict(vars(c))) for c in judges]
 
     def restore(self, shell: Any) -> None:
         """Put everything back that was changed."""
