@@ -109,11 +109,11 @@ HOSTILE = {
     "names-the-judge": "class classroom:\n    feedback = demand = sound = print\ncube = abs",
 }
 MARKED = {
-    "loops": r"Cell 6 was stopped after 4 s",
-    "heeds-nothing": r"cell 6 never ended and could not be interrupted|cell 6 ended the kernel",
+    "loops": r"Cell 'cube' was stopped after 4 s",
+    "heeds-nothing": r"cell 'cube' never ended and could not be interrupted|cell 'cube' ended the kernel",
     "fills-memory": r"more than 1 GB of memory",
-    "leaves": r"cell 6 ended the kernel",
-    "prints-for-ever": r"Cell 6 was stopped|cell 6 never ended|cell 6 ended the kernel",
+    "leaves": r"cell 'cube' ended the kernel",
+    "prints-for-ever": r"Cell 'cube' was stopped|cell 'cube' never ended|cell 'cube' ended the kernel",
 }
 
 
@@ -152,7 +152,7 @@ def test_after_an_error_the_other_answers_still_count(hostile, student):
 def test_after_the_end_of_a_kernel_no_later_cell_counts(hostile, student):
     course, rows = hostile
     assert rows[student]["points"] == 1  # the prediction stands before the cube
-    assert "not run, because cell 6" in feedback(course, student)
+    assert "not run, because cell" in feedback(course, student)
 
 
 def test_marks_are_a_table_that_a_spreadsheet_opens(hostile):
@@ -166,37 +166,45 @@ def test_marks_are_a_table_that_a_spreadsheet_opens(hostile):
 # --- notebooks that are broken ---------------------------------------------------------------
 
 
+CUBE = {"cube": model_answers(UPSTREAM)["cube"]}
+
+
+def diligent():
+    """What earns the two points of the cube, and takes little time."""
+    return answered(UPSTREAM, CUBE)
+
+
 def without(name):
-    notebook = answered(UPSTREAM, model_answers(UPSTREAM))
+    notebook = diligent()
     notebook.cells.remove(cell_of(notebook, name))
     return notebook
 
 
 def retyped(name):
-    notebook = answered(UPSTREAM, model_answers(UPSTREAM))
+    notebook = diligent()
     del cell_of(notebook, name).metadata["nbgrader"]
     return notebook
 
 
 def changed(name, source):
-    return answered(UPSTREAM, {**model_answers(UPSTREAM), name: source})
+    return answered(UPSTREAM, {**CUBE, name: source})
 
 
 def other_kernel():
-    notebook = answered(UPSTREAM, model_answers(UPSTREAM))
+    notebook = diligent()
     notebook.metadata["kernelspec"] = {"name": "py27", "display_name": "Old", "language": "python"}
     return notebook
 
 
 def older():
-    notebook = answered(UPSTREAM, model_answers(UPSTREAM))
+    notebook = diligent()
     cell_of(notebook, "cube-tests").metadata.nbgrader["checksum"] = "0" * 32
     cell_of(notebook, "triple").metadata.nbgrader["grade_id"] = "gone-since"
     return notebook
 
 
 def as_text(name):
-    notebook = answered(UPSTREAM, model_answers(UPSTREAM))
+    notebook = diligent()
     cell = cell_of(notebook, name)
     cell.cell_type = "markdown"
     del cell["outputs"], cell["execution_count"]
@@ -204,15 +212,15 @@ def as_text(name):
 
 
 BROKEN = {
-    "deleted-answer": (lambda: without("cube"), 7, "answer cell 'cube' is missing"),
-    "deleted-tests": (lambda: without("cube-tests"), 9, "'cube-tests' was deleted, and has been"),
-    "deleted-setup": (lambda: without("setup"), 9, "'setup' was deleted, and has been put back"),
-    "retyped": (lambda: retyped("cube"), 9, "'cube' had been retyped"),
-    "edited-tests": (lambda: changed("cube-tests", "print('✓')"), 9, "Locked cells were changed"),
-    "syntax": (lambda: changed("cube", "def cube(x:\n    pass"), 7, "'cube' has a syntax error"),
-    "kernel": (other_kernel, 9, "'py27', which is not there"),
-    "older": (older, 9, "another version of the exercises"),
-    "as-text": (lambda: as_text("cube"), 9, "turned into text"),
+    "deleted-answer": (lambda: without("cube"), 0, "answer cell 'cube' is missing"),
+    "deleted-tests": (lambda: without("cube-tests"), 2, "'cube-tests' was deleted, and has been"),
+    "deleted-setup": (lambda: without("setup"), 2, "'setup' was deleted, and has been put back"),
+    "retyped": (lambda: retyped("cube"), 2, "'cube' had been retyped"),
+    "edited-tests": (lambda: changed("cube-tests", "print('✓')"), 2, "Locked cells were changed"),
+    "syntax": (lambda: changed("cube", "def cube(x:\n    pass"), 0, "'cube' has a syntax error"),
+    "kernel": (other_kernel, 2, "'py27', which is not there"),
+    "older": (older, 2, "another version of the exercises"),
+    "as-text": (lambda: as_text("cube"), 2, "turned into text"),
     "no-notebook": (lambda: "<html>Please log in</html>", 0, "no notebook that can be read"),
     "cut-off": (lambda: nbformat.writes(load(UPSTREAM))[:3000], 0, "no notebook that can be read"),
 }
@@ -225,7 +233,7 @@ def broken(tool, tmp_path_factory):
     for student, (make, _, _) in BROKEN.items():
         path = hand_in(course, student, UPSTREAM, make())
         before[path] = path.read_bytes()
-    misnamed = hand_in(course, "misnamed", UPSTREAM, answered(UPSTREAM, model_answers(UPSTREAM)))
+    misnamed = hand_in(course, "misnamed", UPSTREAM, diligent())
     misnamed.rename(misnamed.with_name("Copy of 02 (1).ipynb"))
     (course / "submitted" / "empty-handed" / UPSTREAM).mkdir(parents=True)
     rows = {row["student"]: row for row in tool.grade(course, UPSTREAM)}
@@ -243,7 +251,7 @@ def test_a_broken_notebook_is_graded_as_far_as_it_goes_and_says_what_to_do(broke
 
 def test_a_file_of_another_name_is_found(broken):
     row = broken[1]["misnamed"]
-    assert (row["points"], "Copy of 02 (1).ipynb" in row["noticed"]) == (9, True)
+    assert (row["points"], "Copy of 02 (1).ipynb" in row["noticed"]) == (2, True)
 
 
 def test_an_empty_folder_is_no_points_and_no_end(broken):

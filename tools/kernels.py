@@ -213,10 +213,10 @@ async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits
                     client.async_execute_cell(cell, index), 2 * limits.seconds + 30
                 )
                 if _timed_out(cell) and not await _answers(client):
-                    ended = f"cell {number + 1} never ended and could not be interrupted"
+                    ended = f"{_place(cell, number)} never ended and could not be interrupted"
             except (DeadKernelError, CellTimeoutError, TimeoutError, RuntimeError) as why:
                 code = await _code(client)
-                ended = f"cell {number + 1} ended the kernel ({_cause(why, code, limits)})"
+                ended = f"{_place(cell, number)} ended the kernel ({_cause(why, code, limits)})"
             if ended:
                 cell.outputs.append(error("KernelEnded", ended + "."))
                 for _, later in cells[number + 1 :]:
@@ -225,10 +225,11 @@ async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits
                 break
     remarks = [f"The run ended early: {ended}."] if ended else []
     for number, (_, cell) in enumerate(cells):
+        place = _place(cell, number).replace("c", "C", 1)
         if _timed_out(cell):
-            remarks.append(f"Cell {number + 1} was stopped after {limits.seconds} s.")
+            remarks.append(f"{place} was stopped after {limits.seconds} s.")
         if any(o.get("ename") == "MemoryError" for o in cell.outputs):
-            remarks.append(f"Cell {number + 1} asked for more than {limits.gigabytes} of memory.")
+            remarks.append(f"{place} asked for more than {limits.gigabytes} of memory.")
     return remarks
 
 
@@ -239,6 +240,12 @@ def _keep_error(**event: Any) -> None:
         cell.outputs = [o for o in cell.outputs if o.get("ename") != "KeyboardInterrupt"]
     if reply["status"] == "error" and not any(o.output_type == "error" for o in cell.outputs):
         cell.outputs.append(error(reply["ename"], reply["evalue"]))
+
+
+def _place(cell: NotebookNode, number: int) -> str:
+    """A cell by the name that its exercise gives it, or by its number."""
+    name = cell.metadata.get("nbgrader", {}).get("grade_id")
+    return f"cell '{name}'" if name else f"code cell {number + 1}"
 
 
 def _timed_out(cell: NotebookNode) -> bool:
