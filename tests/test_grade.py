@@ -110,10 +110,10 @@ HOSTILE = {
 }
 MARKED = {
     "loops": r"Cell 'cube' was stopped after 4 s",
-    "heeds-nothing": r"cell 'cube' never ended and could not be interrupted|cell 'cube' ended the kernel",
+    "heeds-nothing": r"cell 'cube' (never ended and could not be|ended the kernel)",
     "fills-memory": r"more than 1 GB of memory",
     "leaves": r"cell 'cube' ended the kernel",
-    "prints-for-ever": r"Cell 'cube' was stopped|cell 'cube' never ended|cell 'cube' ended the kernel",
+    "prints-for-ever": r"[Cc]ell 'cube' (was stopped|never ended|ended the kernel)",
 }
 
 
