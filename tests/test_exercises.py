@@ -105,7 +105,7 @@ def test_solutions_store_only_right_answers(solution):
         if output.output_type == "stream"
     ]
     assert len(said) == len(graded(notebook, "grade"))
-    assert all(text.startswith("✓") for text in said)
+    assert all(re.fullmatch(r"✓ [\w ]+\n", text) for text in said), said
 
 
 def test_binder_does_not_open_the_solutions_first():

@@ -1,13 +1,12 @@
 """Make slides of lessons: python tools/slides.py notebook ...
 
-Each section is a column of slides, each prediction a new slide in it, and what a cell printed
-comes with a further key press, so that the class can guess first. The page is written to
+Each section is a column of slides, each prediction a new slide in it, and a cell with what it
+printed comes with a further key press, so that the class can guess first. The page is written to
 build/slides; it loads reveal.js from the network.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -18,21 +17,18 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def slide_type(cell: NotebookNode, number: int) -> str:
-    """Where a cell goes: a new column, a new slide, with the next key press, or with the last."""
-    if cell.cell_type == "code":
-        return "skip" if {"colab"} & {*cell.metadata.get("tags", [])} else "fragment"
-    if number == 0 or re.match(r"#{1,2} ", cell.source):
-        return "slide"
-    if cell.source.startswith("### ") or "**Predict.**" in cell.source:
-        return "subslide"
-    return "fragment"
+def slide_type(cell: NotebookNode) -> str:
+    """Where a cell goes: as stored (`make notebooks`), and what code shows with the next key."""
+    if "colab" in cell.metadata.get("tags", []):
+        return "skip"
+    stored = cell.metadata.get("slideshow", {}).get("slide_type")
+    return str(stored or ("fragment" if cell.cell_type == "code" else "-"))
 
 
 def slides(notebook: NotebookNode) -> str:
     """The page."""
-    for number, cell in enumerate(notebook.cells):
-        cell.metadata["slideshow"] = {"slide_type": slide_type(cell, number)}
+    for cell in notebook.cells:
+        cell.metadata["slideshow"] = {"slide_type": slide_type(cell)}
     exporter = SlidesExporter(reveal_scroll=True, reveal_number="c/t")
     return str(exporter.from_notebook_node(notebook)[0])
 
