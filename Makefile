@@ -8,7 +8,7 @@ MATRIX_TESTS ?= $(wildcard tests/test_recorder*.py tests/test_seams*.py)
 export TF_CPP_MIN_LOG_LEVEL := 3
 export TF_ENABLE_ONEDNN_OPTS := 0
 
-.PHONY: help lab test lint notebooks bench matrix links constraints clean
+.PHONY: help lab test lint notebooks exercises grade slides bench matrix links constraints clean
 .DELETE_ON_ERROR:
 .PRECIOUS: .venvs/tf-%/stamp
 
@@ -28,6 +28,15 @@ lint: .venv/dev.stamp  ## check style and types
 
 notebooks: .venv/dev.stamp  ## run every notebook again and store its outputs
 	$(BIN)/python tools/notebooks.py
+
+exercises: .venv/teach.stamp  ## build notebooks/exercises from notebooks/solutions
+	$(BIN)/python tools/exercises.py
+
+grade: .venv/teach.stamp  ## grade a class: make grade COURSE=folder EXERCISE=02_upstream_downstream
+	$(BIN)/python tools/grade.py $(COURSE) $(EXERCISE) $(FLAGS)
+
+slides: .venv/lab.stamp  ## make slides of a lesson: make slides LESSON=01_chain_rule
+	$(BIN)/python tools/slides.py notebooks/$(LESSON).ipynb
 
 bench: .venv/dev.stamp  ## run the benchmarks
 	set -e; for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -24,7 +24,9 @@ def prose(notebook):
 
 
 def code(notebook):
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+    """The code cells that run here; the one for Colab does not."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [cell for cell in cells if "colab" not in cell.metadata.get("tags", [])]
 
 
 def tags(cell):

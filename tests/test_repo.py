@@ -1,6 +1,7 @@
 """The files around the package agree with one another."""
 
 import ast
+import json
 import os
 import re
 import runpy
@@ -19,7 +20,7 @@ from packaging.specifiers import SpecifierSet
 ROOT = Path(__file__).resolve().parents[1]
 TOP = {
     *(".ci", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
-    *("Makefile", "README.md", "binder", "cgviz", "conftest.py", "constraints.txt"),
+    *("Makefile", "README.md", "binder", "cgviz", "classroom", "conftest.py", "constraints.txt"),
     *("environment.yml", "notebooks", "pyproject.toml", "tests", "tools"),
 }
 
@@ -190,9 +191,37 @@ def test_tensorflow_is_kept_quiet_wherever_it_starts(name):
 # --- the address, and the README's lessons ---------------------------------------------------
 
 
-def test_the_readme_has_the_links_that_make_links_writes():
-    links = runpy.run_path(str(ROOT / "tools" / "links.py"))
-    assert read("README.md") == links["written"](read("README.md")), "run: make links"
+LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
+HUB_PAGE = "classroom/jupyterhub.md"
+
+
+def test_the_pages_have_the_links_that_make_links_writes():
+    assert read("README.md") == LINKS["written"](read("README.md")), "run: make links"
+    assert read(HUB_PAGE) == LINKS["hub_written"](read(HUB_PAGE)), "run: make links"
+
+
+@pytest.mark.parametrize("path", LINKS["notebooks"](), ids=lambda path: path.as_posix()[-40:])
+def test_a_notebook_installs_what_is_missing_on_colab(path):
+    text = path.read_text(encoding="utf-8")
+    assert text == LINKS["with_colab"](text), "run: make links"
+
+
+@pytest.mark.parametrize("on_colab", [True, False])
+def test_the_cell_for_colab_installs_there_and_does_nothing_elsewhere(on_colab):
+    source = "".join(LINKS["colab_cell"]()["source"]).replace("%pip", "pip", 2)
+    ran = []
+    source = re.sub(r"pip (.*)", lambda line: f"ran.append({line[1]!r})", source)
+    shell = "<google.colab._shell.Shell object>" if on_colab else "<ZMQInteractiveShell object>"
+    exec(source, {"get_ipython": lambda: shell, "ran": ran})
+    assert len(ran) == (2 if on_colab else 0)
+    assert not on_colab or ran[1] == f'install --quiet --no-deps "git+{ADDRESS}"'
+
+
+def test_what_colab_lacks_is_what_the_cell_installs():
+    """Colab has TensorFlow, NumPy, Matplotlib and ipywidgets."""
+    needed = {Requirement(line).name for line in PROJECT["dependencies"]}
+    on_colab = {"tensorflow", "tensorflow-cpu", "numpy", "matplotlib", "ipywidgets"}
+    assert needed - on_colab == {"anywidget"}
 
 
 def test_every_lesson_opens_on_binder_and_colab():
@@ -204,12 +233,20 @@ def test_every_lesson_opens_on_binder_and_colab():
         assert f"({colab}/{lesson.name})" in readme
 
 
+def without_colab(text):
+    notebook = json.loads(text)
+    notebook["cells"] = [cell for cell in notebook["cells"] if not LINKS["is_colab"](cell)]
+    return json.dumps(notebook)
+
+
 def test_the_address_is_written_in_one_place(tracked):
     assert re.fullmatch(r"https://github\.com/[\w-]+/[\w.-]+", ADDRESS)
     found = {}
     for path in tracked:
         text = (ROOT / path).read_bytes().decode("utf-8", "ignore")
-        if path == Path("README.md"):
+        if path.suffix == ".ipynb":
+            text = without_colab(text)
+        if path in (Path("README.md"), Path(HUB_PAGE)):
             text = re.sub(r"<!-- lessons.*<!-- end of lessons -->", "", text, flags=re.DOTALL)
         if SLUG in text:
             found[path.as_posix()] = text.count(SLUG)

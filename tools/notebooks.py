@@ -1,6 +1,7 @@
 """Run notebooks in place, so that running them again changes no byte.
 
-python tools/notebooks.py [notebook ...]     default: every notebook
+python tools/notebooks.py [notebook ...]     default: every notebook but the exercises, which are
+                                             built by tools/exercises.py and hold no outputs
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def run(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    every = (p for p in ROOT.glob("notebooks/**/*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    skipped = {".ipynb_checkpoints", "exercises"}
+    every = (p for p in ROOT.glob("notebooks/**/*.ipynb") if not skipped & {*p.parts})
     for path in [Path(name) for name in sys.argv[1:]] or sorted(every):
         run(path)

@@ -1,0 +1,114 @@
+"""Answers that are right for the case an exercise shows, and for no other.
+
+Each is what a student writes who looks at the visible numbers only. None may earn a point.
+"""
+
+from textwrap import dedent
+
+
+def fixed(name, value, gradients, inputs="x"):
+    """A custom gradient that hands back the numbers of the visible case."""
+    return dedent(f"""
+        @tf.custom_gradient
+        def {name}({inputs}):
+            return tf.constant({value}), lambda *upstream, variables=None: {gradients}
+    """)
+
+
+VARIABLE = "(tf.constant({}), [tf.zeros_like(v) for v in variables])"
+
+HARD_CODED = {
+    "01_chain_rule": {
+        "factors": "prediction = [1.0, 0.0, 1.0]",
+        "slope": "def slope(x):\n    return tf.constant(1.0806046)",
+        "total": "def total(paths):\n    return 24.0",
+        "central": "def central(f, x, h):\n    return 6.0",
+    },
+    "02_upstream_downstream": {
+        "downstreams": "prediction = [-6.0, -6.0]",
+        "cube": fixed("cube", 8.0, "tf.constant(12.0)"),
+        "logistic": fixed("logistic", 0.5, "tf.constant(0.25)"),
+        "steps": fixed("steps", [3.0, 5.0], "tf.constant([-1.0, 0.0, 1.0])"),
+    },
+    "03_multiple_inputs": {
+        "inputs": "prediction = [8.0, 10.0, None]",
+        "hypotenuse": fixed("hypotenuse", 5.0, "(tf.constant(0.6), tf.constant(0.8))", "a, b"),
+        "both": dedent("""
+            @tf.custom_gradient
+            def both(x, y):
+                return (x + y, x * y), lambda u, v: (tf.constant(6.0), tf.constant(3.0))
+        """),
+        "scale": dedent("""
+            @tf.custom_gradient
+            def scale(x, w):
+                def grad(upstream):
+                    return upstream * tf.constant([10.0, 1.0]), tf.constant([9.0, 12.0])
+
+                return x * w, grad
+        """),
+    },
+    "04_variables": {
+        "line-gradients": "prediction = [2.0, 1.0]",
+        "gain": fixed("gain", 6.0, VARIABLE.format(3.0)),
+        "curve": fixed("curve", 15.0, VARIABLE.format(11.0)),
+    },
+    "05_nested_gradients": {
+        "orders": "prediction = [1.0, 4.0, 16.0]",
+        "second": "def second(f, x):\n    return tf.constant(18.0)",
+        "inverse": fixed("inverse", 0.5, "tf.constant(-0.25)"),
+        "hvp": "def hvp(f, x, v):\n    return tf.constant([5.0, 3.0])",
+    },
+    "06_numerical_stability": {
+        "finite": "prediction = [True, True, True]",
+        "log1pexp": dedent("""
+            @tf.custom_gradient
+            def log1pexp(x):
+                return tf.nn.relu(x), lambda upstream: tf.ones_like(x)
+        """),
+        "sinc": dedent("""
+            def sinc(x):
+                return tf.where(x == 0.0, tf.ones_like(x), tf.sin(x) / x)
+        """),
+        "softmax": fixed("softmax", [0.5, 0.5], "tf.constant([0.25, -0.25])"),
+    },
+    "07_non_differentiable": {
+        "kink": "prediction = [3.0, 0.0, 4.0]",
+        "leaky": fixed("leaky", [0.0, 1.0], "tf.constant([0.01, 1.0])"),
+        "straight-round": fixed("straight_round", 2.0, "tf.constant(1.0)"),
+        "clipper": dedent("""
+            def clipper(most):
+                @tf.custom_gradient
+                def clipped(x):
+                    return tf.identity(x), lambda upstream: tf.constant(1.0)
+
+                return clipped
+        """),
+    },
+    "08_graphs_and_production": {
+        "traces": "prediction = [1, 2, 3, 4]",
+        "signed-root": fixed("signed_root", 2.0, "tf.constant(0.25)"),
+        "outside": fixed("outside", 0.0, "tf.constant(1.0)"),
+        "reverse": dedent("""
+            class Reverse(tf.keras.layers.Layer):
+                def __init__(self, strength):
+                    super().__init__()
+
+                @tf.custom_gradient
+                def turned(x):
+                    return tf.identity(x), lambda upstream: tf.constant(-2.0)
+
+                def call(self, inputs):
+                    return Reverse.turned(inputs)
+        """),
+    },
+    "09_debugging": {
+        "verdicts": 'prediction = ["none", "value", "upstream"]',
+        "power": fixed("power", 27.0, "tf.constant(27.0)"),
+        "ratio": fixed("ratio", 3.0, "(tf.constant(0.5), tf.constant(-1.5))", "a, b"),
+        "shift": dedent("""
+            @tf.custom_gradient
+            def shift(x, b):
+                return x + b, lambda upstream: (upstream, tf.constant([3.0, 3.0]))
+        """),
+    },
+}

@@ -1,0 +1,42 @@
+"""A lesson becomes slides that let the class guess first."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOL = runpy.run_path(str(ROOT / "tools" / "slides.py"))
+LESSON = ROOT / "notebooks" / "02_upstream_downstream.ipynb"
+
+
+def test_a_prediction_is_a_slide_and_its_result_comes_with_the_next_key():
+    kind = TOOL["slide_type"]
+    lesson = nbformat.read(LESSON, as_version=4)
+    types = [kind(cell) for cell in lesson.cells]
+    asked = [i for i, cell in enumerate(lesson.cells) if cell.source.startswith("**Predict.**")]
+    assert asked
+    assert all(types[i] in ("slide", "subslide") for i in asked)
+    assert all(types[i + 1] == "fragment" for i in asked)
+    assert types[0] == "slide"
+    assert types[1] == "skip"  # the cell for Colab
+
+
+def test_one_command_writes_one_page(tmp_path, monkeypatch):
+    main = TOOL["main"]
+    monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["slides.py", str(LESSON)])
+    main()
+    (page,) = (tmp_path / "build" / "slides").iterdir()
+    text = page.read_text("utf-8")
+    assert page.name == "02_upstream_downstream.slides.html"
+    assert text.count("<section") > 15
+    assert "google.colab" not in text
+
+
+def test_an_unknown_lesson_names_those_that_exist(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["slides.py", "notebooks/99_nothing.ipynb"])
+    with pytest.raises(SystemExit, match=r"no lesson '99_nothing'.*01_chain_rule"):
+        TOOL["main"]()

@@ -1,0 +1,80 @@
+"""Build the exercises that students get from the solutions that teachers keep.
+
+python tools/exercises.py [--check]     --check: write nothing, name what would change
+
+notebooks/solutions holds each exercise once, with its answers and hidden tests. nbgrader's own
+preprocessors take both out. The result is what `nbgrader generate_assignment` would release.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.preprocessors import (
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    LockCells,
+)
+from traitlets.config import Config
+
+ROOT = Path(__file__).resolve().parents[1]
+SOLUTIONS = ROOT / "notebooks" / "solutions"
+EXERCISES = ROOT / "notebooks" / "exercises"
+
+STUB = "...  # your code"
+"""What stands where an answer is to be written: it runs, and is None for `classroom.feedback`."""
+
+# In nbgrader's order, without the step that writes into a course's database.
+STEPS = (
+    *(LockCells, ClearSolutions, ClearOutput, CheckCellMetadata, ComputeChecksums),
+    *(ClearHiddenTests, ClearMarkScheme, ComputeChecksums, CheckCellMetadata),
+)
+
+
+def config() -> Config:
+    """The settings under which nbgrader takes the answers out."""
+    return Config({"ClearSolutions": {"code_stub": {"python": STUB}}})
+
+
+def released(solution: NotebookNode) -> NotebookNode:
+    """What students get of a solution notebook."""
+    notebook, resources = nbformat.from_dict(solution), {}
+    for step in STEPS:
+        notebook, resources = step(config=config()).preprocess(notebook, resources)
+    return notebook
+
+
+def text(notebook: NotebookNode) -> str:
+    """A notebook as it is stored."""
+    return nbformat.writes(notebook) + "\n"
+
+
+def built(solution: Path) -> str:
+    """The text of the exercise notebook that belongs to a solution notebook."""
+    return text(released(nbformat.read(solution, as_version=4)))
+
+
+def main() -> int:
+    """Write every exercise that differs from its solution, or only name it."""
+    stale = []
+    for solution in sorted(SOLUTIONS.glob("*.ipynb")):
+        target, wanted = EXERCISES / solution.name, built(solution)
+        if not target.exists() or target.read_text(encoding="utf-8") != wanted:
+            stale.append(target)
+            if "--check" not in sys.argv:
+                EXERCISES.mkdir(exist_ok=True)
+                target.write_text(wanted, encoding="utf-8")
+    for target in stale:
+        print("stale  " if "--check" in sys.argv else "written", target.relative_to(ROOT))
+    return int(bool(stale) and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
