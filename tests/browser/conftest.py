@@ -245,3 +245,10 @@ def show(notebook, request) -> Iterator[object]:
     yield notebook.show
     notebook.page.remove_listener("pageerror", note)
     keep(notebook.page, request, errors)
+
+
+def has_count(locator, count):
+    """Wait until there are so many: what a click brings may come a moment later."""
+    from playwright.sync_api import expect
+
+    expect(locator).to_have_count(count)

@@ -4,6 +4,8 @@ import statistics
 
 import pytest
 
+from .conftest import has_count
+
 SETUP = """\
 import tensorflow as tf
 import cgviz
@@ -43,7 +45,7 @@ def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
     assert page.locator(".cgviz-status").inner_text().startswith("Backward step 3 of 3")
     button(page, "To the start").click()
     assert page.locator(".cgviz-status").inner_text().startswith("Nothing has run yet")
-    assert page.locator(".cgviz-link.cgviz-flowing").count() == 0
+    has_count(page.locator(".cgviz-link.cgviz-flowing"), 0)
     for _ in range(3):
         button(page, "One step forward").click()
     assert page.locator(".cgviz-where").inner_text() == "forward 3 of 3"
@@ -51,7 +53,7 @@ def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
     assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
     assert "−0.7568" in texts(page, ".cgviz-link.cgviz-backnow .cgviz-gradient")
     button(page, "One step back").click()
-    assert page.locator(".cgviz-link.cgviz-flowing").count() == 0
+    has_count(page.locator(".cgviz-link.cgviz-flowing"), 0)
 
 
 def test_it_plays_and_pauses(show):
@@ -72,9 +74,9 @@ def test_cards_bodies_and_the_table(show):
     card.get_by_role("button", name="Open its body").click()
     assert "Inside a" in page.locator(".cgviz-stage.cgviz-body figcaption").inner_text()
     card.get_by_role("button", name="Close its body").click()
-    assert page.locator(".cgviz-stage.cgviz-body").count() == 0
+    has_count(page.locator(".cgviz-stage.cgviz-body"), 0)
     page.locator(".cgviz-table summary").click()
-    assert page.locator(".cgviz-table tbody tr").count() == 4
+    has_count(page.locator(".cgviz-table tbody tr"), 4)
 
 
 def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
@@ -143,13 +145,13 @@ def test_names_from_user_code_are_text(show):
     page.on("dialog", lambda dialog: pytest.fail("a script ran"))
     page.locator("g.cgviz-node.cgviz-variable").click()
     assert ATTACK in page.locator(".cgviz-card").inner_text()
-    assert page.locator(".cgviz-view img").count() == 0
+    has_count(page.locator(".cgviz-view img"), 0)
 
 
 def test_sliders_move_every_number_and_the_curves(show):
     page = show("cgviz.explore(f, x=(-3.0, 3.0))")
     before = texts(page, ".cgviz-svg text")
-    assert page.locator(".cgviz-plot").count() == 2
+    has_count(page.locator(".cgviz-plot"), 2)
     page.get_by_label("x", exact=True).fill("2")
     page.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 2")
     after = texts(page, ".cgviz-svg text")
@@ -204,10 +206,10 @@ def test_two_traces_stand_side_by_side(show):
     page = show(
         "cgviz.trace(f, 2.0).view(against=cgviz.trace(lambda x: tf.sin(x * x) * x, 2.0))",
     )
-    assert page.locator(".cgviz-stage").count() == 2
+    has_count(page.locator(".cgviz-stage"), 2)
     assert page.locator("g.cgviz-differs").count() >= 2
     button(page, "To the start").click()
-    assert page.locator(".cgviz-flowing").count() == 0
+    has_count(page.locator(".cgviz-flowing"), 0)
 
 
 def test_scopes_unfold_and_fold(show):
