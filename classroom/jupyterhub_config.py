@@ -7,6 +7,7 @@ TRIAL=1 jupyterhub -f classroom/jupyterhub_config.py     any name, no password: 
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 c = get_config()  # noqa: F821
@@ -22,7 +23,7 @@ c.JupyterHub.spawner_class = "simple" if TRIAL else "localprocess"
 c.Authenticator.allow_all = True
 
 # A trial keeps its homes in one folder, and students' files in it.
-HOMES = Path(os.environ.get("HOMES", "/tmp/cgviz-trial"))
+HOMES = Path(os.environ.get("HOMES", Path(tempfile.gettempdir()) / "cgviz-trial"))
 if TRIAL:
     c.SimpleLocalProcessSpawner.home_dir_template = f"{HOMES}/{{username}}"
 
