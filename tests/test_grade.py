@@ -113,7 +113,7 @@ MARKED = {
     "heeds-nothing": r"cell 'cube' (never ended and could not be|ended the kernel)",
     "fills-memory": r"more than 1 GB of memory",
     "leaves": r"cell 'cube' ended the kernel",
-    "prints-for-ever": r"[Cc]ell 'cube' (was stopped|never ended|ended the kernel)",
+    "prints-for-ever": r"[Cc]ell 'cube' (was stopped|never ended|ended the kernel|asked for more)",
 }
 
 
