@@ -62,7 +62,7 @@ _PLACES = (
     "execute.record_gradient",
     "record.record_operation",
     "record.record_operation_backprop_only",
-    "record.should_record_backprop",
+    "pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop",
     "record.VariableWatcher",
     "imperative_grad.imperative_grad",
     "resource_variable_ops.variable_accessed",
@@ -410,7 +410,7 @@ def _wrap_imperative_grad(original: Any) -> Any:
         if hub is None or hub.muted:
             return original(tape, target, sources, output_gradients, sources_raw, *args, **kwargs)
         where = hub.where
-        event = PassEvent(where, target, output_gradients, sources, sources_raw, _no_tape())
+        event = PassEvent(where, target, output_gradients, sources, _no_tape())
         if context.executing_eagerly():
             frame = learner_frame(sys._getframe(1))
             if frame is not None:

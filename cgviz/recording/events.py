@@ -85,21 +85,17 @@ class PassEvent:
         "noted",
         "outer",
         "quiet",
-        "raw",
         "result",
         "seeds",
         "sources",
         "targets",
     )
 
-    def __init__(
-        self, outer: Any, targets: Any, seeds: Any, sources: Any, raw: Any, quiet: bool
-    ) -> None:
+    def __init__(self, outer: Any, targets: Any, seeds: Any, sources: Any, quiet: bool) -> None:
         self.outer = outer
         self.targets = targets
         self.seeds = seeds
         self.sources = sources
-        self.raw = raw
         self.quiet = quiet  # no tape sees this pass, so the ops of built-in rules are not noted
         self.result: Any = None
         self.noted: list[Any] = []  # op, upstream, downstream; op, upstream, downstream; ...
