@@ -25,9 +25,9 @@ from .. import style
 from ..graph import Array, Trace
 from . import cards, layout, scene, shapes
 from .cards import Card, Label
+from .letters import Word, Words, extent, word
 from .picture import (
     APART,
-    FONT,
     LEGEND_LINE,
     MARGIN,
     PAD,
@@ -35,7 +35,6 @@ from .picture import (
     TEXT,
     Picture,
     arranged,
-    extent,
     legend,
     lines_of,
 )
@@ -159,6 +158,7 @@ class _Ink:
         if abs(self.scale - 1) < 1e-3:  # our own figure, to within a pixel
             self.scale = 1.0
         self.direction = picture.layout.direction
+        self.words: list[Word] = []
         self.look = style.palette(_background(ax))
         self.shift = (
             MARGIN + (picture.width - 2 * MARGIN - picture.layout.width) / 2,
@@ -184,20 +184,7 @@ class _Ink:
         for i, label in enumerate(now):
             self._label(i, label)
         self._legend()
-
-    def _text(self, x: float, y: float, text: str, size: float, **how: Any) -> None:
-        # parse_math: names and values are the learner's, a `$` in them is a `$`.
-        self.ax.text(
-            x,
-            y,
-            text,
-            fontsize=size * self.scale,
-            fontfamily=FONT,
-            parse_math=False,
-            linespacing=1.1,
-            multialignment="left" if "[[" in text else how["ha"],
-            **how,
-        )
+        self.ax.add_collection(Words(self.words), autolim=False)
 
     # --- arrows ---
 
@@ -307,16 +294,8 @@ class _Ink:
             written = card.gradient if last else text
             colour = self.look.backward_text if last else lines.get(text, self.look.ink)
             if written:
-                self._text(
-                    x + self.shift[0] + dx,
-                    top + height / 2 + dy,
-                    written,
-                    size,
-                    color=colour,
-                    ha="center",
-                    va="center",
-                    zorder=6,
-                )
+                middle = top + height / 2 + dy
+                self.words.append(word(x + self.shift[0] + dx, middle, written, size, colour))
             top += height
 
     def _label(self, i: int, label: Label) -> None:
@@ -333,33 +312,35 @@ class _Ink:
         ):
             if not text:
                 continue
-            self._text(
-                x + sign * side if down else x,
-                y if down else y + sign * side,
-                text,
-                TEXT,
-                color=colour,
-                ha="center" if not down else "right" if sign < 0 else "left",
-                va="center" if down else "bottom" if sign < 0 else "top",
-                fontweight="bold" if sign > 0 and self._current(i) else "normal",
-                zorder=6,
+            self.words.append(
+                word(
+                    x + sign * side if down else x,
+                    y if down else y + sign * side,
+                    text,
+                    TEXT,
+                    colour,
+                    "center" if not down else "right" if sign < 0 else "left",
+                    "center" if down else "bottom" if sign < 0 else "top",
+                    bold=sign > 0 and self._current(i),
+                )
             )
 
     def _legend(self) -> None:
         shown = self.picture.scene
         y = self.picture.height - MARGIN - TEXT / 2
         x = MARGIN
-        muted = {"color": self.look.muted, "va": "center"}
+        muted = self.look.muted
         for n, text in enumerate(legend(shown)):
             if n == 2:
                 self._outline(shapes.outlines("op", x + 13, y, 24, 13)[0], self.look.backward)
             else:
                 self._sample(x, y, backward=n == 1)
-            self._text(x + 31, y, text, SMALL, ha="left", **muted)
+            self.words.append(word(x + 31, y, text, SMALL, muted, "left"))
             x += LEGEND_LINE + extent(text, SMALL)[0]
         if self.step is not None:
             text = f"step {self.step} of {shown.steps}"
-            self._text(self.picture.width - MARGIN, y, text, SMALL, ha="right", **muted)
+            end = self.picture.width - MARGIN
+            self.words.append(word(end, y, text, SMALL, muted, "right"))
 
     def _sample(self, x: float, y: float, backward: bool) -> None:
         """A short arrow for the legend."""

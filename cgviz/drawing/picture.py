@@ -1,7 +1,6 @@
 """A scene with its texts measured and everything in its place, ready for ink.
 
     arranged   a scene -> a Picture
-    extent     width and height of a text
 
 A helper of `figure`.
 """
@@ -10,20 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from typing import Any, TypeVar
-
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 
 from . import cards, layout, shapes
 from .cards import Card, Label
 from .layout import Direction, Layout
+from .letters import extent
 from .scene import Scene
 
-# Shipped with Matplotlib and holding every sign we use, so a figure is the same everywhere.
-FONT = "DejaVu Sans"
-HEAD, TEXT, LINE = 14.0, 11.5, 1.25  # sizes in points; the height of a line in sizes
+HEAD, TEXT = 14.0, 11.5  # sizes of letters, in points
 APART = 3.4  # of the forward and the backward arrow from their common middle
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0
@@ -34,24 +28,6 @@ DEEPEST = 8  # a longer path runs down at once
 
 
 _Words = TypeVar("_Words", Card, Label)
-
-
-@lru_cache(maxsize=4096)
-def _line_width(text: str, size: float) -> float:
-    return float(text_to_path.get_text_width_height_descent(text, _font(size), ismath=False)[0])
-
-
-@lru_cache(maxsize=16)
-def _font(size: float) -> FontProperties:
-    return FontProperties(family=FONT, size=size)
-
-
-def extent(text: str, size: float) -> tuple[float, float]:
-    """Width and height of a text of one or more lines, in points."""
-    if not text:
-        return 0.0, 0.0
-    lines = text.split("\n")
-    return 1.05 * max(_line_width(t, size) for t in lines) + 2, len(lines) * size * LINE
 
 
 @dataclass(frozen=True)

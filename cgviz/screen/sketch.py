@@ -18,7 +18,8 @@ import numpy as np
 
 from .. import style
 from ..drawing import cards, figure, layout, shapes
-from ..drawing.picture import APART, HEAD, MARGIN, PAD, TEXT, Picture, extent
+from ..drawing.letters import extent
+from ..drawing.picture import APART, HEAD, MARGIN, PAD, TEXT, Picture
 from ..drawing.scene import Node, Scene
 from ..graph import Array
 
