@@ -28,7 +28,7 @@ if TRIAL:
     c.SimpleLocalProcessSpawner.home_dir_template = f"{HOMES}/{{username}}"
 
 c.Spawner.cmd = [str(Path(sys.executable).parent / "jupyterhub-singleuser")]
-c.Spawner.default_url = "/lab/tree/cgviz/00_start_here.ipynb"
+c.Spawner.default_url = "/lab/tree/course/00_start_here.ipynb"
 c.Spawner.environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 c.Spawner.start_timeout = c.Spawner.http_timeout = 120
 # A whole class presses the button in the same minute.
@@ -49,7 +49,7 @@ def give_course(spawner):
 
         entry = pwd.getpwnam(spawner.user.name)
         home, owner = Path(entry.pw_dir), (entry.pw_uid, entry.pw_gid)
-    target = home / "cgviz"
+    target = home / "course"  # a link of nbgitpuller makes `cgviz`, and needs the name free
     if target.exists():
         return  # what a student has written is never touched
     shutil.copytree(COURSE / "notebooks", target, ignore=shutil.ignore_patterns("solutions", ".*"))

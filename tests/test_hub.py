@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import runpy
 import shutil
 import signal
 import socket
@@ -13,12 +15,14 @@ import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "classroom" / "jupyterhub_config.py"
+LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
 TOKEN = uuid.uuid4().hex
 STUDENTS = ("ada", "emmy", "karl")
 BIN = Path(sys.executable).parent
@@ -37,6 +41,11 @@ class Hub:
         self.address = address
 
     def ask(self, path, method="GET", data=None):
+        """The JSON that the hub, or a student's server, answers."""
+        text = self.read(path, method, data)
+        return json.loads(text) if text else None
+
+    def read(self, path, method="GET", data=None):
         request = urllib.request.Request(
             self.address + path,
             method=method,
@@ -44,8 +53,7 @@ class Hub:
             headers={"Authorization": f"token {TOKEN}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=120) as answer:
-            text = answer.read()
-            return json.loads(text) if text else None
+            return answer.read()
 
     def start(self, student):
         if student not in {user["name"] for user in self.ask("/hub/api/users")}:
@@ -62,7 +70,7 @@ class Hub:
         from websocket import create_connection
 
         base = f"/user/{student}"
-        kernel = self.ask(f"{base}/api/kernels", "POST", {"name": "python3", "path": "cgviz"})
+        kernel = self.ask(f"{base}/api/kernels", "POST", {"name": "python3", "path": "course"})
         url = self.address.replace("http", "ws", 1) + f"{base}/api/kernels/{kernel['id']}/channels"
         channel = create_connection(url, timeout=120, header=[f"Authorization: token {TOKEN}"])
         number = uuid.uuid4().hex
@@ -88,8 +96,7 @@ class Hub:
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     pytest.importorskip("jupyterhub", reason="JupyterHub is missing: pip install 'cgviz[hub]'")
-    proxy = shutil.which("configurable-http-proxy")
-    if proxy is None:
+    if shutil.which("configurable-http-proxy") is None:
         pytest.skip("configurable-http-proxy is missing: npm install -g configurable-http-proxy")
     folder = tmp_path_factory.mktemp("hub")
     (folder / "config.py").write_text(
@@ -137,7 +144,7 @@ def opened(hub):
 
     def one(student):
         hub.start(student)
-        lesson = hub.ask(f"/user/{student}/api/contents/cgviz/01_chain_rule.ipynb")
+        lesson = hub.ask(f"/user/{student}/api/contents/course/01_chain_rule.ipynb")
         code = [c for c in lesson["content"]["cells"] if c["cell_type"] == "code"]
         setup = next(c["source"] for c in code if "import cgviz" in c["source"])
         ask = "\nprint(cgviz.trace(lambda x: x * x, 3.0).gradients[0])"
@@ -155,17 +162,50 @@ def test_each_student_opens_lesson_01_and_its_code_runs(opened):
 
 def test_no_student_is_given_the_solutions(hub, opened):
     for student in STUDENTS:
-        given = {path.name for path in (hub.homes / student / "cgviz").iterdir()}
+        given = {path.name for path in (hub.homes / student / "course").iterdir()}
         assert "exercises" in given
         assert "solutions" not in given
 
 
 def test_a_second_start_leaves_a_students_work_alone(hub, opened):
-    own = hub.homes / "ada" / "cgviz" / "01_chain_rule.ipynb"
+    own = hub.homes / "ada" / "course" / "01_chain_rule.ipynb"
     own.write_text("mine")
     hub.ask("/hub/api/users/ada/server", "DELETE")
     hub.start("ada")
     assert own.read_text() == "mine"
+
+
+# --- a link that fetches the course ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fetched(opened, hub, tmp_path_factory):
+    """The page that a link to lesson 01 opens for emmy, with a repository on this machine."""
+    remote = tmp_path_factory.mktemp("remote") / "cgviz"
+    (remote / "notebooks").mkdir(parents=True)
+    lesson = ROOT / "notebooks" / "01_chain_rule.ipynb"
+    shutil.copy(lesson, remote / "notebooks")
+    me = ["-c", "user.name=teacher", "-c", "user.email=teacher@example.org"]
+    for words in (["init", "-b", "main"], ["add", "."], [*me, "commit", "-m", "first"]):
+        subprocess.run(["git", "-C", remote, *words], check=True, capture_output=True)
+
+    link = urlsplit(re.search(r"<(.*)>", LINKS["hub_row"](lesson))[1])
+    query = dict(parse_qsl(link.query))
+    assert query["repo"].rpartition("/")[2] == remote.name
+    query["repo"] = str(remote)
+    command = link.path.removeprefix("/hub/user-redirect/")
+    pull = urlencode({"repo": query["repo"], "targetpath": remote.name})
+    said = hub.read(f"/user/emmy/{command}/api?{pull}").decode()
+    return said, hub.read(f"/user/emmy/{command}?{urlencode(query)}").decode(), query["urlpath"]
+
+
+def test_a_link_fetches_the_course_beside_the_copy_and_opens_the_lesson(hub, fetched):
+    said, page, place = fetched
+    assert '"phase": "finished"' in said, said
+    assert place in page
+    path = place.removeprefix("lab/tree/")
+    assert hub.ask(f"/user/emmy/api/contents/{path}?content=0")["type"] == "notebook"
+    assert hub.ask("/user/emmy/api/contents/course?content=0")["type"] == "directory"
 
 
 # --- without a hub ---------------------------------------------------------------------------
