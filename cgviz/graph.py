@@ -440,3 +440,7 @@ class Trace:
         from .screen import view
 
         return view.bundle(self)
+
+    def _display_(self) -> View:
+        """What marimo shows, which has no IPython kernel."""
+        return self.view()

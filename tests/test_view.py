@@ -111,6 +111,10 @@ def test_in_a_notebook_a_trace_is_live(trace, monkeypatch):
     assert set(data) == {LIVE, "image/png", "text/plain"}
 
 
+def test_marimo_is_handed_the_live_view(trace):
+    assert isinstance(trace._display_(), view.View)
+
+
 def test_importing_cgviz_imports_no_widget():
     rooms = "('anywidget', 'cgviz.screen.view', 'cgviz.drawing.figure')"
     code = f"import sys, cgviz; print([m for m in {rooms} if m in sys.modules])"

@@ -705,6 +705,7 @@ export function create(model, el) {
 
   const page = () => pages[state.side] ?? pages[0];
   const clock = () => pages[0].lines; // time runs by the first trace
+  const focused = () => root.getRootNode().activeElement; // the document's, or a shadow root's
 
   /** The same moment on another page: so many moments from the end of the forward pass. */
   const stepOn = (other) => {
@@ -738,7 +739,7 @@ export function create(model, el) {
       if (!ink.spoken) ink.items.forEach((item) => describe(ink, item));
       ink.spoken = true;
     }
-    const item = document.activeElement?.cgvizItem ?? root.getRootNode().activeElement?.cgvizItem;
+    const item = focused()?.cgvizItem;
     if (item && inks[item.side]) describe(inks[item.side], item);
   }
 
@@ -767,7 +768,7 @@ export function create(model, el) {
     const key = [chosen, state.side, state.which, page().version ?? 0, chosen.startsWith("link") || quiz ? come : "",
       questions.map((q) => state.answered.has(q.key)).join(), [...state.bodies].join()].join("/");
     if (key === cardKey) return;
-    const typing = card.contains(document.activeElement) && document.activeElement.tagName === "INPUT";
+    const typing = card.contains(focused()) && focused().tagName === "INPUT";
     if (typing && state.hover) return;
     cardKey = key;
     const [kind, place] = chosen.split(" ");
@@ -1330,11 +1331,18 @@ const isLive = (model) => model.cgvizStatic !== true;
 function darkAround(el) {
   if (el.closest("[data-jp-theme-light]") || document.querySelector("[data-jp-theme-light]")) return false;
   for (let at_ = el; at_; at_ = at_.parentElement ?? at_.getRootNode().host) {
-    const tone = getComputedStyle(at_).backgroundColor.match(/[\d.]+/g)?.map(Number);
-    if (!tone || tone[3] === 0) continue;
-    return 0.2126 * tone[0] + 0.7152 * tone[1] + 0.0722 * tone[2] < 80;
+    const [red, green, blue, opaque] = pixel(getComputedStyle(at_).backgroundColor);
+    if (opaque) return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 80;
   }
   return false;
+}
+
+/** Red, green, blue and opacity from 0 to 255 of any CSS colour, in whatever notation. */
+function pixel(colour) {
+  const ink = new OffscreenCanvas(1, 1).getContext("2d");
+  ink.fillStyle = colour;
+  ink.fillRect(0, 0, 1, 1);
+  return ink.getImageData(0, 0, 1, 1).data;
 }
 
 const ICONS = {
