@@ -66,8 +66,20 @@ def place(
     for link in links:
         if not (0 <= link.source < len(sizes) and 0 <= link.target < len(sizes)):
             raise ValueError(f"`links` has {link}, but there are {len(sizes)} boxes")
-    parts = _components(len(sizes), links)
     whole = len(sizes) + len(links)
+
+    def part(sizes: Sequence[tuple[float, float]], links: Sequence[Link]) -> Layout:
+        flat = [size if direction == "down" else size[::-1] for size in sizes]
+        grid = Grid(flat, links, gap, port)
+        fewer_crossings(grid, whole)
+        ports = spread(grid)
+        move_apart(grid, ports, whole)
+        straighten(grid, ports)
+        return drawn(grid, ports, links, direction, rank_gap, stem)
+
+    parts = _components(len(sizes), links)
+    if len(parts) == 1:
+        return part(sizes, links)
     placed = []
     for boxes, lines in parts:
         index = {box: i for i, box in enumerate(boxes)}
@@ -75,13 +87,7 @@ def place(
             replace(links[i], source=index[links[i].source], target=index[links[i].target])
             for i in lines
         ]
-        flat = [sizes[box] if direction == "down" else sizes[box][::-1] for box in boxes]
-        grid = Grid(flat, own, gap, port)
-        fewer_crossings(grid, whole)
-        ports = spread(grid)
-        move_apart(grid, ports, whole)
-        straighten(grid, ports)
-        placed.append(drawn(grid, ports, own, direction, rank_gap, stem))
+        placed.append(part([sizes[box] for box in boxes], own))
     return _packed(parts, placed, len(sizes), len(links), direction, 2 * gap)
 
 
