@@ -3,24 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import thrice
 
 import cgviz
 from cgviz.reading.chain import is_folded, value_name
-
-
-@tf.custom_gradient
-def square(x):
-    def grad(upstream):
-        return upstream * 2 * x
-
-    return x * x, grad
-
-
-def thrice(x):
-    a = square(x)
-    b = square(a)
-    y = square(b)
-    return y
 
 
 def test_the_rule_of_a_square_of_a_square_of_a_square():

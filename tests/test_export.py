@@ -10,20 +10,13 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import square
 
 import cgviz
 from cgviz.files import schema
 from cgviz.files.export import SUFFIXES, load, save
 
 mpl.use("Agg")
-
-
-@tf.custom_gradient
-def square(x):
-    def grad(upstream):
-        return upstream * 2 * x
-
-    return x * x, grad
 
 
 @pytest.fixture

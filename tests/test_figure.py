@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import square
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -18,14 +19,6 @@ from cgviz import style
 from cgviz.drawing import figure
 from cgviz.drawing.letters import Words, word
 from cgviz.graph import Content, Trace
-
-
-@tf.custom_gradient
-def square(x):
-    def grad(upstream):
-        return 2 * x * upstream
-
-    return x * x, grad
 
 
 def nested(x):

@@ -1,0 +1,35 @@
+"""Small programs that many tests record."""
+
+import tensorflow as tf
+
+
+@tf.custom_gradient
+def square(x):
+    def grad(upstream):
+        return upstream * 2 * x
+
+    return x * x, grad
+
+
+def thrice(x):
+    a = square(x)
+    b = square(a)
+    y = square(b)
+    return y
+
+
+def once():
+    """A custom identity whose rule runs a single time."""
+    runs = []
+
+    @tf.custom_gradient
+    def once(x):
+        def grad(upstream):
+            runs.append(upstream)
+            if len(runs) > 1:
+                raise ValueError("once only")
+            return upstream
+
+        return x + 0.0, grad
+
+    return once
