@@ -292,6 +292,7 @@ class Content:
     ops: tuple[Op, ...]
     passes: tuple[Pass, ...]
     main: int = 0  # which pass `trace.steps` shows
+    asked: bool = False  # the code's own tape chose what to differentiate, as in `record()`
 
 
 class Trace:
@@ -310,6 +311,11 @@ class Trace:
     def title(self) -> str:
         """What was traced: the function's name."""
         return self._content.title
+
+    @property
+    def asked(self) -> bool:
+        """Whether the recorded code chose what to differentiate; `trace` takes all arguments."""
+        return self._content.asked
 
     @property
     def value(self) -> Any:

@@ -678,3 +678,12 @@ def test_a_trace_read_from_a_file_is_diagnosed_too(tmp_path):
     path = tmp_path / "trace.json"
     cgviz.trace(lambda x: tf.round(x) * tf.exp(x), 100.0).save(path)
     assert ("inf", "Exp") in found(cgviz.load(path))
+
+
+def test_a_function_called_recording_is_no_recording():
+    def recording(x, n):
+        return x * tf.cast(n, tf.float32)
+
+    found = cgviz.trace(recording, 2.0, tf.constant(3)).diagnose()
+    assert not found.findings
+    assert "n is int32, and gets no gradient" in str(found).replace("`", "")

@@ -43,7 +43,7 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     if surveys:
         found += lost.dropped(surveys[0])
     for survey in surveys:
-        found += lost.find(survey, asked=_asked(trace))
+        found += lost.find(survey, asked=trace.asked)
         found += nonfinite.find(survey)
         found += zeros.find(survey)
         found += scales.find(survey)
@@ -66,11 +66,6 @@ def _forward(trace: Trace, surveys: list[Survey]) -> list[Finding]:
     return overflow.find(trace.ops, ends, lambda v: f"`{value_name(trace, v)}`")
 
 
-def _asked(trace: Trace) -> bool:
-    """Whether the learner named the sources; `cgviz.trace` takes all arguments, integers too."""
-    return trace.title == "recording"
-
-
 def _unique(found: list[Finding]) -> list[Finding]:
     """Each trouble once, also where several passes have it."""
     kept: dict[object, Finding] = {}
@@ -84,7 +79,7 @@ def _unique(found: list[Finding]) -> list[Finding]:
 def _notes(trace: Trace, surveys: list[Survey]) -> list[str]:
     """Remarks that are no trouble: integer arguments, recordings that began late."""
     found = []
-    if surveys and not _asked(trace):
+    if surveys and not trace.asked:
         whole = [v for v in surveys[0].pass_.sources if not v.differentiable]
         if whole:
             who = names(surveys[0].name(v) for v in whole)

@@ -1,6 +1,6 @@
 r"""A trace as a JSON document, version 1, and back.
 
-    {"format": "cgviz trace", "version": 1, "title": ..., "main": ...,
+    {"format": "cgviz trace", "version": 1, "title": ..., "main": ..., "asked": ...,
      "value": structure, "gradients": structure, "variables": structure,
      "values": [{"key", "shape", "dtype", "array"}, ...],
      "ops": [{"name", "kind", "type", "inputs", "outputs", ...}, ...],
@@ -51,6 +51,7 @@ class _Writer:
             "version": VERSION,
             "title": trace.title,
             "main": trace._content.main,
+            "asked": trace.asked,
             "value": write_structure(trace.value),
             "gradients": write_structure(trace.gradients),
             "variables": write_structure(trace.variables),
@@ -189,6 +190,7 @@ class _Reader:
             self.picked(document["forward"]),
             tuple(self.pass_(i, each) for i, each in enumerate(document["passes"])),
             document["main"],
+            document.get("asked", False),
         )
 
     def picked(self, places: Iterable[int]) -> tuple[Op, ...]:

@@ -134,7 +134,13 @@ def _recorded(builder: Builder) -> Content:
         mine = [(known[id(t)], g) for t, g in pairs if id(t) in known]
         variables = _by_name([v for v, _ in mine], [g for _, g in mine])
     return Content(
-        "recording", value, gradients, variables, tuple(builder.ops[builder.root]), built
+        "recording",
+        value,
+        gradients,
+        variables,
+        tuple(builder.ops[builder.root]),
+        built,
+        asked=True,
     )
 
 
