@@ -227,6 +227,24 @@ def other_tape():
     two.gradient(y, X)
 
 
+def only_assigned():
+    v = tf.Variable(3.0, name="v")
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        v.assign_add(1.0)
+        y = X * 3.0
+    tape.gradient(y, v)
+
+
+def through_an_assignment():
+    w = tf.Variable(3.0, name="w")
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        w.assign(X * X)
+        y = w * 2.0
+    tape.gradient(y, X)
+
+
 def target_made_before():
     one.gradient(y_before, X)
 
@@ -241,6 +259,8 @@ NONE = {
     "integer": (watched_integer, "", "int32", "2."),
     "not trainable": (not_trainable, "Mul", "y = w * X", "trainable=True"),
     "reassigned": (reassigned, "Mul", "v = v - 0.1", "v.assign_sub"),
+    "only assigned": (only_assigned, "", "no op that ran reads this variable", "leave it out"),
+    "assigned": (through_an_assignment, "Mul", "does not flow through an assignment", "result"),
     "another tape": (other_tape, "", "", ""),
     "made before the recording": (target_made_before, "", "did not see", "record"),
 }

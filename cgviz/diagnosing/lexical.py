@@ -49,6 +49,20 @@ def uses_numpy(source: Source | None) -> bool:
     return bool(re.search(r"\.numpy\(|\bnp\.|\bnumpy\.|\bfloat\(|\.item\(", text))
 
 
+def assigns(source: Source | None) -> bool:
+    """Whether the function around a line writes to a variable.
+
+    Args:
+        source: A line of that function.
+
+    Returns:
+        True if it calls `.assign()`, `.assign_add()`, `.assign_sub()` or a `.scatter_...()`.
+    """
+    scope = _outermost(source)
+    text = "" if scope is None else ast.unparse(scope)
+    return bool(re.search(r"\.(assign|assign_add|assign_sub|scatter_\w+)\(", text))
+
+
 def _items(block: ast.With) -> str:
     return " ".join(ast.unparse(item.context_expr) for item in block.items)
 

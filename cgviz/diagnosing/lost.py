@@ -38,6 +38,8 @@ def find(survey: Survey, asked: bool) -> list[Finding]:
 
 def cuts(survey: Survey, value: Value) -> list[Cut]:
     """Where the ways from a source to the target are cut: the first three places."""
+    if value.dtype == "resource":  # a variable that was written to, if anything
+        return [Cut("unread", value=value)]
     if not value.differentiable:
         return [Cut("integers", value=value)]
     start = survey.place(value)

@@ -79,7 +79,7 @@ def say(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, str, str
     if cut.reason == "dead end":
         return (
             f"{who} got None: {here} uses it, and what comes of it never reaches the target."
-            f"{_numpy_note(survey)}",
+            f"{_numpy_note(survey)}{_state_note(op)}",
             "Check which result is returned and differentiated.",
             DEBUGGING,
         )
@@ -97,6 +97,13 @@ def _say_unused(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, 
             "Write `2.` instead of `2`, or make it with `tf.cast(x, tf.float32)` before the tape "
             "watches it.",
             DEBUGGING,
+        )
+    if cut.reason == "unread":
+        return (
+            f"{who} got None: no op that ran reads this variable. Assigning to it is not reading "
+            "it, and a gradient does not flow through an assignment.",
+            "Use it in what is differentiated, or leave it out of the sources.",
+            VARIABLES,
         )
     if cut.reason == "independent":
         return (
@@ -127,6 +134,13 @@ def _numpy_note(survey: Survey) -> str:
     makers = [survey.trace.producer(t) for t in survey.pass_.targets]
     if any(m is not None and lexical.uses_numpy(m[0].source) for m in makers):
         return " NumPy is called there, and no tape follows numbers through NumPy."
+    return ""
+
+
+def _state_note(op: Op) -> str:
+    """A remark where the function around an op writes to a variable."""
+    if lexical.assigns(op.source):
+        return " A variable is assigned there, and a gradient does not flow through an assignment."
     return ""
 
 
