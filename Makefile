@@ -26,8 +26,9 @@ lint: .venv/dev.stamp  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-notebooks: .venv/dev.stamp  ## run every notebook again and store its outputs
+notebooks: .venv/dev.stamp  ## run every notebook again, store its outputs, and draw the picture of README.md
 	$(BIN)/python tools/notebooks.py
+	$(BIN)/python tools/cover.py
 
 exercises: .venv/teach.stamp  ## build notebooks/exercises from notebooks/solutions
 	$(BIN)/python tools/exercises.py
