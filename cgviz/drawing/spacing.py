@@ -67,25 +67,56 @@ def move_apart(grid: Grid, ports: Ports, whole: int = 0) -> None:
     for layer, apart in zip(grid.layers, room, strict=True):
         _settle(grid.x, layer, apart, [0.0] * len(layer), [1.0] * len(layer))
     pulls = _pulls(grid, ports)
-    firm = _firmness(grid)
-    x = grid.x
     turns = max(4, min(48, 40_000 // max(size, 1)))
-    for turn in range(turns):
-        # First by one side only, which carries a straight trunk through in one turn; then by both.
-        both = turn >= turns * 2 // 3
+    # First by one side only, which carries a straight trunk through in one turn; then by both.
+    one_sided = turns * 2 // 3
+    holds = {side: _holds(grid, pulls, side) for side in (True, False, None)}
+    turn, last = 0, [0.0] * len(grid.x)
+    while turn < turns:
         down = turn % 2 == 0
-        for r in range(len(room)) if down else range(len(room) - 1, -1, -1):
-            layer = grid.layers[r]
-            wanted, strength = [], []
-            for item in layer:
-                total = pull = 0.0
-                for other, weight, shift in pulls[item]:
-                    if both or (grid.rank[other] < r) == down:
-                        total += weight
-                        pull += weight * (x[other] + shift)
-                wanted.append(pull / total if total else x[item])
-                strength.append(firm[item] * total or 1e-3)
-            _settle(x, layer, room[r], wanted, strength)
+        _turn(grid, room, holds[down if turn < one_sided else None], down)
+        turn += 1
+        if turn < one_sided and not down:
+            if _only_shifted(last, grid.x):  # and so would every pair of turns that is left
+                turn += (one_sided - turn) // 2 * 2
+            last = list(grid.x)
+
+
+# Per item: how firmly it is held, and by what: (neighbour, share, where it wants to be from there).
+Holds = list[tuple[float, list[tuple[int, float, float]]]]
+
+
+def _holds(grid: Grid, pulls: list[list[tuple[int, float, float]]], down: bool | None) -> Holds:
+    """What holds each item: its neighbours above, those below, or (None) both."""
+    found: Holds = []
+    for item, (each, firm) in enumerate(zip(pulls, _firmness(grid), strict=True)):
+        rank = grid.rank[item]
+        own = [p for p in each if down is None or (grid.rank[p[0]] < rank) == down]
+        total = sum([weight for _, weight, _ in own])
+        shares = [(other, weight / total, shift) for other, weight, shift in own]
+        found.append((firm * total or 1e-3, shares))
+    return found
+
+
+def _turn(grid: Grid, room: Sequence[Sequence[float]], holds: Holds, down: bool) -> None:
+    """Give every rank what its neighbours want, from the first to the last or back."""
+    x = grid.x
+    for r in range(len(room)) if down else range(len(room) - 1, -1, -1):
+        wanted, strength = [], []
+        for item in grid.layers[r]:
+            held, shares = holds[item]
+            want = 0.0 if shares else x[item]
+            for other, share, shift in shares:
+                want += share * (x[other] + shift)
+            wanted.append(want)
+            strength.append(held)
+        _settle(x, grid.layers[r], room[r], wanted, strength)
+
+
+def _only_shifted(before: Sequence[float], now: Sequence[float]) -> bool:
+    """Whether everything moved together."""
+    moves = [b - a for a, b in zip(before, now, strict=True)]
+    return max(moves) - min(moves) < 1e-6
 
 
 def _pulls(grid: Grid, ports: Ports) -> list[list[tuple[int, float, float]]]:
@@ -143,6 +174,9 @@ def _settle(
     With the room taken out this is isotonic regression: neighbours that want to pass each other
     become one block at their weighted mean.
     """
+    if len(layer) == 1:
+        x[layer[0]] = wanted[0]
+        return
     blocks: list[tuple[float, float, int]] = []  # where, how strong, how many
     offset = 0.0
     for want, weight, room in zip(wanted, strength, apart, strict=True):

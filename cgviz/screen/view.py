@@ -59,10 +59,10 @@ class View(anywidget.AnyWidget):
         self.albums = tuple(albums)
         self.extra = extra or {}
         which = albums[0].which or 0
-        page = albums[0].page(which)
+        shown = document(trace, self.albums, which) | self.extra
         super().__init__(
-            document=document(trace, self.albums, which) | self.extra,
-            step=0 if self.extra.get("quiz") else page["lines"]["steps"],
+            document=shown,
+            step=0 if self.extra.get("quiz") else shown["pages"][0]["lines"]["steps"],
             which=which,
         )
         self.on_msg(_asked)
