@@ -35,7 +35,7 @@ _SHARE = {"left": 0.0, "center": 0.5, "right": 1.0, "top": 0.0, "bottom": 1.0}
 
 
 @lru_cache(maxsize=4096)
-def _outline(line: str, bold: bool = False) -> tuple[Array, Array, float]:
+def _outline(line: str, bold: bool) -> tuple[Array, Array, float]:
     """Vertices and codes of a line's letters at size 1, its start at 0, and its width."""
     font = FontProperties(family=FONT, weight="bold" if bold else "normal", size=1)
     vertices, codes = text_to_path.get_text_path(font, line)  # not `ismath`: a `$` is a `$`
@@ -48,7 +48,7 @@ def extent(text: str, size: float) -> tuple[float, float]:
     if not text:
         return 0.0, 0.0
     lines = text.split("\n")
-    return 1.05 * size * max(_outline(t)[2] for t in lines) + 2, len(lines) * size * LINE
+    return 1.05 * size * max(_outline(t, False)[2] for t in lines) + 2, len(lines) * size * LINE
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ class Notebook:
     """One notebook in JupyterLab, open for all tests of a file: a kernel takes long to start."""
 
     def __init__(self, lab: Server, page, setup: str) -> None:
-        self.page = page
+        self.page, self.folder = page, lab.folder
         write(lab.folder / "n.ipynb", setup, "")
         page.goto(f"{lab.url}/lab/tree/n.ipynb?reset")
         page.wait_for_function("window.jupyterapp && document.querySelector('.jp-Notebook')")
