@@ -111,6 +111,14 @@ def test_in_a_notebook_a_trace_is_live(trace, monkeypatch):
     assert set(data) == {LIVE, "image/png", "text/plain"}
 
 
+def test_a_closed_view_closes_its_layout_too(trace):
+    shown = trace.view()
+    layout = shown.layout
+    shown.close()
+    assert shown.comm is None
+    assert layout.comm is None
+
+
 def test_marimo_is_handed_the_live_view(trace):
     assert isinstance(trace._display_(), view.View)
 

@@ -78,6 +78,13 @@ class View(anywidget.AnyWidget):
             notes = self.albums[side].notes(which, opened)
             self.send({"notes": notes, "side": side, "key": content.get("key")})
 
+    def close(self) -> None:
+        """Take it off every page; its layout, a widget with a comm of its own, goes with it."""
+        own = self._trait_values.get("layout")
+        super().close()
+        if own is not None:
+            own.close()
+
     def save(self, path: Any) -> None:
         """Write what is shown to an `.html` file that needs no kernel and no network."""
         from . import page

@@ -57,8 +57,8 @@ PAINTED = """() => {
 PANS = """async () => {
   const svg = document.querySelector(".cgviz-svg");
   const box = svg.getBoundingClientRect(), y = box.top + 200;
-  const at = (type, x) => svg.dispatchEvent(
-    new PointerEvent(type, { pointerId: 1, clientX: box.left + x, clientY: y, button: 0, bubbles: true }));
+  const at = (type, x) => svg.dispatchEvent(new PointerEvent(
+    type, { pointerId: 1, clientX: box.left + x, clientY: y, button: 0, bubbles: true }));
   svg.setPointerCapture = () => {};
   at("pointerdown", 400);
   let frames = 0;

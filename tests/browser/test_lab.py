@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from .conftest import has_count
+from .conftest import SESSION, has_count
 
 SETUP = """\
 import tensorflow as tf
@@ -148,6 +148,16 @@ def test_names_from_user_code_are_text(show):
     has_count(page.locator(".cgviz-view img"), 0)
 
 
+def test_it_loads_nothing_from_elsewhere(lab, show):
+    page = show("", views=0)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    show("display(cgviz.trace(f, 2.0), cgviz.explore(f, x=(-3.0, 3.0)))", views=2)
+    page.get_by_label("x", exact=True).fill("2")
+    page.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 2")
+    assert [url for url in asked if not url.startswith((lab.url, "blob:", "data:"))] == []
+
+
 def test_sliders_move_every_number_and_the_curves(show):
     page = show("cgviz.explore(f, x=(-3.0, 3.0))")
     before = texts(page, ".cgviz-svg text")
@@ -230,29 +240,41 @@ def test_scopes_unfold_and_fold(show):
     page.wait_for_function(f"document.querySelectorAll('g.cgviz-node').length === {before}")
 
 
-def test_twenty_views_closed_leave_nothing(show):
-    code = (
-        "import gc, ipywidgets\nbefore = len(ipywidgets.Widget.widgets)\n"
-        "views = [cgviz.trace(f, 2.0).view() for _ in range(20)]\n"
+def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show):
+    page = show(
+        "from comm import get_comm_manager\nbefore = set(get_comm_manager().comms)", views=0
     )
-    page = show(f"{code}display(*views)", views=20)
     session = page.context.new_cdp_session(page)
+    make = "views = [cgviz.trace(f, 2.0).view() for _ in range(20)]\ndisplay(*views)"
+    close = (
+        "for v in views: v.close()\n"
+        "print(len(set(get_comm_manager().comms) - before), 'comms are left')"
+    )
+
+    def comms():
+        return page.evaluate(f"{SESSION}.kernel._comms.size")
 
     def listeners():
         session.send("HeapProfiler.collectGarbage")
         return session.send("Memory.getDOMCounters")["jsEventListeners"]
 
-    opened = listeners()
-    for _ in range(2):  # closed, and again opened and closed
-        show(
-            "for v in views: v.close()\nprint(len(ipywidgets.Widget.widgets) - before, 'left')",
-            views=0,
-        )
-        page.get_by_text("0 left").wait_for()
-        closed = listeners()
-        show(f"{code}display(*views)", views=20)
-    assert closed < opened - 20 * 20
-    assert listeners() <= opened + 40
+    without = comms()
+    show(make, views=20)
+    opened, listening = comms(), listeners()
+    assert opened >= without + 20
+    show("", views=0)
+    silent = listeners()
+    assert silent < listening - 20 * 20
+    show("display(*views)", views=20)
+    assert comms() == opened
+    for code in (None, make):
+        if code:
+            show(code, views=20)
+        assert listeners() <= listening + 20
+        show(close, views=0)
+        page.get_by_text("0 comms are left", exact=True).wait_for()
+        page.wait_for_function(f"n => {SESSION}.kernel._comms.size === n", arg=without)
+        assert listeners() <= silent + 20
 
 
 def test_steps_and_sliders_are_quick_and_steps_send_nothing(show):

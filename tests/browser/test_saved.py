@@ -59,6 +59,24 @@ def test_it_has_every_pass(offline, tmp_path):
     has_count(offline.locator(".cgviz-floor"), 1)
 
 
+def test_its_policy_lets_in_no_other_script_and_no_request(page, tmp_path):
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    stopped = page.evaluate(
+        "async () => { const found = []; document.addEventListener('securitypolicyviolation', "
+        "(event) => found.push(event.effectiveDirective)); "
+        "const add = (tag, more) => document.body.append(Object.assign("
+        "document.createElement(tag), more)); "
+        "add('script', { textContent: 'window.ran = true' }); "
+        "add('img', { src: 'http://127.0.0.1:9/x.png' }); "
+        "add('style', { textContent: 'body { color: red }' }); "
+        "await fetch('http://127.0.0.1:9/').catch(() => null); "
+        "await new Promise((done) => setTimeout(done, 100)); return found.sort(); }"
+    )
+    assert stopped == ["connect-src", "img-src", "script-src-elem", "style-src-elem"]
+    assert page.evaluate("window.ran") is None
+
+
 def test_it_works_within_another_page(offline, tmp_path):
     cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
     outer = '<h1>A course</h1><iframe src="flow.html" width="1000" height="700"></iframe>'
