@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import numpy as np
 import traitlets
 
 from .. import disk
@@ -193,12 +194,17 @@ def png(placed: Picture) -> bytes:
     """The picture of paper as a PNG, small enough to be made at once."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from PIL import Image
 
     size = placed.width / 72, placed.height / 72
     dots = min(100.0, (MOST_PIXELS / (size[0] * size[1])) ** 0.5)
     sheet = Figure(figsize=size, dpi=dots)
     canvas = FigureCanvasAgg(sheet)
     figure._Ink(sheet.add_axes((0, 0, 1, 1)), placed, None).draw()
+    canvas.draw()  # type: ignore[no-untyped-call]
+    # A palette makes it a third as large, in half the time.
+    inked = Image.fromarray(np.asarray(canvas.buffer_rgba()))  # type: ignore[no-untyped-call]
+    few = inked.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
-    canvas.print_png(buffer, pil_kwargs={"compress_level": 1})  # type: ignore[no-untyped-call]
+    few.save(buffer, "png", compress_level=3)
     return buffer.getvalue()
