@@ -1,5 +1,7 @@
 """A lesson becomes slides that let the class guess first."""
 
+import copy
+import html
 import runpy
 import sys
 from pathlib import Path
@@ -40,3 +42,28 @@ def test_an_unknown_lesson_names_those_that_exist(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["slides.py", "notebooks/99_nothing.ipynb"])
     with pytest.raises(SystemExit, match=r"no lesson '99_nothing'.*01_chain_rule"):
         TOOL["main"]()
+
+
+def test_a_picture_keeps_its_words():
+    lesson = nbformat.read(LESSON, as_version=4)
+    outputs = [output for cell in lesson.cells for output in cell.get("outputs", [])]
+    pictures = [o.metadata["image/png"]["alt"] for o in outputs if "image/png" in o.get("data", {})]
+    page = TOOL["slides"](lesson)
+    assert pictures
+    for words in pictures:
+        assert f'alt="{html.escape(words)}"' in page
+
+
+def places(*cells):
+    """Where cells go: fresh copies of them, one after the other."""
+    cells = [copy.deepcopy(cell) for cell in cells]
+    TOOL["paginate"](cells)
+    return [cell.metadata["slideshow"]["slide_type"] for cell in cells]
+
+
+def test_what_finds_no_room_starts_a_new_slide_and_words_stay_by_their_code():
+    words = nbformat.v4.new_markdown_cell("Some words.")
+    low, high = (nbformat.v4.new_code_cell("\n".join(["1"] * lines)) for lines in (2, 20))
+    assert places(words, low, words, low) == ["-", "fragment", "-", "fragment"]
+    assert places(high, high) == ["fragment", "subslide"]
+    assert places(words, high, words, high) == ["-", "fragment", "subslide", "fragment"]

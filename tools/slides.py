@@ -1,13 +1,20 @@
 """Make slides of lessons: python tools/slides.py notebook ...
 
 Each section is a column of slides, each prediction a new slide in it, and a cell with what it
-printed comes with a further key press, so that the class can guess first. The page is written to
-build/slides; it loads reveal.js from the network.
+printed comes with a further key press, so that the class can guess first. What does not fit on
+a slide goes to the next one. The page is written to build/slides; it loads reveal.js from the
+network.
 """
 
 from __future__ import annotations
 
+import base64
+import itertools
+import re
+import struct
 import sys
+from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 
 import nbformat
@@ -15,6 +22,26 @@ from nbconvert import SlidesExporter
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[1]
+WIDTH, HEIGHT = 1280, 720
+TEXT, CODE, FORMULA, GAP = 32, 26, 64, 30  # pixels: a line of each, the space around a cell
+LETTERS = 105  # in a line of text
+PICTURE = 450  # how high a picture may be
+
+# nbconvert leaves out the words that are stored beside a picture.
+TEMPLATE = """
+{%- extends 'reveal/index.html.j2' -%}
+{%- block html_head_css -%}
+<style>
+.reveal .jp-OutputArea-output table { font-size: 15px !important; }
+.reveal .jp-RenderedImage img { max-height: PICTUREpx; width: auto; }
+.reveal .jp-OutputArea-output pre, .reveal .jp-InputArea pre { white-space: pre-wrap; }
+</style>
+{%- endblock -%}
+{%- block data_png scoped -%}
+{%- set words = output | get_metadata('alt', 'image/png') or '' -%}
+{{ super() | replace('<img', '<img alt="' ~ (words | escape_html) ~ '"', 1) }}
+{%- endblock -%}
+""".replace("PICTURE", str(PICTURE))
 
 
 def slide_type(cell: NotebookNode) -> str:
@@ -25,11 +52,54 @@ def slide_type(cell: NotebookNode) -> str:
     return str(stored or ("fragment" if cell.cell_type == "code" else "-"))
 
 
+def output_height(output: NotebookNode) -> int:
+    """About how high an output is on a slide, in pixels."""
+    data = output.get("data", {})
+    if png := data.get("image/png"):  # width and height stand at the start of the file
+        width, height = struct.unpack(">2I", base64.b64decode(png)[16:24])
+        return min(PICTURE, height * min(WIDTH, width) // width)
+    text = output.get("text") or data.get("text/plain") or "\n".join(output.get("traceback", []))
+    line = FORMULA if "text/latex" in data else TEXT if "text/html" in data else CODE
+    return len(text.splitlines()) * line
+
+
+def height(cell: NotebookNode) -> int:
+    """About how high a cell is on a slide, in pixels."""
+    if cell.cell_type == "code":
+        outputs = sum(output_height(output) + GAP for output in cell.outputs)
+        return len(cell.source.splitlines()) * CODE + GAP + outputs
+    shown = re.sub(r"<details>.*?</details>", "Answer", cell.source, flags=re.S)
+    lines = sum(ceil(len(line) / LETTERS) or 0.5 for line in shown.splitlines())
+    extra = FORMULA * (shown.count("$$") // 2 + shown.startswith("#"))
+    return int(lines * TEXT) + extra + GAP
+
+
+def paginate(cells: Sequence[NotebookNode]) -> None:
+    """Say where each cell goes: what finds no room starts a slide, and words stay by their code."""
+    used = 0
+    for cell, after in itertools.zip_longest(cells, cells[1:]):
+        kind, need = slide_type(cell), height(cell)
+        pair = need + height(after) if after and slide_type(after) == "fragment" else need
+        room = HEIGHT - GAP - used
+        if kind in ("-", "fragment") and (need > room or (kind == "-" and room < pair <= HEIGHT)):
+            kind = "subslide"
+        if kind != "skip":
+            used = need + (used if kind in ("-", "fragment") else 0)
+        cell.metadata["slideshow"] = {"slide_type": kind}
+
+
 def slides(notebook: NotebookNode) -> str:
     """The page."""
-    for cell in notebook.cells:
-        cell.metadata["slideshow"] = {"slide_type": slide_type(cell)}
-    exporter = SlidesExporter(reveal_scroll=True, reveal_number="c/t")
+    paginate(notebook.cells)
+    exporter = SlidesExporter(
+        raw_template=TEMPLATE,
+        reveal_scroll=True,
+        reveal_number="c/t",
+        reveal_width=str(WIDTH),
+        reveal_height=str(HEIGHT),
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+    )
     return str(exporter.from_notebook_node(notebook)[0])
 
 
