@@ -159,13 +159,14 @@ def beside(route: Sequence[Point], direction: Direction, distance: float = 0.0) 
         for u, v in _bend(across, along):
             points.append((x0 + u, y0 + v) if direction == "down" else (x0 + v, y0 + u))
     line = np.array(points)
-    line = line[np.r_[True, np.abs(np.diff(line, axis=0)).sum(1) > 1e-6]]
+    way = line[1:] - line[:-1]
+    moves = np.abs(way).sum(1) > 1e-6
+    if not moves.all():
+        line, way = line[np.concatenate(([True], moves))], way[moves]
     if not distance or len(line) < 2:
         return line
-    way = np.diff(line, axis=0)
-    way = np.vstack([way[:1], way[:-1] + way[1:], way[-1:]])
-    way /= np.linalg.norm(way, axis=1, keepdims=True)
-    side = np.column_stack([way[:, 1], -way[:, 0]])
+    turn = np.concatenate((way[:1], way[:-1] + way[1:], way[-1:]))
+    side = turn[:, ::-1] * (1.0, -1.0) / np.hypot(turn[:, :1], turn[:, 1:])
     return line + (distance if direction == "down" else -distance) * side
 
 
