@@ -48,11 +48,31 @@ def test_a_trace_without_a_backward_pass_has_a_page():
     assert page["lines"]["backward"] == []
 
 
-def test_the_body_of_a_custom_op_is_a_page_of_its_own():
-    page = Album(with_rule(square)).page()
-    (body,) = page["bodies"].values()
-    assert [note["title"] for note in body["notes"]] == ["x", "y"]
-    assert body["lines"]["backward"] == []
+def test_an_opened_custom_op_is_a_frame_with_its_body_in_it():
+    pages = Album(with_rule(square))
+    assert pages.names() == ["custom:a"]
+    lines = pages.page(None, ["custom:a"])["lines"]
+    (frame,) = lines["frames"]
+    owner = lines["nodes"][frame["node"]]
+    inside = [node for node in lines["nodes"] if node["owner"] == frame["node"]]
+    assert [node["kind"] for node in inside] == ["port", "op", "port"]
+    assert owner["group"] == frame["name"] == "custom:a"
+    assert lines["backward"] == pages.page()["lines"]["backward"]
+    assert lines["forward"] == pages.page()["lines"]["forward"]
+
+
+def test_the_cards_inside_a_custom_op_say_that_no_gradient_comes_there():
+    notes = Album(with_rule(square)).page(None, ["custom:a"])["notes"]
+    (inner,) = [note for note in notes if note["title"] == "y" and album_fact(note)]
+    assert inner["outputs"][0]["upstream"] is None
+
+
+def album_fact(note):
+    return [words for name, words in note["facts"] if name == "backward"]
+
+
+def test_a_picture_without_frames_has_nothing_to_open():
+    assert Album(with_rule(square), framed=False).names() == []
 
 
 def test_many_rules_are_not_run_for_a_first_view():

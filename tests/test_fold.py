@@ -17,48 +17,79 @@ def programs(draw):
     return scopes, feeds, draw(st.integers(1, 12))
 
 
+def visible(found, shut=()):
+    """The groups that are seen, each as the set of its ops, with all folds open but these."""
+    for each in found:
+        if isinstance(each, fold.Fold) and each.name not in shut:
+            yield from visible(each.members, shut)
+        else:
+            yield frozenset(fold.leaves(each))
+
+
+def names(found):
+    for each in found:
+        if isinstance(each, fold.Fold):
+            yield each.name
+            yield from names(each.members)
+
+
 @settings(max_examples=200, deadline=None)
-@given(programs())
-def test_no_group_feeds_itself_through_others(program):
+@given(programs(), st.randoms())
+def test_no_group_feeds_itself_through_others_whatever_is_open(program, random):
     scopes, feeds, limit = program
-    found = fold.groups(scopes, feeds, [True] * len(scopes), limit)
-    links = {(found[j], found[i]) for i, js in enumerate(feeds) for j in js if found[j] != found[i]}
-    left = set(found)
+    found = fold.tree(scopes, feeds, [True] * len(scopes), limit)
+    shut = [name for name in names(found) if random.random() < 0.5]
+    groups = set(visible(found, shut))
+    assert sorted(i for group in groups for i in group) == list(range(len(scopes)))
+    of = {i: group for group in groups for i in group}
+    links = {(of[j], of[i]) for i, js in enumerate(feeds) for j in js if of[j] != of[i]}
+    left = set(groups)
     while left:
         free = {g for g in left if not any(b == g and a in left for a, b in links)}
         assert free
         left -= free
 
 
+@given(programs())
+def test_every_fold_has_a_name_of_its_own(program):
+    scopes, feeds, limit = program
+    found = list(names(fold.tree(scopes, feeds, [True] * len(scopes), limit)))
+    assert len(found) == len(set(found))
+
+
+def chained(scopes, limit=60, **how):
+    feeds = [[i - 1] if i else [] for i in range(len(scopes))]
+    return fold.tree(scopes, feeds, [True] * len(scopes), limit, **how)
+
+
 def test_scopes_open_level_by_level():
-    scopes = ["net/a"] * 3 + ["net/b"] * 3
-    feeds = [[], [0], [1], [2], [3], [4]]
-    assert set(fold.groups(scopes, feeds, [True] * 6, 1)) == {("scope", "net", 0)}
-    assert set(fold.groups(scopes, feeds, [True] * 6, 3)) == {
-        ("scope", "net/a", 0),
-        ("scope", "net/b", 0),
-    }
-    assert len(set(fold.groups(scopes, feeds, [True] * 6, 6))) == 6
+    (net,) = found = chained(["net/a"] * 3 + ["net/b"] * 3)
+    assert [each.label for each in net.members] == ["a", "b"]
+    assert fold.opened(found, 1) == set()
+    assert fold.opened(found, 3) == {"scope:net:0"}
+    assert len(fold.opened(found, 6)) == 3
+
+
+def test_a_scope_with_nothing_but_a_scope_in_it_is_one_fold():
+    (found,) = chained(["net/a"] * 3)
+    assert found.label == "net/a"
+    assert found.members == (0, 1, 2)
 
 
 def test_what_may_not_move_stays_alone():
-    found = fold.groups(["a"] * 4, [[], [0], [1], [2]], [False, True, True, True], 2)
-    assert found[0] == ("op", 0)
-    assert found[1] == found[2] == found[3]
+    feeds = [[], [0], [1], [2]]
+    found = fold.tree(["a"] * 4, feeds, [False, True, True, True], 60)
+    assert found == (0, fold.Fold("scope:a:0", "a", (1, 2, 3)))
 
 
-def test_an_opened_scope_shows_the_scopes_in_it():
-    scopes = ["a/b", "a/b", "a/c", "a/c", "d", "d"]
-    feeds = [[], [0], [1], [2], [3], [4]]
-    folded = [("scope", "a", 0)] * 4 + [("scope", "d", 0)] * 2
-    once = fold.unfolded(folded, scopes, feeds, ["scope:a:0"])
-    assert once == [("scope", "a/b", 0)] * 2 + [("scope", "a/c", 0)] * 2 + [("scope", "d", 0)] * 2
-    twice = fold.unfolded(folded, scopes, feeds, ["scope:a:0", "scope:a/b:0"])
-    assert twice[:2] == [("op", 0), ("op", 1)]
-    assert fold.unfolded(folded, scopes, feeds, []) == folded
+def test_loose_ops_fold_into_stretches_where_they_are_too_many():
+    found = chained([""] * 20, limit=5)
+    assert [list(fold.leaves(each)) for each in found] == [
+        list(range(i, i + 4)) for i in range(0, 20, 4)
+    ]
+    assert fold.opened(found, 60) == set()
 
 
-def test_an_opened_stretch_shows_its_ops():
-    folded = [("op", 0), ("run", 0), ("run", 0)]
-    opened = fold.unfolded(folded, ["", "", ""], [[], [0], [1]], ["run:0"])
-    assert opened == [("op", 0), ("op", 1), ("op", 2)]
+def test_ops_of_two_floors_never_share_a_fold():
+    found = chained(["a"] * 4, floors=[0, 0, 1, 1])
+    assert [each.members for each in found] == [(0, 1), (2, 3)]

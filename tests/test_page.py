@@ -1,6 +1,7 @@
 """The saved page: one file that loads nothing, and in which the learner's words are words."""
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -55,14 +56,33 @@ def test_names_and_values_cannot_leave_their_place(tmp_path):
     document = {"title": f"</script>{ATTACK}"}
     text = page.page(trace, extra=document)
     assert ATTACK not in text
-    state = re.search(r'id="cgviz-state">(.*?)</script>', text, re.DOTALL)[1]
-    assert json.loads(state)["document"]["title"] == f"</script>{ATTACK}"
+    assert kept(text)["state"]["document"]["title"] == f"</script>{ATTACK}"
 
 
-def test_json_in_html_ends_nothing():
-    text = page.embedded(["</script>", "<!--", "\u2028"])
-    assert "<" not in text
-    assert json.loads(text) == ["</script>", "<!--", "\u2028"]
+def kept(text):
+    state = re.search(r'id="cgviz-state">([A-Za-z0-9+/=]*)</script>', text)[1]
+    return json.loads(gzip.decompress(base64.b64decode(state)))
+
+
+def layers(x):
+    for name in ("one", "two"):
+        with tf.name_scope(name):
+            for inner in ("a", "b"):
+                with tf.name_scope(inner):
+                    x = tf.sin(tf.cos(x))
+    return x
+
+
+def test_every_scope_can_be_closed_and_opened_in_it(tmp_path):
+    names = {key for key, _ in kept(saved(cgviz.trace(layers, 0.5), tmp_path))["pages"]}
+    assert "0|scope:one:0" in names
+    assert "0|scope:one/a:0" in names
+    assert "0|scope:one:0,scope:two:0" in names
+
+
+def test_what_stands_in_many_pictures_is_kept_once(tmp_path):
+    parts = kept(saved(cgviz.trace(layers, 0.5), tmp_path))["parts"]
+    assert len(parts) == len({json.dumps(part) for part in parts})
 
 
 def test_without_scripts_it_says_the_same_in_words(tmp_path):

@@ -68,7 +68,7 @@ def test_paths_are_lines_and_curves_with_numbers_only():
     lines = sketch.lines(placed(twice, 2.0))
     found = [p for n in lines["nodes"] for p in n["paths"]]
     found += [link[name] for link in lines["links"] for name in ("line", "head", "back")]
-    assert all(re.fullmatch(r"[MLlCZ0-9. -]+", path) for path in found)
+    assert all(re.fullmatch(r"[MlcZ0-9. -]+", path) for path in found)
 
 
 def test_a_link_without_a_gradient_has_no_arrow_back():

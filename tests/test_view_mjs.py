@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import cgviz
 from cgviz import style
@@ -44,9 +45,19 @@ def data(tmp_path_factory):
         y = a * x
         return y
 
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda upstream: upstream * 2 * x
+
+    def nested(x):
+        with tf.name_scope("part"):
+            y = tf.sin(square(x))
+        return y
+
     page = Album(cgviz.trace(f, 2.0, 3.0)).page()
+    opened = Album(cgviz.trace(nested, 2.0)).page(None, ["custom:square"])
     path = tmp_path_factory.mktemp("node") / "data.json"
-    path.write_text(json.dumps({"numbers": numbers(), "page": page}))
+    path.write_text(json.dumps({"numbers": numbers(), "page": page, "opened": opened}))
     return path
 
 

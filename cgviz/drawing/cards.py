@@ -77,7 +77,8 @@ def value_text(value: Value) -> str:
 
 
 def _label(scene: Scene, edge: Edge, step: int | None) -> Label:
-    forward = "" if _often(scene, edge.source) else value_text(edge.value)
+    known = _often(scene, edge.source) or _at_port(scene, edge)
+    forward = "" if known else value_text(edge.value)
     if edge.contribution is not None:
         shown = step is None or 0 < edge.order <= step
         return Label(forward, short(edge.contribution) if shown else "")
@@ -95,6 +96,11 @@ def _often(scene: Scene, i: int) -> bool:
     return len(scene.outgoing[i]) > MANY and len(scene.nodes[i].outputs) == 1
 
 
+def _at_port(scene: Scene, edge: Edge) -> bool:
+    """Whether a line goes on outside a frame, where its value is written."""
+    return "port" in (scene.nodes[edge.source].kind, scene.nodes[edge.target].kind)
+
+
 def _broken(text: str) -> str:
     """A long reason on two lines."""
     if len(text) <= 16:
@@ -108,6 +114,8 @@ def _broken(text: str) -> str:
 
 
 def _card(scene: Scene, i: int, node: Node, step: int | None, target: str) -> Card:
+    if node.kind == "port":
+        return Card("", "", "", "")
     name = short_name(node.label)
     word = "custom" if node.kind == "custom" else ""
     head = node.symbol or name

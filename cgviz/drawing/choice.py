@@ -2,7 +2,7 @@
 
     choose     a trace and a pass -> a Choice
     in_order   its ops, each after what it uses
-    grouped    which of them share a node when there are too many
+    folded     which of them share a node, or a frame
 
 A helper of `scene`.
 """
@@ -10,7 +10,7 @@ A helper of `scene`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..graph import Op, Pass, Trace, Value
@@ -151,10 +151,8 @@ def in_order(choice: Choice) -> list[Op]:
     return found
 
 
-def grouped(
-    choice: Choice, ops: Sequence[Op], limit: int, opened: Collection[str] = ()
-) -> list[fold.Group]:
-    """The group of each op, so that about `limit` nodes are left, more where some are opened."""
+def folded(choice: Choice, ops: Sequence[Op], limit: int) -> tuple[int | fold.Fold, ...]:
+    """The folds of these ops, by their places."""
     place = {op: i for i, op in enumerate(ops)}
     used = [sorted({place[m] for m in feeds(choice, op) if m in place}) for op in ops]
     scopes = [op.scope for op in ops]
@@ -167,4 +165,4 @@ def grouped(
             within = {scopes[j] for j in users[i]}
             scopes[i] = within.pop() if len(within) == 1 else ""
     movable = [op.kind in ("op", "custom") or bool(s) for op, s in zip(ops, scopes, strict=True)]
-    return fold.unfolded(fold.groups(scopes, used, movable, limit), scopes, used, opened)
+    return fold.tree(scopes, used, movable, limit, [choice.floors[op] for op in ops])

@@ -8,6 +8,7 @@ A helper of `layout`.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Sequence
 
 from .layers import Grid
 
@@ -66,6 +67,8 @@ def _sweep(grid: Grid, place: list[int], down: bool, flip: bool) -> None:
             others = near[item]
             if not others:
                 key[item] = float(place[item])
+            elif grid.lean:
+                key[item] = sum(_places(grid, place, item, others)) / len(others)
             elif len(others) == 1:
                 key[item] = float(place[others[0]])
             else:
@@ -81,14 +84,21 @@ def _crossings(grid: Grid, place: list[int]) -> int:
     """How many pairs of links cross, summed over neighbouring ranks."""
     total = 0
     for layer in grid.layers[:-1]:
-        seen: list[int] = []
+        seen: list[float] = []
         for item in layer:
-            ends = sorted([place[o] for o in grid.below[item]])
+            ends = sorted(_places(grid, place, item, grid.below[item]))
             for end in ends:
                 total += len(seen) - bisect_right(seen, end)
             for end in ends:
                 insort(seen, end)
     return total
+
+
+def _places(grid: Grid, place: list[int], item: int, others: list[int]) -> Sequence[float]:
+    """Where the neighbours of an item are; of one held at a place of a wide box, that place."""
+    if not grid.lean:
+        return [place[o] for o in others]
+    return [place[o] + grid.lean.get((o, item), 0.0) for o in others]
 
 
 def _swap_neighbours(grid: Grid, place: list[int], ties: bool) -> bool:
@@ -102,8 +112,8 @@ def _swap_neighbours(grid: Grid, place: list[int], ties: bool) -> bool:
             a, b = layer[i], layer[i + 1]
             saved = 0
             for near in (grid.above, grid.below):
-                here = [place[o] for o in near[a]]
-                there = [place[o] for o in near[b]]
+                here = _places(grid, place, a, near[a])
+                there = _places(grid, place, b, near[b])
                 for p in here:
                     for q in there:
                         saved += (p > q) - (p < q)

@@ -35,6 +35,7 @@ from .picture import (
     TEXT,
     Picture,
     arranged,
+    frame_title,
     legend,
     lines_of,
 )
@@ -176,6 +177,8 @@ class _Ink:
         if self.step is not None:
             now = cards.labels(shown, self.step) + now[len(shown.edges) :]
             written = cards.cards(shown, self.step)
+        for k in range(len(shown.frames)):
+            self._frame(k)
         self._arrows(now)
         for i, kind in enumerate(self.picture.kinds):
             self._node(i, kind)
@@ -251,6 +254,15 @@ class _Ink:
         return line + self.shift
 
     # --- nodes and words ---
+
+    def _frame(self, k: int) -> None:
+        """What is around the ops of a scope."""
+        left, top, width, height = self.picture.layout.frames[k]
+        x, y = left + self.shift[0], top + self.shift[1]
+        (box,) = shapes.outlines("open", x + width / 2, y + height / 2, width, height)
+        self._outline(box, self.look.of("scope"), "none", 1.0)
+        for _, text, size in frame_title(self.picture.scene, self.picture.cards, k)[:1]:
+            self._text(x + 8, y + 14, text, size, color=self.look.muted, ha="left", va="center")
 
     def _node(self, i: int, kind: str) -> None:
         x, y = self.picture.layout.centres[i]

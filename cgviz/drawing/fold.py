@@ -1,100 +1,128 @@
 """Which ops share one node when a picture would be too large: layers first, then stretches.
 
-Pure indices: `groups` is given each op's scope and what feeds it, and answers with one group per
-op. A group never feeds itself through others, so what is drawn of it has no cycle.
+Pure indices: `tree` is given each op's scope and what feeds it, and answers with folds within
+folds. A fold never feeds itself through others, so what is drawn of it has no cycle, whichever
+folds are open.
+
+    tree     ops -> folds and single ops
+    opened   which folds are open when about so many nodes may be shown
+    leaves   the ops of a fold
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 Group = tuple[Hashable, ...]
 
 
-def groups(
-    scopes: Sequence[str], feeds: Sequence[Sequence[int]], movable: Sequence[bool], limit: int
-) -> list[Group]:
-    """Assign ops to groups so that about `limit` nodes are left.
+@dataclass(frozen=True)
+class Fold:
+    """Ops that share a node while it is closed, and a frame while it is open."""
+
+    name: str  # by which it is opened and closed
+    label: str  # the scope as it is called within the one around it; "" for a stretch
+    members: tuple[int | Fold, ...]
+
+
+def tree(
+    scopes: Sequence[str],
+    feeds: Sequence[Sequence[int]],
+    movable: Sequence[bool],
+    limit: int,
+    floors: Sequence[int] = (),
+) -> tuple[int | Fold, ...]:
+    """Put ops into folds: those of one scope together, and loose ops where they are too many.
 
     Args:
         scopes: Per op, in an order where everything comes after what it uses: its name scope.
         feeds: Per op: the indices of the ops that it uses.
-        movable: Per op: whether it may join a group at all; inputs and targets stay.
-        limit: How many nodes a picture may have.
+        movable: Per op: whether it may join a fold at all; inputs and targets stay.
+        limit: How many loose ops may stand beside each other.
+        floors: Per op: what it never shares a fold with another of.
 
     Returns:
-        Per op its group: `("op", i)` alone, `("scope", path, run)`, or `("run", number)` for a
-        stretch of ops without a scope.
+        The folds and the ops that are in none.
 
-    >>> groups(["", "a", "a/b", "a/b"], [[], [0], [1], [2]], [False, True, True, True], 3)
-    [('op', 0), ('op', 1), ('scope', 'a/b', 0), ('scope', 'a/b', 0)]
+    >>> tree(["", "a", "a"], [[], [0], [1]], [False, True, True], 9)
+    (0, Fold(name='scope:a:0', label='a', members=(1, 2)))
     """
     paths = [tuple(s.split("/")) if s and m else () for s, m in zip(scopes, movable, strict=True)]
-    opened = _opened(paths, limit)
-    found: list[Group] = []
-    for i, path in enumerate(paths):
-        depth = 1
-        while path[:depth] in opened and depth <= len(path):
-            depth += 1
-        found.append(("scope", "/".join(path[:depth]), 0) if depth <= len(path) else ("op", i))
-    if len(set(found)) > limit:
-        found = _by_stretch(found, movable, limit)
-    return _without_cycles(_single(found), feeds)
+    return _Tree(paths, feeds, movable, limit, floors or [0] * len(paths)).level(
+        range(len(paths)), 0
+    )
 
 
-def name(group: Group) -> str:
-    """The name of a group, by which it can be opened.
+def opened(found: Sequence[int | Fold], limit: int) -> set[str]:
+    """The folds that are open at first: scope by scope inwards, as long as they fit.
 
-    >>> name(("scope", "encoder/layer", 0))
-    'scope:encoder/layer:0'
+    >>> sorted(opened(tree(["a", "a/b", "a/b"], [[], [0], [1]], [True] * 3, 9), 9))
+    ['scope:a/b:0', 'scope:a:0']
     """
-    return ":".join(map(str, group))
-
-
-def unfolded(
-    found: Sequence[Group],
-    scopes: Sequence[str],
-    feeds: Sequence[Sequence[int]],
-    opened: Collection[str],
-) -> list[Group]:
-    """The groups with some of them opened: a scope to the scopes in it, anything else to its ops.
-
-    >>> unfolded([("scope", "a", 0)] * 2, ["a/b", "a"], [[], [0]], ["scope:a:0"])
-    [('op', 0), ('op', 1)]
-    """
-    result = list(found)
-    for _ in opened:  # an opened scope may hold another one
-        if not any(g[0] != "op" and name(g) in opened for g in result):
-            break
-        for i, group in enumerate(result):
-            if group[0] == "op" or name(group) not in opened:
-                continue
-            path = scopes[i].split("/")
-            depth = str(group[1]).count("/") + 2
-            inside = group[0] == "scope" and len(path) >= depth
-            result[i] = ("scope", "/".join(path[:depth]), group[2]) if inside else ("op", i)
-        result = _single(result)
-    return _without_cycles(result, feeds) if opened else result
-
-
-def _opened(paths: Sequence[tuple[str, ...]], limit: int) -> set[tuple[str, ...]]:
-    """The scopes whose parts are shown: level by level, as long as they fit."""
-    children: dict[tuple[str, ...], set[Hashable]] = {(): set()}
-    for i, path in enumerate(paths):
-        for depth in range(len(path)):
-            children.setdefault(path[:depth], set()).add(path[: depth + 1])
-        children.setdefault(path, set()).add(i)
-    total = len(children[()])
-    opened: set[tuple[str, ...]] = set()
-    level = [p for p in children[()] if isinstance(p, tuple)]
+    names: set[str] = set()
+    total = len(found)
+    level = [x for x in found if isinstance(x, Fold) and x.label]
     while level:  # all scopes of one depth, or none: layers open together
-        total += sum(len(children[path]) - 1 for path in level)
+        total += sum(len(each.members) - 1 for each in level)
         if total > limit:
             break
-        opened.update(level)
-        level = [p for path in level for p in children[path] if isinstance(p, tuple)]
-    return opened
+        names.update(each.name for each in level)
+        level = [x for each in level for x in each.members if isinstance(x, Fold) and x.label]
+    return names
+
+
+def leaves(found: int | Fold) -> Iterator[int]:
+    """The ops of a fold, or the op itself."""
+    if isinstance(found, int):
+        yield found
+        return
+    for member in found.members:
+        yield from leaves(member)
+
+
+@dataclass(frozen=True)
+class _Tree:
+    paths: Sequence[tuple[str, ...]]
+    feeds: Sequence[Sequence[int]]
+    movable: Sequence[bool]
+    limit: int
+    floors: Sequence[int]
+    seen: Counter[Group] = field(default_factory=Counter)  # how often a name was given
+
+    def level(self, own: Sequence[int], depth: int) -> tuple[int | Fold, ...]:
+        """The folds among these ops, whose scopes agree up to `depth`."""
+        place = {i: n for n, i in enumerate(own)}
+        feeds = [[place[j] for j in self.feeds[i] if j in place] for i in own]
+        found: list[Group] = []
+        for n, i in enumerate(own):
+            path = "/".join(self.paths[i][: depth + 1])
+            inside = len(self.paths[i]) > depth
+            found.append(("scope", path, self.floors[i]) if inside else ("op", n))
+        found = _without_cycles(_single(found), feeds)
+        if len(set(found)) > self.limit:
+            found = _by_stretch(found, [self.movable[i] for i in own], self.limit)
+            found = _without_cycles(_single(found), feeds)
+        members: dict[Group, list[int]] = {}
+        for group, i in zip(found, own, strict=True):
+            members.setdefault(group, []).append(i)
+        return tuple(
+            inside[0] if len(inside) == 1 else self._fold(group, inside, depth)
+            for group, inside in members.items()
+        )
+
+    def _fold(self, group: Group, own: list[int], depth: int) -> Fold:
+        path = "/".join(self.paths[own[0]][: depth + (group[0] == "scope")])
+        name = f"{group[0]}:{path}:{self.seen[group[0], path]}"
+        self.seen[group[0], path] += 1
+        if group[0] == "run":
+            return Fold(name, "", tuple(own))
+        label = self.paths[own[0]][depth]
+        inner = self.level(own, depth + 1)
+        if len(inner) == 1 and isinstance(inner[0], Fold) and inner[0].label:
+            return Fold(inner[0].name, f"{label}/{inner[0].label}", inner[0].members)
+        return Fold(name, label, inner)
 
 
 def _by_stretch(found: Sequence[Group], movable: Sequence[bool], limit: int) -> list[Group]:
@@ -136,7 +164,7 @@ def _split(found: Sequence[Group], bad: set[Group], feeds: Sequence[Sequence[int
             run += 1
             previous = group
         if group in bad:
-            result[i] = (*group[:2], run) if group[0] == "scope" else ("run", group[1], run)
+            result[i] = (*group[: 3 if group[0] == "scope" else 2], run)
     return result
 
 

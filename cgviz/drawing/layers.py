@@ -6,7 +6,7 @@ fewer_crossings   sorts each rank so that few links cross
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -28,6 +28,10 @@ class Link:
     before: float = 0.0
     after: float = 0.0
     along: float = 0.0
+    start: float | None = (
+        None  # where it leaves its source, from the middle of the side; None: free
+    )
+    end: float | None = None  # where it meets its target
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Layout:
     width: float
     height: float
     direction: Direction
+    frames: tuple[tuple[float, float, float, float], ...] = ()  # left, top, width, height
 
 
 # --- ranks -------------------------------------------------------------------------------------
@@ -107,6 +112,16 @@ def _ranks(count: int, ends: Sequence[tuple[int, int]]) -> list[int]:
     return [r - lowest for r in rank]
 
 
+def _pinned(rank: list[int], pinned: Mapping[int, int]) -> list[int]:
+    """The same with some nodes before all others, those at -1, or behind them, those at 1."""
+    if not pinned:
+        return rank
+    free = sorted({r for v, r in enumerate(rank) if v not in pinned})
+    place = {r: n for n, r in enumerate(free, 1)}
+    ends = {-1: 0, 1: len(free) + 1}
+    return [ends[pinned[v]] if v in pinned else place[r] for v, r in enumerate(rank)]
+
+
 # --- nodes, dummies and labels on their ranks --------------------------------------------------
 
 
@@ -119,13 +134,14 @@ class Grid:
         links: Sequence[Link],
         gap: float,
         port: float,
+        pinned: Mapping[int, int],
     ) -> None:
         count = len(sizes)
         self.gap, self.port = gap, port
         self.ends = _acyclic(count, links)
         labelled = any(link.along for link in links)
         self.step = 2 if labelled else 1  # labels stand on ranks of their own
-        self.rank = [r * self.step for r in _ranks(count, self.ends)]
+        self.rank = [r * self.step for r in _pinned(_ranks(count, self.ends), pinned)]
         self.nodes = count
         self.x: list[float] = []  # the line of each item, once `layout` has moved them apart
         self.left = [w / 2 for w, _ in sizes]  # room on either side of an item's own line
@@ -136,6 +152,12 @@ class Grid:
         self.chains: list[list[int]] = []  # per link its items, upper end first
         self.label_item: list[int] = []
         self.lanes = self._lanes()
+        self.held = [  # per link: where its upper and its lower end are held, or None
+            (x.start, x.end) if a == x.source else (x.end, x.start)
+            for x, (a, _) in zip(links, self.ends, strict=True)
+        ]
+        # By item and neighbour: how far along a wide box a link is held, so that order counts.
+        self.lean: dict[tuple[int, int], float] = {}
         for i, (link, (a, b)) in enumerate(zip(links, self.ends, strict=True)):
             self._add_chain(link, a, b, labelled, i in self.lanes)
         self.layers: list[list[int]] = [[] for _ in range(max(self.rank, default=-1) + 1)]
@@ -180,6 +202,10 @@ class Grid:
             for upper, lower in pairwise(chain):
                 self.below[upper].append(lower)
                 self.above[lower].append(upper)
+            beside = (a, chain[1]), (b, chain[-2])
+            for (box, other), held in zip(beside, self.held[len(self.chains)], strict=True):
+                if held is not None:
+                    self.lean[box, other] = 0.98 * held / (self.left[box] + self.right[box])
         self.chains.append(chain)
         self.label_item.append(label)
 

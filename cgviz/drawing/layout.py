@@ -17,7 +17,7 @@ plain numbers in the unit of the sizes, and the same call gives the same picture
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
@@ -38,6 +38,7 @@ def place(
     rank_gap: float = 18.0,
     stem: float = 8.0,
     port: float = 18.0,
+    pinned: Mapping[int, int] | None = None,
 ) -> Layout:
     """Find positions for boxes and links.
 
@@ -50,6 +51,7 @@ def place(
         rank_gap: The least room between ranks.
         stem: How far a link runs straight before it bends, so that its arrow points at the box.
         port: The room between two links at the same side of a box, where the box is wide enough.
+        pinned: The boxes that stand before all others, at -1, or behind them, at 1.
 
     Returns:
         The layout.
@@ -70,7 +72,7 @@ def place(
 
     def part(sizes: Sequence[tuple[float, float]], links: Sequence[Link]) -> Layout:
         flat = [size if direction == "down" else size[::-1] for size in sizes]
-        grid = Grid(flat, links, gap, port)
+        grid = Grid(flat, links, gap, port, pinned or {})
         fewer_crossings(grid, whole)
         ports = spread(grid)
         move_apart(grid, ports, whole)
@@ -78,7 +80,7 @@ def place(
         return drawn(grid, ports, links, direction, rank_gap, stem)
 
     parts = _components(len(sizes), links)
-    if len(parts) == 1:
+    if len(parts) == 1 or pinned:
         return part(sizes, links)
     placed = []
     for boxes, lines in parts:

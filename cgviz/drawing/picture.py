@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from . import cards, layout, shapes
+from . import cards, layout, nest, shapes
 from .cards import Card, Label
 from .layout import Direction, Layout
 from .letters import extent
@@ -21,6 +21,7 @@ HEAD, TEXT = 14.0, 11.5  # sizes of letters, in points
 APART = 3.4  # of the forward and the backward arrow from their common middle
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0
+HANDLE, GAP = 24.0, 8.0  # on a frame: what closes it; between two words
 WIDEST = 9.5 * 72  # what fits a notebook
 SMALL, LEGEND_LINE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
@@ -61,6 +62,9 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
         for _ in node.targets:
             ends.append((i, len(shown.nodes) + len(ends) - len(shown.edges)))
     kinds = [n.kind for n in shown.nodes] + ["target"] * (len(ends) - len(shown.edges))
+    for frame in shown.frames:
+        if frame.node >= 0:
+            kinds[frame.node] = "open"
     widest = [_roomy(t) if roomy else t for t in texts]
     widest_labels = [_roomy(t) if roomy else t for t in labels]
     pictures = []
@@ -70,9 +74,12 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
     for direction in directions:
         sizes = _sizes(widest, kinds, ends, direction)
         links = [_link(a, b, t, direction) for (a, b), t in zip(ends, widest_labels, strict=True)]
-        placed = _placed(shown, sizes, links, direction)
+        placed = _placed(shown, widest, sizes, links, direction)
         width = max(placed.width, _legend_width(shown)) + 2 * MARGIN
         height = placed.height + 2 * MARGIN + 2.2 * TEXT
+        for frame, (_, _, w, h) in zip(shown.frames, placed.frames, strict=True):
+            if frame.node >= 0:
+                sizes[frame.node] = w, h
         pictures.append(Picture(shown, texts, labels, sizes, kinds, links, placed, width, height))
         if direction == "right" and room is None and width <= WIDEST:
             break
@@ -83,6 +90,7 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
 
 def _placed(
     shown: Scene,
+    texts: list[Card],
     sizes: list[tuple[float, float]],
     links: list[layout.Link],
     direction: Direction,
@@ -103,7 +111,23 @@ def _placed(
         points.append((1.0, 1.0))
         extra += [layout.Link(i, point) for i in lower if i not in goes_on]
         extra += [layout.Link(point, i) for i in upper if i not in goes_in]
-    found = layout.place([*sizes, *points], [*links, *extra], direction, gap=14.0, rank_gap=11.0)
+    spare = len(sizes) + len(points) - len(shown.nodes)
+    homes = [n.frame for n in shown.nodes] + [-1] * spare
+    for n in range(len(shown.edges), len(links)):  # a target stands beside what made it
+        homes[links[n].target] = shown.nodes[links[n].source].frame
+    outward = {port for _, i, port in shown.doors if i < 0}
+    ports = (i for i, n in enumerate(shown.nodes) if n.kind == "port")
+    found = nest.place(
+        [*sizes, *points],
+        [*links, *extra],
+        direction,
+        homes,
+        _frames(shown, texts),
+        _doors(shown, links),
+        {i: 1 if i in outward else -1 for i in ports},
+        gap=14.0,
+        rank_gap=11.0,
+    )
     if not points:
         return found
     return replace(
@@ -112,6 +136,20 @@ def _placed(
         routes=found.routes[: len(links)],
         labels=found.labels[: len(links)],
     )
+
+
+def _doors(shown: Scene, links: list[layout.Link]) -> dict[tuple[int, int], int]:
+    """For links of open custom ops: the port that each leads to."""
+    ports = {(op, name): port for op, name, port in shown.doors}
+    ends = [(~e.output, e.value.key) for e in shown.edges]
+    ends += [(~output, -1) for node in shown.nodes for output in node.targets]
+    found = {}
+    for n, (link, (out, into)) in enumerate(zip(links, ends, strict=True)):
+        if (link.source, out) in ports:
+            found[n, 0] = ports[link.source, out]
+        if (link.target, into) in ports:
+            found[n, 1] = ports[link.target, into]
+    return found
 
 
 def _roomy(words: _Words) -> _Words:
@@ -134,8 +172,9 @@ def _sizes(
         arriving[b] += 1
     sizes = []
     for i, kind in enumerate(kinds):
-        if kind == "target":
-            sizes.append((shapes.TARGET, shapes.TARGET))
+        if kind in ("target", "port"):
+            size = shapes.TARGET if kind == "target" else shapes.PORT
+            sizes.append((size, size))
             continue
         lines = [extent(t, size) for t, size in lines_of(texts[i])]
         pad_x, pad_y = shapes.PADDING.get(kind, shapes.PADDING["op"])
@@ -153,6 +192,27 @@ def lines_of(card: Card) -> list[tuple[str, float]]:
     """The lines of a card with their sizes."""
     sized = ((card.head, HEAD), (card.name, TEXT), (card.word, TEXT), (card.gradient, TEXT))
     return [(text, size) for text, size in sized if text]
+
+
+def frame_title(shown: Scene, texts: list[Card], k: int) -> list[tuple[str, str, float]]:
+    """The words on a frame, side by side: the role, the text and the size of each."""
+    frame = shown.frames[k]
+    if frame.node < 0:
+        return [("head", cards.short_name(frame.label) or "ops in a row", TEXT)]
+    card = texts[frame.node]
+    rows = [("head", card.head, HEAD), ("word", card.word, TEXT)]
+    rows += [("name", card.name, TEXT), ("gradient", card.gradient, TEXT)]
+    return [row for row in rows if row[1]]
+
+
+def _frames(shown: Scene, texts: list[Card]) -> list[nest.Frame]:
+    found = []
+    for k, frame in enumerate(shown.frames):
+        extents = [extent(text, size) for _, text, size in frame_title(shown, texts, k)]
+        width = HANDLE + sum(w + GAP for w, _ in extents)
+        height = max(h for _, h in extents) + 8
+        found.append(nest.Frame(frame.parent, (width, height), frame.node))
+    return found
 
 
 def _link(a: int, b: int, label: Label, direction: Direction) -> layout.Link:

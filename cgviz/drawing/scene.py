@@ -6,15 +6,17 @@ No TensorFlow and no Matplotlib: the figure and the live picture both stand on t
     Scene   its nodes, its edges
     Node    one op, or several folded into one, with its numbers in this pass
     Edge    one use of a value: an output of one node read by one input of another
+    Frame   what is around the nodes of an open scope, or of an open custom op
 
 By default a scene holds what matters for the pass: what its targets were made of. Constants,
 shape helpers, casts of integers and identities are folded away; a custom op is one node; a large
-scene is folded by name scope. `full=True` holds everything.
+scene is folded by name scope. `full=True` holds everything, `framed=True` tells the scopes that
+are open and lets any of them be closed; `inside` opens custom ops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +24,7 @@ import numpy as np
 
 from ..graph import Array, Op, Step, Trace, Value
 from . import fold, words
-from .choice import Choice, choose, feeds, grouped, in_order
+from .choice import Choice, choose, feeds, folded, in_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Node:
     key: str  # unique in its scene
     label: str  # the learner's name, or "" where there is none
     symbol: str  # what it does: `×`, `sin`, `x³`
-    kind: str  # of its op, or "scope" for a folded one
+    kind: str  # of its op, "scope" for a folded one, "port" where a value enters or leaves a frame
     ops: tuple[Op, ...]  # the op, or the folded ones
     outputs: tuple[Value, ...]  # its values that something else uses, or all of one op's
     upstream: tuple[Array | None, ...]  # what arrived at each output in this pass
@@ -45,8 +47,10 @@ class Node:
     targets: tuple[int, ...] = ()  # outputs that were differentiated
     seeds: tuple[Array | None, ...] = ()  # the upstream each of these started with
     source: bool = False  # the pass was asked for its gradient
-    group: str = ""  # of a folded node: its name, for `make(opened=...)`
+    group: str = ""  # of what can be opened: its name, for `make(toggled=...)`
     floor: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
+    frame: int = -1  # the innermost frame around it, by index in `scene.frames`
+    owner: int = -1  # of what is inside an open custom op: the node of that op
 
     @property
     def step(self) -> Step | None:
@@ -74,14 +78,32 @@ class Edge:
     uses: int = 1  # how many uses this edge stands for
 
 
+@dataclass(frozen=True)
+class Frame:
+    """What is around the nodes of an open scope, or of an open custom op."""
+
+    name: str  # for `make(toggled=...)`
+    label: str
+    parent: int  # the frame around it, by index in `scene.frames`; -1: none
+    node: int = -1  # the custom op that it shows the inside of; -1: a scope
+    floor: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The nodes and edges of one pass; every edge leads to a later node."""
+    """The nodes and edges of one pass.
+
+    Every edge leads to a later node, but for those that begin at an open custom op's port.
+    """
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     steps: int = 0  # how many steps the pass has
     which: int | None = None  # the index of the pass
+    frames: tuple[Frame, ...] = ()  # each after the one around it
+    doors: tuple[
+        tuple[int, int, int], ...
+    ] = ()  # (open custom op, its value's key or ~output, port)
 
     @cached_property
     def outgoing(self) -> tuple[tuple[Edge, ...], ...]:
@@ -106,7 +128,8 @@ def make(
     which: int | None = None,
     full: bool = False,
     limit: int | None = 60,
-    opened: Collection[str] = (),
+    framed: bool = False,
+    toggled: Collection[str] = (),
 ) -> Scene:
     """Choose what is shown of one backward pass.
 
@@ -116,7 +139,9 @@ def make(
             without a backward pass shows its forward ops.
         full: Show everything: constants, shape helpers, dead ends, no folding.
         limit: Fold by name scope above this many nodes; None never folds.
-        opened: The groups to unfold one level, by `node.group`.
+        framed: Tell the open scopes, as frames, and let small scenes be folded too.
+        toggled: The scopes that are open and would not be, or the other way round, by
+            `node.group` or `frame.name`.
 
     Returns:
         The scene. Its nodes come after all that they use; node by node, `node.step` is the step
@@ -128,22 +153,34 @@ def make(
     pass_ = trace.pass_(which) if trace.passes or which is not None else None
     choice = choose(trace, pass_, full)
     ops = in_order(choice)
-    if full or limit is None or len(ops) <= limit:
-        groups: list[fold.Group] = [("op", i) for i in range(len(ops))]
-    else:
-        groups = grouped(choice, ops, limit, opened)
-    return _Drawing(choice, ops, groups).scene()
+    if limit is None or (not framed and (full or len(ops) <= limit)):
+        return _Drawing(choice, ops, range(len(ops))).scene()
+    found = folded(choice, ops, max(limit, len(ops)) if full else limit)
+    shown = fold.opened(found, len(ops) if full else limit) ^ set(toggled)
+    return _Drawing(choice, ops, found, shown, framed).scene()
 
 
 class _Drawing:
     """Makes the nodes and edges, once it is known which ops belong together."""
 
-    def __init__(self, choice: Choice, ops: Sequence[Op], groups: Sequence[fold.Group]) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        ops: Sequence[Op],
+        found: Sequence[int | fold.Fold],
+        opened: Collection[str] = (),
+        framed: bool = False,
+    ) -> None:
         self.choice = choice
+        self.framed = framed
         self.pass_ = choice.pass_
-        self.members: dict[fold.Group, list[Op]] = {}
-        for op, group in zip(ops, groups, strict=True):
-            self.members.setdefault(group, []).append(op)
+        self.ops = ops
+        self.opened = opened
+        self.members: dict[str, list[Op]] = {}  # by the name of a fold, or the place of an op
+        self.frames: list[Frame] = []
+        self.frame_of: dict[str, int] = {}
+        self.labels: dict[str, str] = {}  # of closed folds
+        self._unfold(found, -1)
         self.step_of: dict[Op, tuple[int, Step]] = {}
         if self.pass_ is not None:
             self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
@@ -151,7 +188,25 @@ class _Drawing:
             v.key for op in choice.floors for i, v in enumerate(op.inputs) if _followed(op, i)
         }
         self.where = {op: g for g, members in self.members.items() for op in members}
+        self.readers = self._readers()
         self.outputs = {g: self._outputs(g) for g in self.members}
+
+    def _unfold(self, found: Iterable[int | fold.Fold], frame: int) -> None:
+        """One group for each op and each closed fold, and a frame for each open one."""
+        for each in found:
+            if isinstance(each, fold.Fold) and each.name in self.opened:
+                inner = frame
+                if self.framed:
+                    floor = self.choice.floors[self.ops[next(fold.leaves(each))]]
+                    inner = len(self.frames)
+                    self.frames.append(Frame(each.name, each.label, frame, floor=floor))
+                self._unfold(each.members, inner)
+                continue
+            group = each.name if isinstance(each, fold.Fold) else str(each)
+            self.members[group] = [self.ops[i] for i in fold.leaves(each)]
+            self.frame_of[group] = frame
+            if isinstance(each, fold.Fold):
+                self.labels[group] = each.label
 
     def scene(self) -> Scene:
         """All of it, the groups in an order where everything comes after what it uses."""
@@ -160,10 +215,11 @@ class _Drawing:
         edges = tuple(e for g in order for e in self._edges(g, index))
         nodes = tuple(self._node(g, i) for i, g in enumerate(order))
         which = None if self.pass_ is None else self.pass_.index
-        return Scene(nodes, edges, len(self.pass_.steps) if self.pass_ else 0, which)
+        steps = len(self.pass_.steps) if self.pass_ else 0
+        return Scene(nodes, edges, steps, which, tuple(self.frames))
 
-    def _order(self) -> list[fold.Group]:
-        done: dict[fold.Group, None] = {}
+    def _order(self) -> list[str]:
+        done: dict[str, None] = {}
         for start in self.members:
             stack = [(start, False)]
             while stack:
@@ -183,22 +239,25 @@ class _Drawing:
                 stack += [(g, False) for g in reversed(before)]
         return list(done)
 
-    def _outputs(self, group: fold.Group) -> tuple[Value, ...]:
+    def _outputs(self, group: str) -> tuple[Value, ...]:
         members = self.members[group]
         if len(members) == 1:
             return members[0].outputs
-        inside = set(members)
-        used = {
-            self.choice.value(v).key
-            for op in self.where
-            if op not in inside
-            for v in op.inputs + op.captured
-        }
-        if self.pass_ is not None:
-            used |= {self.choice.value(t).key for t in self.pass_.targets}
-        return tuple(v for op in members for v in op.outputs if v.key in used)
+        return tuple(
+            v for op in members for v in op.outputs if self.readers.get(v.key, set()) - {group}
+        )
 
-    def _node(self, group: fold.Group, number: int) -> Node:
+    def _readers(self) -> dict[int, set[str]]:
+        """By the key of a value: the groups that use it, and "" for a target."""
+        found: dict[int, set[str]] = {}
+        for op, group in self.where.items():
+            for value in op.inputs + op.captured:
+                found.setdefault(self.choice.value(value).key, set()).add(group)
+        for target in self.pass_.targets if self.pass_ is not None else ():
+            found.setdefault(self.choice.value(target).key, set()).add("")
+        return found
+
+    def _node(self, group: str, number: int) -> Node:
         members, outputs = self.members[group], self.outputs[group]
         steps = sorted(self.step_of[op] for op in members if op in self.step_of)
         targets, seeds, asked = [], [], False
@@ -224,8 +283,9 @@ class _Drawing:
             tuple(targets),
             tuple(seeds),
             asked,
-            fold.name(group) if len(members) > 1 else "",
+            group if len(members) > 1 else "",
             min(self.choice.floors[op] for op in members),
+            self.frame_of[group],
         )
 
     def _upstream(self, value: Value) -> Array | None:
@@ -237,11 +297,11 @@ class _Drawing:
         ends = {t.key for t in self.pass_.targets}
         return self.pass_.upstream(value) if value.key in self.live | ends else None
 
-    def _words(self, group: fold.Group) -> tuple[str, str, str]:
+    def _words(self, group: str) -> tuple[str, str, str]:
         members = self.members[group]
         op = members[0]
         if len(members) > 1:
-            label = str(group[1]).rsplit("/", 1)[-1] if group[0] == "scope" else ""
+            label = self.labels[group].rsplit("/", 1)[-1]
             ops = sum(o.kind != "variable" for o in members)
             variables = len(members) - ops
             symbol = f"{ops} op{'s' * (ops != 1)}"
@@ -259,7 +319,7 @@ class _Drawing:
         }
         return op.name if words.own_name(op) else "", words.symbol(op, constants), op.kind
 
-    def _edges(self, group: fold.Group, index: dict[fold.Group, int]) -> list[Edge]:
+    def _edges(self, group: str, index: dict[str, int]) -> list[Edge]:
         folded = len(self.members[group]) > 1
         found: dict[object, Edge] = {}
         for op in self.members[group]:

@@ -1,7 +1,8 @@
 """The outlines of nodes, one per kind, so that kinds are told apart without colour.
 
 An op is a box, an input a pill, a variable a drum, a constant a note with a folded corner, a
-custom op a double hexagon, folded ops a stack of boxes, a target a ring around a dot.
+custom op a double hexagon, folded ops a stack of boxes, a target a ring around a dot; an open
+custom op is a frame, with a dot at its side for each value that enters or leaves.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ LID = 5.0  # half the height of a drum's lid
 FOLD = 9.0  # a note's folded corner
 SHEET = 4.0  # how far the sheets of a stack are apart
 TARGET = 16.0  # across a target
+PORT = 6.0  # across the place where a value enters a frame
 
 _ROUND = 0.5523  # a quarter of a circle as a cubic curve
 
@@ -60,7 +62,9 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
         ]
     if kind == "target":
         return [_box(x - r, x + r, y - r, y + r, r) for r in (TARGET / 2 - 0.5, TARGET / 4 - 1)]
-    return [_box(left, right, top, bottom, 5)]
+    if kind == "port":
+        return [_box(left, right, top, bottom, width / 2)]
+    return [_box(left, right, top, bottom, 8 if kind == "open" else 5)]
 
 
 def inset(
@@ -79,10 +83,6 @@ def inset(
         return along / 2 * max(0.0, port - (across / 2 - POINT)) / POINT
     if kind == "variable" and direction == "down":
         return LID * (1 - sqrt(max(0.0, 1 - (port / (across / 2)) ** 2)))
-    if kind == "scope" and entering == (direction == "down"):
-        return 0.0
-    if kind == "scope":
-        return 0.0
     return 0.0
 
 

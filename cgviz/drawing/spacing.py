@@ -45,6 +45,8 @@ def spread(grid: Grid) -> Ports:
             step = min(grid.port, width / max(reach, 0.5))
             for at, i in enumerate(order):
                 found[i][end] = (at - middle) * step
+    for free, held in zip(found, grid.held, strict=True):
+        free[:] = [a if b is None else b for a, b in zip(free, held, strict=True)]
     return [(a, b) for a, b in found]
 
 
@@ -155,7 +157,7 @@ def _firmness(grid: Grid) -> list[float]:
 
 def _room(grid: Grid, layer: Sequence[int]) -> list[float]:
     """The least distance of each item on a rank from the one before it."""
-    apart = [0.0]
+    apart = [0.0] * bool(layer)
     for a, b in pairwise(layer):
         slim = a >= grid.nodes and b >= grid.nodes
         apart.append(grid.right[a] + grid.left[b] + (grid.gap / 2 if slim else grid.gap))
@@ -251,7 +253,7 @@ def _slide(grid: Grid, ports: Ports) -> None:
             sides.setdefault((chain[-1], 1), []).append(i)
     lanes = {v for i in grid.lanes for v in grid.chains[i]}
     for (node, end), side in sides.items():
-        if node in lanes:
+        if node in lanes or any(grid.held[i][end] is not None for i in side):
             continue
         side.sort(key=lambda i: ports[i][end])
         half = 0.38 * (grid.left[node] + grid.right[node])

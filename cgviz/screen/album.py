@@ -2,7 +2,7 @@
 
 Pages are made when they are asked for, and kept.
 
-    Album   the pages of one trace, by pass and by what is unfolded
+    Album   the pages of one trace, by pass and by what is opened and closed
     mark    what differs between two pages
 """
 
@@ -12,11 +12,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from ..drawing import picture, scene
+from ..drawing import inside, picture, scene
 from ..drawing.picture import Picture
-from ..drawing.scene import Node, Scene
-from ..graph import Content, Op, Step, Trace, Value
-from ..reading.chain import value_name
+from ..drawing.scene import Scene
+from ..graph import Step, Trace
 from . import notes, sketch
 
 Document = dict[str, Any]
@@ -24,19 +23,24 @@ Document = dict[str, Any]
 MOST_RUNS = 40  # of backward rules that a first view may cost
 ROOM = (900.0, 520.0)  # of a picture on a usual screen
 DEEP = 16  # a longer path runs down at once, as on paper
-MOST_BODY = 40  # ops of a custom op's body that is drawn
 
 
 class Album:
     """The pages of one trace."""
 
     def __init__(
-        self, trace: Trace, which: int | None = None, full: bool = False, roomy: bool = False
+        self,
+        trace: Trace,
+        which: int | None = None,
+        full: bool = False,
+        roomy: bool = False,
+        framed: bool = True,
     ) -> None:
         self.trace = trace
         self.full = full
         self.patient = False
         self.roomy = roomy  # for numbers that a slider will change
+        self.framed = framed  # with scopes and custom ops that open and close
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
         self._scenes: dict[Any, Scene] = {}
         self._pictures: dict[Any, Picture] = {}
@@ -52,75 +56,49 @@ class Album:
         found.patient = True
         return found
 
-    def scene(self, which: int | None = None, opened: Sequence[str] = ()) -> Scene:
+    def scene(self, which: int | None = None, toggled: Sequence[str] = ()) -> Scene:
         """What is shown of a pass."""
         which = self.which if which is None or self.which is None else which
-        key = which, tuple(sorted(opened))
+        key = which, tuple(sorted(toggled))
         if key not in self._scenes:
-            self._scenes[key] = scene.make(self.trace, which, self.full, opened=opened)
+            plain = scene.make(self.trace, which, self.full, framed=self.framed, toggled=toggled)
+            self._scenes[key] = inside.opened(plain, toggled) if self.framed else plain
         return self._scenes[key]
 
-    def arranged(self, which: int | None = None, opened: Sequence[str] = ()) -> Picture:
+    def names(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[str]:
+        """What can be opened or closed in a picture: scopes first."""
+        shown = self.scene(which, toggled)
+        found = [frame.name for frame in shown.frames] + [n.group for n in shown.nodes if n.group]
+        return sorted(dict.fromkeys(found), key=lambda name: "custom:" in name)
+
+    def arranged(self, which: int | None = None, toggled: Sequence[str] = ()) -> Picture:
         """The same in its place."""
-        shown = self.scene(which, opened)
+        shown = self.scene(which, toggled)
         if shown not in self._pictures:
             self._pictures[shown] = picture.arranged(
                 shown, ROOM if shown.depth <= DEEP else None, roomy=self.roomy
             )
         return self._pictures[shown]
 
-    def page(self, which: int | None = None, opened: Sequence[str] = ()) -> Document:
+    def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """One picture with all that is written on it and on its cards."""
-        shown = self.scene(which, opened)
-        placed = self.arranged(which, opened)
+        shown = self.scene(which, toggled)
+        placed = self.arranged(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
         return {
             "lines": sketch.lines(placed),
             "texts": sketch.texts(shown),
             "notes": notes.notes(self.trace, shown, notes.small if cheap else _never),
-            "bodies": _bodies(self.trace, shown),
         }
 
-    def notes(self, which: int | None = None, opened: Sequence[str] = ()) -> list[Document]:
+    def notes(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
         """The cards with every local Jacobian that is small enough to be read."""
-        return notes.notes(self.trace, self.scene(which, opened), notes.small)
+        return notes.notes(self.trace, self.scene(which, toggled), notes.small)
 
 
 def _never(step: Step) -> bool:
     return False
-
-
-# --- inside custom ops ---------------------------------------------------------------------------
-
-
-def _bodies(trace: Trace, shown: Scene) -> dict[str, Document]:
-    """By node: the page of what a custom op ran inside."""
-    found = {}
-    for i, node in enumerate(shown.nodes):
-        if node.kind == "custom" and len(node.ops) == 1 and 0 < len(node.ops[0].body) <= MOST_BODY:
-            found[str(i)] = _body(trace, node)
-    return found
-
-
-def _body(trace: Trace, node: Node) -> Document:
-    (op,) = node.ops
-    inside = {v.key for inner in op.body for v in inner.outputs}
-    read: dict[int, Value] = {}
-    for inner in op.body:
-        for value in inner.inputs:
-            if value.key not in inside:
-                read.setdefault(value.key, value)
-    given = tuple(Op(value_name(trace, v), "input", "Input", (), (v,)) for v in read.values())
-    within = Trace(Content(op.type, None, (), {}, (*given, *op.body), ()))
-    shown = scene.make(within)
-    placed = picture.arranged(shown, None)
-    return {
-        "lines": sketch.lines(placed),
-        "texts": sketch.texts(shown),
-        "notes": notes.notes(within, shown, _never),
-        "bodies": {},
-    }
 
 
 # --- two traces side by side ---------------------------------------------------------------------

@@ -71,7 +71,7 @@ class Explorer(View):
         self.values = [slider.value for slider in sliders]
         self.focus = 0
         trace = self._traced()
-        album = Album(trace, roomy=True)
+        album = Album(trace, roomy=True, framed=False)
         self.signature = sketch.signature(album.scene())
         self.custom = any(op.kind == "custom" for op in trace.walk())
         self.curves, self.swept = self._curves(0), self._swept(0)
@@ -117,7 +117,7 @@ class Explorer(View):
         if not self.sliders[active].upstream:
             self.focus = active
         self.trace = self._traced(self.trace)
-        album = Album(self.trace, which=self.which, roomy=True)
+        album = Album(self.trace, which=self.which, roomy=True, framed=False)
         shown = album.scene()
         signature = sketch.signature(shown)
         answer: Document = {"points": self._points(self.trace, active)}

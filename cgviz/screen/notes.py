@@ -22,6 +22,7 @@ Ask = Callable[[Step], bool]
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
 MOST_OPS = 12  # ops of a folded node that are listed
+INSIDE = ("backward", "no gradient comes here: TensorFlow runs the custom rule instead")
 KINDS = {
     "op": "op",
     "custom": "custom op",
@@ -39,13 +40,15 @@ def notes(trace: Trace, shown: Scene, ask: Ask) -> list[Document]:
 
 def note(trace: Trace, shown: Scene, node: Node, ask: Ask) -> Document:
     """The card of one node."""
-    each = None if shown.which is None else trace.passes[shown.which]
+    if not node.ops:
+        return {"title": "", "kind": "port", "facts": [], "outputs": [], "inputs": []}
+    each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
     op = node.ops[0]
     folded = len(node.ops) > 1
     found: Document = {
         "title": node.label or " ".join(node.symbol.split()),
         "kind": KINDS[node.kind],
-        "facts": [] if folded else _facts(op),
+        "facts": [] if folded else _facts(op) + ([INSIDE] if node.owner >= 0 else []),
         "outputs": [_output(trace, each, node, i, v) for i, v in enumerate(node.outputs)],
         "inputs": [],
     }

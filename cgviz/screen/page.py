@@ -3,15 +3,19 @@
     page   a trace -> HTML
 
 The file holds the module, the stylesheet and the state of the live picture, and nothing else: its
-content security policy lets it load nothing and run this one script only.
+content security policy lets it load nothing and run this one script only. As there is no kernel to
+ask for a layout, the pictures of other passes, and with scopes and custom ops opened and closed,
+are in the state, which is compressed.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -20,6 +24,8 @@ from ..graph import Trace
 from . import looks, view
 from .album import Album, Document
 
+MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
+MOST_MORE = 36_000  # bytes up to which there are those in which several are
 DARK = '[data-jp-theme-light="false"]'
 BODY = """\
 body { margin: 0; padding: 1rem; font-family: system-ui, sans-serif; }
@@ -51,12 +57,8 @@ def page(
     which = which if which is not None else patient[0].which or 0
     extra = extra or {}
     document = view.document(trace, patient, which) | extra
-    document["more"] = {
-        f"{other}|": view.pages(patient, other, [])
-        for other in range(len(trace.passes))
-        if other != which
-    }
-    step = 0 if "quiz" in extra else document["pages"][0]["lines"]["steps"]
+    pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
+    step = 0 if "quiz" in extra else pages[""][0]["lines"]["steps"]
     state = {"document": document, "which": which, "step": step, "selected": ""}
     script = view.MODULE.read_text(encoding="utf-8") + "\nboot();\n"
     style = looks.css() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY
@@ -73,25 +75,66 @@ def page(
         f"<main><h1>{escape(title)}</h1>\n"
         f"<noscript>{escape(words or repr(trace))}</noscript>\n"
         '<div id="cgviz"></div></main>\n'
-        f'<script type="application/json" id="cgviz-state">{embedded(state)}</script>\n'
+        f'<script type="text/plain" id="cgviz-state">{_packed(state, pages)}</script>\n'
         f'<script type="module">{script}</script>\n</body>\n</html>\n'
     )
 
 
+def _others(
+    albums: Sequence[Album], which: int, passes: int
+) -> Iterator[tuple[str, list[Document]]]:
+    """The other pictures, each by its name: passes, and what is opened and closed.
+
+    Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, and more as
+    long as they are small. The page shows the one most like what is wanted: what was clicked is as
+    wanted, another fold may not be.
+    """
+    for other in range(passes):
+        if other != which:
+            yield view.page_key(other, []), view.pages(albums, other, [])
+    seen: set[tuple[str, ...]] = {()}
+    waiting: list[tuple[str, ...]] = [()]
+    size = 0
+    while waiting:
+        toggled = waiting.pop(0)
+        names = list(dict.fromkeys(n for a in albums for n in a.names(which, toggled)))
+        several = [tuple(sorted(names))] if not toggled else []
+        for then in [tuple(sorted({*toggled} ^ {name})) for name in names] + several:
+            if then in seen or size > (MOST_MORE if toggled else MOST_FOLDS):
+                continue
+            seen.add(then)
+            waiting.append(then)
+            found = view.pages(albums, which, then)
+            size += len(zlib.compress(json.dumps([x["lines"] for x in found]).encode()))
+            yield view.page_key(which, then), found
+
+
+def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
+    """The state and its pages, compressed, what stands in many of them once; as base64."""
+    parts: dict[str, int] = {}
+
+    def once(found: Sequence[Any]) -> list[int]:
+        return [parts.setdefault(json.dumps(x, allow_nan=False), len(parts)) for x in found]
+
+    rows = [
+        (
+            key,
+            [
+                page
+                | {"notes": once(page["notes"])}
+                | {"texts": {name: once(x) for name, x in page["texts"].items()}}
+                for page in found
+            ],
+        )
+        for key, found in pages.items()
+    ]
+    whole = {"state": state, "parts": [json.loads(part) for part in parts], "pages": rows}
+    text = json.dumps(whole, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
 def _ground(when: str, palette: tones.Palette) -> str:
     return f"body{when} {{ background: {palette.paper}; color: {palette.ink}; }}\n"
-
-
-def embedded(state: Any) -> str:
-    r"""JSON that cannot end the script element it stands in.
-
-    >>> embedded("</script>")
-    '"\\u003c/script>"'
-    """
-    text = json.dumps(state, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    for sign in "<\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
 
 
 def _digest(text: str) -> str:

@@ -57,7 +57,7 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
     if hide not in HIDE:
         raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
     trace.pass_(which)
-    album = Album(trace, which)
+    album = Album(trace, which, framed=False)
     found = list(_questions(trace, album.scene(), hide))
     if not found:
         raise ValueError(

@@ -19,13 +19,23 @@ import numpy as np
 from .. import style
 from ..drawing import cards, figure, layout, shapes
 from ..drawing.letters import extent
-from ..drawing.picture import APART, HEAD, MARGIN, PAD, TEXT, Picture
+from ..drawing.picture import (
+    APART,
+    GAP,
+    HANDLE,
+    HEAD,
+    MARGIN,
+    PAD,
+    TEXT,
+    Picture,
+    frame_title,
+)
 from ..drawing.scene import Node, Scene
 from ..graph import Array
 
 Document = dict[str, Any]
 
-SOURCES = ("input", "variable", "constant")
+SOURCES = ("input", "variable", "constant", "port")
 
 
 def lines(picture: Picture) -> Document:
@@ -40,9 +50,10 @@ def lines(picture: Picture) -> Document:
         "height": _round(picture.layout.height + 2 * MARGIN),
         "nodes": [_node(picture, i, shift) for i in range(len(picture.kinds))],
         "links": [_link(picture, i, shift) for i in range(len(picture.links))],
-        "forward": [i for i, node in enumerate(shown.nodes) if node.kind not in SOURCES],
+        "forward": [i for i, n in enumerate(shown.nodes) if n.kind not in SOURCES and n.owner < 0],
         "backward": sorted({o for e in shown.edges if (o := e.order)} | _last_orders(shown)),
         "floors": _floors(picture, shift),
+        "frames": [_frame(picture, k, shift) for k in range(len(shown.frames))],
     }
 
 
@@ -134,7 +145,7 @@ def _node(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
     width, height = picture.sizes[i]
     kind = picture.kinds[i]
     found: Document = {
-        "kind": kind,
+        "kind": "custom" if kind == "open" else kind,
         "x": _round(x),
         "y": _round(y),
         "width": _round(width),
@@ -142,7 +153,7 @@ def _node(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
         "paths": [_path(p) for p in shapes.outlines(kind, x, y, width, height)],
     }
     if i >= len(picture.scene.nodes):
-        return {**found, "key": "", "lines": [], "orders": [], "floor": 0}
+        return {**found, "key": "", "lines": [], "orders": [], "floor": 0, "owner": -1}
     node = picture.scene.nodes[i]
     return {
         **found,
@@ -150,7 +161,9 @@ def _node(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
         "orders": list(node.orders),
         "floor": node.floor,
         "group": node.group,
-        "lines": _rows(picture, i, x, y),
+        "frame": node.frame,
+        "owner": node.owner,
+        "lines": [] if kind == "open" else _rows(picture, i, x, y),
     }
 
 
@@ -176,6 +189,33 @@ def _rows(picture: Picture, i: int, x: float, y: float) -> list[tuple[str, float
         found.append((role, _round(x), _round(top + height / 2)))
         top += height
     return found
+
+
+def _frame(picture: Picture, k: int, shift: tuple[float, float]) -> Document:
+    """What stands around open ops: its box, and its title from left to right."""
+    frame = picture.scene.frames[k]
+    left, top, width, height = picture.layout.frames[k]
+    x, y = left + shift[0], top + shift[1]
+    words, at = [], x + HANDLE
+    row = frame_title(picture.scene, picture.cards, k)
+    middle = y + 4 + max(extent(text, size)[1] for _, text, size in row) / 2
+    for role, text, size in row:
+        half = extent(text, size)[0] / 2
+        words.append((role, _round(at + half), _round(middle)))
+        at += 2 * half + GAP
+    return {
+        "name": frame.name,
+        "node": frame.node,
+        "parent": frame.parent,
+        "label": row[0][1],
+        "x": _round(x),
+        "y": _round(y),
+        "width": _round(width),
+        "height": _round(height),
+        "wide": _round(at - x),
+        "middle": _round(middle),
+        "lines": words,
+    }
 
 
 def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
@@ -246,24 +286,50 @@ def _straightened(route: Sequence[layout.Point]) -> list[layout.Point]:
 
 def _polyline(points: Array) -> str:
     """The `d` of a line, in steps of a tenth from point to point."""
-    places = np.rint(points * 10).astype(int)
+    places = np.rint(_fewer(points) * 10).astype(int)
     first = places[0] / 10
     moves = [f"{dx / 10:g} {dy / 10:g}" for dx, dy in np.diff(places, axis=0).tolist() if dx or dy]
     return f"M{first[0]:g} {first[1]:g}l{' '.join(moves)}"
 
 
+def _fewer(points: Array, off: float = 0.12) -> Array:
+    """The points that a line needs so that it is nowhere farther off than this."""
+    kept = {0, len(points) - 1}
+    stack = [(0, len(points) - 1)]
+    while stack:
+        a, b = stack.pop()
+        if b - a < 2:
+            continue
+        (u, v), between = points[b] - points[a], points[a + 1 : b] - points[a]
+        length = np.hypot(u, v)
+        if length > 1e-9:
+            away = np.abs(between[:, 0] * v - between[:, 1] * u) / length
+        else:
+            away = np.hypot(between[:, 0], between[:, 1])
+        far = int(np.argmax(away))
+        if away[far] > off:
+            kept.add(a + 1 + far)
+            stack += [(a, a + 1 + far), (a + 1 + far, b)]
+    return points[sorted(kept)]
+
+
 def _path(path: Any) -> str:
-    """A Matplotlib path as the `d` of an SVG path."""
+    """A Matplotlib path as the `d` of an SVG path, in steps of a tenth."""
     found: list[str] = []
+    at = np.zeros(2, int)
     previous = 0
-    for (x, y), code in zip(path.vertices, path.codes, strict=True):
-        letter = {1: "M", 2: "L", 4: "C", 79: "Z"}[int(code)]
+    places = np.rint(path.vertices * 10).astype(int)
+    for place, code in zip(places, path.codes, strict=True):
+        letter = {1: "M", 2: "l", 4: "c", 79: "Z"}[int(code)]
         if letter == "Z":
             found.append("Z")
-        else:
-            follows = letter == "C" and previous % 3
-            found.append(f"{'' if follows else letter}{x:.1f} {y:.1f}")
-        previous = previous + 1 if letter == "C" else 0
+            continue
+        dx, dy = (place if letter == "M" else place - at) / 10
+        follows = letter == "c" and previous % 3
+        found.append(f"{'' if follows else letter}{dx:g} {dy:g}")
+        previous = previous + 1 if letter == "c" else 0
+        if letter != "c" or previous % 3 == 0:
+            at = place  # the three points of a curve are told from where it begins
     return " ".join(found)
 
 

@@ -92,7 +92,10 @@ export function at(lines, step) {
   const rank = new Map(lines.forward.map((node, place) => [node, place]));
   const run = step <= 0 ? lines.forward[done - 1] : undefined;
   const before = previous(lines, step);
-  const seen = (node) => !rank.has(node) || rank.get(node) < done;
+  const seen = (node) => {
+    while (lines.nodes[node].owner >= 0) node = lines.nodes[node].owner; // a body comes with its op
+    return !rank.has(node) || rank.get(node) < done;
+  };
   const nodes = lines.nodes.map((node, i) => ({
     seen: node.kind === "target" ? done === lines.forward.length : seen(i),
     now: step > 0 ? node.orders.some((o) => o > before && o <= step) : i === run,
@@ -254,7 +257,49 @@ export function sizeClass(power) {
 }
 
 /** The name of a page among those at hand. */
-export const pageKey = (which, opened) => `${which}|${[...opened].sort().join(",")}`;
+export const pageKey = (which, toggled) => `${which}|${[...toggled].sort().join(",")}`;
+
+/** The names in both or in neither are left out: what `name` turns over. */
+export function turnedOver(toggled, ...names) {
+  const found = new Set(toggled);
+  for (const name of names) if (!found.delete(name)) found.add(name);
+  return found;
+}
+
+/** Of the pages at hand, the one most like the wanted one in which `name` is as it is there. */
+export function nearestKey(keys, which, toggled, name) {
+  let [best, least] = ["", Infinity];
+  for (const key of keys) {
+    const [pass, names] = [Number(key.split("|", 1)[0]), new Set(toggledOf(key))];
+    if (pass !== which || (name && names.has(name) !== toggled.has(name))) continue;
+    const others = [...turnedOver(names, ...toggled)].length;
+    if (others < least) [best, least] = [key, others];
+  }
+  return best;
+}
+
+/** What is turned over in a page, by its name. */
+export const toggledOf = (key) => key.slice(key.indexOf("|") + 1).split(",").filter((name) => name);
+
+/** The nodes and the frames of scopes as they are read: a body after its op, a frame before its ops. */
+export function reading(lines) {
+  const found = [];
+  const told = new Set();
+  const enter = (k) => {
+    if (k < 0 || told.has(k)) return;
+    enter(lines.frames[k].parent);
+    told.add(k);
+    if (lines.frames[k].node < 0) found.push({ kind: "frame", i: k });
+  };
+  const visit = (owner) => lines.nodes.forEach((node, i) => {
+    if (node.owner !== owner || node.kind === "target" || node.kind === "port") return;
+    enter(node.frame);
+    found.push({ kind: "node", i });
+    if (lines.frames.some((frame) => frame.node === i)) visit(i);
+  });
+  visit(-1);
+  return found;
+}
 
 // --- 5 the DOM -----------------------------------------------------------------------------------
 
@@ -309,41 +354,71 @@ function write(text, words) {
   );
 }
 
-/** The SVG of one page. `items` are its nodes and links in reading order, for the keyboard. */
+/** The SVG of one page. `items` are its nodes, frames and links in reading order, for the keyboard. */
 function drawing(page, name) {
   const { lines } = page;
   const down = lines.direction === "down";
-  const nodes = lines.nodes.map((node) => nodeInk(node));
+  const frames = lines.frames.map(frameInk);
+  const nodes = lines.nodes.map((node, i) => nodeInk(node, lines.frames.findIndex((f) => f.node === i), frames));
   const links = lines.links.map((link) => linkInk(link, down));
   const floors = lines.floors.map((floor) =>
     s("g.floor", {}, s("rect", { x: floor.x, y: floor.y, width: floor.width, height: floor.height, rx: 8 })),
   );
-  const inner = s("g", {}, ...floors, ...links.map((l) => l.g), ...nodes.map((n) => n.g));
+  const inFront = nodes.filter((n) => !n.frame);
+  const inner = s("g", {}, ...floors, ...frames.map((f) => f.g), ...links.map((l) => l.g), ...inFront.map((n) => n.g));
   const svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1 }, inner);
   const items = [];
-  lines.nodes.forEach((node, i) => {
-    if (node.kind !== "target") items.push({ kind: "node", i, ...nodes[i] });
+  for (const { kind, i } of reading(lines)) {
+    items.push({ kind, i, ...(kind === "node" ? nodes : frames)[i], name: kind === "node" ? lines.nodes[i].group : lines.frames[i].name });
+    if (kind === "frame") continue;
     lines.links.forEach((link, k) => {
       if (link.from === i) items.push({ kind: "link", i: k, ...links[k] });
     });
-  });
+  }
   for (const item of items) {
     item.g.setAttribute("role", "button");
     item.g.setAttribute("tabindex", -1);
+    if (item.name) item.g.setAttribute("aria-expanded", String(isOpen(lines, item.name)));
     item.g.cgvizItem = item;
   }
   if (items.length) items[0].g.setAttribute("tabindex", 0);
   return { svg, inner, nodes, links, items, page };
 }
 
-function nodeInk(node) {
-  const paths = node.paths.map((d, n) => s(n ? "path.outline.inner" : "path.outline", { d }));
+const isOpen = (lines, name) => lines.frames.some((frame) => frame.name === name);
+
+/** A plus or a minus in a ring: opens and closes what it is on. */
+function handleInk(x, y, open) {
+  return s("g.handle", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 6.5 }),
+    s("path", { d: `M${x - 3.5} ${y}h7${open ? "" : `M${x} ${y - 3.5}v7`}` }));
+}
+
+/** What is around open ops. */
+function frameInk(frame) {
   const written = {};
-  for (const [role, x, y] of node.lines) written[role] = label(role, x, y, "middle");
+  for (const [role, x, y] of frame.lines) written[role] = label(role, x, y, "middle");
+  const box = s("rect.around", { x: frame.x, y: frame.y, width: frame.width, height: frame.height, rx: 8 });
+  const handle = handleInk(frame.x + 12, frame.middle, true);
+  if (frame.node >= 0) return { g: s("g.node.custom.open", {}, box, ...Object.values(written), handle), written };
+  written.head.textContent = frame.label;
+  const tab = s("rect.tab", { x: frame.x, y: frame.y, width: frame.wide, height: 2 * (frame.middle - frame.y), rx: 8 });
+  return { g: s("g.frame", {}, box, tab, written.head, handle), written };
+}
+
+function nodeInk(node, frame, frames) {
   const mark = s("text.mark", {
     x: node.x - node.width / 2 - 2, y: node.y - node.height / 2, "text-anchor": "end", "aria-hidden": "true",
   });
-  const g = s(`g.node.${node.kind}`, {}, ...paths, ...Object.values(written), mark);
+  if (frame >= 0) {
+    frames[frame].g.append(mark);
+    return { ...frames[frame], mark, frame: true };
+  }
+  const paths = node.paths.map((d, n) => s(n ? "path.outline.inner" : "path.outline", { d }));
+  const written = {};
+  for (const [role, x, y] of node.lines) written[role] = label(role, x, y, "middle");
+  const corner = node.x + node.width / 2 - (node.kind === "custom" ? 11 : 3);
+  const handle = node.group ? handleInk(corner, node.y - node.height / 2 + 2, false) : null;
+  const g = s(`g.node.${node.kind}`, {}, ...paths, ...Object.values(written), mark, handle ?? "");
   return { g, written, mark };
 }
 
@@ -379,7 +454,7 @@ function paintDrawing(ink, state) {
   ink.nodes.forEach((node, i) => {
     toggle(node.g, "seen", now.nodes[i].seen);
     toggle(node.g, "now", now.nodes[i].now);
-    if (lines.nodes[i].kind === "target") return;
+    if (i >= texts.nodes.length) return; // a target
     toggle(node.g, "selected", selected === `node ${i}`);
     const text = texts.nodes[i];
     for (const role of ["head", "name", "word"]) {
@@ -653,6 +728,7 @@ function swatch(role) {
 
 const FONT_SCALE = { least: 0.8, most: 1.5 };
 const TALLEST = 620;
+const ENTER = new Set(["Enter", " "]);
 let views = 0;
 
 /** Build a view into `el`. Returns what takes everything away again. */
@@ -666,8 +742,7 @@ export function create(model, el) {
   const cache = new Map();
   const state = {
     which: model.get("which") ?? doc.which,
-    opened: new Set(),
-    bodies: new Set(),
+    toggled: new Set(), // the names of scopes and custom ops that are not as they were at first
     step: model.get("step") ?? 0,
     selected: "",
     side: 0,
@@ -680,7 +755,7 @@ export function create(model, el) {
     hidden: { nodes: new Set(), links: new Set() },
   };
   cache.set(pageKey(doc.which, []), doc.pages);
-  for (const [key, found] of Object.entries(doc.more ?? {})) cache.set(key, found);
+  for (const [key, found] of doc.more ?? []) cache.set(key, found);
   let pages = doc.pages;
   let inks = [];
 
@@ -744,6 +819,7 @@ export function create(model, el) {
   }
 
   function describe(ink, item) {
+    if (item.kind === "frame") return item.g.setAttribute("aria-label", `${ink.page.lines.frames[item.i].label}: scope`);
     const words = item.kind === "node" ? spokenNode : spokenLink;
     const text = quiz ? doc.title && quietly(ink, item) : words(ink.page, item.i, stepOn(ink.page));
     if (item.g.getAttribute("aria-label") !== text) item.g.setAttribute("aria-label", text);
@@ -766,7 +842,7 @@ export function create(model, el) {
     const chosen = state.hover ?? (state.selected || usual);
     const come = state.step > 0 ? `${state.step}` : "0";
     const key = [chosen, state.side, state.which, page().version ?? 0, chosen.startsWith("link") || quiz ? come : "",
-      questions.map((q) => state.answered.has(q.key)).join(), [...state.bodies].join()].join("/");
+      questions.map((q) => state.answered.has(q.key)).join()].join("/");
     if (key === cardKey) return;
     const typing = card.contains(focused()) && focused().tagName === "INPUT";
     if (typing && state.hover) return;
@@ -795,16 +871,11 @@ export function create(model, el) {
     const own = questions.filter((q) => q.node === i);
     if (own.length) content.push(...nodeCard({ ...note, rule: note.rule ?? note.inputs.length > 0, inputs: [], variables: undefined }, {}), ...own.map(questionInk));
     else content.push(...nodeCard(note, { hide }));
-    if (shown.bodies?.[i]) {
-      const open = state.bodies.has(i);
-      const button = h("button", { type: "button", "aria-expanded": String(open) }, open ? "Close its body" : "Open its body");
-      on(button, "click", () => openBody(i));
-      content.push(h("p", {}, button));
-    }
-    const folds = shown.lines.nodes[i].group;
-    if (folds && !model.cgvizStatic) {
-      const button = h("button", { type: "button" }, "Unfold");
-      on(button, "click", () => unfold(folds));
+    const { group } = shown.lines.nodes[i];
+    if (group && canTurn(group)) {
+      const open = isOpen(shown.lines, group);
+      const button = h("button", { type: "button", "aria-expanded": String(open) }, open ? "Close" : "Open");
+      on(button, "click", () => turnOver(group));
       content.push(h("p", {}, button));
     }
     return content;
@@ -819,10 +890,10 @@ export function create(model, el) {
   let asked = new Set();
   function askForNotes(kind, i) {
     if (kind !== "node" || page().notes[i]?.asked !== false) return;
-    const key = `${pageKey(state.which, state.opened)} ${state.side}`;
+    const key = `${pageKey(state.which, state.toggled)} ${state.side}`;
     if (asked.has(key) || explore?.busy()) return;
     asked.add(key);
-    model.send({ ask: "notes", which: state.which, opened: [...state.opened], side: state.side, key });
+    model.send({ ask: "notes", which: state.which, toggled: [...state.toggled], side: state.side, key });
   }
 
   // --- time ---
@@ -956,14 +1027,13 @@ export function create(model, el) {
     const { svg } = ink;
     on(svg, "click", (event) => {
       const item = itemOf(event);
-      if (item && !ink.dragged) select(side, `${item.kind} ${item.i}`);
+      if (!item || ink.dragged) return;
+      if (item.kind === "frame" || event.target.closest(".cgviz-handle")) turnOver(item.name);
+      else select(side, `${item.kind} ${item.i}`);
     });
     on(svg, "dblclick", (event) => {
       const item = itemOf(event);
-      if (item?.kind !== "node") return;
-      const group = ink.page.lines.nodes[item.i].group;
-      if (group && !model.cgvizStatic) unfold(group);
-      else if (ink.page.bodies?.[item.i]) openBody(item.i);
+      if (item?.kind === "node" && item.name) turnOver(item.name);
     });
     on(svg, "pointerover", (event) => hover(side, itemOf(event)));
     on(svg, "pointerleave", () => hover(side, null));
@@ -976,21 +1046,22 @@ export function create(model, el) {
   }
 
   function hover(side, item) {
-    const key = item ? `${item.kind} ${item.i}` : null;
+    const key = item && item.kind !== "frame" ? `${item.kind} ${item.i}` : null;
     if (state.hover === key || state.playing || (state.selected && !quiz)) return;
     if (key && pages.length > 1) state.side = side;
     state.hover = key;
     paintCard();
   }
 
-  /** The keys on the picture: arrows from item to item, Enter for its card, + - 0 for zoom. */
+  /** The keys on the picture: arrows from item to item, Enter for its card, o opens, + - 0 zoom. */
   function roam(ink, event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const item = itemOf(event);
     const place = item ? ink.items.indexOf(ink.items.find((x) => x.g === item.g)) : 0;
     const moves = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -place, End: ink.items.length - 1 - place };
     if (event.key in moves) focusItem(ink, place + moves[event.key]);
-    else if (event.key === "Enter" || event.key === " ") item && select(item.side, `${item.kind} ${item.i}`);
+    else if (item?.name && (event.key === "o" || (item.kind === "frame" && ENTER.has(event.key)))) turnOver(item.name);
+    else if (ENTER.has(event.key)) item && select(item.side, `${item.kind} ${item.i}`);
     else if (event.key === "Escape") select(state.side, state.selected);
     else if (event.key === "+" || event.key === "=") zoom(1.25);
     else if (event.key === "-") zoom(0.8);
@@ -1005,8 +1076,9 @@ export function create(model, el) {
     if (!item) return;
     for (const each of ink.items) each.g.setAttribute("tabindex", each === item ? 0 : -1);
     item.g.focus({ preventScroll: true });
-    const node = item.kind === "node" ? item.i : ink.page.lines.links[item.i].from;
-    reveal(ink, ink.page.lines.nodes[node]);
+    const { nodes, links, frames } = ink.page.lines;
+    if (item.kind === "frame") reveal(ink, titleOf(frames[item.i]));
+    else reveal(ink, nodes[item.kind === "node" ? item.i : links[item.i].from]);
   }
 
   // --- zoom and pan ---
@@ -1017,7 +1089,7 @@ export function create(model, el) {
   }
 
   function fit(ink) {
-    const room = Math.max(stages.clientWidth / inks.filter((x) => !x.body).length - 12, 200);
+    const room = Math.max(stages.clientWidth / inks.length - 12, 200);
     const { width, height } = ink.page.lines;
     const tallest = state.wide ? Infinity : TALLEST;
     let k = Math.max(Math.min(room / width, FONT_SCALE.most), FONT_SCALE.least);
@@ -1105,10 +1177,10 @@ export function create(model, el) {
   }
 
   function follow() {
-    for (const ink of inks) if (!ink.body) reveal(ink, ink.page.lines.nodes[nodeAt(ink.page.lines, stepOn(ink.page))]);
+    for (const ink of inks) reveal(ink, ink.page.lines.nodes[nodeAt(ink.page.lines, stepOn(ink.page))]);
   }
 
-  // --- pages, scopes, bodies ---
+  // --- pages, scopes, custom ops ---
 
   /** Build the drawings of the pages at hand. */
   function build() {
@@ -1120,19 +1192,9 @@ export function create(model, el) {
       boxes.push(h("figure.stage", {}, caption, ink.svg));
       return ink;
     });
-    for (const i of state.bodies) {
-      const body = pages[0].bodies?.[i];
-      if (!body) continue;
-      const ink = Object.assign(drawing(body, `Body of ${pages[0].notes[i].title}`), { body: true });
-      const close = h("button", { type: "button" }, "Close");
-      on(close, "click", () => openBody(i));
-      boxes.push(h("figure.stage.body", {}, h("figcaption", {},
-        `Inside ${pages[0].notes[i].title}: TensorFlow ran these ops forward; backward it runs the custom rule instead. `, close), ink.svg));
-      inks.push(ink);
-    }
     stages.replaceChildren(...boxes);
     inks.forEach((ink, side) => {
-      wireOnce(ink, side);
+      wire(ink, side);
       fit(ink);
     });
     tableBody.replaceChildren();
@@ -1142,44 +1204,45 @@ export function create(model, el) {
     paint();
   }
 
-  function wireOnce(ink, side) {
-    if (!ink.body) return wire(ink, side);
-    ink.items.forEach((item) => Object.assign(item, { side }));
-    on(ink.svg, "keydown", (event) => roam(ink, event));
-    pan(ink);
-  }
+  // Indices of questions, and numbers that travel alone, belong to the picture as it was at first.
+  const fixed = Boolean(quiz || doc.sliders);
+  const stored = new Set([...cache.keys()].flatMap(toggledOf));
+  const canTurn = (name) => !fixed && (isLive(model) || stored.has(name));
 
-  function openBody(i) {
-    if (!state.bodies.delete(i)) state.bodies.add(i);
-    build();
-    paintBodies();
-  }
-
-  function paintBodies() {
-    for (const ink of inks) if (ink.body) paintDrawing(ink, { ...state, step: 0, selected: "", hidden: { nodes: new Set(), links: new Set() } });
-  }
-
-  function unfold(name) {
-    if (!state.opened.delete(name)) state.opened.add(name);
-    turn(state.which);
+  /** Open or close a scope or a custom op. */
+  function turnOver(name) {
+    if (!canTurn(name)) return;
+    state.toggled = turnedOver(state.toggled, name);
+    turn(state.which, name);
   }
 
   /** Show another pass, or other scopes: from what is at hand, or asked of Python. */
-  function turn(which) {
-    const key = pageKey(which, state.opened);
+  function turn(which, name = "") {
     state.which = which;
+    state.turned = name;
+    let key = pageKey(which, state.toggled);
+    if (!isLive(model) && !cache.has(key)) {
+      key = nearestKey(cache.keys(), which, state.toggled, name);
+      state.toggled = new Set(toggledOf(key));
+    }
     if (cache.has(key)) return show(cache.get(key));
-    model.send({ ask: "pages", which, opened: [...state.opened] });
+    model.send({ ask: "pages", which, toggled: [...state.toggled] });
   }
 
   function show(found) {
     const end = state.step >= (pages[0].lines.backward.at(-1) ?? 0);
+    const there = stages.contains(focused()) ? "picture" : card.contains(focused()) ? "card" : "";
     pages = found;
     state.selected = "";
-    state.bodies.clear();
-    const all_ = moments(clock());
-    if (end || !all_.includes(state.step)) state.step = all_.at(-1);
+    state.hover = null;
+    state.step = end ? moments(clock()).at(-1) : moment(state.step);
+    const own = pages[0].lines.nodes.findIndex((node) => node.group && node.group === state.turned);
+    if (own >= 0 && there === "card") state.selected = `node ${own}`;
     build();
+    const place_ = inks[0].items.findIndex((item) => item.name && item.name === state.turned);
+    if (place_ >= 0 && there === "picture") focusItem(inks[0], place_);
+    if (there === "card") card.querySelector("button[aria-expanded]")?.focus({ preventScroll: true });
+    state.turned = "";
     share();
   }
 
@@ -1202,9 +1265,9 @@ export function create(model, el) {
     if (message.pages && message.key !== undefined) cache.set(message.key, message.pages);
     if (message.pages && !message.moved) {
       cache.set(message.key, message.pages);
-      if (message.key === pageKey(state.which, state.opened)) show(message.pages);
+      if (message.key === pageKey(state.which, state.toggled)) show(message.pages);
     }
-    if (message.notes && message.key === `${pageKey(state.which, state.opened)} ${message.side}`) {
+    if (message.notes && message.key === `${pageKey(state.which, state.toggled)} ${message.side}`) {
       pages[message.side].notes = message.notes;
       bump();
     }
@@ -1268,7 +1331,7 @@ export function create(model, el) {
       paint();
     },
     fold: () => {
-      state.opened.clear();
+      state.toggled = new Set();
       turn(state.which);
     },
   });
@@ -1294,7 +1357,7 @@ export function create(model, el) {
         if (message.pages) {
           cache.clear();
           cache.set(pageKey(state.which, []), message.pages);
-          state.opened.clear();
+          state.toggled = new Set();
           show(message.pages);
         } else {
           target.texts = message.texts;
@@ -1323,6 +1386,11 @@ export function create(model, el) {
     root.remove();
   };
 }
+
+/** The title of a frame, as a box like a node's. */
+const titleOf = (frame) => ({
+  x: frame.x + frame.wide / 2, y: frame.middle, width: frame.wide, height: 2 * (frame.middle - frame.y),
+});
 
 /** Whether the kernel can still be told. */
 const isLive = (model) => model.cgvizStatic !== true;
@@ -1375,7 +1443,7 @@ function barInk(id, doc, quiz) {
   const zoomIn = button("Zoom in", "+");
   const fit = h("button", { type: "button", title: "All of it in sight" }, "Fit");
   const wide = h("button", { type: "button", "aria-pressed": "false", title: "The picture over the full width" }, "Full width");
-  const fold = h("button", { type: "button", title: "Fold all scopes again" }, "Fold");
+  const fold = h("button", { type: "button", title: "Scopes and custom ops as they were at first" }, "Reset");
   fold.hidden = true;
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" },
     h("div.group", {}, first, back, play, forward, last), seek, where,
@@ -1413,7 +1481,7 @@ function barInk(id, doc, quiz) {
       }
       colour.setAttribute("aria-pressed", String(state.colour));
       wide.setAttribute("aria-pressed", String(state.wide));
-      fold.hidden = !state.opened.size;
+      fold.hidden = !state.toggled.size;
       if (passes && Number(passes.value) !== state.which) passes.value = state.which;
     },
   };
@@ -1561,14 +1629,38 @@ export function staticModel(values) {
   };
 }
 
-/** In a saved page: the state is JSON in the page. */
-export function boot() {
-  const state = JSON.parse(document.getElementById("cgviz-state").textContent);
+/** JSON that was compressed, from its base64. */
+export async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+/** The pages of a saved file by their names; what stands in many of them was kept once. */
+export function repeated({ parts, pages }) {
+  const whole = (each) => ({
+    ...each,
+    notes: each.notes.map((i) => parts[i]),
+    texts: { nodes: each.texts.nodes.map((i) => parts[i]), links: each.texts.links.map((i) => parts[i]) },
+  });
+  return pages.map(([key, found]) => [key, found.map(whole)]);
+}
+
+/** In a saved page: the state is in the page, compressed. */
+export async function boot() {
+  const box = document.getElementById("cgviz");
+  if (!globalThis.DecompressionStream) {
+    box.append(h("pre", {}, document.querySelector("noscript").textContent));
+    return;
+  }
+  const { state, ...rest } = await unpacked(document.getElementById("cgviz-state").textContent);
+  const [[, pages], ...more] = repeated(rest);
+  Object.assign(state.document, { pages, more });
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const theme = () => (document.body.dataset.jpThemeLight = String(!dark.matches));
   theme();
   dark.addEventListener("change", theme);
-  create(staticModel(state), document.getElementById("cgviz"));
+  create(staticModel(state), box);
 }
 
 export default {

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +70,13 @@ class View(anywidget.AnyWidget):
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Send what the browser asked for."""
-        which, opened = content.get("which", self.which), content.get("opened", [])
+        which, toggled = content.get("which", self.which), content.get("toggled", [])
         if content.get("ask") == "pages":
-            key = f"{which}|{','.join(sorted(opened))}"
-            self.send({"pages": pages(self.albums, which, opened), "key": key})
+            found = pages(self.albums, which, toggled)
+            self.send({"pages": found, "key": page_key(which, toggled)})
         elif content.get("ask") == "notes":
             side = int(content.get("side", 0))
-            notes = self.albums[side].notes(which, opened)
+            notes = self.albums[side].notes(which, toggled)
             self.send({"notes": notes, "side": side, "key": content.get("key")})
 
     def close(self) -> None:
@@ -157,14 +157,23 @@ def document(trace: Trace, albums: Sequence[Album], which: int) -> Document:
     }
 
 
-def pages(albums: Sequence[Album], which: int, opened: Sequence[str]) -> list[Document]:
+def pages(albums: Sequence[Album], which: int, toggled: Sequence[str]) -> list[Document]:
     """One page per trace; what differs between two is marked."""
-    found = [album.page(min(which, album.last), opened) for album in albums]
+    found = [album.page(min(which, album.last), toggled) for album in albums]
     if len(found) == 2:
         from .album import mark
 
         mark(*found)
     return found
+
+
+def page_key(which: int, toggled: Iterable[str]) -> str:
+    """The name of pages among those at hand.
+
+    >>> page_key(0, ["scope:b:0", "scope:a:0"])
+    '0|scope:a:0,scope:b:0'
+    """
+    return f"{which}|{','.join(sorted(toggled))}"
 
 
 def _pass_name(trace: Trace, i: int) -> str:

@@ -71,10 +71,13 @@ def test_cards_bodies_and_the_table(show):
     card = page.locator(".cgviz-card")
     assert "−1.307" in card.inner_text()
     assert "def grad(upstream):" in card.inner_text()
-    card.get_by_role("button", name="Open its body").click()
-    assert "Inside a" in page.locator(".cgviz-stage.cgviz-body figcaption").inner_text()
-    card.get_by_role("button", name="Close its body").click()
-    has_count(page.locator(".cgviz-stage.cgviz-body"), 0)
+    card.get_by_role("button", name="Open", exact=True).click()
+    has_count(page.locator("g.cgviz-open"), 1)
+    assert page.locator("g.cgviz-open").get_attribute("aria-expanded") == "true"
+    has_count(page.locator("g.cgviz-port"), 2)
+    card.get_by_role("button", name="Close", exact=True).click()
+    has_count(page.locator("g.cgviz-open"), 0)
+    assert page.locator("g.cgviz-custom").get_attribute("aria-expanded") == "false"
     page.locator(".cgviz-table summary").click()
     has_count(page.locator(".cgviz-table tbody tr"), 4)
 
@@ -234,10 +237,36 @@ def test_scopes_unfold_and_fold(show):
     )
     before = page.locator("g.cgviz-node").count()
     page.locator("g.cgviz-scope").first.click()
-    page.get_by_role("button", name="Unfold").click()
+    page.get_by_role("button", name="Open", exact=True).click()
     page.wait_for_function(f"document.querySelectorAll('g.cgviz-node').length > {before}")
-    button(page, "Fold").click()
+    has_count(page.locator("g.cgviz-frame"), 1)
+    button(page, "Reset").click()
     page.wait_for_function(f"document.querySelectorAll('g.cgviz-node').length === {before}")
+
+
+def test_a_small_trace_folds_by_click_and_by_key(show):
+    page = show(
+        "def parts(x):\n"
+        "    for name in ('one', 'two'):\n"
+        "        with tf.name_scope(name):\n"
+        "            x = tf.sin(square(x))\n"
+        "    return x\n"
+        "cgviz.trace(parts, 0.5)",
+    )
+    has_count(page.locator("g.cgviz-frame"), 2)
+    page.locator("g.cgviz-frame .cgviz-tab").first.click()
+    has_count(page.locator("g.cgviz-scope"), 1)
+    page.locator("g.cgviz-scope").focus()
+    page.keyboard.press("o")
+    has_count(page.locator("g.cgviz-frame"), 2)
+    name = "document.activeElement.getAttribute('aria-label')"
+    assert page.evaluate(name) == "one: scope"
+    page.keyboard.press("Enter")
+    has_count(page.locator("g.cgviz-frame"), 1)
+    page.locator("g.cgviz-custom .cgviz-handle").first.click()
+    has_count(page.locator("g.cgviz-open"), 1)
+    button(page, "To the start").click()
+    has_count(page.locator("g.cgviz-open.cgviz-seen"), 0)
 
 
 def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show):

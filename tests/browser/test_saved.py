@@ -77,6 +77,29 @@ def test_its_policy_lets_in_no_other_script_and_no_request(page, tmp_path):
     assert page.evaluate("window.ran") is None
 
 
+def nested(x):
+    for name in ("one", "two"):
+        with tf.name_scope(name):
+            x = tf.sin(square(x))
+    return x
+
+
+def test_scopes_and_custom_ops_open_and_close_in_it(offline, tmp_path):
+    cgviz.trace(nested, 2.0).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    has_count(offline.locator("g.cgviz-frame"), 2)
+    offline.locator("g.cgviz-frame .cgviz-tab").first.click()
+    has_count(offline.locator("g.cgviz-frame"), 1)
+    offline.locator("g.cgviz-scope .cgviz-handle").click()
+    has_count(offline.locator("g.cgviz-frame"), 2)
+    offline.locator("g.cgviz-custom").first.focus()
+    offline.keyboard.press("o")
+    has_count(offline.locator("g.cgviz-open"), 1)
+    assert offline.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+    offline.keyboard.press("o")
+    has_count(offline.locator("g.cgviz-open"), 0)
+
+
 def test_it_works_within_another_page(offline, tmp_path):
     cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
     outer = '<h1>A course</h1><iframe src="flow.html" width="1000" height="700"></iframe>'

@@ -5,7 +5,7 @@ import test from "node:test";
 
 import * as view from "../../cgviz/screen/view.mjs";
 
-const { numbers, page } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
+const { numbers, page, opened } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
 const question = (answer, mistakes = []) => ({ answer, mistakes });
 
 test("numbers are written as Python writes them", () => {
@@ -116,6 +116,43 @@ test("sizes run from vanishing to exploding", () => {
 test("a page is known by its pass and by what is open", () => {
   assert.equal(view.pageKey(1, new Set(["b", "a"])), "1|a,b");
   assert.equal(view.pageKey(0, []), "0|");
+});
+
+test("what is turned over twice is as it was", () => {
+  assert.deepEqual([...view.turnedOver(["a"], "b")], ["a", "b"]);
+  assert.deepEqual([...view.turnedOver(["a", "b"], "a")], ["b"]);
+  assert.deepEqual(view.toggledOf(view.pageKey(0, ["b", "a"])), ["a", "b"]);
+  assert.deepEqual(view.toggledOf("0|"), []);
+});
+
+test("without a kernel the picture most like the wanted one is shown, with what was clicked as wanted", () => {
+  const keys = ["0|", "0|a", "0|b", "0|a,b,c", "1|"];
+  assert.equal(view.nearestKey(keys, 0, new Set(["a"]), "a"), "0|a");
+  assert.equal(view.nearestKey(keys, 0, new Set(["a", "b"]), "b"), "0|b");
+  assert.equal(view.nearestKey(keys, 0, new Set(["a", "c"]), "c"), "0|a,b,c");
+  assert.equal(view.nearestKey(keys, 1, new Set(["a"]), ""), "1|");
+  assert.equal(view.nearestKey(keys, 0, new Set(), "a"), "0|");
+});
+
+test("the body of a custom op comes with the op, and is read after it", () => {
+  const { lines } = opened;
+  const owner = lines.frames.find((frame) => frame.node >= 0).node;
+  const inside = lines.nodes.flatMap((node, i) => (node.owner === owner ? [i] : []));
+  assert.equal(inside.length, 3);
+  for (const step of [-2, -1, 0]) {
+    const { nodes } = view.at(lines, step);
+    for (const i of inside) assert.equal(nodes[i].seen, nodes[owner].seen);
+  }
+  const order = view.reading(lines).map(({ kind, i }) => (kind === "frame" ? lines.frames[i].name : lines.nodes[i].key));
+  assert.deepEqual(order.slice(0, 3), ["0:x", "scope:part:0", "1:square"]);
+  assert.equal(order.length, 5); // ports and targets are passed by
+});
+
+test("what stands in many saved pictures is kept once", () => {
+  const pages = [["0|", [{ notes: [1], texts: { nodes: [0], links: [] } }]]];
+  const [[key, [found]]] = view.repeated({ parts: ["a", "b"], pages });
+  assert.equal(key, "0|");
+  assert.deepEqual(found, { notes: ["b"], texts: { nodes: ["a"], links: [] } });
 });
 
 test("an axis has round steps", () => {

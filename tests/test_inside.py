@@ -1,0 +1,73 @@
+"""Custom ops that are opened in their place."""
+
+import tensorflow as tf
+
+import cgviz
+from cgviz.drawing import inside, scene
+
+
+@tf.custom_gradient
+def square(x):
+    return x * x, lambda upstream: upstream * 2 * x
+
+
+@tf.custom_gradient
+def outer(x, y):
+    def grad(upstream):
+        return upstream * y, upstream * x
+
+    return square(x) * y + x, grad
+
+
+def opened(f, *args, names):
+    plain = scene.make(cgviz.trace(f, *args), framed=True)
+    return inside.opened(plain, names)
+
+
+def test_a_closed_custom_op_knows_that_it_opens():
+    shown = opened(lambda x: square(x), 2.0, names=[])
+    assert [node.group for node in shown.nodes] == ["", "custom:square"]
+    assert shown.frames == ()
+
+
+def test_an_open_one_has_its_body_in_a_frame():
+    shown = opened(lambda x: square(x), 2.0, names=["custom:square"])
+    (frame,) = shown.frames
+    assert frame.node == 1
+    assert [(node.kind, node.symbol) for node in shown.nodes if node.owner == 1] == [
+        ("port", ""),
+        ("op", "×"),
+        ("port", ""),
+    ]
+    assert {node.frame for node in shown.nodes if node.owner == 1} == {0}
+
+
+def test_every_value_enters_and_leaves_by_a_port():
+    shown = opened(outer, 2.0, 3.0, names=["custom:outer"])
+    owner = shown.frames[0].node
+    ports = {i for i, node in enumerate(shown.nodes) if node.kind == "port"}
+    assert {port for _, _, port in shown.doors} == ports
+    assert len(ports) == 3
+    (out,) = [port for _, name, port in shown.doors if name == -1]
+    (last,) = [e for e in shown.edges if e.target == out]
+    assert shown.nodes[last.source].symbol == "+"
+    assert all(e.contribution is None for e in shown.edges if shown.nodes[e.source].owner == owner)
+
+
+def test_a_custom_op_within_a_custom_op_opens_too():
+    within = "custom:outer/custom:square"
+    once = opened(outer, 2.0, 3.0, names=["custom:outer"])
+    assert within in [node.group for node in once.nodes]
+    twice = opened(outer, 2.0, 3.0, names=["custom:outer", within])
+    assert [frame.parent for frame in twice.frames] == [-1, 0]
+    inner = twice.frames[1].node
+    assert twice.nodes[inner].owner == twice.frames[0].node
+    assert sum(node.owner == inner for node in twice.nodes) == 3
+
+
+def test_the_rest_of_the_picture_stays():
+    trace = cgviz.trace(outer, 2.0, 3.0)
+    closed = scene.make(trace, framed=True)
+    open_ = inside.opened(closed, ["custom:outer"])
+    assert open_.edges[: len(closed.edges)] == closed.edges
+    assert [node.key for node in open_.nodes][:3] == [node.key for node in closed.nodes]
