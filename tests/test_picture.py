@@ -35,18 +35,37 @@ def test_only_numbers_are_made_longer(text, wide):
     assert picture._roomy(label) == replace(label, forward=wide)
 
 
-def test_the_ops_of_a_gradient_stand_behind_what_it_differentiates():
+def test_the_ops_of_a_gradient_stand_on_a_floor_above_what_it_differentiates():
     here = shown(lambda x, w: tf.tanh(w * x) * x, 0.5, 2.0, order=2, which=1)
     placed = picture.arranged(here, None)
-    along = 1 if placed.layout.direction == "down" else 0
+    levels = [y for _, y in placed.layout.centres]
     floors = [node.floor for node in here.nodes]
-    places = [centre[along] for centre in placed.layout.centres]
-    last = max(p for p, f in zip(places, floors, strict=False) if f == 0)
-    assert all(p > last for p, f in zip(places, floors, strict=False) if f == 1)
+    ground = min(y for y, floor in zip(levels, floors, strict=False) if floor == 0)
+    assert all(y < ground for y, floor in zip(levels, floors, strict=False) if floor == 1)
+    (_, high), (low, _) = placed.layout.storeys
+    assert high < low
 
 
-def test_what_keeps_floors_apart_is_not_drawn():
-    here = shown(lambda x: x * x * x, 2.0, order=2, which=1)
+def test_a_gradient_flows_the_other_way_than_its_function():
+    here = shown(lambda x: tf.sin(tf.cos(x)), 0.5, order=2, which=1)
     placed = picture.arranged(here, None)
-    assert len(placed.layout.centres) == len(placed.sizes) == len(placed.kinds)
-    assert len(placed.layout.routes) == len(placed.layout.labels) == len(placed.links)
+    across = [x for x, _ in placed.layout.centres]
+    inner = [e for e in here.edges if here.nodes[e.source].floor == here.nodes[e.target].floor]
+    assert {here.nodes[e.source].floor for e in inner} == {0, 1}
+    for edge in inner:
+        upper = here.nodes[edge.source].floor == 1
+        assert (across[edge.source] > across[edge.target]) == upper
+
+
+def test_the_forward_pass_is_there_even_where_no_second_gradient_comes():
+    here = shown(lambda x: x**3, 3.0, order=2, which=1)
+    assert "x³" in [node.symbol for node in here.nodes]
+
+
+def test_floors_have_titles():
+    here = shown(lambda x: x * x * x, 2.0, order=2, which=1)
+    found = picture.storeys(picture.arranged(here, None))
+    assert [title for _, title, _, _ in found] == [
+        "backward pass 0: the ops of the gradient",
+        "forward pass",
+    ]

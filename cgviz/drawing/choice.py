@@ -28,6 +28,7 @@ class Choice:
     alias: dict[int, Value] = field(default_factory=dict)
     dull: set[Op] = field(default_factory=set)
     asked: set[int] = field(default_factory=set)  # keys of sources
+    below: list[Pass] = field(default_factory=list)  # the passes whose own ops are among `ops`
 
     def value(self, value: Value) -> Value:
         """The value itself, past identities that are not drawn."""
@@ -43,6 +44,7 @@ class Choice:
 def choose(trace: Trace, pass_: Pass | None, full: bool) -> Choice:
     """Choose the ops of a pass; of a second-order pass also those that the first one ran."""
     ops, floors = list(trace.ops), dict.fromkeys(trace.ops, 0)
+    below: list[Pass] = []
     if pass_ is not None and not _within(pass_, floors):
         taking_part = {step.op for step in pass_.steps}
         targets = set(pass_.targets)
@@ -51,11 +53,12 @@ def choose(trace: Trace, pass_: Pass | None, full: bool) -> Choice:
                 v for op in earlier.ops for v in op.outputs
             ):
                 continue  # an unrelated pass, such as another call on a persistent tape
+            below.append(earlier)
             for op in earlier.ops:
                 if op not in floors:
                     floors[op] = earlier.index + 1
                     ops.append(op)
-    choice = Choice(ops, pass_, floors)
+    choice = Choice(ops, pass_, floors, below=below)
     for op in ops:
         for position, value in enumerate(op.outputs):
             choice.producer.setdefault(value.key, (op, position))
@@ -103,9 +106,10 @@ def _passes_on(op: Op) -> bool:
 
 
 def _ancestors(choice: Choice) -> set[Op]:
-    """The ops that the targets were made of, and the sources."""
+    """The ops that the targets were made of, and the sources; also of the passes below."""
     assert choice.pass_ is not None
-    stack = [m[0] for v in choice.pass_.targets + choice.pass_.sources if (m := choice.maker(v))]
+    ends = [v for each in (choice.pass_, *choice.below) for v in each.targets + each.sources]
+    stack = [m[0] for v in ends if (m := choice.maker(v))]
     found = set(stack)
     while stack:
         op = stack.pop()

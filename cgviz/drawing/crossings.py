@@ -26,7 +26,8 @@ def fewer_crossings(grid: Grid, whole: int = 0) -> None:
     best, fewest = first, -1
     for mirrored in starts:
         for upwards in starts:
-            grid.layers = [layer[::-1] if mirrored else list(layer) for layer in first]
+            turned = [layer[::-1] if mirrored else list(layer) for layer in first]
+            grid.layers = [grid.by_storey(layer) for layer in turned]
             order, count = _settled(grid, rounds, upwards)
             if fewest < 0 or count < fewest:
                 best, fewest = order, count
@@ -76,6 +77,7 @@ def _sweep(grid: Grid, place: list[int], down: bool, flip: bool) -> None:
         if flip:  # equal ones change sides now and then, or the order gets stuck
             layer.reverse()
         layer.sort(key=key.__getitem__)
+        layer[:] = grid.by_storey(layer)
         for i, item in enumerate(layer):
             place[item] = i
 
@@ -110,6 +112,8 @@ def _swap_neighbours(grid: Grid, place: list[int], ties: bool) -> bool:
     for layer in grid.layers:
         for i in range(len(layer) - 1):
             a, b = layer[i], layer[i + 1]
+            if grid.storey and grid.storey[a] != grid.storey[b]:
+                continue
             saved = 0
             for near in (grid.above, grid.below):
                 here = _places(grid, place, a, near[a])

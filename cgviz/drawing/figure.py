@@ -38,6 +38,7 @@ from .picture import (
     frame_title,
     legend,
     lines_of,
+    storeys,
 )
 from .scene import Scene
 
@@ -177,6 +178,7 @@ class _Ink:
         if self.step is not None:
             now = cards.labels(shown, self.step) + now[len(shown.edges) :]
             written = cards.cards(shown, self.step)
+        self._floors()
         for k in range(len(shown.frames)):
             self._frame(k)
         self._arrows(now)
@@ -237,9 +239,10 @@ class _Ink:
     def _curve(self, i: int, distance: float) -> Array:
         """A link's line on the axes, from outline to outline."""
         picture, link = self.picture, self.picture.links[i]
-        line = layout.beside(picture.layout.routes[i], self.direction, distance)
+        turn = -1 if link.back else 1
+        line = layout.beside(picture.layout.routes[i], self.direction, turn * distance)
         trims = []
-        for node, end, entering in ((link.source, 0, False), (link.target, -1, True)):
+        for node, end, entering in ((link.source, 0, link.back), (link.target, -1, not link.back)):
             centre = picture.layout.centres[node]
             across = 0 if self.direction == "down" else 1
             port = float(line[end, across]) - centre[across]
@@ -249,11 +252,23 @@ class _Ink:
                 )
             )
         along = 1 if self.direction == "down" else 0
-        line[0, along] -= trims[0]
-        line[-1, along] += trims[1]
+        line[0, along] -= turn * trims[0]
+        line[-1, along] += turn * trims[1]
         return line + self.shift
 
     # --- nodes and words ---
+
+    def _floors(self) -> None:
+        """A band for the forward pass, and one above it for each pass that is differentiated."""
+        width = self.picture.width
+        for floor, title, y, height in storeys(self.picture):
+            y += self.shift[1]
+            (box,) = shapes.outlines("open", width / 2, y + height / 2, width - 6, height)
+            tone = self.look.backward if floor else self.look.forward
+            band = PathPatch(box, facecolor=(*to_rgb(tone), 0.06), edgecolor="none", zorder=1)
+            self.ax.add_artist(band)
+            words = self.look.backward_text if floor else self.look.forward_text
+            self._text(12, y + 13, title, TEXT, color=words, ha="left", va="center", zorder=6)
 
     def _frame(self, k: int) -> None:
         """What is around the ops of a scope."""
@@ -343,10 +358,7 @@ class _Ink:
         x = MARGIN
         muted = self.look.muted
         for n, text in enumerate(legend(shown)):
-            if n == 2:
-                self._outline(shapes.outlines("op", x + 13, y, 24, 13)[0], self.look.backward)
-            else:
-                self._sample(x, y, backward=n == 1)
+            self._sample(x, y, backward=n == 1)
             self.words.append(word(x + 31, y, text, SMALL, muted, "left"))
             x += LEGEND_LINE + extent(text, SMALL)[0]
         if self.step is not None:

@@ -32,6 +32,7 @@ class Link:
         None  # where it leaves its source, from the middle of the side; None: free
     )
     end: float | None = None  # where it meets its target
+    back: bool = False  # it runs against the direction
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Layout:
     height: float
     direction: Direction
     frames: tuple[tuple[float, float, float, float], ...] = ()  # left, top, width, height
+    storeys: tuple[tuple[float, float], ...] = ()  # per floor where it begins and ends, across
 
 
 # --- ranks -------------------------------------------------------------------------------------
@@ -52,10 +54,10 @@ class Layout:
 
 def _acyclic(count: int, links: Sequence[Link]) -> list[tuple[int, int]]:
     """The ends of each link, upper first; a link that closes a cycle is turned round."""
+    ends = [(x.target, x.source) if x.back else (x.source, x.target) for x in links]
     out: list[list[int]] = [[] for _ in range(count)]
-    for i, link in enumerate(links):
-        out[link.source].append(i)
-    ends = [(link.source, link.target) for link in links]
+    for i, (a, _) in enumerate(ends):
+        out[a].append(i)
     state = [0] * count  # 1: on the way down from here, 2: done
     for start in range(count):
         stack = [(start, 0)] if not state[start] else []
@@ -67,7 +69,7 @@ def _acyclic(count: int, links: Sequence[Link]) -> list[tuple[int, int]]:
                 continue
             stack.append((node, next_link + 1))
             i = out[node][next_link]
-            target = links[i].target
+            target = ends[i][1]
             if state[target] == 1:
                 ends[i] = (target, node)
             elif state[target] == 0:
@@ -135,6 +137,7 @@ class Grid:
         gap: float,
         port: float,
         pinned: Mapping[int, int],
+        floors: Sequence[int] = (),
     ) -> None:
         count = len(sizes)
         self.gap, self.port = gap, port
@@ -160,9 +163,23 @@ class Grid:
         self.lean: dict[tuple[int, int], float] = {}
         for i, (link, (a, b)) in enumerate(zip(links, self.ends, strict=True)):
             self._add_chain(link, a, b, labelled, i in self.lanes)
+        self.storey = self._storeys(floors) if floors else []
         self.layers: list[list[int]] = [[] for _ in range(max(self.rank, default=-1) + 1)]
         for item in self._depth_first():
             self.layers[self.rank[item]].append(item)
+
+    def _storeys(self, floors: Sequence[int]) -> list[int]:
+        """Per item, even for a floor, counted across; odd between two, where links pass."""
+        storey = [2 * floor for floor in floors] + [0] * (len(self.rank) - self.nodes)
+        for chain in self.chains:
+            ends = storey[chain[0]], storey[chain[-1]]
+            for item in chain[1:-1]:
+                storey[item] = ends[0] if ends[0] == ends[1] else max(ends) - 1
+        return storey
+
+    def by_storey(self, layer: list[int]) -> list[int]:
+        """A rank in the same order, but floor by floor."""
+        return sorted(layer, key=self.storey.__getitem__) if self.storey else layer
 
     def _lanes(self) -> set[int]:
         """The links that run in a lane beside everything, so that dummies do not outnumber all.

@@ -24,7 +24,7 @@ from math import sqrt
 from .crossings import fewer_crossings
 from .layers import Direction, Grid, Layout, Link, Point
 from .routes import beside, drawn
-from .spacing import move_apart, spread, straighten
+from .spacing import move_apart, spread, stack, straighten
 
 __all__ = ["Direction", "Layout", "Link", "Point", "beside", "place"]
 
@@ -39,6 +39,8 @@ def place(
     stem: float = 8.0,
     port: float = 18.0,
     pinned: Mapping[int, int] | None = None,
+    floors: Sequence[int] = (),
+    storey: float = 40.0,
 ) -> Layout:
     """Find positions for boxes and links.
 
@@ -52,6 +54,8 @@ def place(
         stem: How far a link runs straight before it bends, so that its arrow points at the box.
         port: The room between two links at the same side of a box, where the box is wide enough.
         pinned: The boxes that stand before all others, at -1, or behind them, at 1.
+        floors: Per box its floor, counted across: those of one stand on one side of the next.
+        storey: The room before each floor.
 
     Returns:
         The layout.
@@ -72,15 +76,16 @@ def place(
 
     def part(sizes: Sequence[tuple[float, float]], links: Sequence[Link]) -> Layout:
         flat = [size if direction == "down" else size[::-1] for size in sizes]
-        grid = Grid(flat, links, gap, port, pinned or {})
+        grid = Grid(flat, links, gap, port, pinned or {}, floors)
         fewer_crossings(grid, whole)
         ports = spread(grid)
         move_apart(grid, ports, whole)
         straighten(grid, ports)
-        return drawn(grid, ports, links, direction, rank_gap, stem)
+        storeys = tuple(stack(grid, storey))
+        return replace(drawn(grid, ports, links, direction, rank_gap, stem), storeys=storeys)
 
     parts = _components(len(sizes), links)
-    if len(parts) == 1 or pinned:
+    if len(parts) == 1 or pinned or floors:
         return part(sizes, links)
     placed = []
     for boxes, lines in parts:

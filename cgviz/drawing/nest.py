@@ -26,6 +26,7 @@ class Frame:
     parent: int  # the frame around it, or -1
     title: tuple[float, float]  # width and height
     box: int = -1  # the box that it is: links of the box end at the frame
+    floor: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ def place(
     frames: Sequence[Frame],
     doors: Mapping[tuple[int, int], int],
     pinned: Mapping[int, int],
+    floors: Sequence[int] = (),
     *,
+    storey: float = 40.0,
     gap: float = 16.0,
     rank_gap: float = 18.0,
 ) -> Layout:
@@ -62,6 +65,8 @@ def place(
         doors: For a link of a box that is a frame, by (link, 0 at its source or 1 at its target):
             the box inside that its line leads to.
         pinned: The boxes that stand first in their frame, at -1, or last, at 1.
+        floors: As in `layout.place`; a frame and all in it are on one.
+        storey: As in `layout.place`.
         gap: As in `layout.place`.
         rank_gap: As in `layout.place`.
 
@@ -69,8 +74,12 @@ def place(
         The layout; its `frames` are in the order of `frames`.
     """
     if not frames:
-        return layout.place(sizes, links, direction, gap=gap, rank_gap=rank_gap)
-    nest = _Nest(sizes, links, direction, homes, frames, doors, pinned, gap, rank_gap)
+        return layout.place(
+            sizes, links, direction, gap=gap, rank_gap=rank_gap, floors=floors, storey=storey
+        )
+    nest = _Nest(
+        sizes, links, direction, homes, frames, doors, pinned, floors, gap, rank_gap, storey
+    )
     for k in range(len(frames) - 1, -2, -1):
         nest.solve(k)
     return nest.assembled()
@@ -86,15 +95,17 @@ class _Nest:
         frames: Sequence[Frame],
         doors: Mapping[tuple[int, int], int],
         pinned: Mapping[int, int],
+        floors: Sequence[int],
         gap: float,
         rank_gap: float,
+        storey: float,
     ) -> None:
         self.sizes, self.links, self.homes, self.frames = sizes, links, homes, frames
         self.direction, self.doors = direction, doors
-        self.gaps = {"gap": gap, "rank_gap": rank_gap}
+        self.gaps = {"gap": gap, "rank_gap": rank_gap, "storey": storey}
         self.across, self.along = (0, 1) if direction == "down" else (1, 0)
         self.opened = {f.box: k for k, f in enumerate(frames) if f.box >= 0}
-        self.pinned = pinned
+        self.pinned, self.floors = pinned, floors
         self.pieces: dict[int, list[_Piece]] = {k: [] for k in range(-1, len(frames))}
         for i in range(len(links)):
             self._cut(i)
@@ -140,19 +151,24 @@ class _Nest:
         index: dict[Item, int] = {("box", i): n for n, i in enumerate(own)}
         pinned = {n: self.pinned[i] for n, i in enumerate(own) if i in self.pinned}
         sizes = [self.sizes[i] for i in own]
+        floors = [self.floors[i] for i in own] if self.floors and k < 0 else []
         for inner, frame in enumerate(self.frames):
             if frame.parent == k:
                 index["frame", inner] = len(sizes)
                 sizes.append(self.extents[inner])
+                if floors:
+                    floors.append(frame.floor)
         for piece in self.pieces[k]:
             for item, side in ((piece.source, -1), (piece.target, 1)):
                 if item[0] == "port":  # type: ignore[index]
-                    pinned[len(sizes)] = side
+                    pinned[len(sizes)] = -side if self.links[piece.link].back else side
                     index[item] = len(sizes)
                     sizes.append((1.0, 0.0) if self.along else (0.0, 1.0))
         links = [
             replace(
-                self.links[piece.link] if piece.last else Link(0, 0),
+                self.links[piece.link]
+                if piece.last
+                else Link(0, 0, back=self.links[piece.link].back),
                 source=index[piece.source],
                 target=index[piece.target],
                 start=self._held(piece.source, piece.doors[0]),
@@ -160,7 +176,9 @@ class _Nest:
             )
             for piece in self.pieces[k]
         ]
-        placed = layout.place(sizes, links, self.direction, pinned=pinned, **self.gaps)
+        placed = layout.place(
+            sizes, links, self.direction, pinned=pinned, floors=floors, **self.gaps
+        )
         self.index[k], self.layouts[k] = index, placed
         if k >= 0:
             self._enclose(k, placed, pinned)
@@ -224,6 +242,7 @@ class _Nest:
             whole.height,
             self.direction,
             tuple(boxes),
+            whole.storeys,
         )
 
     def _middle(self, k: int, boxes: Sequence[tuple[float, float, float, float]]) -> Point:

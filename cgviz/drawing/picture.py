@@ -21,6 +21,7 @@ HEAD, TEXT = 14.0, 11.5  # sizes of letters, in points
 APART = 3.4  # of the forward and the backward arrow from their common middle
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0
+STOREY, TITLE = 34.0, "forward pass"  # the room before a floor; the title of the first
 HANDLE, GAP = 24.0, 8.0  # on a frame: what closes it; between two words
 WIDEST = 9.5 * 72  # what fits a notebook
 SMALL, LEGEND_LINE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
@@ -69,12 +70,16 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
     widest_labels = [_roomy(t) if roomy else t for t in labels]
     pictures = []
     directions: list[Direction] = ["right", "down"]
-    if room is None and shown.depth > DEEPEST:
+    if len({n.floor for n in shown.nodes}) > 1:
+        directions = ["right"]  # so that a floor is above the other
+    elif room is None and shown.depth > DEEPEST:
         directions = ["down"]
     for direction in directions:
         sizes = _sizes(widest, kinds, ends, direction)
         links = [_link(a, b, t, direction) for (a, b), t in zip(ends, widest_labels, strict=True)]
-        placed = _placed(shown, widest, sizes, links, direction)
+        floors = _floors(shown, links)
+        links = [_turned(link, floors) for link in links]
+        placed = _placed(shown, widest, sizes, links, floors, direction)
         width = max(placed.width, _legend_width(shown)) + 2 * MARGIN
         height = placed.height + 2 * MARGIN + 2.2 * TEXT
         for frame, (_, _, w, h) in zip(shown.frames, placed.frames, strict=True):
@@ -88,53 +93,48 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
     return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height))
 
 
+def _floors(shown: Scene, links: list[layout.Link]) -> list[int]:
+    """The floor of each node, and of the targets behind them."""
+    targets = [shown.nodes[link.source].floor for link in links[len(shown.edges) :]]
+    return [n.floor for n in shown.nodes] + targets
+
+
+def _turned(link: layout.Link, floors: list[int]) -> layout.Link:
+    """The ops of a gradient run the other way: each above the op that it belongs to."""
+    floor = floors[link.source]
+    return replace(link, back=floor == floors[link.target] and floor % 2 == 1)
+
+
 def _placed(
     shown: Scene,
     texts: list[Card],
     sizes: list[tuple[float, float]],
     links: list[layout.Link],
+    floors: list[int],
     direction: Direction,
 ) -> Layout:
-    """Everything in its place, and the ops of a gradient behind all that it differentiates.
-
-    For that, what ends one floor and what begins the next are linked over a point between them;
-    these links are laid out and not drawn.
-    """
-    extra: list[layout.Link] = []
-    points: list[tuple[float, float]] = []
-    for floor in sorted({n.floor for n in shown.nodes} - {0}):
-        lower = [i for i, n in enumerate(shown.nodes) if n.floor < floor]
-        upper = [i for i, n in enumerate(shown.nodes) if n.floor == floor]
-        goes_on = {e.source for e in shown.edges if shown.nodes[e.target].floor < floor}
-        goes_in = {e.target for e in shown.edges if shown.nodes[e.source].floor == floor}
-        point = len(sizes) + len(points)
-        points.append((1.0, 1.0))
-        extra += [layout.Link(i, point) for i in lower if i not in goes_on]
-        extra += [layout.Link(point, i) for i in upper if i not in goes_in]
-    spare = len(sizes) + len(points) - len(shown.nodes)
-    homes = [n.frame for n in shown.nodes] + [-1] * spare
-    for n in range(len(shown.edges), len(links)):  # a target stands beside what made it
-        homes[links[n].target] = shown.nodes[links[n].source].frame
-    outward = {port for _, i, port in shown.doors if i < 0}
-    ports = (i for i, n in enumerate(shown.nodes) if n.kind == "port")
-    found = nest.place(
-        [*sizes, *points],
-        [*links, *extra],
+    """Everything in its place: frame in frame, and floor above floor."""
+    homes = [n.frame for n in shown.nodes] + [-1] * (len(sizes) - len(shown.nodes))
+    for link in links[len(shown.edges) :]:  # a target stands beside what made it
+        homes[link.target] = shown.nodes[link.source].frame
+    outward = {port for _, name, port in shown.doors if name < 0}
+    pinned = {}
+    for i, node in enumerate(shown.nodes):
+        if node.kind == "port":
+            pinned[i] = 1 if (i in outward) != bool(node.floor % 2) else -1
+    top = max(floors, default=0)
+    return nest.place(
+        sizes,
+        links,
         direction,
         homes,
-        _frames(shown, texts),
+        _frames(shown, texts, top),
         _doors(shown, links),
-        {i: 1 if i in outward else -1 for i in ports},
+        pinned,
+        [top - floor for floor in floors] if top else [],
+        storey=STOREY,
         gap=14.0,
         rank_gap=11.0,
-    )
-    if not points:
-        return found
-    return replace(
-        found,
-        centres=found.centres[: len(sizes)],
-        routes=found.routes[: len(links)],
-        labels=found.labels[: len(links)],
     )
 
 
@@ -205,13 +205,13 @@ def frame_title(shown: Scene, texts: list[Card], k: int) -> list[tuple[str, str,
     return [row for row in rows if row[1]]
 
 
-def _frames(shown: Scene, texts: list[Card]) -> list[nest.Frame]:
+def _frames(shown: Scene, texts: list[Card], top: int) -> list[nest.Frame]:
     found = []
     for k, frame in enumerate(shown.frames):
         extents = [extent(text, size) for _, text, size in frame_title(shown, texts, k)]
         width = HANDLE + sum(w + GAP for w, _ in extents)
         height = max(h for _, h in extents) + 8
-        found.append(nest.Frame(frame.parent, (width, height), frame.node))
+        found.append(nest.Frame(frame.parent, (width, height), frame.node, top - frame.floor))
     return found
 
 
@@ -233,9 +233,17 @@ def legend(shown: Scene) -> list[str]:
     words = ["forward value"]
     if shown.which is not None:
         words.append("backward gradient")
-    if any(node.floor for node in shown.nodes):
-        words.append("run by a backward pass")
     return words
+
+
+def storeys(picture: Picture) -> list[tuple[int, str, float, float]]:
+    """Of a picture with floors, each one's number, its title, its top and its height."""
+    numbers = sorted({n.floor for n in picture.scene.nodes}, reverse=True)
+    titles = [f"backward pass {n - 1}: the ops of the gradient" if n else TITLE for n in numbers]
+    return [
+        (floor, title, low - STOREY + 6, high - low + STOREY - 2)
+        for floor, title, (low, high) in zip(numbers, titles, picture.layout.storeys, strict=False)
+    ]
 
 
 def _legend_width(shown: Scene) -> float:

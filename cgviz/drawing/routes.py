@@ -30,6 +30,7 @@ def drawn(
     """Turn ranks and x into points; `right` is `down` with its axes swapped."""
     x = grid.x
     left = min((x[i] - grid.left[i] for i in range(len(x))), default=0.0)
+    left = 0.0 if grid.storey else left  # with the room before the first floor
     right = max((x[i] + grid.right[i] for i in range(len(x))), default=0.0)
     lanes, left, right = _lanes(grid, links, left, right)
     width = right - left

@@ -3,6 +3,7 @@
     spread        the ports where links meet their nodes
     move_apart    every item near its neighbours, and clear of those beside it
     straighten    as few bends as there can be
+    stack         floor beside floor
 
 A helper of `layout`.
 """
@@ -196,6 +197,22 @@ def _settle(
             offset += apart[i]
             x[layer[i]] = where + offset
             i += 1
+
+
+def stack(grid: Grid, gap: float) -> list[tuple[float, float]]:
+    """Put floor beside floor, and tell where each begins and ends."""
+    found, end = [], 0.0
+    for storey in sorted(set(grid.storey)):
+        own = [i for i, s in enumerate(grid.storey) if s == storey]
+        low = min(grid.x[i] - grid.left[i] for i in own)
+        high = max(grid.x[i] + grid.right[i] for i in own)
+        start = end + (gap if storey % 2 == 0 else gap / 4)
+        for i in own:
+            grid.x[i] += start - low
+        end = start + high - low
+        if storey % 2 == 0:
+            found.append((start, end))
+    return found
 
 
 def straighten(grid: Grid, ports: Ports) -> None:

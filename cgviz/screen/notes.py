@@ -41,7 +41,8 @@ def notes(trace: Trace, shown: Scene, ask: Ask) -> list[Document]:
 def note(trace: Trace, shown: Scene, node: Node, ask: Ask) -> Document:
     """The card of one node."""
     if not node.ops:
-        return {"title": "", "kind": "port", "facts": [], "outputs": [], "inputs": []}
+        name = value_name(trace, node.outputs[0])
+        return {"title": name, "kind": "port", "facts": [], "outputs": [], "inputs": []}
     each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
     op = node.ops[0]
     folded = len(node.ops) > 1

@@ -29,6 +29,7 @@ from ..drawing.picture import (
     TEXT,
     Picture,
     frame_title,
+    storeys,
 )
 from ..drawing.scene import Node, Scene
 from ..graph import Array
@@ -263,13 +264,14 @@ def _floor(picture: Picture, i: int) -> int:
 def _curve(picture: Picture, i: int, distance: float, shift: tuple[float, float]) -> Array:
     """A link's line from outline to outline."""
     link, direction = picture.links[i], picture.layout.direction
-    line = layout.beside(_straightened(picture.layout.routes[i]), direction, distance)
+    turn = -1 if link.back else 1
+    line = layout.beside(_straightened(picture.layout.routes[i]), direction, turn * distance)
     across, along = (0, 1) if direction == "down" else (1, 0)
     for node, end, sign in ((link.source, 0, -1), (link.target, -1, 1)):
         port = float(line[end, across]) - picture.layout.centres[node][across]
         size = picture.sizes[node]
-        line[end, along] += sign * shapes.inset(
-            picture.kinds[node], direction, *size, port, sign > 0
+        line[end, along] += (
+            turn * sign * shapes.inset(picture.kinds[node], direction, *size, port, turn * sign > 0)
         )
     return line + shift
 
@@ -334,22 +336,15 @@ def _path(path: Any) -> str:
 
 
 def _floors(picture: Picture, shift: tuple[float, float]) -> list[Document]:
-    """A band behind the ops of each backward pass that is itself differentiated."""
-    found = []
-    floors = [node.floor for node in picture.scene.nodes]
-    for floor in sorted(set(floors) - {0}):
-        own = [i for i, f in enumerate(floors) if f == floor]
-        found.append({"floor": floor, **_around(picture, own, shift)})
-    return found
-
-
-def _around(picture: Picture, own: Sequence[int], shift: tuple[float, float]) -> Document:
-    """A band over the whole picture, from the first of these nodes to the last."""
-    boxes = np.array([(*picture.layout.centres[i], *picture.sizes[i]) for i in own])
-    low = (boxes[:, :2] - boxes[:, 2:] / 2).min(axis=0) + shift - 8
-    high = (boxes[:, :2] + boxes[:, 2:] / 2).max(axis=0) + shift + 8
-    across = 0 if picture.layout.direction == "down" else 1
-    low[across] = 4
-    high[across] = (picture.width, picture.layout.height + 2 * MARGIN)[across] - 4
-    (x, y), (width, height) = low, high - low
-    return {"x": _round(x), "y": _round(y), "width": _round(width), "height": _round(height)}
+    """A band with a title for the forward pass, and one for each that is itself differentiated."""
+    return [
+        {
+            "floor": floor,
+            "title": title,
+            "x": 3,
+            "y": _round(y + shift[1]),
+            "width": _round(picture.width - 6),
+            "height": _round(height),
+        }
+        for floor, title, y, height in storeys(picture)
+    ]

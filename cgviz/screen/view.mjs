@@ -186,7 +186,9 @@ export function sentence(page, step) {
   if (step <= 0) {
     const place = lines.forward.length + step;
     const made = note.outputs.map((o) => `${o.name} = ${o.value}`).join(", ");
-    return `Forward ${place} of ${lines.forward.length}: ${note.title} makes ${made}.`;
+    const { floor } = lines.nodes[i];
+    const by = floor ? `, run by backward pass ${floor - 1}` : "";
+    return `Forward ${place} of ${lines.forward.length}${by}: ${note.title} makes ${made}.`;
   }
   const head = `Backward step ${step} of ${lines.steps}: `;
   if (!note.inputs.length) return `${head}${note.title}.`;
@@ -362,7 +364,9 @@ function drawing(page, name) {
   const nodes = lines.nodes.map((node, i) => nodeInk(node, lines.frames.findIndex((f) => f.node === i), frames));
   const links = lines.links.map((link) => linkInk(link, down));
   const floors = lines.floors.map((floor) =>
-    s("g.floor", {}, s("rect", { x: floor.x, y: floor.y, width: floor.width, height: floor.height, rx: 8 })),
+    s(floor.floor ? "g.floor.upper" : "g.floor", {},
+      s("rect", { x: floor.x, y: floor.y, width: floor.width, height: floor.height, rx: 8 }),
+      s("text", { x: floor.x + 9, y: floor.y + 13, "aria-hidden": "true" }, floor.title)),
   );
   const inFront = nodes.filter((n) => !n.frame);
   const inner = s("g", {}, ...floors, ...frames.map((f) => f.g), ...links.map((l) => l.g), ...inFront.map((n) => n.g));
@@ -1502,13 +1506,11 @@ function legendInk() {
     item.classList.add("cgviz-sizeitem");
     return item;
   });
-  const floor = h("li", {}, h("span.floorswatch", { "aria-hidden": "true" }), "ops of the gradient itself");
   const differs = h("li", {}, "\u2260 differs from the other picture");
-  const element = h("ul.legend.under", {}, ...usual, floor, differs, ...sizes);
+  const element = h("ul.legend.under", {}, ...usual, differs, ...sizes);
   return {
     element,
     paint(state, pages) {
-      floor.hidden = !pages[0].lines.floors.length;
       differs.hidden = pages.length < 2;
       for (const item of sizes) item.hidden = !state.colour;
     },

@@ -56,7 +56,7 @@ def test_it_has_every_pass(offline, tmp_path):
     cgviz.trace(lambda x: x * x * x, 2.0, order=2).save(tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
     offline.get_by_label("Backward pass").first.select_option("1")
-    has_count(offline.locator(".cgviz-floor"), 1)
+    has_count(offline.locator(".cgviz-floor"), 2)
 
 
 def test_its_policy_lets_in_no_other_script_and_no_request(page, tmp_path):
