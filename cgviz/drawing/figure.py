@@ -268,7 +268,7 @@ class _Ink:
             band = PathPatch(box, facecolor=(*to_rgb(tone), 0.06), edgecolor="none", zorder=1)
             self.ax.add_artist(band)
             words = self.look.backward_text if floor else self.look.forward_text
-            self._text(12, y + 13, title, TEXT, color=words, ha="left", va="center", zorder=6)
+            self.words.append(word(12, y + 13, title, TEXT, words, "left"))
 
     def _frame(self, k: int) -> None:
         """What is around the ops of a scope."""
@@ -277,7 +277,7 @@ class _Ink:
         (box,) = shapes.outlines("open", x + width / 2, y + height / 2, width, height)
         self._outline(box, self.look.of("scope"), "none", 1.0)
         for _, text, size in frame_title(self.picture.scene, self.picture.cards, k)[:1]:
-            self._text(x + 8, y + 14, text, size, color=self.look.muted, ha="left", va="center")
+            self.words.append(word(x + 8, y + 14, text, size, self.look.muted, "left"))
 
     def _node(self, i: int, kind: str) -> None:
         x, y = self.picture.layout.centres[i]

@@ -422,7 +422,8 @@ function nodeInk(node, frame, frames) {
   for (const [role, x, y] of node.lines) written[role] = label(role, x, y, "middle");
   const corner = node.x + node.width / 2 - (node.kind === "custom" ? 11 : 3);
   const handle = node.group ? handleInk(corner, node.y - node.height / 2 + 2, false) : null;
-  const g = s(`g.node.${node.kind}`, {}, ...paths, ...Object.values(written), mark, handle ?? "");
+  const kind = node.floor ? `${node.kind}.upper` : node.kind;
+  const g = s(`g.node.${kind}`, {}, ...paths, ...Object.values(written), mark, handle ?? "");
   return { g, written, mark };
 }
 
