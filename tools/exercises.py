@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -45,7 +46,8 @@ def config() -> Config:
 
 def released(solution: NotebookNode) -> NotebookNode:
     """What students get of a solution notebook."""
-    notebook, resources = nbformat.from_dict(solution), {}
+    notebook = nbformat.from_dict(solution)
+    resources: dict[str, Any] = {}
     for step in STEPS:
         notebook, resources = step(config=config()).preprocess(notebook, resources)
     return notebook

@@ -229,7 +229,7 @@ def executed(submissions: list[Submission], bar: Bar) -> type[NbGraderPreprocess
     """A preprocessor in the place of nbgrader's Execute that waits for what runs elsewhere."""
     by_student = {submission.student: submission for submission in submissions}
 
-    class Executed(NbGraderPreprocessor):  # type: ignore[misc]
+    class Executed(NbGraderPreprocessor):
         def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
             done = by_student[resources["nbgrader"]["student"]].done.result()
             assert [c.source for c in nb.cells] == [c.source for c in done.cells]

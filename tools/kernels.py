@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
-from typing import Any
+from typing import Any, cast
 
 from jupyter_client.manager import AsyncKernelManager
-from jupyter_client.provisioning import LocalProvisioner
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -137,8 +137,9 @@ class Nursery:
             class Provisioner(LocalProvisioner):
                 async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
                     file = manager.connection_file
-                    self.process = nursery.start(file, cwd, limits.memory)
-                    self.pid = self.pgid = self.process.pid
+                    forked = nursery.start(file, cwd, limits.memory)
+                    self.process = cast("subprocess.Popen[bytes]", forked)
+                    self.pid = self.pgid = forked.pid
                     return self.connection_info
 
             manager.provisioner = Provisioner(
@@ -186,9 +187,10 @@ async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits
     A cell that takes too long is interrupted, and the rest goes on. A kernel that dies, or heeds
     no interrupt, ends the run: then each cell that did not run holds an error that says why.
     """
+    manager = nursery.manager(cwd, limits)
     client = Client(
         notebook,
-        km=nursery.manager(cwd, limits),
+        km=manager,
         timeout=limits.seconds,
         interrupt_on_timeout=True,
         allow_errors=True,
@@ -215,13 +217,13 @@ async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits
                 if _timed_out(cell) and not await _answers(client):
                     ended = f"{_place(cell, number)} never ended and could not be interrupted"
             except (DeadKernelError, CellTimeoutError, TimeoutError, RuntimeError) as why:
-                code = await _code(client)
+                code = await _code(manager)
                 ended = f"{_place(cell, number)} ended the kernel ({_cause(why, code, limits)})"
             if ended:
                 cell.outputs.append(error("KernelEnded", ended + "."))
                 for _, later in cells[number + 1 :]:
                     later.outputs = [error("NotRun", f"not run, because {ended}.")]
-                await client.km.shutdown_kernel(now=True)
+                await manager.shutdown_kernel(now=True)
                 break
     remarks = [f"The run ended early: {ended}."] if ended else []
     for number, (_, cell) in enumerate(cells):
@@ -254,6 +256,7 @@ def _timed_out(cell: NotebookNode) -> bool:
 
 async def _answers(client: Client, seconds: float = 5.0) -> bool:
     """Whether the kernel runs an empty cell, so that the next one has a chance."""
+    assert client.kc is not None
     probe: Callable[..., Any] = client.kc._async_execute_interactive
     try:
         reply = await asyncio.wait_for(probe("pass", silent=True, timeout=seconds), seconds + 1)
@@ -262,9 +265,9 @@ async def _answers(client: Client, seconds: float = 5.0) -> bool:
     return bool(reply["content"]["status"] == "ok")
 
 
-async def _code(client: Client) -> int | None:
+async def _code(manager: AsyncKernelManager) -> int | None:
     await asyncio.sleep(0.2)
-    provisioner = client.km.provisioner
+    provisioner = manager.provisioner
     return await provisioner.poll() if provisioner and provisioner.has_process else None
 
 

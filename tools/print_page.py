@@ -46,7 +46,7 @@ def html(markdown: str) -> str:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or [ROOT / "notebooks" / "cheat_sheet.md"]:
+    for name in sys.argv[1:] or [str(ROOT / "notebooks" / "cheat_sheet.md")]:
         page = Path(name)
         page.with_suffix(".html").write_text(html(page.read_text("utf-8")), "utf-8")
         print("wrote", page.with_suffix(".html"))

@@ -96,7 +96,7 @@ def become_kernel(request: dict[str, Any], pristine: Pristine) -> None:
     app.initialize(
         ["-f", request["start"], "--HistoryManager.hist_file=:memory:", "--log-level=ERROR"]
     )
-    shell = app.shell
+    shell: Any = app.shell
 
     def before(info: Any) -> None:
         if HIDDEN in (info.raw_cell or ""):

@@ -58,7 +58,7 @@ class Progress:
 
             data = {"text/plain": line}
             if self._handle is None:
-                self._handle = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+                self._handle = display(data, raw=True, display_id=True)
             else:
                 self._handle.update(data, raw=True)
 
