@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import csv
 import logging
 import os
@@ -46,6 +47,7 @@ from kernels import Limits, Nursery, error, run
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import (
     CheckCellMetadata,
@@ -103,6 +105,11 @@ class Course:
             setattr(made, name, value)
         made.start()
 
+    def convert_each(self, converter: Any, **settings: Any) -> None:
+        """The same for every student: nbgrader notes in its log whom it could not convert."""
+        with contextlib.suppress(NbGraderException):
+            self.convert(converter, **settings)
+
     @property
     def database(self) -> str:
         """The address of the gradebook."""
@@ -129,8 +136,14 @@ class Course:
             student = folder.parent.name
             path, notices = self._notebook(folder)
             notebook, more = mend.read(path, expected)
-            notices += more + mend.mend(notebook, expected)
-            notebook = self._sanitised(notebook, student)
+            try:
+                more += mend.mend(notebook, expected)
+                notebook = self._sanitised(notebook, student)
+            except Exception as error:  # never one student's trouble for the others
+                why = f"The notebook cannot be graded ({type(error).__name__}: {error})"
+                notebook, more = mend.empty(expected, why)
+                notebook = self._sanitised(notebook, student)
+            notices += more
             mend.note(notebook, notices)
             self._write(folder, student, notebook)
             found.append(Submission(student, notebook, notices))
@@ -142,11 +155,24 @@ class Course:
         return found
 
     def _notebook(self, folder: Path) -> tuple[Path, list[str]]:
-        path = folder / f"{self.exercise}.ipynb"
-        others = [p for p in folder.glob("*.ipynb") if p != path]
-        if path.exists() or len(others) != 1:
-            return path, []
-        return others[0], [f"The file is named '{others[0].name}' and not '{path.name}'."]
+        """The file to grade: the one with the right name, or else the newest."""
+        wanted = folder / f"{self.exercise}.ipynb"
+        every = [p for p in folder.rglob("*.ipynb*") if p.is_file()]  # browsers add `.txt`
+        found = [p for p in every if ".ipynb_checkpoints" not in p.parts]
+        if not found:
+            return wanted, []
+        chosen = wanted if wanted in found else max(found, key=lambda p: (p.stat().st_mtime, p))
+        notices = []
+        if len(found) > 1:
+            names = ", ".join(sorted(f"'{p.relative_to(folder)}'" for p in found))
+            notices = [
+                f"{len(found)} notebooks were handed in: {names}. '{chosen.relative_to(folder)}' "
+                "was graded. If another one is yours, hand in that one alone."
+            ]
+        elif chosen != wanted:
+            name = chosen.relative_to(folder)
+            notices = [f"The file is named '{name}' and not '{wanted.name}'. It was graded."]
+        return chosen, notices
 
     def _sanitised(self, notebook: NotebookNode, student: str) -> NotebookNode:
         named = {"student": student, "assignment": self.exercise, "notebook": self.exercise}
@@ -169,11 +195,12 @@ class Course:
         rows: list[dict[str, Any]] = []
         with Gradebook(self.database) as book:
             for one in submissions:
-                try:
+                points: dict[str, Any] = {"points": "", "of": ""}
+                if (self.root / "autograded" / one.student / self.exercise).exists():
                     mark = book.find_submission(self.exercise, one.student)
-                    points: dict[str, Any] = {"points": mark.score, "of": mark.max_score}
-                except Exception:
-                    points = {"points": "", "of": ""}
+                    points = {"points": mark.score, "of": mark.max_score}
+                else:
+                    one.notices.append("nbgrader could not grade it: see grade.log.")
                 rows.append({"student": one.student, **points, "noticed": " ".join(one.notices)})
         with (self.root / "marks.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, ["student", "points", "of", "noticed"])
@@ -268,12 +295,12 @@ def grade(
     try:
         stand_in = executed(submissions, bar)
         steps = [stand_in, *Autograde.autograde_preprocessors.default_args[0][1:]]
-        course.convert(Autograde, autograde_preprocessors=steps)
+        course.convert_each(Autograde, autograde_preprocessors=steps)
         runner.join()
     finally:
         nursery.close()
     if pages:
-        course.convert(GenerateFeedback)
+        course.convert_each(GenerateFeedback)
     return course.marks(submissions)
 
 
@@ -291,7 +318,7 @@ def main() -> None:
     rows = grade(given.course, given.exercise, given.jobs, limits, False if given.fresh else None)
     for row in rows:
         if row["noticed"]:
-            print(f"{row['student']}: {row['points']:g} of {row['of']:g}. {row['noticed']}")
+            print(f"{row['student']}: {row['points']} of {row['of']}. {row['noticed']}")
     print(f"{len(rows)} graded. Marks: {given.course / 'marks.csv'}")
 
 

@@ -195,6 +195,7 @@ async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits
         interrupt_on_timeout=True,
         allow_errors=True,
         store_widget_state=False,
+        shutdown_kernel="immediate",
         coalesce_streams=True,
         record_timing=False,
         resources={"metadata": {"path": cwd}},

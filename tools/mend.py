@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -34,6 +35,11 @@ def read(path: Path, expected: NotebookNode) -> tuple[NotebookNode, list[str]]:
         why = f"The file is no notebook that can be read ({first[:120]})"
     else:
         return notebook, []
+    return empty(expected, why)
+
+
+def empty(expected: NotebookNode, why: str) -> tuple[NotebookNode, list[str]]:
+    """The exercise as it was given out, in place of what cannot be graded; and what to do."""
     return copy.deepcopy(expected), [
         f"{why}. The file is kept as it is. Open it in JupyterLab; if that fails too, take the "
         "last checkpoint (File, Revert Notebook to Checkpoint), save, and hand in again."
@@ -43,7 +49,7 @@ def read(path: Path, expected: NotebookNode) -> tuple[NotebookNode, list[str]]:
 def mend(notebook: NotebookNode, expected: NotebookNode) -> list[str]:
     """Change a submission so that it has each cell of the exercise once; what was noticed."""
     wanted = {_id(cell): cell for cell in expected.cells if _id(cell)}
-    notices = [*_kernel(notebook), *_versions(notebook, wanted)]
+    notices = [*_kernel(notebook), *_versions(notebook, wanted), *_copies(notebook)]
     notices += _missing(notebook, expected, wanted)
     notices += _types(notebook, wanted)
     notices += _syntax(notebook)
@@ -106,6 +112,22 @@ def _versions(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[s
             "out. Write your code in the answer cells, or in cells that you add."
         )
     return notices
+
+
+def _copies(notebook: NotebookNode) -> list[str]:
+    """Cells that were copied with all that marks them: the last one keeps the mark."""
+    seen: Counter[str] = Counter()
+    for cell in reversed(notebook.cells):
+        name = _id(cell)
+        seen[name] += 1
+        if name and seen[name] > 1:
+            del cell.metadata["nbgrader"]
+    return [
+        f"The cell '{name}' is there {count} times. All of them were run in their order, so the "
+        "last one before the tests counts. Delete the others."
+        for name, count in seen.items()
+        if name and count > 1
+    ]
 
 
 def _missing(
