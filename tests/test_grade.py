@@ -1,5 +1,6 @@
 """A class is graded: right, wrong, hard-coded, half done, hostile, and broken on the way."""
 
+import asyncio
 import csv
 import importlib
 import os
@@ -7,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
@@ -334,6 +336,21 @@ def test_whom_nbgrader_cannot_grade_does_not_stop_the_others(tool, tmp_path, mon
     assert (zoe["of"], zoe["noticed"]) == (9, "")
     assert "Score:" in feedback(tmp_path, "zoe")
     assert "AssertionError" in (tmp_path / "grade.log").read_text()
+
+
+def test_a_kernel_ends_with_its_notebook(tool, tmp_path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("print(6 * 7)")])
+    nursery = tool.Nursery()
+    try:
+        assert asyncio.run(tool.run(notebook, nursery, str(tmp_path), tool.Limits())) == []
+        assert notebook.cells[0].outputs[0].text == "42\n"
+        for _ in range(100):
+            if not nursery.children:
+                break
+            time.sleep(0.1)
+        assert not nursery.children
+    finally:
+        nursery.close()
 
 
 # --- a course that is not ready --------------------------------------------------------------

@@ -208,7 +208,8 @@ async def run(notebook: NotebookNode, nursery: Nursery, cwd: str, limits: Limits
     )
     cells = [(i, c) for i, c in enumerate(notebook.cells) if c.cell_type == "code"]
     ended = ""
-    async with client.async_setup_kernel(env={**os.environ, **QUIET}, cwd=cwd):
+    # The client ends a kernel only when asked to, if the manager is not its own.
+    async with client.async_setup_kernel(env={**os.environ, **QUIET}, cwd=cwd, cleanup_kc=True):
         for number, (index, cell) in enumerate(cells):
             client.kept = 0
             try:
