@@ -13,7 +13,10 @@ far it is done. The others raise, for a grade hangs on them.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import inspect
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -29,6 +32,10 @@ SHAPES = ((), (3,), (2, 3))
 
 _ANY = object()
 """Gradients of which only one must be there."""
+
+
+PREDICTION = "prediction"
+LEFT = "a `...` is left in it. Write your code there."
 
 
 class NotYetError(Exception):
@@ -63,16 +70,19 @@ def feedback(
         demand(f, *args, value=value, gradients=gradients, upstream=upstream)
     except NotYetError as why:
         print(f"not yet · {name}: {why}")
-    except AssertionError as why:
-        print(f"✗ {why}")
     except Exception as error:  # the student's own, whatever it is
-        print(f"✗ {name}: {_raised(error)}")
+        if _unwritten(f):
+            print(f"not yet · {name}: {LEFT}")
+        else:
+            print(
+                f"✗ {error}" if isinstance(error, AssertionError) else f"✗ {name}: {_raised(error)}"
+            )
     else:
         print(f"✓ {name}")
 
 
-def guessed(prediction: Any, truth: Any, name: str = "prediction") -> None:
-    """Say whether a prediction is right; of a wrong list, how many entries are."""
+def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
+    """Say whether a prediction, or a result called `name`, is right; of a wrong list, how far."""
     try:
         _guess(prediction, truth, name)
     except NotYetError as why:
@@ -83,7 +93,7 @@ def guessed(prediction: Any, truth: Any, name: str = "prediction") -> None:
         print(f"✓ {name}")
 
 
-def predicted(prediction: Any, truth: Any, name: str = "prediction") -> None:
+def predicted(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
     """Raise an AssertionError unless a prediction is right."""
     with _unfinished(name):
         _guess(prediction, truth, name)
@@ -220,7 +230,7 @@ def _unfinished(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         if "ellipsis" in str(error).lower():
-            raise NotYetError("a `...` is left in it. Write your code there.") from error
+            raise NotYetError(LEFT) from error
         if "NoneType" in str(error):
             raise NotYetError(f"it, or its rule, returns None. ({_raised(error)})") from error
         raise AssertionError(f"{name}: {_raised(error)}") from error
@@ -260,6 +270,8 @@ def _insist(holds: Any, words: str) -> None:
 
 def _guess(prediction: Any, truth: Any, name: str) -> None:
     if prediction is None or prediction is ...:
+        if name != PREDICTION:
+            raise NotYetError("it is None. Write your code where the `...` stands.")
         raise NotYetError("write what you expect in place of the `...`, before you run anything.")
     many = isinstance(truth, list | tuple)
     wanted = list(truth) if many else [truth]
@@ -307,6 +319,16 @@ def _short(thing: Any) -> str:
     if array.size > 6:
         return f"{array.dtype.name}{list(array.shape)}"
     return "[" + ", ".join(_short(part) for part in array) + "]"
+
+
+def _unwritten(f: Any) -> bool:
+    """Whether a line of an answer is still the `...` that it was given out with."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(f))))
+    except (TypeError, OSError, SyntaxError, ValueError):
+        return False
+    lines = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Assign)]
+    return any(isinstance(line, ast.Constant) and line.value is ... for line in lines)
 
 
 def _name(f: Any) -> str:

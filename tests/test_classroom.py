@@ -66,6 +66,28 @@ def test_a_stub_that_reads_a_variable_is_not_yet_done(capsys):
     assert said(capsys).startswith("not yet · gain: it, or its rule, returns None")
 
 
+@tf.custom_gradient
+def unwritten(a, b):
+    def grad(upstream): ...  # your code
+
+    return a * b, grad
+
+
+@tf.custom_gradient
+def one_of_two(a, b):
+    def grad(upstream):
+        return upstream * b[..., tf.newaxis][..., 0]
+
+    return a * b, grad
+
+
+def test_a_stub_of_two_inputs_is_not_yet_done_but_one_gradient_of_two_is_wrong(capsys):
+    feedback(unwritten, 2.0, 3.0)
+    assert said(capsys) == "not yet · unwritten: a `...` is left in it. Write your code there."
+    feedback(one_of_two, 2.0, 3.0)
+    assert "✗ one_of_two: ValueError: custom_gradient function expected" in said(capsys)
+
+
 def test_a_rule_that_ignores_upstream_is_told_so(capsys):
     feedback(forgetful, 2.0, value=8.0, gradients=12.0)
     assert said(capsys).startswith("✗ cube: your rule ignores upstream: any upstream gives")
@@ -120,6 +142,11 @@ def test_whatever_stands_in_place_of_a_function_raises_nothing(capsys, answer):
 def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, prediction, words):
     guessed(prediction, [1.0, 2.0, None])
     assert said(capsys).startswith(words)
+
+
+def test_a_result_that_is_missing_is_not_taken_for_a_prediction(capsys):
+    guessed(None, 24.0, "total")
+    assert said(capsys) == "not yet · total: it is None. Write your code where the `...` stands."
 
 
 def test_a_wrong_prediction_raises_where_a_grade_hangs_on_it():
@@ -196,3 +223,28 @@ def test_the_plan_has_each_lesson_with_the_minutes_it_claims():
     for lesson in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         minutes = re.search(r"Time:\*\* (\d+) minutes", lesson.read_text("utf-8"))[1]
         assert plan[lesson.name[:2]] == minutes, lesson.name
+
+
+QUESTIONS = dict(
+    re.findall(
+        r"^## (\d\d|The exercises)(.*?)(?=^## |\Z)",
+        (ROOT / "classroom" / "questions.md").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+)
+
+
+@pytest.mark.parametrize("lesson", sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")))
+def test_each_prediction_of_a_lesson_has_its_row_for_the_teacher(lesson):
+    _, _, *rows = re.findall(r"^\|.*\|$", QUESTIONS[lesson.name[:2]], re.MULTILINE)
+    assert len(rows) == lesson.read_text("utf-8").count("**Predict.**"), lesson.name
+
+
+def test_each_exercise_has_its_row_for_the_teacher():
+    rows = re.findall(r"^\| (\d\d\.\d) ", QUESTIONS["The exercises"], re.MULTILINE)
+    tasks = [
+        f"{path.name[:2]}.{number}"
+        for path in sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
+        for number in re.findall(r'"## (\d) · ', path.read_text("utf-8"))
+    ]
+    assert rows == tasks

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 pytest.importorskip("nbgrader", reason="pip install 'cgviz[teach]'")
 
@@ -117,3 +118,24 @@ def test_what_students_get_has_no_outputs():
     for path in EXERCISES.glob("*.ipynb"):
         cells = json.loads(path.read_text("utf-8"))["cells"]
         assert not any(cell.get("outputs") for cell in cells)
+
+
+@pytest.fixture(params=SOLUTIONS, ids=lambda path: path.stem)
+def untouched(request, capsys, monkeypatch):
+    """What each graded cell says where nothing has been written."""
+    # As a notebook: the source of an answer is found through IPython.
+    shell = InteractiveShell()
+    monkeypatch.setattr("builtins.display", lambda *shown, **_: None, raising=False)
+    said = {}
+    for cell in nbformat.read(EXERCISES / request.param.name, as_version=4).cells:
+        if cell.cell_type == "code":
+            capsys.readouterr()
+            shell.run_cell(cell.source).raise_error()
+            said[cell.metadata.get("nbgrader", {}).get("grade_id")] = capsys.readouterr().out
+    notebook = nbformat.read(request.param, as_version=4)
+    return {name: said[name] for name in graded(notebook, "grade")}
+
+
+def test_where_nothing_is_written_each_cell_says_not_yet(untouched):
+    assert untouched
+    assert all(re.fullmatch(r"not yet · .*\n", text) for text in untouched.values()), untouched

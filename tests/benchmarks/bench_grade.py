@@ -1,74 +1,129 @@
-"""Submissions a minute: `nbgrader autograde` against `make grade`, without pages of feedback.
+"""A class is graded: submissions a minute, memory, and how each kind of submission ends.
 
-python tests/benchmarks/bench_grade.py [students] [jobs] [--ours]     --ours: leave nbgrader out
+python tests/benchmarks/bench_grade.py [students] [plain]
+
+`make grade` takes a class of that many students (20), a quarter of them hostile or broken. Then
+that and `nbgrader autograde` grade the same few honest submissions (4).
 """
 
+import csv
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
-import grade  # noqa: E402
 import test_grade  # noqa: E402
 
 EXERCISE = test_grade.UPSTREAM
+# How many of twenty students, and the points that each of them should have.
+CLASS = {
+    **{"right": (6, 9), "half": (4, 3), "untouched": (2, 0), "hard-coded": (1, 0)},
+    **{"loops": (1, 4), "fills-memory": (1, 4), "import-fails": (1, 4), "leaves": (1, 1)},
+    **{"deleted-answer": (1, 0), "syntax": (1, 0), "no-notebook": (1, 0)},
+}
+HONEST = ("right", "half", "untouched")
 
 
-def course(folder: Path, students: int) -> Path:
-    """A class of which every second student has solved everything, and the rest half of it."""
-    right = test_grade.model_answers(EXERCISE)
-    half = dict(list(right.items())[:2])
-    for number in range(students):
-        notebook = test_grade.answered(EXERCISE, half if number % 2 else right)
-        test_grade.hand_in(folder, f"student{number:03}", EXERCISE, notebook)
+def work(kind: str) -> object:
+    """What one such student hands in."""
+    if kind in test_grade.HOSTILE:
+        return test_grade.hostile(test_grade.HOSTILE[kind])
+    if kind in test_grade.BROKEN:
+        return test_grade.BROKEN[kind][0]()
+    return test_grade.kinds(EXERCISE)[kind]
+
+
+def course(folder: Path, kinds: list[str]) -> Path:
+    """A course in which student 000 is of the first kind, and so on."""
+    for number, kind in enumerate(kinds):
+        test_grade.hand_in(folder, f"{number:03}-{kind}", EXERCISE, work(kind))
     return folder
 
 
+def memory(process: psutil.Process) -> float:
+    """Gigabytes of a process and all below it; what they share is counted once."""
+    total = 0
+    for one in [process, *process.children(recursive=True)]:
+        try:
+            total += one.memory_full_info().pss
+        except psutil.Error:
+            continue  # it has ended
+    return total / 2**30
+
+
+def ours(folder: Path) -> tuple[float, float]:
+    """Seconds that `make grade` takes, pages of feedback included, and its peak of memory."""
+    began, peak = time.perf_counter(), 0.0
+    command = [sys.executable, str(ROOT / "tools" / "grade.py"), str(folder), EXERCISE]
+    running = psutil.Popen(command, stdout=subprocess.DEVNULL)
+    while running.poll() is None:
+        peak = max(peak, memory(running))
+        time.sleep(1)
+    assert running.returncode == 0
+    return time.perf_counter() - began, peak
+
+
 def plain(folder: Path) -> float:
-    """Seconds that nbgrader's own command takes."""
+    """Seconds that nbgrader's own commands take for the same."""
     source = folder / "source" / EXERCISE
     source.mkdir(parents=True)
     shutil.copy(ROOT / "notebooks" / "solutions" / f"{EXERCISE}.ipynb", source)
     shutil.copy(ROOT / "classroom" / "nbgrader_config.py", folder)
-    command = [sys.executable, "-m", "nbgrader"]
-    quiet = {"cwd": folder, "check": True, "capture_output": True, "env": os.environ}
-    subprocess.run([*command, "generate_assignment", EXERCISE], **quiet)
     began = time.perf_counter()
-    subprocess.run([*command, "autograde", EXERCISE], **quiet)
+    for command in ("generate_assignment", "autograde", "generate_feedback"):
+        subprocess.run(
+            [sys.executable, "-m", "nbgrader", command, EXERCISE],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+        )
     return time.perf_counter() - began
 
 
-def ours(folder: Path, jobs: int, fork: bool) -> float:
-    """Seconds that `make grade` takes, from nothing to marks.csv."""
-    began = time.perf_counter()
-    rows = grade.grade(folder, EXERCISE, jobs=jobs, fork=fork, pages=False)
-    taken = time.perf_counter() - began
-    assert {row["points"] for row in rows} == {9, 3}
-    return taken
+def report(folder: Path) -> None:
+    """Print what became of each kind; complain of a mark that is not as it should be."""
+    with (folder / "marks.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        kind = row["student"].partition("-")[2]
+        found.setdefault(kind, Counter())[row["points"]] += 1
+        assert float(row["points"]) == CLASS[kind][1], row
+    print(f"{'kind':16}{'students':>9}{'points':>8}  noticed")
+    for kind, points in found.items():
+        words = next(r["noticed"] for r in rows if r["student"].endswith(f"-{kind}"))
+        print(f"{kind:16}{points.total():9}{'/'.join(points):>8}  {words[:120]}")
+
+
+def pace(name: str, students: int, seconds: float, more: str = "") -> None:
+    """Print one way's pace."""
+    load = os.getloadavg()[0]
+    rate = f"{students} in {seconds:.0f} s, {60 * students / seconds:.1f} a minute"
+    print(f"{name:20} {rate}{more}; load {load:.1f}", flush=True)
 
 
 def main() -> None:
-    """Print the pace of each way."""
-    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    students, jobs = ([*numbers, *(8, 2)[len(numbers) :]])[:2]
-    ways = {
-        f"make grade, {jobs} forked kernels": lambda folder: ours(folder, jobs, True),
-        f"the same, {jobs} fresh kernels": lambda folder: ours(folder, jobs, False),
-        "nbgrader autograde": plain,
-    }
-    if "--ours" in sys.argv:
-        ways = dict(list(ways.items())[:1])
-    print(f"{students} submissions of {EXERCISE}; load {os.getloadavg()[0]:.1f}")
-    for name, way in ways.items():
-        with tempfile.TemporaryDirectory() as folder:
-            seconds = way(course(Path(folder), students))
-        print(f"{name:30} {seconds:6.1f} s   {60 * students / seconds:5.1f} a minute", flush=True)
+    """Grade a class, and a few of it in both ways."""
+    students, few = ([*map(int, sys.argv[1:]), *(20, 4)[len(sys.argv) - 1 :]])[:2]
+    twenty = [kind for kind, (count, _) in CLASS.items() for _ in range(count)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = course(Path(name), [twenty[n % 20] for n in range(students)])
+        seconds, peak = ours(folder)
+        report(folder)
+    pace("make grade, a class", students, seconds, f", {peak:.1f} GB at most")
+    honest = [HONEST[n % len(HONEST)] for n in range(few)]
+    for way, run in {"make grade": lambda f: ours(f)[0], "nbgrader": plain}.items():
+        with tempfile.TemporaryDirectory() as name:
+            pace(way, few, run(course(Path(name), honest)))
 
 
 if __name__ == "__main__":
