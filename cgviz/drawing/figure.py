@@ -10,6 +10,7 @@ another.
 
 from __future__ import annotations
 
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -387,17 +388,18 @@ class _Ink:
 
 def _cut(line: Array, end: float) -> Array:
     """A polyline without the last `end` points of its length."""
-    length = np.r_[0.0, np.cumsum(np.hypot(*np.diff(line, axis=0).T))]
-    last = max(length[-1] - end, 0.0)
-    where = np.r_[length[length < last], last]
-    return np.column_stack([np.interp(where, length, line[:, k]) for k in (0, 1)])
+    for n in range(len(line) - 1, 0, -1):
+        way = line[n] - line[n - 1]
+        length = hypot(*way)
+        if length > end:
+            return np.concatenate((line[:n], [line[n] - way * (end / length)]))
+        end -= length
+    return line[:1]
 
 
 def _head(line: Array) -> Array:
     """The triangle at the end of a line."""
-    length = np.r_[0.0, np.cumsum(np.hypot(*np.diff(line, axis=0).T))]
-    back = max(length[-1] - ARROW, 0.0)
-    foot = np.array([np.interp(back, length, line[:, k]) for k in (0, 1)])
+    foot = _cut(line, ARROW)[-1]
     way = line[-1] - foot
     side = np.array([-way[1], way[0]]) * 0.42
     return np.array([line[-1], foot + side, foot - side])

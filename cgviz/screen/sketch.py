@@ -12,6 +12,7 @@ changes with them (`texts`) are apart, so that a slider sends texts only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -296,22 +297,22 @@ def _polyline(points: Array) -> str:
 
 def _fewer(points: Array, off: float = 0.12) -> Array:
     """The points that a line needs so that it is nowhere farther off than this."""
-    kept = {0, len(points) - 1}
-    stack = [(0, len(points) - 1)]
+    line = points.tolist()  # so few numbers are handled faster one by one than as arrays
+    kept = {0, len(line) - 1}
+    stack = [(0, len(line) - 1)]
     while stack:
         a, b = stack.pop()
-        if b - a < 2:
-            continue
-        (u, v), between = points[b] - points[a], points[a + 1 : b] - points[a]
-        length = np.hypot(u, v)
-        if length > 1e-9:
-            away = np.abs(between[:, 0] * v - between[:, 1] * u) / length
-        else:
-            away = np.hypot(between[:, 0], between[:, 1])
-        far = int(np.argmax(away))
-        if away[far] > off:
-            kept.add(a + 1 + far)
-            stack += [(a, a + 1 + far), (a + 1 + far, b)]
+        (x, y), (u, v) = line[a], (line[b][0] - line[a][0], line[b][1] - line[a][1])
+        length = hypot(u, v)
+        far, most = 0, off
+        for i in range(a + 1, b):
+            s, t = line[i][0] - x, line[i][1] - y
+            away = abs(s * v - t * u) / length if length > 1e-9 else hypot(s, t)
+            if away > most:
+                far, most = i, away
+        if far:
+            kept.add(far)
+            stack += [(a, far), (far, b)]
     return points[sorted(kept)]
 
 
