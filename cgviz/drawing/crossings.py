@@ -109,15 +109,16 @@ def _swap_neighbours(grid: Grid, place: list[int], ties: bool) -> bool:
     With `ties` also where it makes no difference, to find a way out of where it got stuck.
     """
     better = False
+    sides = grid.above, grid.below
     for layer in grid.layers:
+        # Neighbours are on other ranks, so they stay where they are while this rank is sorted.
+        near = [[_places(grid, place, item, side[item]) for side in sides] for item in layer]
         for i in range(len(layer) - 1):
             a, b = layer[i], layer[i + 1]
             if grid.storey and grid.storey[a] != grid.storey[b]:
                 continue
             saved = 0
-            for near in (grid.above, grid.below):
-                here = _places(grid, place, a, near[a])
-                there = _places(grid, place, b, near[b])
+            for here, there in zip(near[i], near[i + 1], strict=True):
                 for p in here:
                     for q in there:
                         saved += (p > q) - (p < q)
@@ -125,4 +126,5 @@ def _swap_neighbours(grid: Grid, place: list[int], ties: bool) -> bool:
                 better = better or saved > 0
                 layer[i], layer[i + 1] = b, a
                 place[a], place[b] = i + 1, i
+                near[i], near[i + 1] = near[i + 1], near[i]
     return better
