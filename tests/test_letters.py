@@ -2,9 +2,11 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from matplotlib.path import Path
 
+from cgviz.drawing import letters
 from cgviz.drawing.letters import Words, extent, word
 
 
@@ -73,3 +75,11 @@ def test_words_of_one_colour_are_one_outline():
     assert [w.text for w in drawn.words] == ["1", "2", "3"]
     assert len(drawn.get_paths()) == len(drawn.get_facecolors()) == 2
     assert all(isinstance(path, Path) for path in drawn.get_paths())
+
+
+@pytest.mark.parametrize("bold", [False, True], ids=["normal", "bold"])
+def test_a_number_put_together_of_its_digits_is_as_matplotlib_lays_it_out(bold):
+    for line in map("".join, itertools.product(sorted(letters.NUMERIC), repeat=2)):
+        ours, theirs = letters._outline(line, bold), letters._laid_out(line, bold)
+        for mine, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(mine, other, atol=1e-9, err_msg=line)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..graph import Array
 FONT = "DejaVu Sans"
 LINE = 1.25  # the height of a line, in sizes
 STEP = 1.12  # from one line of a text to the next, in sizes
+NUMERIC = frozenset("0123456789.,−+×=e∞[] ")  # no pair of them asks for other room than its own
 ASCENT, DESCENT = 0.76, 0.21  # of the letters above and below their line, in sizes
 
 Across = Literal["left", "center", "right"]
@@ -34,9 +36,22 @@ Down = Literal["top", "center", "bottom"]
 _SHARE = {"left": 0.0, "center": 0.5, "right": 1.0, "top": 0.0, "bottom": 1.0}
 
 
+Outline = tuple[Array, Array, float]  # vertices, codes and width
+
+
 @lru_cache(maxsize=4096)
-def _outline(line: str, bold: bool) -> tuple[Array, Array, float]:
-    """Vertices and codes of a line's letters at size 1, its start at 0, and its width."""
+def _outline(line: str, bold: bool) -> Outline:
+    """The letters of a line at size 1, its start at 0; a number is put together of its digits."""
+    if len(line) < 2 or not NUMERIC.issuperset(line):
+        return _laid_out(line, bold)
+    letters = [_outline(letter, bold) for letter in line]
+    *starts, width = accumulate((wide for *_, wide in letters), initial=0.0)
+    placed = [v + np.array((x, 0.0)) for (v, *_), x in zip(letters, starts, strict=True)]
+    return np.concatenate(placed), np.concatenate([codes for _, codes, _ in letters]), width
+
+
+def _laid_out(line: str, bold: bool) -> Outline:
+    """A line as Matplotlib lays it out, with the room between letters that each pair asks for."""
     font = FontProperties(family=FONT, weight="bold" if bold else "normal", size=1)
     vertices, codes = text_to_path.get_text_path(font, line)  # not `ismath`: a `$` is a `$`
     width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
