@@ -277,8 +277,8 @@ class _Ink:
         x, y = left + self.shift[0], top + self.shift[1]
         (box,) = shapes.outlines("open", x + width / 2, y + height / 2, width, height)
         self._outline(box, self.look.of("scope"), "none", 1.0)
-        for _, text, size in frame_title(self.picture.scene, self.picture.cards, k)[:1]:
-            self.words.append(word(x + 8, y + 14, text, size, self.look.muted, "left"))
+        (_, text, size), *_ = frame_title(self.picture.scene, self.picture.cards, k)[0]
+        self.words.append(word(x + 8, y + 14, text, size, self.look.muted, "left"))
 
     def _node(self, i: int, kind: str) -> None:
         x, y = self.picture.layout.centres[i]

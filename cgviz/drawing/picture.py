@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
+from math import inf
 from typing import Any, TypeVar
 
 from . import cards, layout, nest, shapes
@@ -47,10 +48,17 @@ class Picture:
     height: float
 
 
-def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = False) -> Picture:
+def arranged(
+    shown: Scene,
+    room: tuple[float, float] | None,
+    *,
+    roomy: bool = False,
+    enough: float = inf,
+) -> Picture:
     """Place everything, running right where that fits and down where it does not.
 
-    `roomy` leaves room for other numbers than those of now, as a slider brings them.
+    `roomy` leaves room for other numbers than those of now, as a slider brings them. A picture
+    that is as large as `enough` in its room need not be larger.
     """
     texts = cards.cards(shown)
     labels = cards.labels(shown) + [
@@ -90,7 +98,7 @@ def arranged(shown: Scene, room: tuple[float, float] | None, *, roomy: bool = Fa
             break
     if room is None:
         return pictures[-1]
-    return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height))
+    return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height, enough))
 
 
 def _floors(shown: Scene, links: list[layout.Link]) -> list[int]:
@@ -194,23 +202,30 @@ def lines_of(card: Card) -> list[tuple[str, float]]:
     return [(text, size) for text, size in sized if text]
 
 
-def frame_title(shown: Scene, texts: list[Card], k: int) -> list[tuple[str, str, float]]:
-    """The words on a frame, side by side: the role, the text and the size of each."""
+Title = list[list[tuple[str, str, float]]]  # rows of words: the role, the text, the size
+
+
+def frame_title(shown: Scene, texts: list[Card], k: int) -> Title:
+    """The words on a frame."""
     frame = shown.frames[k]
     if frame.node < 0:
-        return [("head", cards.short_name(frame.label) or "ops in a row", TEXT)]
+        return [[("head", cards.short_name(frame.label) or "ops in a row", TEXT)]]
     card = texts[frame.node]
-    rows = [("head", card.head, HEAD), ("word", card.word, TEXT)]
-    rows += [("name", card.name, TEXT), ("gradient", card.gradient, TEXT)]
-    return [row for row in rows if row[1]]
+    rest = [("word", card.word), ("name", card.name), ("gradient", card.gradient)]
+    return [
+        [("head", card.head, HEAD)],
+        [(role, text, TEXT) for role, text in rest if text],
+    ]
 
 
 def _frames(shown: Scene, texts: list[Card], top: int) -> list[nest.Frame]:
     found = []
     for k, frame in enumerate(shown.frames):
-        extents = [extent(text, size) for _, text, size in frame_title(shown, texts, k)]
-        width = HANDLE + sum(w + GAP for w, _ in extents)
-        height = max(h for _, h in extents) + 8
+        rows = [
+            [extent(text, size) for _, text, size in row] for row in frame_title(shown, texts, k)
+        ]
+        width = HANDLE + max(sum(w + GAP for w, _ in row) for row in rows)
+        height = sum(max(h for _, h in row) for row in rows) + 8
         found.append(nest.Frame(frame.parent, (width, height), frame.node, top - frame.floor))
     return found
 

@@ -21,7 +21,8 @@ from . import notes, sketch
 Document = dict[str, Any]
 
 MOST_RUNS = 40  # of backward rules that a first view may cost
-ROOM = (900.0, 520.0)  # of a picture on a usual screen
+ROOM = (820.0, 620.0)  # of a picture on a usual screen
+READABLE = 0.8  # of the size on paper
 DEEP = 16  # a longer path runs down at once, as on paper
 
 
@@ -76,7 +77,7 @@ class Album:
         shown = self.scene(which, toggled)
         if shown not in self._pictures:
             self._pictures[shown] = picture.arranged(
-                shown, ROOM if shown.depth <= DEEP else None, roomy=self.roomy
+                shown, ROOM if shown.depth <= DEEP else None, roomy=self.roomy, enough=READABLE
             )
         return self._pictures[shown]
 

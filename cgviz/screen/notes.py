@@ -21,6 +21,7 @@ Document = dict[str, Any]
 Ask = Callable[[Step], bool]
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
+MOST_LETTERS = 6  # of a name beside each entry, or they leave no room for the numbers
 MOST_OPS = 12  # ops of a folded node that are listed
 INSIDE = ("backward", "no gradient comes here: TensorFlow runs the custom rule instead")
 KINDS = {
@@ -181,6 +182,7 @@ def _product(trace: Trace, step: Step, i: int, j: int, local: Any) -> Document:
 def _entries(name: str, value: Value) -> list[str]:
     if not value.shape:
         return [name]
+    name = name if len(name) <= MOST_LETTERS else ""
     return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(*value.shape)]
 
 

@@ -194,28 +194,30 @@ def _rows(picture: Picture, i: int, x: float, y: float) -> list[tuple[str, float
 
 
 def _frame(picture: Picture, k: int, shift: tuple[float, float]) -> Document:
-    """What stands around open ops: its box, and its title from left to right."""
+    """What stands around open ops: its box, and its title, row by row."""
     frame = picture.scene.frames[k]
     left, top, width, height = picture.layout.frames[k]
     x, y = left + shift[0], top + shift[1]
-    words, at = [], x + HANDLE
-    row = frame_title(picture.scene, picture.cards, k)
-    middle = y + 4 + max(extent(text, size)[1] for _, text, size in row) / 2
-    for role, text, size in row:
-        half = extent(text, size)[0] / 2
-        words.append((role, _round(at + half), _round(middle)))
-        at += 2 * half + GAP
+    rows = frame_title(picture.scene, picture.cards, k)
+    words, wide, low = [], 0.0, y + 4
+    for row in rows:
+        at, high = x + HANDLE, max(extent(text, size)[1] for _, text, size in row)
+        for role, text, size in row:
+            half = extent(text, size)[0] / 2
+            words.append((role, _round(at + half), _round(low + high / 2)))
+            at += 2 * half + GAP
+        wide, low = max(wide, at - x), low + high
     return {
         "name": frame.name,
         "node": frame.node,
         "parent": frame.parent,
-        "label": row[0][1],
+        "label": rows[0][0][1],
         "x": _round(x),
         "y": _round(y),
         "width": _round(width),
         "height": _round(height),
-        "wide": _round(at - x),
-        "middle": _round(middle),
+        "wide": _round(wide),
+        "middle": words[0][2],
         "lines": words,
     }
 

@@ -258,6 +258,19 @@ export function sizeClass(power) {
   return names[limits.filter((limit) => power >= limit).length];
 }
 
+/**
+ * How pictures of these widths are arranged: beside each other or not, the card beside them or below.
+ *
+ * The first of these in which all of them are seen in letters that can be read.
+ */
+export function arrangement(widths, total) {
+  const ways = [[total - CARD, widths.length], [total, widths.length], [total - CARD, 1], [total, 1]];
+  const fits = ([room, columns]) =>
+    (room === total || total >= 760) && widths.every((w) => w * FONT_SCALE.least <= room / columns - 12);
+  const [room, columns] = ways.find(fits) ?? ways[3];
+  return { below: room === total, columns };
+}
+
 /** The name of a page among those at hand. */
 export const pageKey = (which, toggled) => `${which}|${[...toggled].sort().join(",")}`;
 
@@ -410,12 +423,12 @@ function frameInk(frame) {
 }
 
 function nodeInk(node, frame, frames) {
-  const mark = s("text.mark", {
-    x: node.x - node.width / 2 - 2, y: node.y - node.height / 2, "text-anchor": "end", "aria-hidden": "true",
-  });
+  const [left, top] = [node.x - node.width / 2 + 6, node.y - node.height / 2 + 3];
+  const mark = s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: left, cy: top, r: 8 }),
+    s("text", { x: left, y: top, "text-anchor": "middle" }, "\u2260"));
   if (frame >= 0) {
     frames[frame].g.append(mark);
-    return { ...frames[frame], mark, frame: true };
+    return { ...frames[frame], frame: true };
   }
   const paths = node.paths.map((d, n) => s(n ? "path.outline.inner" : "path.outline", { d }));
   const written = {};
@@ -424,7 +437,7 @@ function nodeInk(node, frame, frames) {
   const handle = node.group ? handleInk(corner, node.y - node.height / 2 + 2, false) : null;
   const kind = node.floor ? `${node.kind}.upper` : node.kind;
   const g = s(`g.node.${kind}`, {}, ...paths, ...Object.values(written), mark, handle ?? "");
-  return { g, written, mark };
+  return { g, written };
 }
 
 function linkInk(link, down) {
@@ -502,7 +515,6 @@ function paintDrawing(ink, state) {
     const [nodes, links] = [new Set(differs.nodes), new Set(differs.links)];
     ink.nodes.forEach((node, i) => {
       toggle(node.g, "differs", nodes.has(i));
-      write(node.mark, nodes.has(i) ? "\u2260" : "");
     });
     ink.links.forEach((link, i) => toggle(link.g, "differs", links.has(i)));
   }
@@ -731,7 +743,8 @@ function swatch(role) {
 
 // --- 9 the view ----------------------------------------------------------------------------------
 
-const FONT_SCALE = { least: 0.8, most: 1.5 };
+const FONT_SCALE = { smallest: 0.5, least: 0.8, most: 1.5 };
+const CARD = 362; // with the gap before it
 const TALLEST = 620;
 const ENTER = new Set(["Enter", " "]);
 let views = 0;
@@ -756,6 +769,7 @@ export function create(model, el) {
     speed: 1,
     colour: false,
     wide: false,
+    columns: 1,
     answered: new Set(),
     hidden: { nodes: new Set(), links: new Set() },
   };
@@ -802,7 +816,6 @@ export function create(model, el) {
       paintDrawing(ink, { ...state, step: stepOn(ink.page), selected: mine });
     });
     toggle(root, "playing", state.playing);
-    toggle(root, "wide", state.wide);
     toggle(root, "coloured", state.colour);
     bar.paint(state, clock());
     legend.paint(state, pages);
@@ -1094,10 +1107,11 @@ export function create(model, el) {
   }
 
   function fit(ink) {
-    const room = Math.max(stages.clientWidth / inks.length - 12, 200);
+    const room = Math.max(stages.clientWidth / state.columns - 12, 200);
     const { width, height } = ink.page.lines;
     const tallest = state.wide ? Infinity : TALLEST;
-    let k = Math.max(Math.min(room / width, FONT_SCALE.most), FONT_SCALE.least);
+    let k = Math.min(room / width, FONT_SCALE.most);
+    if (k < FONT_SCALE.smallest) k = FONT_SCALE.least; // what cannot be read when it is small is panned
     const whole = Math.min(k, tallest / height);
     k = whole >= 0.85 ? whole : Math.min(k, 1); // what is too tall is panned, and followed
     if (state.wide) k = Math.max(Math.min(room / width, 2.2), 0.4);
@@ -1108,6 +1122,12 @@ export function create(model, el) {
     ink.zoom = { k, x: Math.max((room - width * k) / 2, 0), y: 0 };
     ink.fitted = true;
     place(ink);
+  }
+
+  function arrange() {
+    const { below, columns } = arrangement(inks.map((ink) => ink.page.lines.width), root.clientWidth);
+    toggle(root, "below", below || state.wide);
+    state.columns = columns;
   }
 
   /** All of it in sight, however small. */
@@ -1198,6 +1218,7 @@ export function create(model, el) {
       return ink;
     });
     stages.replaceChildren(...boxes);
+    arrange();
     inks.forEach((ink, side) => {
       wire(ink, side);
       fit(ink);
@@ -1331,7 +1352,7 @@ export function create(model, el) {
     fit: fitAll,
     wide: () => {
       state.wide = !state.wide;
-      toggle(root, "wide", state.wide);
+      arrange();
       inks.forEach(fit);
       paint();
     },
@@ -1346,12 +1367,13 @@ export function create(model, el) {
   on(tableBox, "toggle", fillTable);
   let wide = 0;
   const watch = new ResizeObserver(() => {
-    if (!stages.clientWidth || Math.abs(stages.clientWidth - wide) < 2) return;
-    wide = stages.clientWidth;
+    if (!root.clientWidth || Math.abs(root.clientWidth - wide) < 2) return;
+    wide = root.clientWidth;
+    arrange();
     inks.filter((ink) => ink.fitted !== false).forEach(fit);
     follow();
   });
-  watch.observe(stages);
+  watch.observe(root);
 
   if (explore) {
     explore.wire(on, model, {

@@ -29,6 +29,13 @@ def chain(x, w):
     return y
 """
 GO = "step => document.querySelector('.cgviz-view').cgvizGo(step)"
+CUT = (  # pictures that are wider than what is seen of them
+    "[...document.querySelectorAll('.cgviz-svg')].filter((svg) => { "
+    "const [all, seen] = [svg.firstElementChild, svg.closest('.jp-OutputArea-output')]"
+    ".map((x) => x.getBoundingClientRect()); "
+    "const own = svg.getBoundingClientRect(); return all.left < own.left - 1 || "
+    "all.right > own.right + 1 || own.right > seen.right + 1; }).map((svg) => svg.ariaLabel)"
+)
 ATTACK = "<img src=x onerror=alert(1)>"
 
 
@@ -220,6 +227,7 @@ def test_two_traces_stand_side_by_side(show):
         "cgviz.trace(f, 2.0).view(against=cgviz.trace(lambda x: tf.sin(x * x) * x, 2.0))",
     )
     has_count(page.locator(".cgviz-stage"), 2)
+    assert page.evaluate(CUT) == []
     assert page.locator("g.cgviz-differs").count() >= 2
     button(page, "To the start").click()
     has_count(page.locator(".cgviz-flowing"), 0)
@@ -324,3 +332,20 @@ def test_steps_and_sliders_are_quick_and_steps_send_nothing(show):
     sent = times[1]
     assert sent == 0
     assert statistics.median(times[0]) < 16
+
+
+def test_nothing_is_cut_in_a_narrow_window(show):
+    page = show(
+        "display(cgviz.trace(f, 2.0), cgviz.predict(cgviz.trace(f, 2.0)))\n"
+        "cgviz.trace(f, 2.0).view(against=cgviz.trace(f, 3.0))",
+        views=3,
+    )
+    page.set_viewport_size({"width": 960, "height": 900})
+    over = (
+        "[...document.querySelectorAll('.cgviz-view :is(button, select, input)')].filter((x) => "
+        "x.offsetParent && x.getBoundingClientRect().right > "
+        "x.closest('.cgviz-view').getBoundingClientRect().right + 1).map((x) => x.outerHTML)"
+    )
+    page.wait_for_function(f"{over}.length === 0")
+    page.wait_for_function(f"{CUT}.length === 0")
+    page.set_viewport_size({"width": 1280, "height": 900})

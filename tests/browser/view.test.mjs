@@ -155,6 +155,16 @@ test("what stands in many saved pictures is kept once", () => {
   assert.deepEqual(found, { notes: ["b"], texts: { nodes: ["a"], links: [] } });
 });
 
+test("pictures stand where all of them can be read", () => {
+  assert.deepEqual(view.arrangement([500], 1000), { below: false, columns: 1 });
+  assert.deepEqual(view.arrangement([900], 1000), { below: true, columns: 1 });
+  assert.deepEqual(view.arrangement([300, 300], 1000), { below: false, columns: 2 });
+  assert.deepEqual(view.arrangement([550, 550], 1000), { below: true, columns: 2 });
+  assert.deepEqual(view.arrangement([700, 700], 1000), { below: false, columns: 1 });
+  assert.deepEqual(view.arrangement([200], 700), { below: true, columns: 1 });
+  assert.deepEqual(view.arrangement([2000, 2000], 1000), { below: true, columns: 1 });
+});
+
 test("an axis has round steps", () => {
   assert.deepEqual(view.ticks(-3, 3), [-2, 0, 2]);
   assert.deepEqual(view.ticks(0, 1), [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
