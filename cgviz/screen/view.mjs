@@ -1113,7 +1113,7 @@ export function create(model, el) {
     let k = Math.min(room / width, FONT_SCALE.most);
     if (k < FONT_SCALE.smallest) k = FONT_SCALE.least; // what cannot be read when it is small is panned
     const whole = Math.min(k, tallest / height);
-    k = whole >= 0.85 ? whole : Math.min(k, 1); // what is too tall is panned, and followed
+    k = whole >= 0.75 ? whole : Math.min(k, 1); // what is too tall is panned, and followed
     if (state.wide) k = Math.max(Math.min(room / width, 2.2), 0.4);
     const tall = Math.min(height * k, tallest);
     ink.size = { width: room, height: tall };
