@@ -194,6 +194,15 @@ def stopped_on_the_way():
     tape.gradient(y, X)
 
 
+def forgotten():
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        a = tf.cos(X)
+        tape.reset()
+        y = X * a
+    tape.gradient(y, X)
+
+
 def watched_integer():
     n = tf.constant(2)
     with tf.GradientTape() as tape:
@@ -256,6 +265,12 @@ NONE = {
     "not watched": (not_watched, "Mul", "y = X * X", "tape.watch(X)"),
     "outside the tape": (outside, "Mul", "z = X * 3.0", "into the block"),
     "tape stopped": (stopped_on_the_way, "Sin", "b = tf.sin(a)", "stop_recording"),
+    "tape reset": (
+        forgotten,
+        "Mul",
+        "no tape followed it when",
+        "After `tape.reset()` watch again",
+    ),
     "integer": (watched_integer, "", "int32", "2."),
     "not trainable": (not_trainable, "Mul", "y = w * X", "trainable=True"),
     "reassigned": (reassigned, "Mul", "v = v - 0.1", "v.assign_sub"),

@@ -162,9 +162,9 @@ def _say_not_taped(
         )
     if cut.reason == "tape not recording":
         return (
-            f"{who} got None: no tape was recording when {here} ran.",
+            f"{who} got None: no tape followed it when {here} ran.",
             "Run the line inside the `with tf.GradientTape()` block, not before it, not after it "
-            "and not inside `stop_recording`.",
+            "and not inside `stop_recording`. After `tape.reset()` watch again.",
             DEBUGGING,
         )
     maker = survey.trace.producer(value)
