@@ -68,15 +68,15 @@ def feedback(
         if options.pop("check", True):
             sound(f, *args, custom=custom, **options)
         demand(f, *args, value=value, gradients=gradients, upstream=upstream)
-    except NotYetError as why:
-        print(f"not yet · {name}: {why}")
     except Exception as error:  # the student's own, whatever it is
         if _unwritten(f):
             print(f"not yet · {name}: {LEFT}")
+        elif isinstance(error, NotYetError):
+            print(f"not yet · {name}: {error}")
+        elif isinstance(error, AssertionError):
+            print(f"✗ {error}")
         else:
-            print(
-                f"✗ {error}" if isinstance(error, AssertionError) else f"✗ {name}: {_raised(error)}"
-            )
+            print(f"✗ {name}: {_raised(error)}")
     else:
         print(f"✓ {name}")
 

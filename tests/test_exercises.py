@@ -114,10 +114,11 @@ def test_binder_does_not_open_the_solutions_first():
     assert not re.search(r"labpath=[^)]*solutions", readme)
 
 
-def test_what_students_get_has_no_outputs():
+def test_what_students_get_has_no_outputs_and_no_empty_lines_at_the_end_of_a_cell():
     for path in EXERCISES.glob("*.ipynb"):
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-        assert not any(cell.get("outputs") for cell in cells)
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            assert not cell.get("outputs")
+            assert cell["source"] == [] or not cell["source"][-1].endswith("\n")
 
 
 @pytest.fixture(params=SOLUTIONS, ids=lambda path: path.stem)
