@@ -83,6 +83,7 @@ class Nursery:
         self.started: Queue[int] = Queue()
         self.asking = threading.Lock()
         self.zygote: subprocess.Popen[str] | None = None
+        self.listener: threading.Thread | None = None
         if self.fork:
             self._hatch()
 
@@ -103,7 +104,8 @@ class Nursery:
             self.close()
             self.fork = False
             return
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
 
     def _listen(self) -> None:
         assert self.zygote is not None
@@ -156,6 +158,10 @@ class Nursery:
                 self.zygote.wait(10)
             except subprocess.TimeoutExpired:
                 self.zygote.kill()
+            if self.listener is not None:
+                self.listener.join(10)
+            with self.zygote:  # closes its pipes
+                pass
 
 
 class Client(NotebookClient):
