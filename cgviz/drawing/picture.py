@@ -256,7 +256,7 @@ def storeys(picture: Picture) -> list[tuple[int, str, float, float]]:
     numbers = sorted({n.floor for n in picture.scene.nodes}, reverse=True)
     titles = [f"backward pass {n - 1}: the ops of the gradient" if n else TITLE for n in numbers]
     return [
-        (floor, title, low - STOREY + 6, high - low + STOREY - 2)
+        (floor, title, low - STOREY + 6, high - low + STOREY + 3)
         for floor, title, (low, high) in zip(numbers, titles, picture.layout.storeys, strict=False)
     ]
 
