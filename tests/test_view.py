@@ -88,8 +88,9 @@ def test_two_traces_stand_side_by_side(trace):
 
 
 def test_a_cell_stores_a_picture_and_text_beside_the_live_view(trace):
-    data, _ = trace.view()._repr_mimebundle_()
+    data, metadata = trace.view()._repr_mimebundle_()
     assert set(data) == {LIVE, "image/png", "text/plain"}
+    assert metadata["image/png"] == {"alt": repr(trace)}
     assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
     assert data["text/plain"] == repr(trace)
 

@@ -86,9 +86,10 @@ class Quiz(View):
         return f"{self!r}\n{asked}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        data, metadata = super()._repr_mimebundle_(**kwargs)
-        del data["image/png"]  # it shows the answers
-        return data, metadata
+        shown = super()._repr_mimebundle_(**kwargs)
+        for part in shown:
+            del part["image/png"]  # it shows the answers
+        return shown
 
 
 def _questions(trace: Trace, shown: Scene, hide: str) -> Iterator[Document]:

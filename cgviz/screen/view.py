@@ -111,7 +111,8 @@ class View(anywidget.AnyWidget):
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
         drawn = b64encode(png(self.albums[0].arranged())).decode()
-        return {**data, "text/plain": self.words, "image/png": drawn}, metadata
+        told = {**metadata, "image/png": {"alt": self.words}}
+        return {**data, "text/plain": self.words, "image/png": drawn}, told
 
 
 def _asked(shown: View, content: Document, buffers: Any) -> None:
