@@ -1,9 +1,11 @@
 """The stylesheet: one palette, readable on light and dark, prefixed."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+import cgviz
 from cgviz import style
 from cgviz.screen import looks
 
@@ -35,3 +37,16 @@ def test_every_variable_used_is_there():
 def test_texts_can_be_read(palette, tone):
     for ground in (palette.paper, palette.fill):
         assert style.contrast(getattr(palette, tone), ground) >= 4.5
+
+
+def test_the_view_styles_nothing_outside_of_itself():
+    """The stylesheet holds for the whole page, where tables and reports have classes too."""
+    package = Path(cgviz.__file__).parent
+    wings = (p for p in package.rglob("*.py") if p.parent.name != "screen")
+    others = {c for p in wings for c in re.findall(r"cgviz-[a-z]+", p.read_text("utf-8"))}
+    assert {"cgviz-mark", "cgviz-rows", "cgviz-finding"} <= others
+    rules = re.sub(r"/\*.*?\*/", "", looks.css(), flags=re.DOTALL)
+    selectors = ",".join(re.findall(r"([^{}]+)\{", rules)).split(",")
+    for selector in selectors:
+        classes = set(re.findall(r"\.(cgviz-[a-z]+)", selector))
+        assert not classes or not classes <= others, selector
