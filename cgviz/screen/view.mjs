@@ -1673,6 +1673,11 @@ export function repeated({ parts, pages }) {
 
 /** In a saved page: the state is in the page, compressed. */
 export async function boot() {
+  // Before anything else, so that no dark page begins white.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const theme = () => (document.body.dataset.jpThemeLight = String(!dark.matches));
+  theme();
+  dark.addEventListener("change", theme);
   const box = document.getElementById("cgviz");
   if (!globalThis.DecompressionStream) {
     box.append(h("pre", {}, document.querySelector("noscript").textContent));
@@ -1681,10 +1686,6 @@ export async function boot() {
   const { state, ...rest } = await unpacked(document.getElementById("cgviz-state").textContent);
   const [[, pages], ...more] = repeated(rest);
   Object.assign(state.document, { pages, more });
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const theme = () => (document.body.dataset.jpThemeLight = String(!dark.matches));
-  theme();
-  dark.addEventListener("change", theme);
   create(staticModel(state), box);
 }
 

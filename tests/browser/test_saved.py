@@ -150,6 +150,7 @@ def test_it_follows_the_readers_theme_and_axe_finds_nothing(page, tmp_path, sche
     (tmp_path / "open.html").write_text(open_, encoding="utf-8")
     page.emulate_media(color_scheme=scheme)
     page.goto((tmp_path / "open.html").as_uri())
+    page.locator("g.cgviz-node").first.wait_for()
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}[scheme]
     found = Axe().run(page).response["violations"]
