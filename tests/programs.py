@@ -18,6 +18,12 @@ def thrice(x):
     return y
 
 
+def nested(x):
+    with tf.name_scope("part"):
+        y = tf.sin(square(x))
+    return y
+
+
 def once():
     """A custom identity whose rule runs a single time."""
     runs = []

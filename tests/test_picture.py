@@ -69,3 +69,8 @@ def test_floors_have_titles():
         "backward pass 0: the ops of the gradient",
         "forward pass",
     ]
+
+
+def test_a_folded_corner_less_route_is_the_same_route():
+    route = [(0.0, 0.0), (0.0, 5.0), (0.0, 9.0), (4.0, 12.0), (4.0, 20.0)]
+    assert picture._straightened(route) == [(0.0, 0.0), (0.0, 9.0), (4.0, 12.0), (4.0, 20.0)]

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import nested
 
 import cgviz
 from cgviz.drawing import cards, inside, picture, scene
@@ -110,21 +111,7 @@ def test_the_size_of_a_gradient_is_a_power_of_ten(array, power):
     assert sketch.magnitude(None if array is None else np.asarray(array)) == power
 
 
-def test_a_folded_corner_less_route_is_the_same_route():
-    route = [(0.0, 0.0), (0.0, 5.0), (0.0, 9.0), (4.0, 12.0), (4.0, 20.0)]
-    assert sketch._straightened(route) == [(0.0, 0.0), (0.0, 9.0), (4.0, 12.0), (4.0, 20.0)]
-
-
 def test_a_frame_is_around_its_nodes_and_has_its_title_in_it():
-    @tf.custom_gradient
-    def square(x):
-        return x * x, lambda upstream: upstream * 2 * x
-
-    def nested(x):
-        with tf.name_scope("part"):
-            y = tf.sin(square(x))
-        return y
-
     plain = scene.make(cgviz.trace(nested, 2.0), framed=True)
     here = inside.opened(plain, ["custom:square"])
     lines = sketch.lines(picture.arranged(here, None))

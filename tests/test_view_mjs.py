@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from programs import nested
 
 import cgviz
 from cgviz import style
@@ -43,15 +43,6 @@ def data(tmp_path_factory):
     def f(x, w):
         a = x * w
         y = a * x
-        return y
-
-    @tf.custom_gradient
-    def square(x):
-        return x * x, lambda upstream: upstream * 2 * x
-
-    def nested(x):
-        with tf.name_scope("part"):
-            y = tf.sin(square(x))
         return y
 
     page = Album(cgviz.trace(f, 2.0, 3.0)).page()

@@ -24,7 +24,7 @@ from matplotlib.path import Path
 
 from .. import style
 from ..graph import Array, Trace
-from . import cards, layout, scene, shapes
+from . import cards, scene, shapes
 from .cards import Card, Label
 from .letters import Word, Words, extent, word
 from .picture import (
@@ -36,6 +36,7 @@ from .picture import (
     TEXT,
     Picture,
     arranged,
+    curve,
     frame_title,
     legend,
     lines_of,
@@ -238,24 +239,8 @@ class _Ink:
         )
 
     def _curve(self, i: int, distance: float) -> Array:
-        """A link's line on the axes, from outline to outline."""
-        picture, link = self.picture, self.picture.links[i]
-        turn = -1 if link.back else 1
-        line = layout.beside(picture.layout.routes[i], self.direction, turn * distance)
-        trims = []
-        for node, end, entering in ((link.source, 0, link.back), (link.target, -1, not link.back)):
-            centre = picture.layout.centres[node]
-            across = 0 if self.direction == "down" else 1
-            port = float(line[end, across]) - centre[across]
-            trims.append(
-                shapes.inset(
-                    picture.kinds[node], self.direction, *picture.sizes[node], port, entering
-                )
-            )
-        along = 1 if self.direction == "down" else 0
-        line[0, along] -= turn * trims[0]
-        line[-1, along] += turn * trims[1]
-        return line + self.shift
+        """A link's line on the axes."""
+        return curve(self.picture, i, distance) + self.shift
 
     # --- nodes and words ---
 

@@ -1,7 +1,6 @@
-"""The ranks of a layered layout: who stands on which, and in what order.
+"""The ranks of a layered layout: who stands on which.
 
-Grid              nodes, dummies and labels on their ranks
-fewer_crossings   sorts each rank so that few links cross
+Grid   nodes, dummies and labels on their ranks
 """
 
 from __future__ import annotations

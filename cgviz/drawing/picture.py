@@ -1,6 +1,7 @@
 """A scene with its texts measured and everything in its place, ready for ink.
 
     arranged   a scene -> a Picture
+    curve      a link's line in it
 
 A helper of `figure`.
 """
@@ -8,10 +9,12 @@ A helper of `figure`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, TypeVar
 
+from ..graph import Array
 from . import cards, layout, nest, shapes
 from .cards import Card, Label
 from .layout import Direction, Layout
@@ -264,3 +267,26 @@ def storeys(picture: Picture) -> list[tuple[int, str, float, float]]:
 def _legend_width(shown: Scene) -> float:
     words = [*legend(shown), f"step {shown.steps} of {shown.steps}"]
     return sum(LEGEND_LINE + extent(text, SMALL)[0] for text in words)
+
+
+def curve(picture: Picture, i: int, distance: float) -> Array:
+    """A link's line at a distance to the side of its route, from outline to outline."""
+    link, direction = picture.links[i], picture.layout.direction
+    turn = -1 if link.back else 1
+    line = layout.beside(_straightened(picture.layout.routes[i]), direction, turn * distance)
+    across, along = (0, 1) if direction == "down" else (1, 0)
+    for node, end, sign in ((link.source, 0, -1), (link.target, -1, 1)):
+        port = float(line[end, across]) - picture.layout.centres[node][across]
+        kind, size = picture.kinds[node], picture.sizes[node]
+        line[end, along] += turn * sign * shapes.inset(kind, direction, *size, port)
+    return line
+
+
+def _straightened(route: Sequence[layout.Point]) -> list[layout.Point]:
+    """A route without the corners at which it goes straight on."""
+    found: list[layout.Point] = []
+    for point in route:
+        if len(found) > 1 and any(found[-2][k] == found[-1][k] == point[k] for k in (0, 1)):
+            found.pop()
+        found.append(point)
+    return found

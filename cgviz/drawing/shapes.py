@@ -67,9 +67,7 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
     return [_box(left, right, top, bottom, 8 if kind == "open" else 5)]
 
 
-def inset(
-    kind: str, direction: Direction, width: float, height: float, port: float, entering: bool
-) -> float:
+def inset(kind: str, direction: Direction, width: float, height: float, port: float) -> float:
     """How far inside the rectangle a line at `port` from the middle of a side meets the outline."""
     across, along = (width, height) if direction == "down" else (height, width)
     port = abs(port)

@@ -59,6 +59,14 @@ _FACTORY = (
     "Give @tf.custom_gradient only tensors. Close over the rest: "
     "`def make(axis): @tf.custom_gradient def f(x): ...; return f`."
 )
+_ANOTHER_DTYPE = (
+    "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
+    "than its input.",
+    "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
+    "with `dtype=x.dtype`.",
+    INPUTS,
+    hintclues.in_backward,
+)
 _NO_NUMPY = (
     "Use TensorFlow's own functions (`tf.sin`, not `np.sin`). Where NumPy must be, wrap it in "
     "`tf.numpy_function`, in the forward function and in the rule."
@@ -319,12 +327,7 @@ BOOK: tuple[Entry, ...] = (
         + " tensor but is an? "
         + _FLOATS
         + " tensor",
-        "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
-        "than its input.",
-        "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
-        "with `dtype=x.dtype`.",
-        INPUTS,
-        hintclues.in_backward,
+        *_ANOTHER_DTYPE,
     ),
     Entry(
         (21,),
@@ -334,12 +337,7 @@ BOOK: tuple[Entry, ...] = (
         + " that does not match type "
         + _FLOATS
         + " of argument",
-        "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
-        "than its input.",
-        "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
-        "with `dtype=x.dtype`.",
-        INPUTS,
-        hintclues.in_backward,
+        *_ANOTHER_DTYPE,
     ),
     Entry(
         (22,),

@@ -70,6 +70,8 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
 class Quiz(View):
     """A live picture that asks."""
 
+    drawn = False  # it would show the answers
+
     @property
     def questions(self) -> list[Document]:
         """What is asked, in order."""
@@ -84,12 +86,6 @@ class Quiz(View):
         """What is asked; the answers are kept back."""
         asked = "\n".join(f"{n}. {q['text']}" for n, q in enumerate(self.questions, 1))
         return f"{self!r}\n{asked}"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        shown = super()._repr_mimebundle_(**kwargs)
-        for part in shown:
-            del part["image/png"]  # it shows the answers
-        return shown
 
 
 def _questions(trace: Trace, shown: Scene, hide: str) -> Iterator[Document]:

@@ -11,14 +11,13 @@ changes with them (`texts`) are apart, so that a slider sends texts only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import hypot
 from typing import Any
 
 import numpy as np
 
 from .. import style
-from ..drawing import cards, figure, layout, shapes
+from ..drawing import cards, figure, shapes
 from ..drawing.letters import extent
 from ..drawing.picture import (
     APART,
@@ -29,6 +28,7 @@ from ..drawing.picture import (
     PAD,
     TEXT,
     Picture,
+    curve,
     frame_title,
     storeys,
 )
@@ -227,7 +227,7 @@ def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
     label = picture.labels[i]
     edge = shown.edges[i] if i < len(shown.edges) else None
     apart = APART if label.backward else 0.0
-    forward = _curve(picture, i, -apart, shift)
+    forward = curve(picture, i, -apart) + shift
     x, y = (a + b for a, b in zip(picture.layout.labels[i], shift, strict=True))
     side = apart + PAD
     across = (side, 0.0) if picture.layout.direction == "down" else (0.0, side)
@@ -245,7 +245,7 @@ def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
         "gradientAt": (_round(x + across[0]), _round(y + across[1])),
     }
     if label.backward and not label.blocked:
-        back = _curve(picture, i, apart, shift)[::-1]
+        back = curve(picture, i, apart) + shift[::-1]
         found["back"] = _polyline(figure._cut(back, figure.ARROW - 1))
         found["backHead"] = _polyline(figure._head(back)) + "Z"
     return found
@@ -262,31 +262,6 @@ def _come(shown: Scene, i: int) -> int:
 
 def _floor(picture: Picture, i: int) -> int:
     return picture.scene.nodes[i].floor if i < len(picture.scene.nodes) else 0
-
-
-def _curve(picture: Picture, i: int, distance: float, shift: tuple[float, float]) -> Array:
-    """A link's line from outline to outline."""
-    link, direction = picture.links[i], picture.layout.direction
-    turn = -1 if link.back else 1
-    line = layout.beside(_straightened(picture.layout.routes[i]), direction, turn * distance)
-    across, along = (0, 1) if direction == "down" else (1, 0)
-    for node, end, sign in ((link.source, 0, -1), (link.target, -1, 1)):
-        port = float(line[end, across]) - picture.layout.centres[node][across]
-        size = picture.sizes[node]
-        line[end, along] += (
-            turn * sign * shapes.inset(picture.kinds[node], direction, *size, port, turn * sign > 0)
-        )
-    return line + shift
-
-
-def _straightened(route: Sequence[layout.Point]) -> list[layout.Point]:
-    """A route without the corners at which it goes straight on."""
-    found: list[layout.Point] = []
-    for point in route:
-        if len(found) > 1 and any(found[-2][k] == found[-1][k] == point[k] for k in (0, 1)):
-            found.pop()
-        found.append(point)
-    return found
 
 
 def _polyline(points: Array) -> str:

@@ -45,6 +45,8 @@ class View(anywidget.AnyWidget):
         which: The backward pass that is shown, as in `trace.passes`.
     """
 
+    drawn = True  # whether a picture is stored beside it
+
     _esm = MODULE
     _css = looks.css()
 
@@ -110,9 +112,11 @@ class View(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
-        drawn = b64encode(png(self.albums[0].arranged())).decode()
-        told = {**metadata, "image/png": {"alt": self.words}}
-        return {**data, "text/plain": self.words, "image/png": drawn}, told
+        data = {**data, "text/plain": self.words}
+        if not self.drawn:
+            return data, metadata
+        data["image/png"] = b64encode(png(self.albums[0].arranged())).decode()
+        return data, {**metadata, "image/png": {"alt": self.words}}
 
 
 def _asked(shown: View, content: Document, buffers: Any) -> None:
