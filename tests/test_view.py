@@ -140,3 +140,12 @@ def test_the_picture_beside_it_is_small_enough():
     data, _ = cgviz.trace(f, 1.0).view()._repr_mimebundle_()
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert image.width * image.height <= view.MOST_PIXELS * 1.02
+
+
+def test_the_stored_picture_keeps_its_palest_colours():
+    shown = cgviz.trace(lambda x: tf.sin(x) * x, 1.0, order=2).view(which=1)
+    data, _ = shown._repr_mimebundle_()
+    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+    most = {colour for _, colour in sorted(image.getcolors(1 << 20), reverse=True)[:3]}
+    assert (255, 255, 255) in most  # the paper, and the floors of both passes
+    assert all(min(colour) > 235 for colour in most)

@@ -216,9 +216,8 @@ def png(placed: Picture) -> bytes:
     canvas = FigureCanvasAgg(sheet)
     figure._Ink(sheet.add_axes((0, 0, 1, 1)), placed, None).draw()
     canvas.draw()  # type: ignore[no-untyped-call]
-    # A palette makes it a third as large, in half the time.
+    # In full colours: a palette would be a third as large, and lose the pale floors.
     inked = Image.fromarray(np.asarray(canvas.buffer_rgba()))  # type: ignore[no-untyped-call]
-    few = inked.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
-    few.save(buffer, "png", compress_level=3)
+    inked.convert("RGB").save(buffer, "png", compress_level=3)
     return buffer.getvalue()
