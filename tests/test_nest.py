@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgviz.drawing import nest
+from cgviz.drawing import layout, nest
 from cgviz.drawing.layout import Link
 
 
@@ -42,7 +42,7 @@ def within(point, box, room=0.0):
 @given(programs(), st.sampled_from(["down", "right"]))
 def test_boxes_stand_in_their_frames_and_nowhere_else(program, direction):
     sizes, links, homes = program
-    placed = nest.place(sizes, links, direction, homes, FRAMES, {}, {})
+    placed = nest.Nest(sizes, links, direction, homes, FRAMES).placed()
     outer, inner = placed.frames
     for home, centre in zip(homes, placed.centres, strict=True):
         assert within(centre, outer, 5) == (home >= 0)
@@ -55,7 +55,7 @@ def test_boxes_stand_in_their_frames_and_nowhere_else(program, direction):
 @given(programs(), st.sampled_from(["down", "right"]))
 def test_a_link_goes_from_its_source_to_its_target_without_a_gap(program, direction):
     sizes, links, homes = program
-    placed = nest.place(sizes, links, direction, homes, FRAMES, {}, {})
+    placed = nest.Nest(sizes, links, direction, homes, FRAMES).placed()
     along = 1 if direction == "down" else 0
     for link, route in zip(links, placed.routes, strict=True):
         half = sizes[0][along] / 2
@@ -67,9 +67,20 @@ def test_a_link_goes_from_its_source_to_its_target_without_a_gap(program, direct
         assert all(b >= a - 0.01 for a, b in pairwise(places))
 
 
+@settings(max_examples=30, deadline=None)
+@given(programs(), st.sampled_from(["down", "right"]))
+def test_without_frames_it_is_the_plain_layout(program, direction):
+    sizes, links, _ = program
+    gaps = {"gap": 5.0, "rank_gap": 31.0, "storey": 7.0}
+    floors = [i % 2 for i in range(len(sizes))]
+    homes = [-1] * len(sizes)
+    placed = nest.Nest(sizes, links, direction, homes, floors=floors, gaps=gaps).placed()
+    assert placed == layout.place(sizes, links, direction, floors=floors, **gaps)
+
+
 def test_lines_meet_where_they_cross_a_frame():
     links = [Link(0, 2), Link(1, 2), Link(1, 3)]
-    placed = nest.place([(40.0, 20.0)] * 4, links, "down", [-1, -1, 0, 0], FRAMES[:1], {}, {})
+    placed = nest.Nest([(40.0, 20.0)] * 4, links, "down", [-1, -1, 0, 0], FRAMES[:1]).placed()
     top = placed.frames[0][1]
     for route in placed.routes:
         across = {round(x, 1) for x, y in route if abs(y - top) < 0.01}
@@ -78,7 +89,7 @@ def test_lines_meet_where_they_cross_a_frame():
 
 def test_no_line_crosses_the_title_of_a_frame():
     wide = [nest.Frame(-1, (300.0, 20.0))]
-    placed = nest.place([(40.0, 20.0)] * 2, [Link(0, 1)], "down", [-1, 0], wide, {}, {})
+    placed = nest.Nest([(40.0, 20.0)] * 2, [Link(0, 1)], "down", [-1, 0], wide).placed()
     left, top, _, _ = placed.frames[0]
     assert all(x > left + 300 for x, y in placed.routes[0] if abs(y - top) < 15)
 
@@ -89,7 +100,7 @@ def test_a_box_that_is_a_frame_has_its_links_end_there():
     sizes = [(40.0, 20.0), (0.0, 0.0), (6.0, 6.0), (40.0, 20.0), (6.0, 6.0), (40.0, 20.0)]
     links = [Link(0, 1), Link(1, 5), Link(2, 3), Link(3, 4)]
     homes = [-1, -1, 0, 0, 0, -1]
-    placed = nest.place(sizes, links, "down", homes, frames, doors, {2: -1, 4: 1})
+    placed = nest.Nest(sizes, links, "down", homes, frames, doors, {2: -1, 4: 1}).placed()
     left, top, width, height = placed.frames[0]
     assert placed.centres[1] == pytest.approx((left + width / 2, top + height / 2))
     assert placed.routes[0][-1] == pytest.approx((placed.centres[2][0], top), abs=0.01)

@@ -1,6 +1,6 @@
 """Layouts within layouts: a frame is laid out alone, and is one box of the layout around it.
 
-    place    boxes, links and frames -> a Layout
+    Nest     boxes, links and frames; `placed()` is their Layout
     Frame    what stands around some of the boxes
 
 A link that crosses a frame is drawn in pieces, which meet on the frame: what is inside is placed
@@ -10,7 +10,7 @@ first, and where its lines reach the frame, the lines outside are held.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from . import layout
 from .layout import Direction, Layout, Link, Point
@@ -40,21 +40,9 @@ class _Piece:
     last: bool  # this piece has the label
 
 
-def place(
-    sizes: Sequence[tuple[float, float]],
-    links: Sequence[Link],
-    direction: Direction,
-    homes: Sequence[int],
-    frames: Sequence[Frame],
-    doors: Mapping[tuple[int, int], int],
-    pinned: Mapping[int, int],
-    floors: Sequence[int] = (),
-    *,
-    storey: float = 40.0,
-    gap: float = 16.0,
-    rank_gap: float = 18.0,
-) -> Layout:
-    """Find positions for boxes in frames.
+@dataclass(eq=False)
+class Nest:
+    """Boxes in frames, and the links between them.
 
     Args:
         sizes: Width and height of each box; of one that is a frame it does not count.
@@ -66,53 +54,39 @@ def place(
             the box inside that its line leads to.
         pinned: The boxes that stand first in their frame, at -1, or last, at 1.
         floors: As in `layout.place`; a frame and all in it are on one.
-        storey: As in `layout.place`.
-        gap: As in `layout.place`.
-        rank_gap: As in `layout.place`.
-
-    Returns:
-        The layout; its `frames` are in the order of `frames`.
+        gaps: `storey`, `gap` and `rank_gap` as in `layout.place`, where they are not its own.
     """
-    if not frames:
-        return layout.place(
-            sizes, links, direction, gap=gap, rank_gap=rank_gap, floors=floors, storey=storey
-        )
-    nest = _Nest(
-        sizes, links, direction, homes, frames, doors, pinned, floors, gap, rank_gap, storey
-    )
-    for k in range(len(frames) - 1, -2, -1):
-        nest.solve(k)
-    return nest.assembled()
 
+    sizes: Sequence[tuple[float, float]]
+    links: Sequence[Link]
+    direction: Direction
+    homes: Sequence[int]
+    frames: Sequence[Frame] = ()
+    doors: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    pinned: Mapping[int, int] = field(default_factory=dict)
+    floors: Sequence[int] = ()
+    gaps: Mapping[str, float] = field(default_factory=dict)
 
-class _Nest:
-    def __init__(
-        self,
-        sizes: Sequence[tuple[float, float]],
-        links: Sequence[Link],
-        direction: Direction,
-        homes: Sequence[int],
-        frames: Sequence[Frame],
-        doors: Mapping[tuple[int, int], int],
-        pinned: Mapping[int, int],
-        floors: Sequence[int],
-        gap: float,
-        rank_gap: float,
-        storey: float,
-    ) -> None:
-        self.sizes, self.links, self.homes, self.frames = sizes, links, homes, frames
-        self.direction, self.doors = direction, doors
-        self.gaps = {"gap": gap, "rank_gap": rank_gap, "storey": storey}
-        self.across, self.along = (0, 1) if direction == "down" else (1, 0)
-        self.opened = {f.box: k for k, f in enumerate(frames) if f.box >= 0}
-        self.pinned, self.floors = pinned, floors
-        self.pieces: dict[int, list[_Piece]] = {k: [] for k in range(-1, len(frames))}
-        for i in range(len(links)):
+    def __post_init__(self) -> None:
+        self.across, self.along = (0, 1) if self.direction == "down" else (1, 0)
+        self.opened = {f.box: k for k, f in enumerate(self.frames) if f.box >= 0}
+        self.pieces: dict[int, list[_Piece]] = {k: [] for k in range(-1, len(self.frames))}
+        for i in range(len(self.links)):
             self._cut(i)
         self.index: dict[int, dict[Item, int]] = {}
         self.layouts: dict[int, Layout] = {}
         self.extents: dict[int, tuple[float, float]] = {}
         self.corners: dict[int, Point] = {}  # of what is in a frame, from the frame's own
+
+    def placed(self) -> Layout:
+        """Find positions for all of it, from the innermost frames out.
+
+        Returns:
+            The layout; its `frames` are in the order of `frames`.
+        """
+        for k in range(len(self.frames) - 1, -2, -1):
+            self._solve(k)
+        return self._assembled()
 
     def _trail(self, frame: int) -> list[int]:
         """The frames around something, outermost first."""
@@ -145,7 +119,7 @@ class _Nest:
         last = ("box", self.doors.get((i, 1), -1))
         self.pieces[level].append(_Piece(i, item, self._item(link.target), (door, last), True))
 
-    def solve(self, k: int) -> None:
+    def _solve(self, k: int) -> None:
         """Lay out what is in one frame, or outside all of them."""
         own = [i for i, home in enumerate(self.homes) if home == k and i not in self.opened]
         index: dict[Item, int] = {("box", i): n for n, i in enumerate(own)}
@@ -206,7 +180,7 @@ class _Nest:
             height + placed.height + PAD,
         )
 
-    def assembled(self) -> Layout:
+    def _assembled(self) -> Layout:
         """All of it in the places of the whole."""
         centres: list[Point] = [(0.0, 0.0)] * len(self.sizes)
         boxes = [(0.0, 0.0, 0.0, 0.0)] * len(self.frames)

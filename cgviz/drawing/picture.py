@@ -134,7 +134,7 @@ def _placed(
         if node.kind == "port":
             pinned[i] = 1 if (i in outward) != bool(node.floor % 2) else -1
     top = max(floors, default=0)
-    return nest.place(
+    return nest.Nest(
         sizes,
         links,
         direction,
@@ -143,10 +143,8 @@ def _placed(
         _doors(shown, links),
         pinned,
         [top - floor for floor in floors] if top else [],
-        storey=STOREY,
-        gap=14.0,
-        rank_gap=11.0,
-    )
+        {"storey": STOREY, "gap": 14.0, "rank_gap": 11.0},
+    ).placed()
 
 
 def _doors(shown: Scene, links: list[layout.Link]) -> dict[tuple[int, int], int]:
