@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-import test_doctor
 import test_hints
+import troubles
 
 import cgviz
 from cgviz import lessons
@@ -42,7 +42,7 @@ def diagnosed_in(body, says):
     """A proof: `diagnose` explains None in a recording of code with its own tape."""
 
     def proof():
-        findings = test_doctor.recorded(body).diagnose()
+        findings = troubles.recorded(body).diagnose()
         assert any(each.what == "none" and says in each.message for each in findings), findings
 
     return proof
@@ -84,17 +84,17 @@ def hinted_after_loading():
 
 def all_ways_of_not_being_watched():
     for body, says in (
-        (test_doctor.not_watched, "no tape watched it"),
-        (test_doctor.outside, "outside the `with tf.GradientTape()` block"),
-        (test_doctor.not_trainable, "only variables that are trainable"),
-        (test_doctor.reassigned, "a plain tensor, made by Sub"),
+        (troubles.not_watched, "no tape watched it"),
+        (troubles.outside, "outside the `with tf.GradientTape()` block"),
+        (troubles.not_trainable, "only variables that are trainable"),
+        (troubles.reassigned, "a plain tensor, made by Sub"),
     ):
         diagnosed_in(body, says)()
 
 
 def all_ops_without_a_useful_derivative():
     for name in ("round", "argmax", "cast", "comparison"):
-        f, _, says = test_doctor.CUT[name]
+        f, _, says = troubles.CUT[name]
         diagnosed(f, 2.6, what="none", says=says)()
 
 
@@ -259,7 +259,7 @@ TABLE = {
         "check": caught(naive_nest, 3.0, by="second order", order=2),
         "check, NumPy": caught(numpy_in_the_rule, 0.5, by="second order", order=2),
         "diagnose": diagnosed(
-            test_doctor.numpy_rule, 3.7, what="none", says="left TensorFlow", order=2
+            troubles.numpy_rule, 3.7, what="none", says="left TensorFlow", order=2
         ),
         "hint": hinted(7, "7 second order", "7 jacobian"),
     }),
@@ -304,7 +304,7 @@ TABLE = {
     17: ("tf.gradients in eager mode", {"hint": hinted(17, "17")}),
     18: ("integers", {
         "check": check_refuses_integers,
-        "diagnose": diagnosed_in(test_doctor.watched_integer, "it is int32"),
+        "diagnose": diagnosed_in(troubles.watched_integer, "it is int32"),
     }),
     19: ("None, bool or callable arguments", {
         "check": check_refuses_what_is_no_tensor,
