@@ -1,29 +1,36 @@
 """cgviz shows what TensorFlow does when it takes a gradient."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .recording.recorder import record, trace
+
+if TYPE_CHECKING:
+    from .checking.checker import check
+    from .files.export import load
+    from .screen.explorer import explore
+    from .screen.quiz import predict
 
 __all__ = ["check", "explore", "load", "predict", "record", "trace"]
 __version__ = "0.1.0"
 
+# What recording does not need is loaded when it is first used.
+_LATER = {
+    "check": ".checking.checker",
+    "explore": ".screen.explorer",
+    "load": ".files.export",
+    "predict": ".screen.quiz",
+}
+
 
 def __getattr__(name: str) -> object:
-    if name == "check":  # judging a gradient is not needed to record one
-        from .checking.checker import check
-
-        return check
-    if name == "explore":  # nor are widgets
-        from .screen.explorer import explore
-
-        return explore
-    if name == "predict":
-        from .screen.quiz import predict
-
-        return predict
-    if name == "load":  # reading files is not needed to record
-        from .files.export import load
-
-        return load
+    if name in _LATER:
+        return getattr(import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module 'cgviz' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]  # what the Tab key offers, loaded or not
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -1,4 +1,4 @@
-"""What a recording becomes: Trace, Op, Step, Pass and Value, frozen records of NumPy numbers.
+"""What a recording is made of: Value, Op, Step and Pass, records of NumPy numbers.
 
 No TensorFlow and no drawing here. A record holds a tensor by reference and turns it into NumPy
 when it is read, so a recording costs no copy and whoever draws needs no framework.
@@ -7,25 +7,16 @@ when it is read, so a recording costs no copy and whoever draws needs no framewo
     Op      one op of the forward pass (or an input, a variable, a constant)
     Step    one op's backward rule as it ran: upstream in, downstream out
     Pass    one backward pass: its steps in execution order
-    Trace   all of it, with the doors to the other rooms: table, chain rule, picture, file
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from .diagnosing.findings import Diagnosis
-    from .reading.chain import ChainRule
-    from .reading.table import Table
-    from .screen.view import View
 
 Array = np.ndarray[Any, Any]
 
@@ -166,7 +157,22 @@ class Step:
         return self._local
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
-        """Run the backward rule once more with another upstream, one entry per output."""
+        """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
+
+        Args:
+            upstream: One array of its output's shape per output; None where nothing arrives.
+
+        Returns:
+            One array of its input's shape per input, or None.
+
+        Raises:
+            RuntimeError: The trace was read from a file, or the rule can run once only.
+
+        Example:
+            >>> import cgviz, tensorflow as tf
+            >>> cgviz.trace(tf.square, 3.0).steps[0].vjp([10.0])[0].item()
+            60.0
+        """
         if self._pull is None:
             raise RuntimeError(
                 f"the backward rule of `{self.op.name}` cannot run again: this trace was read "
@@ -234,16 +240,43 @@ class Pass:
         return self._ops()
 
     def upstream(self, value: Value) -> Array | None:
-        """All that reached `value` in this pass: the sum over the paths; None if nothing did."""
+        """All that reached a value in this pass: the sum of its `contributions`.
+
+        Args:
+            value: An entry of some op's `inputs` or `outputs`.
+
+        Returns:
+            An array of the value's shape; None if nothing reached it.
+
+        Example:
+            >>> import cgviz
+            >>> backward = cgviz.trace(lambda x: x * x, 3.0).passes[0]
+            >>> backward.upstream(backward.sources[0]).item()
+            6.0
+        """
         if value.key in self._arrived:
             return as_numpy(self._arrived[value.key])
-        total = None
-        for _, _, contribution in self.contributions(value):
-            total = contribution if total is None else total + contribution
-        return total
+        given = [gradient for _, _, gradient in self.contributions(value)]
+        with np.errstate(all="ignore"):  # TensorFlow adds infinities without a word, too
+            return sum(given[1:], given[0]) if given else None
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
-        """What each use of `value` handed back to it: (step, input position, gradient)."""
+        """What each use of a value handed back to it, in execution order.
+
+        Args:
+            value: An entry of some op's `inputs` or `outputs`.
+
+        Returns:
+            For each use that handed anything back its step, which input of the step's op the
+            value is, and the gradient, of the value's shape.
+
+        Example:
+            >>> import cgviz
+            >>> backward = cgviz.trace(lambda x: x * x, 3.0).passes[0]
+            >>> found = backward.contributions(backward.sources[0])
+            >>> [(step.op.name, position, gradient.item()) for step, position, gradient in found]
+            [('Mul', 0, 3.0), ('Mul', 1, 3.0)]
+        """
         found = []
         for step, position in self._uses.get(value.key, ()):
             if step.flows[position]:
@@ -262,191 +295,3 @@ class Pass:
     def step_of(self) -> dict[Op, Step]:
         """The step of each op that took part in this pass."""
         return {step.op: step for step in self.steps}
-
-
-def _with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
-    """Ops, each followed by those of its body."""
-    stack = list(reversed(ops))
-    while stack:
-        op = stack.pop()
-        yield op
-        stack.extend(reversed(op.body))
-
-
-def _by_output(ops: Iterable[Op]) -> dict[int, tuple[Op, int]]:
-    found: dict[int, tuple[Op, int]] = {}
-    for op in ops:
-        for position, value in enumerate(op.outputs):
-            found.setdefault(value.key, (op, position))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Content:
-    """All that a trace holds, once it is read."""
-
-    title: str
-    value: Any
-    gradients: tuple[Any, ...]
-    variables: dict[str, Array | None]
-    ops: tuple[Op, ...]
-    passes: tuple[Pass, ...]
-    main: int = 0  # which pass `trace.steps` shows
-    asked: bool = False  # the code's own tape chose what to differentiate, as in `record()`
-
-
-class Trace:
-    """What TensorFlow did, forward and backward: the result of `cgviz.trace` and `cgviz.record`."""
-
-    def __init__(self, content: Callable[[], Content] | Content) -> None:
-        self._make = content
-
-    @cached_property
-    def _content(self) -> Content:
-        made = self._make() if callable(self._make) else self._make
-        del self._make
-        return made
-
-    @property
-    def title(self) -> str:
-        """What was traced: the function's name."""
-        return self._content.title
-
-    @property
-    def asked(self) -> bool:
-        """Whether the recorded code chose what to differentiate; `trace` takes all arguments."""
-        return self._content.asked
-
-    @property
-    def value(self) -> Any:
-        """f's value, as NumPy; for `record()` the target of the first backward pass."""
-        return self._content.value
-
-    @property
-    def gradients(self) -> tuple[Any, ...]:
-        """One gradient or None per positional argument; for `record()` per source."""
-        return self._content.gradients
-
-    @property
-    def variables(self) -> dict[str, Array | None]:
-        """The gradient of each trainable variable, by its name."""
-        return self._content.variables
-
-    @property
-    def ops(self) -> tuple[Op, ...]:
-        """The forward ops in execution order, with the inputs, variables and constants."""
-        return self._content.ops
-
-    @property
-    def passes(self) -> tuple[Pass, ...]:
-        """Every backward pass, in the order they ran."""
-        return self._content.passes
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps of the first backward pass, in execution order."""
-        return self.pass_(None).steps if self.passes else ()
-
-    def pass_(self, which: int | None) -> Pass:
-        """The backward pass number `which`; None is the one that `steps` shows."""
-        passes = self.passes
-        if not passes:
-            raise ValueError(
-                "this trace has no backward pass: call `tape.gradient` inside the recording"
-            )
-        index = self._content.main if which is None else which
-        if not -len(passes) <= index < len(passes):
-            raise ValueError(
-                f"`which` is {which}, but this trace has {len(passes)} backward "
-                f"pass{'es' if len(passes) > 1 else ''}: 0 to {len(passes) - 1}"
-            )
-        return passes[index]
-
-    @cached_property
-    def _producers(self) -> dict[int, tuple[Op, int]]:
-        return _by_output(_with_bodies(self.ops))
-
-    @cached_property
-    def _pass_producers(self) -> dict[int, tuple[Op, int]]:
-        return _by_output(op for each in self.passes for op in _with_bodies(each.ops))
-
-    def producer(self, value: Value) -> tuple[Op, int] | None:
-        """The op that made `value` and which of its outputs it is."""
-        # What only a pass may have made is looked up last: its ops can cost a second run.
-        return self._producers.get(value.key) or self._pass_producers.get(value.key)
-
-    def walk(self) -> Iterator[Op]:
-        """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
-        yield from _with_bodies(self.ops)
-        for each in self.passes:
-            yield from _with_bodies(each.ops)
-
-    # The doors: each imports its room when it is first used.
-
-    def table(self, which: int | None = None, *, full: bool = False) -> Table:
-        """The backward table: one row per step, with upstream, local and downstream."""
-        from .reading import table
-
-        return table.table(self, which, full=full)
-
-    def chain_rule(self, which: int | None = None) -> ChainRule:
-        """The chain rule with this trace's numbers, as LaTeX: products along paths, their sum."""
-        from .reading import chain
-
-        return chain.chain_rule(self, which)
-
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        step: int | None = None,
-        which: int | None = None,
-        full: bool = False,
-        kind: Literal["flow", "range"] = "flow",
-    ) -> Axes:
-        """Draw the flow of the gradient; with `kind="range"` the magnitudes and their limits."""
-        if kind == "range":
-            from .diagnosing import range_figure
-
-            if step is not None or full:
-                raise ValueError('`step` and `full` belong to kind="flow"')
-            return range_figure.plot(self, ax, which=which)
-        if kind != "flow":
-            raise ValueError(f'`kind` must be "flow" or "range", not {kind!r}')
-        from .drawing import figure
-
-        return figure.plot(self, ax, step=step, which=which, full=full)
-
-    def diagnose(self, which: int | None = None) -> Diagnosis:
-        """Where a gradient became None, zero, NaN, infinite, tiny or huge, and why, in words."""
-        from .diagnosing import doctor
-
-        return doctor.diagnose(self, which)
-
-    def view(
-        self, *, which: int | None = None, full: bool = False, against: Trace | None = None
-    ) -> View:
-        """The live picture: step through the passes, open cards; `against` shows another beside."""
-        from .screen import view
-
-        return view.view(self, which=which, full=full, against=against)
-
-    def save(self, path: Any) -> None:
-        """Write the trace: `.html` live, `.svg .png .pdf` the picture, `.json` all of it."""
-        from .files import export
-
-        export.save(self, path)
-
-    def __repr__(self) -> str:
-        from .reading import sheet
-
-        return sheet.text(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        from .screen import view
-
-        return view.bundle(self)
-
-    def _display_(self) -> View:
-        """What marimo shows, which has no IPython kernel."""
-        return self.view()

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cgviz.graph import Content, Op, Pass, Step, Trace, Value
+from cgviz.graph import Op, Pass, Step, Value
+from cgviz.traces import Content, Trace
 
 
 class Tape:
@@ -57,7 +58,8 @@ class Tape:
             for value, downstream in zip(step.op.inputs, step.downstream, strict=True)
             if value is source and downstream is not None
         ]
-        return sum(given) if given else None
+        with np.errstate(all="ignore"):
+            return sum(given) if given else None
 
     def trace(self, target: Value, sources: Sequence[Value], passes: bool = True) -> Trace:
         made = Pass(

@@ -18,7 +18,7 @@ import cgviz
 from cgviz import style
 from cgviz.drawing import figure
 from cgviz.drawing.letters import Words, word
-from cgviz.graph import Content, Trace
+from cgviz.traces import Content, Trace
 
 
 def nested(x):

@@ -35,7 +35,7 @@ def test_a_chain_is_its_symbols_its_numbers_and_its_product():
 
 
 def test_the_latex_says_the_same():
-    assert rule(chained, 2.0)._repr_latex_() == (
+    assert rule(chained, 2.0).latex == (
         "$$\n\\begin{aligned}\n"
         r"\frac{d y}{d x} &= \frac{\partial y}{\partial a} \cdot \frac{\partial a}{\partial x}"
         " \\\\[0.3em]\n"
@@ -103,7 +103,7 @@ def test_a_vector_is_a_row_times_jacobians():
 
 
 def test_a_matrix_is_in_latex_a_matrix():
-    latex = rule(lambda x: tf.reduce_sum(tf.square(x)), [1.0, 2.0])._repr_latex_()
+    latex = rule(lambda x: tf.reduce_sum(tf.square(x)), [1.0, 2.0]).latex
     assert r"\begin{pmatrix} 2 & 0 \\ 0 & 4 \end{pmatrix}" in latex
 
 
@@ -151,7 +151,7 @@ def test_every_equality_in_numbers_is_true():
 
 
 def test_infinity_and_nan_are_written_by_their_signs():
-    latex = rule(lambda x: tf.sqrt(x) * tf.math.log(x), 0.0)._repr_latex_()
+    latex = rule(lambda x: tf.sqrt(x) * tf.math.log(x), 0.0).latex
     assert r"(-\infty) \cdot \infty" in latex
     assert r"\mathrm{NaN}" in latex
 
@@ -196,7 +196,7 @@ def test_a_source_without_gradient_is_named_below():
 
 def test_nothing_but_none_is_said_in_a_word():
     assert lines(tf.round, 2.0) == ["no gradient: x"]
-    assert r"\mathrm{no\ gradient{:}\ x}" in rule(tf.round, 2.0)._repr_latex_()
+    assert r"\mathrm{no\ gradient{:}\ x}" in rule(tf.round, 2.0).latex
 
 
 def test_more_than_eight_sources_are_counted():
@@ -213,12 +213,12 @@ def test_text_is_at_most_a_hundred_columns_wide():
 
 def test_the_formula_is_the_same_every_time():
     assert str(rule(chained, 0.3)) == str(rule(chained, 0.3))
-    assert rule(chained, 0.3)._repr_latex_() == rule(chained, 0.3)._repr_latex_()
+    assert rule(chained, 0.3).latex == rule(chained, 0.3).latex
 
 
 def test_latex_is_balanced():
     w = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="my_layer/kernel")
-    latex = rule(lambda x: tf.reduce_sum(tf.tanh(x @ w)), [[0.3, 0.7]])._repr_latex_()
+    latex = rule(lambda x: tf.reduce_sum(tf.tanh(x @ w)), [[0.3, 0.7]]).latex
     assert latex.count("{") == latex.count("}")
     assert latex.count(r"\left") == latex.count(r"\right")
     assert latex.count(r"\begin") == latex.count(r"\end")

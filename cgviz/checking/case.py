@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..graph import Array, Op, Trace
+from ..graph import Array, Op
 from ..recording import _seams, arguments, recorder, source
 from ..recording.events import CallEvent, OpEvent, PassEvent
 from ..recording.values import variable_name
+from ..traces import Trace
 from . import state
 from .comparison import Map
 from .report import Ledger

@@ -11,9 +11,10 @@ import numpy as np
 
 from .. import style
 from ..drawing import words
-from ..graph import Array, Op, Trace, Value
+from ..graph import Array, Op, Value
 from ..lessons import CHAIN, INPUTS, VARIABLES
 from ..recording import _seams
+from ..traces import Trace
 from .case import Case
 from .comparison import Comparison, Mismatch
 from .linearity import distinct, guilty

@@ -9,34 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..graph import Trace, Value
+from ..graph import Value
 from ..reading.chain import value_name
+from ..traces import Trace
 from . import lost, nonfinite, overflow, scales, zeros
 from .findings import Diagnosis, Finding
 from .survey import Survey, names
 
 
 def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
-    """Say where a gradient became None, zero, NaN, infinite, tiny or huge, and why.
-
-    Args:
-        trace: The trace.
-        which: The backward pass to look at, as in `trace.passes`; None looks at all of them.
-
-    Returns:
-        A `Diagnosis`: a sequence of findings, empty where all is well.
-
-    Raises:
-        ValueError: There is no such pass.
-
-    Example:
-        >>> import cgviz, tensorflow as tf
-        >>> diagnosis = diagnose(cgviz.trace(lambda x: tf.round(x) * 2.0, 2.6))
-        >>> [(each.what, each.name) for each in diagnosis]
-        [('none', 'Round')]
-        >>> diagnose(cgviz.trace(tf.sin, 2.6))
-        diagnosis of sin: healthy. No gradient is None, zero, NaN, infinite, vanishing or exploding.
-    """
+    """What `trace.diagnose` does."""
     chosen = trace.passes if which is None else (trace.pass_(which),)
     surveys = [Survey(trace, each) for each in chosen]
     found = _forward(trace, surveys)

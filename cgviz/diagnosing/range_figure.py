@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 
 from .. import style
 from ..drawing.figure import SpokenFigure
-from ..graph import Trace
+from ..traces import Trace
 from .range_words import describe, label, note
 from .ranges import FLOAT16, FLOAT32, FLOAT64, Limits, rows
 
@@ -40,20 +40,7 @@ EDGES = {"float16": ":", "float32": "--", "float64": "-."}
 
 
 def plot(trace: Trace, ax: Axes | None = None, *, which: int | None = None) -> Axes:
-    """Draw how large and how small the numbers are, op by op, against the limits of their type.
-
-    Args:
-        trace: The trace.
-        ax: Where to draw; by default a new figure as tall as it needs.
-        which: The backward pass, as in `trace.passes`.
-
-    Returns:
-        The axes. `ax.cgviz_alt` holds the picture in sentences.
-
-    Raises:
-        TypeError: If `ax` is no Axes.
-        ValueError: If there is no such pass.
-    """
+    """What `trace.plot(kind="range")` does: the magnitudes."""
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
     table = rows(trace, which)

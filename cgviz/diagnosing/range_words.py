@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import style
 from ..drawing import words
-from ..graph import Trace
+from ..traces import Trace
 from .ranges import rows
 
 NEAR = 0.9  # of an input limit: from here on it is marked

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Array, Op, Pass, Trace, Value
+from ..graph import Array, Op, Pass, Value
+from ..traces import Trace
 
 COLUMNS = (
     *("op", "type", "inside", "source", "dtype", "max", "min", "special"),

@@ -15,8 +15,9 @@ import numpy as np
 from .. import style
 from ..drawing import scene, words
 from ..drawing.scene import Edge, Node
-from ..graph import Array, Op, Pass, Source, Step, Trace, Value
+from ..graph import Array, Op, Pass, Source, Step, Value
 from ..reading.chain import value_name
+from ..traces import Trace
 
 
 class Survey:

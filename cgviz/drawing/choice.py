@@ -13,7 +13,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..graph import Op, Pass, Trace, Value
+from ..graph import Op, Pass, Value
+from ..traces import Trace
 from . import fold, words
 
 

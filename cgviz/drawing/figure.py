@@ -23,7 +23,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from .. import style
-from ..graph import Array, Trace
+from ..graph import Array
+from ..traces import Trace
 from . import cards, scene, shapes
 from .cards import Card, Label
 from .letters import Word, Words, extent, word
@@ -68,23 +69,7 @@ def plot(
     which: int | None = None,
     full: bool = False,
 ) -> Axes:
-    """Draw how the gradient flows: forward solid blue, backward dashed vermillion.
-
-    Args:
-        trace: The trace.
-        ax: Where to draw; by default a new figure as large as its content.
-        step: Show only the first `step` steps of the backward pass and mark the last of them;
-            0 shows the forward pass alone, None everything.
-        which: The backward pass, as in `trace.passes`.
-        full: Show everything: constants, shape helpers, no folding.
-
-    Returns:
-        The axes. `ax.cgviz_alt` holds the picture in sentences.
-
-    Raises:
-        TypeError: If `ax` is no Axes or `step` no integer.
-        ValueError: If there is no such step or pass.
-    """
+    """What `trace.plot` does: the flow."""
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
     shown = scene.make(trace, which, full)

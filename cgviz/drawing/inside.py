@@ -15,7 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..graph import Content, Op, Trace, Value
+from ..graph import Op, Value
+from ..traces import Content, Trace
 from . import scene
 from .scene import Edge, Frame, Node, Scene
 

@@ -22,7 +22,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..graph import Array, Op, Step, Trace, Value
+from ..graph import Array, Op, Step, Value
+from ..traces import Trace
 from . import fold, words
 from .choice import Choice, choose, feeds, folded, in_order
 

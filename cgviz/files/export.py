@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..graph import Trace
+from ..traces import Trace
 from . import schema
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -21,18 +21,7 @@ SUFFIXES = (".html", *PICTURES, ".json")
 
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace to a file.
-
-    Args:
-        trace: What to write.
-        path: Where to. `.html` gets the live picture of `trace.view()`, in one file that needs
-            no kernel and no network; `.svg`, `.png` and `.pdf` get the picture of
-            `trace.plot()`; `.json` gets all of it, to be read by `cgviz.load`.
-
-    Raises:
-        ValueError: The suffix is none of these.
-        FileNotFoundError: The folder does not exist.
-    """
+    """What `trace.save` does."""
     target = disk.target(path, SUFFIXES)
     suffix = target.suffix.lower()
     if suffix == ".html":
@@ -57,6 +46,15 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
     Raises:
         ValueError: The file holds no trace, a damaged one, or one of a newer cgviz.
+        FileNotFoundError: There is no such file.
+
+    Example:
+        >>> import cgviz, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "square.json")
+        ...     cgviz.trace(lambda x: x * x, 3.0).save(path)
+        ...     cgviz.load(path).gradients[0].item()
+        6.0
     """
     name = str(Path(path))
     try:

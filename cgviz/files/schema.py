@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Array, Content, Op, Pass, Source, Step, Trace, Value, as_numpy
+from ..graph import Array, Op, Pass, Source, Step, Value, as_numpy
 from ..reading.jacobian import LargeJacobian
+from ..traces import Content, Trace
 from .codec import Document, read_array, read_structure, write_array, write_structure
 
 FORMAT, VERSION = "cgviz trace", 1

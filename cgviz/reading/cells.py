@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..graph import Array, Step, Trace, Value
+from ..graph import Array, Step, Value
+from ..traces import Trace
 from .chain import value_name
 from .table import Table
 

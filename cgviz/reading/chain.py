@@ -9,19 +9,20 @@ have the shape of the source and their sum is the gradient that TensorFlow compu
 from __future__ import annotations
 
 from ..drawing import words
-from ..graph import Array, Op, Pass, Trace, Value
+from ..graph import Array, Op, Pass, Value
+from ..traces import Trace
 from .paths import Derivative, Path
 
 
 def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
-    """The chain rule of one backward pass, for every source that has a gradient."""
+    """What `trace.chain_rule` returns."""
     return ChainRule(trace, trace.pass_(which))
 
 
 class ChainRule:
     r"""The chain rule of one backward pass, in symbols and in this trace's numbers.
 
-    A cell that ends in it shows the formula; `str()` gives the same as text.
+    A cell that ends in it shows the formula; `str()` gives the same as text, `.latex` as LaTeX.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -65,10 +66,15 @@ class ChainRule:
 
         return formula.text(self)
 
-    def _repr_latex_(self) -> str:
+    @property
+    def latex(self) -> str:
+        """The same in LaTeX, between dollar signs, to be taken to a slide or a paper."""
         from . import formula
 
         return formula.latex(self)
+
+    def _repr_latex_(self) -> str:
+        return self.latex
 
 
 def value_name(trace: Trace, value: Value) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..graph import Array, Trace, Value
+from ..graph import Array, Value
+from ..traces import Trace
 from .chain import ChainRule, is_folded, value_name
 from .notation import Plain, Tex
 from .paths import Derivative, Path

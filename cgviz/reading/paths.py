@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Array, Op, Pass, Step, Trace, Value
+from ..graph import Array, Op, Pass, Step, Value
+from ..traces import Trace
 from .jacobian import LargeJacobian, is_linear, times, tolerance, wide
 
 MOST_PATHS = 8  # kept for each source

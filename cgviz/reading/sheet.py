@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import chain
 
-from ..graph import Trace
+from ..traces import Trace
 from . import cells
 from .cells import Cells
 from .table import Table

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
-from ..graph import Pass, Step, Trace
+from ..graph import Pass, Step
+from ..traces import Trace
 
 COLUMNS = ("step", "op", "type", "kind", "input", "upstream", "local", "downstream", "source")
 
 
 def table(trace: Trace, which: int | None = None, *, full: bool = False) -> Table:
-    """The backward table of one pass; `full` shows the steps that a picture folds away too."""
+    """What `trace.table` returns."""
     each = trace.pass_(which)
     return Table(trace, each, _numbered(trace, each, full), full)
 

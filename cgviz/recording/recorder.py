@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..graph import Content, Trace, as_numpy
+from ..graph import as_numpy
 from ..hinting import hints
+from ..traces import Content, Trace
 from . import _seams, arguments, passes
 from .builder import Builder
 from .events import PassEvent

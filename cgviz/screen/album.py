@@ -15,7 +15,8 @@ from typing import Any
 from ..drawing import inside, picture, scene
 from ..drawing.picture import Picture
 from ..drawing.scene import Scene
-from ..graph import Step, Trace
+from ..graph import Step
+from ..traces import Trace
 from . import notes, sketch
 
 Document = dict[str, Any]

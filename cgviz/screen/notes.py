@@ -13,9 +13,10 @@ import numpy as np
 
 from .. import style
 from ..drawing.scene import Node, Scene
-from ..graph import Array, Op, Pass, Step, Trace, Value
+from ..graph import Array, Op, Pass, Step, Value
 from ..reading import jacobian
 from ..reading.chain import value_name
+from ..traces import Trace
 
 Document = dict[str, Any]
 Ask = Callable[[Step], bool]

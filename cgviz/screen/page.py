@@ -20,7 +20,7 @@ from html import escape
 from typing import Any
 
 from .. import style as tones
-from ..graph import Trace
+from ..traces import Trace
 from . import looks, view
 from .album import Album, Document
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from .. import style
 from ..drawing.scene import Edge, Node, Scene
-from ..graph import Array, Step, Trace
+from ..graph import Array, Step
 from ..reading.chain import value_name
 from ..reading.jacobian import LargeJacobian, times
+from ..traces import Trace
 from .album import Album, Document
 from .view import View
 

@@ -24,8 +24,8 @@ import traitlets
 from .. import disk
 from ..drawing import figure
 from ..drawing.picture import Picture
-from ..graph import Trace
 from ..reading import cells
+from ..traces import Trace
 from . import looks
 from .album import Album, Document
 
@@ -127,21 +127,7 @@ def _asked(shown: View, content: Document, buffers: Any) -> None:
 def view(
     trace: Trace, *, which: int | None = None, full: bool = False, against: Trace | None = None
 ) -> View:
-    """The live picture of a trace.
-
-    Args:
-        trace: The trace.
-        which: The backward pass to begin with, as in `trace.passes`.
-        full: Show everything: constants, shape helpers, no folding.
-        against: Another trace of the same program, shown beside this one; what differs is marked.
-
-    Returns:
-        The widget.
-
-    Raises:
-        TypeError: `against` is no trace.
-        ValueError: There is no such pass.
-    """
+    """What `trace.view` returns."""
     if against is not None and not isinstance(against, Trace):
         raise TypeError(f"`against` must be a trace, not {type(against).__name__}")
     albums = [Album(trace, which, full)]

@@ -1,0 +1,347 @@
+"""Trace: all of a recording, with the doors to the rooms that show it.
+
+Content   what there is to show, once the recording has been read
+Trace     the same behind its public names: numbers, table, chain rule, picture, file
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from .graph import Array, Op, Pass, Step, Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .diagnosing.findings import Diagnosis
+    from .reading.chain import ChainRule
+    from .reading.table import Table
+    from .screen.view import View
+
+
+def _with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
+    """Ops, each followed by those of its body."""
+    stack = list(reversed(ops))
+    while stack:
+        op = stack.pop()
+        yield op
+        stack.extend(reversed(op.body))
+
+
+def _by_output(ops: Iterable[Op]) -> dict[int, tuple[Op, int]]:
+    found: dict[int, tuple[Op, int]] = {}
+    for op in ops:
+        for position, value in enumerate(op.outputs):
+            found.setdefault(value.key, (op, position))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """All that a trace holds, once it is read."""
+
+    title: str
+    value: Any
+    gradients: tuple[Any, ...]
+    variables: dict[str, Array | None]
+    ops: tuple[Op, ...]
+    passes: tuple[Pass, ...]
+    main: int = 0  # which pass `trace.steps` shows
+    asked: bool = False  # the code's own tape chose what to differentiate, as in `record()`
+
+
+class Trace:
+    """What TensorFlow did, forward and backward: the result of `cgviz.trace` and `cgviz.record`.
+
+    A cell that ends in a trace shows `.view()`; printed, it is its table.
+
+    Example:
+        >>> import cgviz, tensorflow as tf
+        >>> trace = cgviz.trace(lambda x: tf.sin(x) * x, 2.0)
+        >>> [(op.name, op.kind) for op in trace.ops]
+        [('x', 'input'), ('Sin', 'op'), ('Mul', 'op')]
+        >>> [step.op.name for step in trace.steps]
+        ['Mul', 'Sin']
+    """
+
+    def __init__(self, content: Callable[[], Content] | Content) -> None:
+        self._make = content
+
+    @cached_property
+    def _content(self) -> Content:
+        made = self._make() if callable(self._make) else self._make
+        del self._make
+        return made
+
+    @property
+    def title(self) -> str:
+        """What was traced: the function's name."""
+        return self._content.title
+
+    @property
+    def asked(self) -> bool:
+        """Whether the recorded code chose what to differentiate; `trace` takes all arguments."""
+        return self._content.asked
+
+    @property
+    def value(self) -> Any:
+        """f's value, as NumPy; for `record()` the target of the first backward pass."""
+        return self._content.value
+
+    @property
+    def gradients(self) -> tuple[Any, ...]:
+        """One gradient or None per positional argument; for `record()` per source."""
+        return self._content.gradients
+
+    @property
+    def variables(self) -> dict[str, Array | None]:
+        """The gradient of each trainable variable, by its name."""
+        return self._content.variables
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The forward ops in execution order, with the inputs, variables and constants."""
+        return self._content.ops
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """Every backward pass, in the order they ran."""
+        return self._content.passes
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the first backward pass, in execution order."""
+        return self.pass_(None).steps if self.passes else ()
+
+    def pass_(self, which: int | None) -> Pass:
+        """One of `passes`.
+
+        Args:
+            which: Its number, from 0; negative counts from the last; None is the one that
+                `steps` shows.
+
+        Returns:
+            The `Pass`.
+
+        Raises:
+            ValueError: There is no such pass.
+        """
+        passes = self.passes
+        if not passes:
+            raise ValueError(
+                "this trace has no backward pass: call `tape.gradient` inside the recording"
+            )
+        index = self._content.main if which is None else which
+        if not -len(passes) <= index < len(passes):
+            raise ValueError(
+                f"`which` is {which}, but this trace has {len(passes)} backward "
+                f"pass{'es' if len(passes) > 1 else ''}: 0 to {len(passes) - 1}"
+            )
+        return passes[index]
+
+    @cached_property
+    def _producers(self) -> dict[int, tuple[Op, int]]:
+        return _by_output(_with_bodies(self.ops))
+
+    @cached_property
+    def _pass_producers(self) -> dict[int, tuple[Op, int]]:
+        return _by_output(op for each in self.passes for op in _with_bodies(each.ops))
+
+    def producer(self, value: Value) -> tuple[Op, int] | None:
+        """Which op made a value.
+
+        Args:
+            value: An entry of some op's `inputs` or `outputs`.
+
+        Returns:
+            The op and which of its outputs the value is, from 0; None if it came from elsewhere.
+        """
+        # What only a pass may have made is looked up last: its ops can cost a second run.
+        return self._producers.get(value.key) or self._pass_producers.get(value.key)
+
+    def walk(self) -> Iterator[Op]:
+        """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
+        yield from _with_bodies(self.ops)
+        for each in self.passes:
+            yield from _with_bodies(each.ops)
+
+    # The doors: each imports its room when it is first used.
+
+    def table(self, which: int | None = None, *, full: bool = False) -> Table:
+        """The backward table: one row per step, `downstream = upstream x local`.
+
+        Args:
+            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+            full: Also the steps that the picture folds away: constants, shape helpers, scopes.
+
+        Returns:
+            A `Table`: a sequence of rows, each a dict with the keys "step", "op", "type", "kind",
+            "input", "upstream", "local", "downstream" and "source"; text, and HTML in a notebook.
+
+        Raises:
+            ValueError: There is no such pass.
+
+        Example:
+            >>> import cgviz, tensorflow as tf
+            >>> row = cgviz.trace(tf.square, 3.0).table()[0]
+            >>> row["upstream"], row["local"], row["downstream"]
+            (1.0, 6.0, 6.0)
+        """
+        from .reading import table
+
+        return table.table(self, which, full=full)
+
+    def chain_rule(self, which: int | None = None) -> ChainRule:
+        """The chain rule with this trace's numbers: the product along each path, and their sum.
+
+        Args:
+            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+
+        Returns:
+            A `ChainRule`: text, and `.latex`, with a formula for each source that has a gradient.
+
+        Raises:
+            ValueError: There is no such pass.
+
+        Example:
+            >>> import cgviz, tensorflow as tf
+            >>> cgviz.trace(lambda x: tf.sin(tf.square(x)), 0.5).chain_rule()
+            dSin/dx = ∂Sin/∂Square · ∂Square/∂x
+                    ≈ 0.96891 · 1
+                    ≈ 0.96891
+        """
+        from .reading import chain
+
+        return chain.chain_rule(self, which)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        step: int | None = None,
+        which: int | None = None,
+        full: bool = False,
+        kind: Literal["flow", "range"] = "flow",
+    ) -> Axes:
+        """Draw a picture for paper: how the gradient flows, or how large its numbers are.
+
+        Args:
+            ax: The Matplotlib axes to draw on; by default a new figure as large as its content.
+            step: Show only the first `step` steps of the backward pass and mark the last of
+                them: 0 shows the forward pass alone, None everything.
+            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+            full: Show everything: constants and shape helpers too, and no scope folded.
+            kind: "flow" is the graph, forward solid blue and backward dashed vermillion; "range"
+                the magnitudes op by op, against the limits of their dtype.
+
+        Returns:
+            The axes. `ax.cgviz_alt` holds the picture in sentences.
+
+        Raises:
+            TypeError: `ax` is no Axes, or `step` no integer.
+            ValueError: No such step, pass or kind, or `step` or `full` with "range".
+
+        Example:
+            >>> import cgviz, tensorflow as tf
+            >>> ax = cgviz.trace(tf.square, 3.0).plot(step=0)
+            >>> ax.figure.savefig("square.pdf")  # doctest: +SKIP
+        """
+        if kind == "range":
+            from .diagnosing import range_figure
+
+            if step is not None or full:
+                raise ValueError('`step` and `full` belong to kind="flow"')
+            return range_figure.plot(self, ax, which=which)
+        if kind != "flow":
+            raise ValueError(f'`kind` must be "flow" or "range", not {kind!r}')
+        from .drawing import figure
+
+        return figure.plot(self, ax, step=step, which=which, full=full)
+
+    def diagnose(self, which: int | None = None) -> Diagnosis:
+        """Say where a gradient became None, zero, NaN, infinite, tiny or huge, and why.
+
+        Args:
+            which: The backward pass to look at, as in `passes`; None looks at all of them.
+
+        Returns:
+            A `Diagnosis`: a sequence of findings, each with `.what .op .message .hint .lesson`;
+            `.ok` where there is none.
+
+        Raises:
+            ValueError: There is no such pass.
+
+        Example:
+            >>> import cgviz, tensorflow as tf
+            >>> [found.what for found in cgviz.trace(lambda x: tf.round(x) * 2.0, 2.6).diagnose()]
+            ['none']
+            >>> cgviz.trace(tf.sin, 2.6).diagnose().ok
+            True
+        """
+        from .diagnosing import doctor
+
+        return doctor.diagnose(self, which)
+
+    def view(
+        self, *, which: int | None = None, full: bool = False, against: Trace | None = None
+    ) -> View:
+        """The live picture: step through the backward pass, open scopes, custom ops and cards.
+
+        Args:
+            which: The backward pass to begin with, as in `passes`.
+            full: Show everything: constants and shape helpers too, and no scope folded.
+            against: Another trace of the same program, shown beside this one; what differs is
+                marked.
+
+        Returns:
+            The widget, a `View`.
+
+        Raises:
+            TypeError: `against` is no trace.
+            ValueError: There is no such pass.
+
+        Example:
+            >>> import cgviz, tensorflow as tf
+            >>> naive = cgviz.trace(lambda x: tf.math.log(1.0 + tf.exp(x)), 100.0)
+            >>> shown = naive.view(against=cgviz.trace(tf.math.softplus, 100.0))
+        """
+        from .screen import view
+
+        return view.view(self, which=which, full=full, against=against)
+
+    def save(self, path: Any) -> None:
+        """Write the trace to a file.
+
+        Args:
+            path: Where to. `.html` gets the live picture, in one file that needs no kernel and no
+                network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets all
+                of it, to be read by `cgviz.load`.
+
+        Raises:
+            ValueError: The suffix is none of these.
+            FileNotFoundError: The folder does not exist.
+
+        Example:
+            >>> import cgviz
+            >>> cgviz.trace(lambda x: x * x, 3.0).save("square.html")  # doctest: +SKIP
+        """
+        from .files import export
+
+        export.save(self, path)
+
+    def __repr__(self) -> str:
+        from .reading import sheet
+
+        return sheet.text(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        from .screen import view
+
+        return view.bundle(self)
+
+    def _display_(self) -> View:
+        """What marimo shows, which has no IPython kernel."""
+        return self.view()
