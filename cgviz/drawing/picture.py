@@ -273,10 +273,10 @@ def curve(picture: Picture, i: int, distance: float) -> Array:
     turn = -1 if link.back else 1
     line = layout.beside(_straightened(picture.layout.routes[i]), direction, turn * distance)
     across, along = (0, 1) if direction == "down" else (1, 0)
-    for node, end, sign in ((link.source, 0, -1), (link.target, -1, 1)):
+    for node, end, side in ((link.source, 0, turn), (link.target, -1, -turn)):
         port = float(line[end, across]) - picture.layout.centres[node][across]
         kind, size = picture.kinds[node], picture.sizes[node]
-        line[end, along] += turn * sign * shapes.inset(kind, direction, *size, port)
+        line[end, along] -= side * shapes.inset(kind, direction, *size, port, side)
     return line
 
 

@@ -7,7 +7,7 @@ custom op is a frame, with a dot at its side for each value that enters or leave
 
 from __future__ import annotations
 
-from math import sqrt
+from math import ceil, sqrt
 
 from matplotlib.path import Path
 
@@ -67,21 +67,44 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
     return [_box(left, right, top, bottom, 8 if kind == "open" else 5)]
 
 
-def inset(kind: str, direction: Direction, width: float, height: float, port: float) -> float:
-    """How far inside the rectangle a line at `port` from the middle of a side meets the outline."""
-    across, along = (width, height) if direction == "down" else (height, width)
-    port = abs(port)
-    if kind in ("input", "target"):
-        r = _pill(width, height)
-        over = max(0.0, port - (across / 2 - r))
-        return r - sqrt(max(r * r - over * over, 0.0))
+def inset(
+    kind: str, direction: Direction, width: float, height: float, port: float, side: int
+) -> float:
+    """How far inside a node's rectangle a line meets its outline.
+
+    Args:
+        kind: The kind of node.
+        direction: The direction of the line.
+        width: The node's width.
+        height: Its height.
+        port: Where the line comes, from the middle of the side, growing to the right or downwards.
+        side: -1 at the top or on the left, 1 at the bottom or on the right.
+
+    Returns:
+        The distance, 0 where the outline is the rectangle.
+    """
+    down = direction == "down"
+    across, along = (width, height) if down else (height, width)
+
+    def beyond(corner: float, at: float = abs(port)) -> float:
+        return max(0.0, at - (across / 2 - corner))
+
+    if kind in ("input", "target", "port"):
+        return _arc(_pill(width, height), beyond(_pill(width, height)))
     if kind == "custom":
-        if direction == "right":
-            return POINT * min(1.0, port / (across / 2))
-        return along / 2 * max(0.0, port - (across / 2 - POINT)) / POINT
-    if kind == "variable" and direction == "down":
-        return LID * (1 - sqrt(max(0.0, 1 - (port / (across / 2)) ** 2)))
+        return along / 2 * beyond(POINT) / POINT if down else POINT * abs(port) / (across / 2)
+    if kind == "variable":
+        return _arc(LID, abs(port), across / 2) if down else _arc(along / 2, beyond(LID), LID)
+    if kind == "constant" and down == (side < 0):
+        return beyond(FOLD, -side * port)
+    if kind == "scope":
+        return SHEET * ceil(min(beyond(2 * SHEET, side * port) / SHEET, 2))
     return 0.0
+
+
+def _arc(height: float, at: float, half: float | None = None) -> float:
+    """How far below its top an ellipse is, `at` from its middle; without `half` a circle."""
+    return height * (1 - sqrt(max(0.0, 1 - (at / (half or height)) ** 2)))
 
 
 def _pill(width: float, height: float) -> float:
