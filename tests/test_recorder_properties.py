@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_recorder import edges_sum_to_upstream, same, square
+from oracle import edges_sum_to_upstream, same
+from programs import square
 
 import cgviz
 

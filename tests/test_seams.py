@@ -1,10 +1,17 @@
-"""TensorFlow is exactly as it was when a recording ends, however it ends."""
+"""A recording sees what TensorFlow does and changes nothing of it.
+
+When it ends, however it ends, TensorFlow is exactly as it was: every test here is held to that.
+"""
 
 import contextlib
 import gc
+import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from oracle import tape_gradient
+from programs import square
 from tensorflow.python.eager import context, execute, imperative_grad, record
 from tensorflow.python.ops import resource_variable_ops
 
@@ -35,6 +42,9 @@ def nothing_stays():
     assert state() == before
     assert _seams._local.hub is None
     assert _seams._recording_threads == 0
+
+
+# --- on and off ------------------------------------------------------------------------------
 
 
 def test_a_trace_leaves_nothing_behind():
@@ -137,3 +147,126 @@ def test_eager_traces_of_custom_gradients_leave_no_registry_entry():
     for n in range(3):
         cgviz.trace(f, float(n), order=2)
     assert len(ops._gradient_registry._registry) == before
+
+
+# --- what it sees ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [2.0, 3.0])
+def test_a_constant_of_the_same_value_is_not_taken_for_the_variable(value):
+    w = tf.Variable(2.0, name="w")
+    x = tf.constant(value)
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * w
+            z = y * w
+        tape.gradient(z, [x, w])
+    assert [op.name for op in trace.ops] == ["w", "x", "y", "z"]
+    kinds = [[trace.producer(v)[0].name for v in s.op.inputs] for s in trace.steps]
+    assert kinds == [["y", "w"], ["x", "w"]]
+
+
+def test_a_tf_function_is_opened_or_kept_one_op():
+    @tf.function
+    def f(x):
+        y = tf.sin(x)
+        return y * x
+
+    opened = cgviz.trace(f, 2.0)
+    assert [s.op.type for s in opened.steps] == ["Mul", "Sin"]
+    closed = cgviz.trace(f, 2.0, open_functions=False)
+    assert [(s.op.type, s.op.name) for s in closed.steps] == [("tf.function", "f")]
+    assert closed.gradients == opened.gradients
+
+
+def test_a_tf_function_inside_another_is_opened_too_and_autograph_is_not_missed():
+    @tf.function
+    def inner(x):
+        if tf.reduce_sum(x) > 0:
+            return x * x
+        return x
+
+    @tf.function
+    def outer(x):
+        for _ in tf.range(2):
+            x = inner(x)
+        return x
+
+    trace = cgviz.trace(outer, 2.0)
+    assert trace.value == 16.0
+    assert trace.gradients[0] == 32.0
+    assert [s.op.type for s in trace.steps] == ["Mul", "Mul"]
+
+
+def test_jacobian_inside_a_recording_is_unharmed():
+    x = tf.constant([1.0, 2.0])
+    with cgviz.record() as trace:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = square(x) * x
+        jacobian = tape.jacobian(y, x)
+        tape.gradient(y, x)
+    np.testing.assert_allclose(jacobian, [[3.0, 0.0], [0.0, 12.0]])
+    assert len(trace.passes) == 1
+
+
+def test_forward_accumulators_beside_a_recording_keep_their_numbers():
+    x = tf.constant(2.0)
+
+    def jvp():
+        with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as acc:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = square(x) * tf.sin(x)
+            g = tape.gradient(y, x)
+        return acc.jvp(y), acc.jvp(g), g
+
+    plain = jvp()
+    with cgviz.record():
+        recorded = jvp()
+    assert [float(t) for t in plain] == [float(t) for t in recorded]
+
+
+def test_a_recording_inside_a_recording_sees_its_part_and_hides_nothing():
+    with cgviz.record() as outer:
+        first = cgviz.trace(square, 2.0)
+        with cgviz.record() as inner:
+            second = cgviz.trace(square, 3.0)
+    assert first.gradients[0] == 4.0
+    assert second.gradients[0] == 6.0
+    assert len(inner.passes) == 1
+    assert [float(p.gradients[0]) for p in outer.passes] == [4.0, 6.0]
+
+
+def test_two_threads_record_at_once_and_a_third_is_not_recorded():
+    traces, started = {}, threading.Barrier(3)
+
+    def work(n):
+        started.wait()
+        for _ in range(5):
+            if n == 2:
+                _, (g,) = tape_gradient(lambda x: square(x) * x, tf.constant(float(n)))
+                traces[n] = float(g)
+            else:
+                traces[n] = cgviz.trace(lambda x: square(x) * tf.reshape(x, [1]), float(n))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (0, 1, 2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert traces[2] == 12.0
+    for n in (0, 1):
+        assert traces[n].gradients[0] == 3.0 * n**2
+        assert len(traces[n].steps) == 3
+
+
+def test_recording_inside_a_graph_says_where_to_start_instead():
+    @tf.function
+    def f(x):
+        with cgviz.record():
+            return x
+
+    with pytest.raises(RuntimeError, match=r"outside of `tf\.function`"):
+        f(tf.constant(1.0))
