@@ -7,8 +7,22 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import style
+from ..drawing import words
 from ..graph import Array, Op, Value
-from .survey import wide
+from ..reading.jacobian import wide
+
+# Ops that make each entry of one entry of every input. Of others, such as a matrix product, it
+# would be wrong to say which numbers an entry came from, also where the shapes agree.
+_BY_ENTRY = frozenset(
+    (
+        *words.INFIX,
+        *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Inv", "Pow", "SquaredDifference"),
+        *("Exp", "Expm1", "Log", "Log1p", "Xlogy", "Xlog1py", "Xdivy", "Lgamma", "Digamma"),
+        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Atan2", "Erf", "Erfc", "Erfinv", "Ndtri"),
+        *("Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Sigmoid", "Softplus", "Softsign"),
+        *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Cast", "Select", "SelectV2"),
+    )
+)
 
 
 def numbers(value: Value) -> Array:
@@ -37,13 +51,22 @@ def entry(index: tuple[int, ...]) -> str:
     return f" at entry [{', '.join(map(str, index))}]" if index else ""
 
 
-def number_at(a: Array, index: tuple[int, ...], like: Value) -> complex | None:
-    """The number of an input that belongs to an entry of `like`, if there is just one."""
+def by_entry(op: Op) -> bool:
+    """Whether each entry comes of one entry of every input; taken for granted of custom ops."""
+    return op.kind != "op" or op.type in _BY_ENTRY
+
+
+def number_at(op: Op, value: Value, index: tuple[int, ...], like: Value) -> complex | None:
+    """The number of an op's input that belongs to an entry of `like`, if there is just one."""
+    a = numbers(value)
     if a.size == 1:
         return a.reshape(-1)[0].item()
-    if a.shape == like.shape:
-        return a[index].item()
-    return None
+    if not by_entry(op):
+        return None
+    try:
+        return np.broadcast_to(a, like.shape)[index].item()
+    except ValueError:
+        return None
 
 
 def inputs_at(
@@ -51,9 +74,6 @@ def inputs_at(
 ) -> str:
     """The inputs at an entry: " from `x` = 0 and `y` = 2"."""
     like = op.outputs[0] if like is None else like
-    texts = []
-    for v in op.inputs:
-        number = number_at(numbers(v), index, like) if v.differentiable else None
-        if number is not None:
-            texts.append(f"{name(v)} = {style.number(number)}")
+    found = [(name(v), number_at(op, v, index, like)) for v in op.inputs]
+    texts = [f"{who} = {style.number(number)}" for who, number in found if number is not None]
     return f" from {' and '.join(texts)}" if texts else ""

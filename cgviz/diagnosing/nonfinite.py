@@ -10,14 +10,16 @@ import numpy as np
 from .. import style
 from ..graph import Op, Step, Value
 from ..lessons import STABILITY
-from .entries import entry, first_bad, has_nan, inputs_at, number_at, numbers
+from ..reading.jacobian import wide
+from .entries import by_entry, entry, first_bad, has_nan, inputs_at, number_at, numbers
 from .findings import Finding
-from .survey import Survey, at, is_bad, names, outputs_with, wide
+from .survey import Origin, Survey, at, is_bad, names, outputs_with
 
 _TWICE = (
     "Make the input safe first: `safe = tf.where(ok, x, 1.)`, compute with `safe`, then choose "
     "with tf.where."
 )
+_SMALLER = "Scale the loss down, or compute in a wider type."
 
 
 def find(survey: Survey) -> list[Finding]:
@@ -29,30 +31,33 @@ def find(survey: Survey) -> list[Finding]:
     Returns:
         One finding per rule that made NaN or infinity of a finite upstream.
     """
-    groups: dict[object, tuple[Step | None, int, list[Value]]] = {}
+    groups: dict[object, tuple[Origin, list[Value]]] = {}
     for value, gradient in zip(survey.pass_.sources, survey.pass_.gradients, strict=True):
         if gradient is not None and is_bad(gradient):
-            for step, j in _first_steps(survey, value)[:3]:
-                key = step.op if step is not None else None
-                groups.setdefault(key, (step, j, []))[2].append(value)
-    return [_backward_finding(survey, *each) for each in groups.values()]
+            for origin in _origins(survey, value)[:3]:
+                key = origin.value.key if origin.step is None else origin.step.op
+                values = groups.setdefault(key, (origin, []))[1]
+                if value not in values:  # an op can use it twice
+                    values.append(value)
+    return [_finding(survey, *each) for each in groups.values()]
 
 
-def _first_steps(survey: Survey, value: Value) -> list[tuple[Step | None, int]]:
-    """The steps where it began; None for a target's own upstream."""
-    found: list[tuple[Step | None, int]] = []
+def _origins(survey: Survey, value: Value) -> list[Origin]:
+    """Where it began."""
+    found: list[Origin] = []
     seen, stack = {value.key}, [value]
     while stack:
         here = stack.pop()
         seed = survey.seed(here)
+        parts = [part for part in survey.contributions(here) if is_bad(part[2])]
         if seed is not None and is_bad(seed):
-            found.append((None, 0))
-        for step, j, gradient in survey.contributions(here):
-            if not is_bad(gradient):
-                continue
+            found.append(Origin(here))
+        elif not parts:
+            found.append(Origin(here, meets=True))
+        for step, j, _ in parts:
             bad = outputs_with(step, step.upstream, is_bad)
             if not bad:
-                found.append((step, j))
+                found.append(Origin(here, step, j))
             for output in bad:
                 if output.key not in seen:
                     seen.add(output.key)
@@ -60,17 +65,21 @@ def _first_steps(survey: Survey, value: Value) -> list[tuple[Step | None, int]]:
     return found
 
 
-def _backward_finding(survey: Survey, step: Step | None, j: int, values: list[Value]) -> Finding:
+def _finding(survey: Survey, origin: Origin, values: list[Value]) -> Finding:
     who = names(survey.name(v) for v in values)
     sources = tuple(survey.name(v).strip("`") for v in values)
     which = survey.pass_.index
-    if step is None:
+    head = f"the gradient of {who} is not finite"
+    if origin.step is None:
         gradients = dict(zip(survey.pass_.sources, survey.pass_.gradients, strict=True))
-        message = f"the gradient of {who} is not finite: the upstream it started with is not."
         what = "nan" if any(has_nan(wide(gradients[v])) for v in values) else "inf"
-        return Finding(
-            what, message, "Start with a finite upstream.", STABILITY, None, sources, which
-        )
+        because, hint = "the upstream it started with is not.", "Start with a finite upstream."
+        if origin.meets:
+            where = f"the ways through {survey.name(origin.value)}"
+            because = f"the sum of what {where} hand back is too large for {origin.value.dtype}."
+            hint = _SMALLER
+        return Finding(what, f"{head}: {because}", hint, STABILITY, None, sources, which)
+    step, j = origin.step, origin.position
     downstream = step.downstream[j]
     assert downstream is not None
     g = wide(downstream)
@@ -82,8 +91,8 @@ def _backward_finding(survey: Survey, step: Step | None, j: int, values: list[Va
     arrived = "" if upstream is None else f" and upstream {style.number(upstream)}"
     because, hint = _backward_reason(survey, step, j, index, upstream)
     message = (
-        f"the gradient of {who} is not finite: the first {sign} of the backward pass is made at "
-        f"{at(step.op)}{entry(index)}{given}{arrived}. {because}"
+        f"{head}: the first {sign} of the backward pass is made at {at(step.op)}"
+        f"{entry(index)}{given}{arrived}. {because}"
     )
     return Finding(what, message.strip(), hint, STABILITY, step.op, sources, which)
 
@@ -103,11 +112,15 @@ def _backward_reason(
         return "The rule itself made it.", "Rewrite the rule so that it stays finite here."
     if any(is_bad(numbers(v)) for v in step.op.inputs + step.op.outputs):
         return "The forward value is not finite there either.", "Mend the forward pass first."
-    point = _singular(step.op, index, step.op.inputs[j])
-    return (
-        f"Its derivative {point}." if point else "The derivative is too large for the type there.",
-        "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient.",
+    away = (
+        "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient."
     )
+    point = _singular(step.op, index, step.op.inputs[j])
+    if point:
+        return f"Its derivative {point}.", away
+    if np.isnan(wide(step.downstream[j])[index]):
+        return "Its derivative is not defined there.", away
+    return f"Upstream times its derivative is too large for {step.op.inputs[j].dtype}.", _SMALLER
 
 
 _INFINITE = {  # by op type: which input, at which numbers, in words
@@ -128,8 +141,7 @@ _INFINITE = {  # by op type: which input, at which numbers, in words
 def _singular(op: Op, index: tuple[int, ...], like: Value) -> str:
     """The words for a derivative that is infinite at just this input, or ""."""
     place, points, text = _INFINITE.get(op.type, (0, (), ""))
-    x = number_at(numbers(op.inputs[place]), index, like) if op.inputs else None
-    return text if x in points else ""
+    return text if text and number_at(op, op.inputs[place], index, like) in points else ""
 
 
 def _not_taken(survey: Survey, step: Step) -> bool:
@@ -152,10 +164,10 @@ def _not_taken(survey: Survey, step: Step) -> bool:
 
 
 def _upstream(step: Step, j: int, index: tuple[int, ...]) -> complex | None:
-    """The upstream at an entry, where the op works entry by entry."""
-    shape = step.op.inputs[j].shape
+    """The upstream at an entry of input j, if there is just one."""
+    shape, apart = step.op.inputs[j].shape, by_entry(step.op)
     for u in step.upstream:
-        if u is not None and u.shape == shape:
+        if u is not None and u.shape == shape and apart:
             return wide(u)[index].item()
         if u is not None and u.size == 1:
             return wide(u).reshape(-1)[0].item()

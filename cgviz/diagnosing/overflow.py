@@ -15,7 +15,7 @@ from ..graph import Array, Op, Value
 from ..lessons import STABILITY
 from .entries import entry, first_bad, has_inf, has_nan, inputs_at, number_at, numbers
 from .findings import Finding
-from .ranges import exp_limit, limits
+from .ranges import BOTH_SIDES, exp_limit, limits
 from .survey import at, is_bad
 
 
@@ -88,19 +88,24 @@ def _forward_finding(op: Op, names_of: Callable[[Value], str]) -> Finding:
     return Finding(what, f"{message} {because}".strip(), hint, STABILITY, op)
 
 
-_PARTIAL = frozenset(
-    ("Sqrt", "Rsqrt", "Acos", "Asin", "Acosh", "Atanh", "Pow", "Lgamma", "Digamma")
+_PARTIAL = frozenset(  # defined for some numbers only, and never too large for a type elsewhere
+    (
+        *("Sqrt", "Rsqrt", "Acos", "Asin", "Acosh", "Atanh", "Erfinv", "Ndtri"),
+        *("Lgamma", "Digamma", "Xlogy", "Xlog1py"),
+    )
 )
+_DIVIDES = frozenset(("RealDiv", "Div", "Reciprocal", "Inv", "Xdivy", "FloorDiv", "FloorMod"))
 
 
 def _forward_reason(op: Op, index: tuple[int, ...], output: Value) -> tuple[str, str]:
     """Why, and what to do."""
-    x = [number_at(numbers(v), index, output) for v in op.inputs]
+    x = [number_at(op, v, index, output) for v in op.inputs]
     limit = exp_limit(op.type, op.inputs[0].dtype) if op.inputs else None
     known = limits(output.dtype)
-    if limit is not None and x[0] is not None and x[0].real > limit:
+    if limit is not None and x[0] is not None:
+        beyond = "Beyond ±" if op.type in BOTH_SIDES else "Above "
         return (
-            f"Above {style.number(round(limit, 2), 5)} it overflows in {output.dtype}.",
+            f"{beyond}{style.number(round(limit, 2), 5)} it overflows in {output.dtype}.",
             "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
             "tf.nn.log_softmax or by subtracting the maximum.",
         )
@@ -110,15 +115,20 @@ def _forward_reason(op: Op, index: tuple[int, ...], output: Value) -> tuple[str,
             f"The logarithm needs an argument above {where}.",
             "Keep it away from there, or use tf.math.xlogy or tf.math.log_sigmoid.",
         )
-    if op.type in ("RealDiv", "Div", "Reciprocal", "Inv") and x[-1] == 0:
+    if op.type in _DIVIDES and x[-1] == 0:
         return "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
-    if op.type in _PARTIAL and (has_nan(numbers(output)) or x[0] == 0):
+    if op.type in _PARTIAL or (op.type == "Pow" and (has_nan(numbers(output)) or x[0] == 0)):
         return "It is not defined there.", "Keep its input where it is defined."
-    if any(v is not None and not np.isfinite(v) for v in x):
-        return "∞ − ∞, 0 × ∞ and ∞ / ∞ are NaN.", "Look at the infinity that came in."
+    if op.type == "Mean" and not op.inputs[0].size:
+        return "It is the mean of no numbers, 0 ÷ 0.", "Leave empty batches out."
+    if any(has_inf(numbers(v)) for v in op.inputs):
+        return (
+            "It makes NaN of ∞, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.",
+            "Look at the infinity that came in.",
+        )
     if known is not None and not np.isnan(numbers(output)[index]):
         return (
-            f"The result is above {style.number(known.largest)}, the largest {output.dtype}.",
+            f"The result is beyond ±{style.number(known.largest)}, the largest {known.name}.",
             "Scale the numbers, or compute in a wider type.",
         )
     return "", "Keep its input where it is defined."

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Array, Op, Pass, Value
+from ..graph import Array, Op, Pass
+from ..reading.jacobian import wide
 from ..traces import Trace
 
 COLUMNS = (
@@ -40,6 +41,7 @@ _KNOWN |= {"complex64": FLOAT32, "complex128": FLOAT64}
 
 # Ops that overflow where exp(input) is so many times the largest number of their type.
 _EXP_LIKE = {"Exp": 1.0, "Expm1": 1.0, "Sinh": 2.0, "Cosh": 2.0}
+BOTH_SIDES = frozenset(("Sinh", "Cosh"))  # these overflow below minus their limit too
 
 
 def limits(dtype: str) -> Limits | None:
@@ -109,7 +111,7 @@ def _walk(ops: tuple[Op, ...], inside: str) -> list[tuple[Op, str]]:
 def _row(op: Op, inside: str, pass_: Pass | None) -> dict[str, Any]:
     values = [v for v in op.outputs if v.differentiable]
     largest, smallest, special = magnitudes([v.numpy() for v in values])
-    gradients = [] if pass_ is None or inside else [_gradient(pass_, v) for v in values]
+    gradients = [] if pass_ is None or inside else [pass_.upstream(v) for v in values]
     g_largest, g_smallest, g_special = magnitudes([g for g in gradients if g is not None])
     dtype = values[0].dtype
     known = limits(dtype)
@@ -129,13 +131,9 @@ def _row(op: Op, inside: str, pass_: Pass | None) -> dict[str, Any]:
     )
 
 
-def _gradient(pass_: Pass, value: Value) -> Array | None:
-    return pass_.upstream(value)
-
-
 def _largest_input(op: Op) -> float | None:
-    x = _wide(op.inputs[0].numpy())
-    x = np.abs(x) if op.type in ("Sinh", "Cosh") else x.real
+    x = wide(op.inputs[0].numpy()).real
+    x = np.abs(x) if op.type in BOTH_SIDES else x
     return float(x.max()) if x.size else None
 
 
@@ -147,7 +145,7 @@ def magnitudes(arrays: list[Array]) -> tuple[float | None, float | None, str]:
     """
     if not arrays:
         return None, None, ""
-    a = np.concatenate([np.abs(_wide(each)).reshape(-1) for each in arrays])
+    a = np.concatenate([np.abs(wide(each)).reshape(-1) for each in arrays])
     good = a[np.isfinite(a)]
     nonzero = good[good > 0]
     return (
@@ -155,8 +153,3 @@ def magnitudes(arrays: list[Array]) -> tuple[float | None, float | None, str]:
         float(nonzero.min()) if nonzero.size else None,
         "NaN" if np.isnan(a).any() else "∞" if good.size < a.size else "",
     )
-
-
-def _wide(array: Any) -> Array:
-    a = np.asarray(array)
-    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)

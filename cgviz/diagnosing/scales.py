@@ -22,8 +22,9 @@ import numpy as np
 from .. import style
 from ..graph import Array, Op, Step, Value
 from ..lessons import DEBUGGING
+from ..reading.jacobian import wide
 from .findings import Finding
-from .survey import Survey, at, is_bad, is_zero, names, wide
+from .survey import Survey, at, is_bad, is_zero, names
 
 FALL, RISE, SEVERAL, INSENSITIVE = 1e-6, 1e6, 1e3, 1e-6
 

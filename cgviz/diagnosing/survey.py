@@ -7,6 +7,7 @@ every finding needs, such as an op with the learner's own line, are here too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..drawing import scene, words
 from ..drawing.scene import Edge, Node
 from ..graph import Array, Op, Pass, Source, Step, Value
 from ..reading.chain import value_name
+from ..reading.jacobian import wide
 from ..traces import Trace
 
 
@@ -111,6 +113,16 @@ class Survey:
         return i >= len(op.watched) or op.watched[i]
 
 
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where something began: at a step's input, at a target's seed, or where ways meet."""
+
+    value: Value
+    step: Step | None = None
+    position: int = 0
+    meets: bool = False
+
+
 # --- words -------------------------------------------------------------------------------------
 
 
@@ -136,14 +148,6 @@ def names(given: Iterable[str]) -> str:
     if len(unique) > 4:
         unique = [*unique[:3], f"{len(unique) - 3} more"]
     return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} and {unique[-1]}"
-
-
-def wide(array: Any) -> Array:
-    """An array in double precision, complex where it is; empty for what are no numbers."""
-    a = np.asarray(array)
-    if a.dtype.kind in "OSU":
-        return np.zeros(0)
-    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 def shown(array: Any) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 from .. import style
 from ..graph import Array, Step
 from ..lessons import CHAIN, DEBUGGING, KINKS, STABILITY, UPSTREAM
+from ..reading.jacobian import wide
 from .ranges import limits
-from .survey import is_zero, shown, wide
+from .survey import is_zero, shown
 
 
 def reason(step: Step, j: int) -> tuple[str, str, str]:

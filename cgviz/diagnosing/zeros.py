@@ -6,23 +6,12 @@ long as what arrives is zero too; the op where it is not has made it so, or two 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ..graph import Step, Value
+from ..graph import Value
 from ..lessons import CHAIN, UPSTREAM
+from ..reading.jacobian import wide
 from .findings import Finding
-from .survey import Survey, at, is_zero, names, outputs_with, wide
+from .survey import Origin, Survey, at, is_zero, names, outputs_with
 from .zero_reasons import reason
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """Where zero began: at a step's input, at a target's seed, or where ways cancel."""
-
-    value: Value
-    step: Step | None = None
-    position: int = 0
-    cancels: bool = False
 
 
 def find(survey: Survey) -> list[Finding]:
@@ -56,7 +45,7 @@ def origins(survey: Survey, value: Value) -> list[Origin]:
         if seed is not None and is_zero(seed):
             found.append(Origin(here))
         if (seed is not None and not is_zero(seed)) or not all(is_zero(g) for _, _, g in parts):
-            found.append(Origin(here, cancels=True))
+            found.append(Origin(here, meets=True))
             continue
         for step, position, _ in parts:
             upstream = step.upstream
@@ -86,7 +75,7 @@ def _finding(survey: Survey, origin: Origin, values: list[Value]) -> Finding:
 
 def _say_no_step(survey: Survey, origin: Origin, head: str) -> tuple[str, str, str]:
     name = survey.name(origin.value)
-    if origin.cancels:
+    if origin.meets:
         return (
             f"{head}: what the ways through {name} hand back adds up to 0.",
             "The function does not change with it, as the sum of a softmax does not. Look at the "
