@@ -42,11 +42,10 @@ def uses_numpy(source: Source | None) -> bool:
         source: A line of that function.
 
     Returns:
-        True if it calls `.numpy()`, NumPy, `float` or `.item()`.
+        True if it calls `.numpy()`, a function of NumPy, `float()`, `.item()` or
+        `tf.numpy_function()`. A mere `np.pi` or `np.float32` takes nothing out.
     """
-    scope = _outermost(source)
-    text = "" if scope is None else ast.unparse(scope)
-    return bool(re.search(r"\.numpy\(|\bnp\.|\bnumpy\.|\bfloat\(|\.item\(", text))
+    return _calls(source, r"(np|numpy)\..+|float|.+\.(numpy|item|numpy_function)")
 
 
 def assigns(source: Source | None) -> bool:
@@ -58,9 +57,14 @@ def assigns(source: Source | None) -> bool:
     Returns:
         True if it calls `.assign()`, `.assign_add()`, `.assign_sub()` or a `.scatter_...()`.
     """
+    return _calls(source, r".+\.(assign|assign_add|assign_sub|scatter_\w+)")
+
+
+def _calls(source: Source | None, pattern: str) -> bool:
+    """Whether the function around a line calls something of such a name."""
     scope = _outermost(source)
-    text = "" if scope is None else ast.unparse(scope)
-    return bool(re.search(r"\.(assign|assign_add|assign_sub|scatter_\w+)\(", text))
+    found = [n for n in ast.walk(scope) if isinstance(n, ast.Call)] if scope else []
+    return any(re.fullmatch(pattern, ast.unparse(n.func), re.DOTALL) for n in found)
 
 
 def _items(block: ast.With) -> str:
