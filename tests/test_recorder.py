@@ -80,6 +80,13 @@ def test_several_inputs_and_outputs_have_one_gradient_and_one_upstream_each():
     assert step.local[1][0] == 0.0
 
 
+def test_a_variable_given_twice_is_one_variable():
+    v = tf.Variable(3.0, name="v")
+    trace = cgviz.trace(lambda a, b: a * b, v, v)
+    assert trace.gradients == (6.0, 6.0)
+    assert trace.variables == {"v": 6.0}
+
+
 def test_an_untouched_argument_gets_none():
     trace = cgviz.trace(lambda x, y: x * 2.0, 1.0, 2.0)
     assert trace.gradients[1] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,23 +80,41 @@ def seeds(upstream: Any, targets: Sequence[Any]) -> list[Any] | None:
     """One upstream tensor per target, of its shape and dtype; None means ones."""
     if upstream is None:
         return None
-    structured = isinstance(upstream, tuple | dict) or (len(targets) > 1)
-    leaves = tf.nest.flatten(upstream) if structured else [upstream]
+    leaves = _entries(upstream, len(targets))
     if len(leaves) != len(targets):
         raise ValueError(
             f"`upstream` has {len(leaves)} entries, and f's value has {len(targets)} tensors: "
             "give one upstream per tensor, in the same order"
         )
-    found = []
-    for each, target in zip(leaves, targets, strict=True):
-        tensor = None if each is None else tf.convert_to_tensor(_array(each), dtype=target.dtype)
-        if tensor is not None and tensor.shape != target.shape:
-            raise ValueError(
-                f"`upstream` has shape {tuple(tensor.shape)}, and f's value has shape "
-                f"{tuple(target.shape)}: they must agree"
-            )
-        found.append(tensor)
-    return found
+    return [_seed(each, target) for each, target in zip(leaves, targets, strict=True)]
+
+
+def _entries(upstream: Any, count: int) -> list[Any]:
+    """The upstreams of `count` tensors; a list of numbers is one of them where that fits."""
+    if count == 1 and not isinstance(upstream, tuple | dict):
+        return [upstream]
+    outer = tuple(upstream) if isinstance(upstream, list) else upstream
+    arrays = _map(
+        lambda each, name: None if each is None else _array(each, f"`{name}`"), outer, "upstream"
+    )
+    leaves = tf.nest.flatten(arrays)
+    return leaves if len(leaves) == count else tf.nest.flatten(upstream)
+
+
+def _seed(given: Any, target: Any) -> Any:
+    """One upstream as a tensor like `target`."""
+    if given is None:  # given to TensorFlow among others, it raises or ends the process
+        return tf.ones_like(target) if can_be_watched(target) else None
+    array = _array(given, "`upstream`")
+    if tf.as_dtype(array.dtype).is_complex and not target.dtype.is_complex:
+        raise ValueError("`upstream` is complex, and f's value is real: they must agree")
+    tensor = tf.convert_to_tensor(array, dtype=target.dtype)
+    if tensor.shape != target.shape:
+        raise ValueError(
+            f"`upstream` has shape {tuple(tensor.shape)}, and f's value has shape "
+            f"{tuple(target.shape)}: they must agree"
+        )
+    return tensor
 
 
 def as_source(leaf: Any) -> Any:
@@ -111,10 +130,12 @@ def can_be_watched(tensor: Any) -> bool:
 
 def title(f: Any) -> str:
     """A short name for a function, a layer or a model."""
+    inner = f.func if isinstance(f, partial) else getattr(f, "python_function", None)
+    if inner is not None:  # a `tf.function` of a partial calls itself "function"
+        return title(inner)
     name = getattr(f, "__name__", None) or getattr(f, "name", None)
     if not isinstance(name, str):
-        inner = getattr(f, "python_function", None) or getattr(f, "func", None)
-        name = title(inner) if inner is not None else type(f).__name__
+        name = type(f).__name__
     return "f" if name == "<lambda>" else name
 
 
@@ -144,15 +165,31 @@ def _map(leaf: Callable[[Any, str], Any], given: Any, name: str) -> Any:
 
 
 def _holds_tensors(given: list[Any]) -> bool:
-    return any(isinstance(v, tf.Tensor | tf.Variable | np.ndarray) for v in given)
+    leaves = map(as_source, tf.nest.flatten(given))
+    return any(isinstance(leaf, tf.Tensor | tf.Variable | np.ndarray) for leaf in leaves)
 
 
-def _array(given: Any) -> Any:
+def _array(given: Any, what: str) -> Any:
     """A tensor or variable as it is; floats and lists of floats as float32."""
     if isinstance(given, tf.Tensor | tf.Variable | np.ndarray | np.generic):
         return given
-    array = np.asarray(given)
-    return array.astype(np.float32) if array.dtype == np.float64 else array
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise TypeError(
+            f"{what} is a list whose rows differ in length; a tensor needs equal rows, and a "
+            "nested structure is written as a tuple"
+        ) from error
+    if array.dtype != np.float64:
+        return array
+    with np.errstate(over="ignore"):
+        single = array.astype(np.float32)
+    if np.isinf(single).sum() > np.isinf(array).sum():
+        raise ValueError(
+            f"{what} holds numbers too large for float32, which ends at "
+            f"{np.finfo(np.float32).max:.1e}. Give a float64 array, as np.array(...) makes one."
+        )
+    return single
 
 
 def _tensor(given: Any, name: str, caller: str) -> Any:
@@ -163,7 +200,7 @@ def _tensor(given: Any, name: str, caller: str) -> Any:
             f"{caller}: `{name}` is {_kind(given)}, which is not a number or a tensor. Close "
             f"over it instead: {caller}(lambda x: f(x, {name}), x)"
         )
-    if isinstance(given, tf.Tensor):
+    if isinstance(given, tf.Tensor) or type(given).__name__ == "KerasTensor":
         raise TypeError(
             f"{caller}: `{name}` is a symbolic tensor, of a graph or a Keras model under "
             "construction; it has no numbers yet. Give a tensor with values."
@@ -173,16 +210,11 @@ def _tensor(given: Any, name: str, caller: str) -> Any:
             f"{caller}: `{name}` is a {type(given).__name__}. Give its dense tensors, and "
             f"build it inside f from them."
         )
-    try:
-        array = _array(given)
-    except ValueError as error:
-        raise TypeError(
-            f"{caller}: `{name}` is a list whose rows differ in length; a tensor needs equal "
-            "rows, and a nested structure is written as a tuple"
-        ) from error
-    if array.dtype.kind not in "fciub" and array.dtype.name != "bfloat16":
+    array = _array(given, f"{caller}: `{name}`")
+    whole = array.dtype.kind in "iub" or isinstance(given, int)  # NumPy takes no int over 2**64
+    if array.dtype.kind not in "fc" and array.dtype.name != "bfloat16" and not whole:
         raise TypeError(f"{caller}: `{name}` is {_kind(given)}, not made of numbers")
-    if array.dtype.kind in "iub" and not isinstance(given, np.ndarray | np.generic):
+    if whole and not isinstance(given, np.ndarray | np.generic):
         raise ValueError(
             f"{caller}: `{name}` is {given!r}, made of integers, and TensorFlow gives integers "
             f"no gradient. Write {_as_float(given)} instead."

@@ -34,7 +34,7 @@ def trace(
     Args:
         f: A function of tensors that returns a tensor, or a nested structure of tensors.
         *args: Floats and lists of floats (each one float32 tensor), NumPy arrays, tensors and
-            variables, or tuples and dicts of these. Integer tensors are taken and get no gradient.
+            variables, or tuples, lists and dicts of these. Integer tensors get no gradient.
         upstream: The gradient that reaches f's value, of its shape; None means ones.
         order: How many times to differentiate, 1 or more.
         open_functions: Run the body of a `tf.function` op by op, so that it is seen, as
@@ -183,10 +183,8 @@ class _Call:
             leaves = result[: len(self.flat)]
             self.gradients = tf.nest.pack_sequence_as(self.given, leaves)
             by_id = {id(t): g for t, g in zip(sources, result, strict=True)}
-            self.variables = [
-                *(t for t in self.flat if isinstance(t, tf.Variable)),
-                *self.variables,
-            ]
+            given = {id(t): t for t in self.flat if isinstance(t, tf.Variable)}
+            self.variables = [*given.values(), *self.variables]
             self.variable_gradients = [by_id[id(v)] for v in self.variables]
         # A sparse gradient is no target; made dense under the outer tape, it is.
         return [tf.convert_to_tensor(g) for g in result if g is not None], None
