@@ -32,21 +32,65 @@ def reason(step: Step, j: int) -> tuple[str, str, str]:
     found = explain(step, j) if explain is not None and op.kind == "op" else None
     if found is not None:
         return found
-    upstream = next(u for u in step.upstream if u is not None and not is_zero(u))
+    upstream = shown(next(u for u in step.upstream if u is not None and wide(u).any()))
     if op.kind == "custom":
         return (
-            f"Its rule returned 0 for the upstream {shown(upstream)}.",
+            f"Its rule returned 0 for the upstream {upstream}.",
             "Look at what the rule multiplies upstream by.",
             UPSTREAM,
         )
-    tiny = _underflow(step, j)
-    if tiny is not None:
-        return tiny
+    try:
+        return _asked_again(step, j, upstream)
+    except RuntimeError:  # as of a trace that was read from a file
+        return (
+            f"It handed back 0 for the upstream {upstream}.",
+            "Trace the function again to learn why: a file keeps numbers and no rules.",
+            DEBUGGING,
+        )
+
+
+def _asked_again(step: Step, j: int, upstream: str) -> tuple[str, str, str]:
+    """What the rule hands back for other upstreams tells whether its derivative is 0."""
+    largest = max(float(np.abs(wide(u)).max()) for u in step.upstream if u is not None and u.size)
+    if 0 < largest < 1 and _hands_back(step, j, lambda u: u / largest):
+        dtype, smallest = _limits(step, j)
+        return (
+            f"Upstream is {style.number(largest)}, and the product is below "
+            f"{style.number(smallest)}, the smallest normal {dtype}.",
+            "Scale the loss up, or compute in float64 or with logarithms.",
+            STABILITY,
+        )
+    if _hands_back(step, j, lambda u: _unlike(u) * (u != 0)):
+        return (
+            f"Its derivative is not 0, but what it gives with the upstream {upstream} adds up to "
+            "0.",
+            "The function does not change in this direction. Look at the contributions in "
+            "`trace.table()`.",
+            CHAIN,
+        )
+    if _hands_back(step, j, _unlike):
+        return (
+            f"The upstream {upstream} is 0 wherever its derivative is not.",
+            "Look what made part of upstream 0 further on.",
+            UPSTREAM,
+        )
     return (
-        f"Its derivative is 0 at the input {shown(op.inputs[j].numpy())}.",
+        f"Its derivative is 0 at the input {shown(step.op.inputs[j].numpy())}.",
         "Try another input: here the function is flat.",
         DEBUGGING,
     )
+
+
+def _hands_back(step: Step, j: int, change: Callable[[Array], Array]) -> bool:
+    """Whether the rule hands back something to input j for a changed upstream."""
+    changed = [None if u is None else change(wide(u)).astype(u.dtype) for u in step.upstream]
+    again = step.vjp(changed)[j]
+    return again is not None and not is_zero(again)
+
+
+def _unlike(u: Array) -> Array:
+    """Numbers of which no two are alike, and that have no simple sums."""
+    return np.sqrt(np.arange(2.0, u.size + 2)).reshape(u.shape)
 
 
 def _limits(step: Step, j: int) -> tuple[str, float]:
@@ -55,29 +99,12 @@ def _limits(step: Step, j: int) -> tuple[str, float]:
     return step.op.inputs[j].dtype, known.smallest if known else 0.0
 
 
-def _underflow(step: Step, j: int) -> tuple[str, str, str] | None:
-    """The derivative is not zero, but upstream times it is too small for the dtype."""
-    dtype, smallest = _limits(step, j)
-    largest = max(float(np.abs(wide(u)).max()) for u in step.upstream if u is not None and u.size)
-    if not 0 < largest < 1:
-        return None
-    try:
-        scaled = [None if u is None else (wide(u) / largest).astype(u.dtype) for u in step.upstream]
-        again = step.vjp(scaled)[j]
-    except RuntimeError:  # a trace that was read from a file has no rules
-        return None
-    if again is None or is_zero(again):
-        return None
-    return (
-        f"Upstream is {style.number(largest)}, and the product is below "
-        f"{style.number(smallest)}, the smallest normal {dtype}.",
-        "Scale the loss up, or compute in float64 or with logarithms.",
-        STABILITY,
-    )
-
-
 Explained = tuple[str, str, str] | None
 _DEAD = "Nothing flows back there. Try another start, a smaller step, or a leaky ReLU."
+_BOUNDS = (
+    "A value outside the bounds gets no gradient back. Use wider bounds, or a straight-through "
+    "rule."
+)
 
 
 def _x(step: Step, j: int) -> Array:
@@ -98,6 +125,16 @@ def _relu6(step: Step, j: int) -> Explained:
     return f"Its input is nowhere between 0 and 6: {shown(x)}.", _DEAD, KINKS
 
 
+def _abs(step: Step, j: int) -> Explained:
+    if _x(step, j).any():
+        return None
+    return (
+        "Its input is 0, where the slope jumps from −1 to 1. TensorFlow takes 0 there.",
+        "Start beside the kink.",
+        KINKS,
+    )
+
+
 def _sign(step: Step, j: int) -> Explained:
     return (
         "The derivative of the sign is 0 everywhere.",
@@ -109,30 +146,25 @@ def _sign(step: Step, j: int) -> Explained:
 def _branch(step: Step, j: int) -> Explained:
     """Maximum and minimum, which clipping is made of."""
     x, other = _x(step, j), _x(step, 1 - j)
-    lost = x <= other if step.op.type == "Maximum" else x >= other
-    if not lost.all():
+    lost = x < other if step.op.type == "Maximum" else x > other
+    if not (lost | ((x == other) & (j == 1))).all():  # the first of two equal ones wins
         return None
     clip = step.op.source is not None and "clip" in step.op.source.text
-    how = "larger" if step.op.type == "Maximum" else "smaller"
-    what = "It is clipped everywhere" if clip else f"The other branch is {how} everywhere"
+    what = "It is clipped everywhere" if clip else "The other branch wins everywhere"
     return (
         f"{what}: {shown(x)} against {shown(other)}.",
-        "A value outside the bounds gets no gradient back. Use wider bounds, or a straight-through "
-        "rule."
-        if clip
-        else "Only the branch that wins gets the gradient.",
+        _BOUNDS if clip else "Only the branch that wins gets the gradient.",
         KINKS,
     )
 
 
 def _clip(step: Step, j: int) -> Explained:
-    if j:
+    x, low, high = (_x(step, i) for i in range(3))
+    if j or not ((x < low) | (x > high)).all():
         return None
-    bounds = f"{shown(_x(step, 1))} and {shown(_x(step, 2))}"
     return (
-        f"Its input {shown(_x(step, j))} is nowhere between {bounds}.",
-        "A value outside the bounds gets no gradient back. Use wider bounds, or a straight-through "
-        "rule.",
+        f"Its input {shown(x)} is nowhere between {shown(low)} and {shown(high)}.",
+        _BOUNDS,
         KINKS,
     )
 
@@ -140,7 +172,10 @@ def _clip(step: Step, j: int) -> Explained:
 def _softmax(step: Step, j: int) -> Explained:
     y = wide(step.op.outputs[0].numpy())
     if ((y == 0) | (y == 1)).all():
-        return _saturated(step, j)
+        return _flat(step, j)
+    upstream = wide(step.upstream[0])
+    if (upstream != upstream[..., :1]).any():
+        return None
     return (
         "The entries of a softmax add up to 1, so an upstream that is the same for all of them "
         "gives 0.",
@@ -151,11 +186,13 @@ def _softmax(step: Step, j: int) -> Explained:
 
 def _saturated(step: Step, j: int) -> Explained:
     x, y = _x(step, j), wide(step.op.outputs[0].numpy())
-    if not np.isin(y, (-1.0, 0.0, 1.0, 2.0)).all() or not x.all():
-        return None
+    return _flat(step, j) if x.all() and np.isin(y, (-1.0, 0.0, 1.0, 2.0)).all() else None
+
+
+def _flat(step: Step, j: int) -> Explained:
     return (
-        f"It is saturated: at {shown(x)} it gives {shown(y)}, flat to the last digit of "
-        f"{step.op.inputs[j].dtype}.",
+        f"It is saturated: at {shown(_x(step, j))} it gives {shown(step.op.outputs[0].numpy())}, "
+        f"flat to the last digit of {step.op.inputs[j].dtype}.",
         "Keep its input near 0: scale the input, or start with smaller weights.",
         STABILITY,
     )
@@ -195,31 +232,36 @@ def _where(step: Step, j: int) -> Explained:
     )
 
 
-def _tiny(derivative: Callable[[Array], Array], formula: str, of: int = 0) -> object:
+_DERIVATIVES: dict[tuple[str, int], tuple[str, Callable[..., Array]]] = {
+    ("Log", 0): ("1/x", lambda x: 1 / x),
+    ("Log1p", 0): ("1/(1 + x)", lambda x: 1 / (1 + x)),
+    ("Reciprocal", 0): ("−1/x²", lambda x: 1 / x**2),
+    ("RealDiv", 0): ("1/b", lambda a, b: 1 / b),
+    ("RealDiv", 1): ("−a/b²", lambda a, b: a / b**2),
+}
+
+
+def _tiny(step: Step, j: int) -> Explained:
     """For an op whose derivative itself can be too small for the dtype."""
-
-    def explain(step: Step, j: int) -> Explained:
-        if j != of and step.op.type not in ("Log",):
-            return None
-        dtype, smallest = _limits(step, j)
-        at_input = _x(step, len(step.op.inputs) - 1)
-        with np.errstate(all="ignore"):
-            size = np.abs(derivative(at_input))
-        if not (size.size and (size < smallest).all() and size.any()):
-            return None
-        return (
-            f"At {shown(at_input)} its derivative {formula} is {style.number(size.max())}, below "
-            f"{style.number(smallest)}, the smallest normal {dtype}.",
-            "Rewrite the function so that no huge number is divided by, or write its stable rule.",
-            STABILITY,
-        )
-
-    return explain
+    formula, derivative = _DERIVATIVES[step.op.type, j]
+    dtype, smallest = _limits(step, j)
+    inputs = [_x(step, i) for i in range(len(step.op.inputs))]
+    with np.errstate(all="ignore"):
+        size = np.abs(derivative(*inputs))
+    if not (size.size and (size < smallest).all() and size.any()):
+        return None
+    return (
+        f"At {shown(inputs[-1])} its derivative {formula} is {style.number(size.max())}, below "
+        f"{style.number(smallest)}, the smallest normal {dtype}.",
+        "Rewrite the function so that no huge number is divided by, or write its stable rule.",
+        STABILITY,
+    )
 
 
 _BY_TYPE: dict[str, Callable[[Step, int], Explained]] = {
     "Relu": _relu,
     "Relu6": _relu6,
+    "Abs": _abs,
     "Sign": _sign,
     "Maximum": _branch,
     "Minimum": _branch,
@@ -229,8 +271,5 @@ _BY_TYPE: dict[str, Callable[[Step, int], Explained]] = {
     "Exp": _exp,
     **dict.fromkeys(("Mul", "MatMul", "BatchMatMulV2", "BatchMatMulV3"), _product),
     **dict.fromkeys(("SelectV2", "Select"), _where),
-    "Log": _tiny(lambda x: 1 / x, "1/x"),  # type: ignore[dict-item]
-    "Log1p": _tiny(lambda x: 1 / (1 + x), "1/(1 + x)"),  # type: ignore[dict-item]
-    "RealDiv": _tiny(lambda b: 1 / b, "1/b"),  # type: ignore[dict-item]
-    "Reciprocal": _tiny(lambda x: 1 / x**2, "−1/x²"),  # type: ignore[dict-item]
+    **dict.fromkeys((name for name, _ in _DERIVATIVES), _tiny),
 }

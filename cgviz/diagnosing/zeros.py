@@ -44,12 +44,12 @@ def origins(survey: Survey, value: Value) -> list[Origin]:
         parts = survey.contributions(here)
         if seed is not None and is_zero(seed):
             found.append(Origin(here))
-        if (seed is not None and not is_zero(seed)) or not all(is_zero(g) for _, _, g in parts):
+        if not all(is_zero(g) for _, _, g in parts):
             found.append(Origin(here, meets=True))
             continue
         for step, position, _ in parts:
             upstream = step.upstream
-            if outputs_with(step, upstream, lambda u: not is_zero(u) and wide(u).size):
+            if outputs_with(step, upstream, lambda u: wide(u).any()):
                 found.append(Origin(here, step, position))
                 continue
             for output in outputs_with(step, upstream, is_zero):
