@@ -12,8 +12,11 @@ import ast
 import linecache
 import os
 import sysconfig
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from operator import itemgetter
 from types import CodeType, FrameType
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +36,7 @@ _LIBRARIES = tuple(
 _BOUNDARIES = {"run_rule", "_differentiate"}
 kinds: dict[str, int] = {}  # by file name, filled by `kind`
 
+Found = TypeVar("Found")
 Span = tuple[int | None, int | None, int | None, int | None]
 
 
@@ -65,24 +69,45 @@ def learner_frame(frame: FrameType | None) -> FrameType | None:
     return None
 
 
-@lru_cache(maxsize=4096)
+def _remembered(look: Callable[[CodeType | None, int], Found]) -> Callable[..., Found]:
+    """`look` with a memory. Code that is alike in two files is equal, so the file counts too."""
+
+    @lru_cache(maxsize=4096)
+    def remember(filename: str, code: CodeType, lasti: int) -> Found:
+        return look(code, lasti)
+
+    @wraps(look)
+    def recall(code: CodeType | None, lasti: int) -> Found:
+        return look(code, lasti) if code is None else remember(code.co_filename, code, lasti)
+
+    return recall
+
+
+@_remembered
 def locate(code: CodeType | None, lasti: int) -> Source | None:
     """The learner's file, line and text of an instruction."""
     if code is None:
         return None
-    line = _span(code, lasti)[0] or code.co_firstlineno
-    return Source(code.co_filename, line, linecache.getline(code.co_filename, line).strip())
+    return _source(code, _span(code, lasti)[0] or code.co_firstlineno)
 
 
 def definition(code: CodeType | None) -> Source | None:
     """Where a function is written, given its code."""
-    if code is None:
-        return None
-    line = code.co_firstlineno
-    return Source(code.co_filename, line, linecache.getline(code.co_filename, line).strip())
+    return None if code is None else _source(code, code.co_firstlineno)
 
 
-@lru_cache(maxsize=4096)
+def _source(code: CodeType, line: int) -> Source:
+    text = "".join(_lines(code)[line - 1 : line])
+    return Source(code.co_filename, line, text.strip())
+
+
+def _lines(code: CodeType) -> list[str]:
+    """The lines of a file; of one that was edited, and loaded again, the new ones."""
+    linecache.checkcache(code.co_filename)
+    return linecache.getlines(code.co_filename)
+
+
+@_remembered
 def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     """The name that the running expression is assigned to; None when it is only a part of one."""
     node, parent = _node(code, lasti)
@@ -95,7 +120,7 @@ def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     return None
 
 
-@lru_cache(maxsize=4096)
+@_remembered
 def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
     """The names of the two operands of a binary operator, in TensorFlow's input order."""
     node, _ = _node(code, lasti)
@@ -119,9 +144,11 @@ def _leaves(node: ast.expr) -> list[str | None]:
     if isinstance(node, ast.List | ast.Tuple):
         return [name for element in node.elts for name in _leaves(element)]
     if isinstance(node, ast.Dict):
-        # TensorFlow flattens a dict in the order of its sorted keys.
-        pairs = zip(node.keys, node.values, strict=True)
-        ordered = sorted(pairs, key=lambda kv: getattr(kv[0], "value", ""))
+        # TensorFlow flattens a dict in the order of its sorted keys: they must be known here.
+        keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+        if len(keys) < len(node.keys):
+            return []
+        ordered = sorted(zip(keys, node.values, strict=True), key=itemgetter(0))
         return [name for _, value in ordered for name in _leaves(value)]
     return [_name(node)]
 
@@ -149,8 +176,7 @@ def _node(code: CodeType | None, lasti: int) -> tuple[ast.AST | None, ast.AST | 
     """The syntax node that an instruction belongs to, and its parent."""
     if code is None:
         return None, None
-    text = "".join(linecache.getlines(code.co_filename))
-    return _tree(text).get(_span(code, lasti), (None, None))
+    return _tree("".join(_lines(code))).get(_span(code, lasti), (None, None))
 
 
 @lru_cache(maxsize=64)
