@@ -6,22 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layered import graphs, recurrent
 
 from cgviz.drawing import layout
 from cgviz.drawing.layout import Link
-
-
-@st.composite
-def graphs(draw, largest=25):
-    count = draw(st.integers(1, largest))
-    sizes = [(draw(st.integers(8, 120)), draw(st.integers(8, 60))) for _ in range(count)]
-    links = []
-    for _ in range(draw(st.integers(0, 2 * count)) if count > 1 else 0):
-        b = draw(st.integers(1, count - 1))
-        a = draw(st.integers(0, b - 1))
-        label = draw(st.sampled_from([(0, 0, 0), (20, 35, 14)]))
-        links.append(Link(a, b, *label))
-    return sizes, links
 
 
 def boxes(placed, sizes):
@@ -106,35 +94,6 @@ def test_the_same_call_gives_the_same_picture(graph):
     assert layout.place(*graph) == layout.place(*graph)
 
 
-def test_two_links_between_the_same_boxes_are_apart():
-    for labelled in (0.0, 10.0):
-        links = [Link(0, 1, 5, 5, labelled), Link(0, 1, 5, 5, labelled)]
-        one, other = layout.place([(40, 20), (40, 20)], links).routes
-        assert abs(one[0][0] - other[0][0]) >= 8
-        assert abs(one[-1][0] - other[-1][0]) >= 8
-
-
-def test_inputs_keep_their_order_where_nothing_speaks_against_it():
-    placed = layout.place([(40, 20)] * 3, [Link(0, 2), Link(1, 2)])
-    assert placed.centres[0][0] < placed.centres[1][0]
-
-
-def test_a_weight_beside_the_trunk_does_not_bend_it():
-    # 0 -> 2 -> 4 -> 5 is the trunk; 1 and 3 hang beside it
-    links = [Link(0, 2), Link(1, 2), Link(2, 4), Link(3, 4), Link(4, 5)]
-    sizes = [(50, 20), (90, 20), (50, 20), (90, 20), (50, 20), (50, 20)]
-    placed = layout.place(sizes, links)
-    trunk = [placed.centres[v][0] for v in (2, 4, 5)]
-    assert max(trunk) - min(trunk) < 15
-
-
-def test_a_link_beside_many_boxes_is_straight():
-    links = [Link(i, i + 1) for i in range(9)] + [Link(0, 9)]
-    placed = layout.place([(60, 20)] * 10, links)
-    inner = [x for x, _ in placed.routes[-1][2:-2]]
-    assert max(inner) - min(inner) < 1
-
-
 def test_a_cycle_and_a_loop_are_drawn_all_the_same():
     placed = layout.place([(40, 20)] * 3, [Link(0, 1), Link(1, 2), Link(2, 0), Link(1, 1)])
     assert len(placed.routes[2]) > 2
@@ -163,17 +122,6 @@ def test_a_link_to_nowhere_is_an_error():
         layout.place([(1, 1)], [Link(0, 1)])
 
 
-def recurrent(steps):
-    links, state, count = [], 4, 5
-    for _ in range(steps):
-        for weight in range(4):
-            links += [Link(weight, count), Link(state, count)]
-            count += 1
-        links += [Link(count - 4 + i, count) for i in range(4)]
-        state, count = count, count + 1
-    return count, links
-
-
 def test_the_weights_of_a_long_recurrent_network_run_in_lanes():
     count, links = recurrent(100)
     sizes = [(40, 20)] * count
@@ -192,13 +140,3 @@ def test_two_thousand_boxes_take_no_time():
         layout.place([(40, 20)] * count, links)
         took.append(time.process_time() - start)
     assert min(took) < 0.9  # 0.3 s where nothing else runs: tests/benchmarks/bench_layout.py
-
-
-def test_beside_keeps_its_distance():
-    route = ((0.0, 0.0), (0.0, 10.0), (60.0, 40.0), (60.0, 50.0))
-    middle = layout.beside(route, "down")
-    right = layout.beside(route, "down", 3.0)
-    assert np.allclose(np.hypot(*(right - middle).T), 3.0)
-    assert right[0, 0] == pytest.approx(3.0)
-    below = layout.beside([(0.0, 0.0), (10.0, 0.0)], "right", 3.0)
-    assert below[0, 1] == pytest.approx(3.0)

@@ -94,23 +94,10 @@ def _ranks(count: int, ends: Sequence[tuple[int, int]]) -> list[int]:
     rank = [0] * count
     for v in order:
         rank[v] = max((rank[u] + 1 for u in above[v]), default=0)
-    for _ in range(6):
-        moved = False
-        for v in reversed(order):
-            pull = len(below[v]) - len(above[v])
-            if not below[v] and not above[v]:
-                continue
-            new = rank[v]
-            if pull > 0 or (pull == 0 and below[v]):
-                new = min(rank[w] for w in below[v]) - 1
-            elif pull < 0:
-                new = max(rank[u] for u in above[v]) + 1
-            if pull != 0 and new != rank[v]:
-                rank[v], moved = new, True
-        if not moved:
-            break
-    lowest = min(rank, default=0)
-    return [r - lowest for r in rank]
+    for v in reversed(order):
+        if len(below[v]) > len(above[v]):
+            rank[v] = min(rank[w] for w in below[v]) - 1
+    return rank
 
 
 def _pinned(rank: list[int], pinned: Mapping[int, int]) -> list[int]:

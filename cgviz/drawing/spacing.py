@@ -119,7 +119,7 @@ def _turn(grid: Grid, room: Sequence[Sequence[float]], holds: Holds, down: bool)
 def _only_shifted(before: Sequence[float], now: Sequence[float]) -> bool:
     """Whether everything moved together."""
     moves = [b - a for a, b in zip(before, now, strict=True)]
-    return max(moves) - min(moves) < 1e-6
+    return max(moves, default=0.0) - min(moves, default=0.0) < 1e-6
 
 
 def _pulls(grid: Grid, ports: Ports) -> list[list[tuple[int, float, float]]]:
