@@ -1,11 +1,36 @@
 """A gradient that vanishes or explodes is told from one that is only small or large."""
 
+import math
+
 import numpy as np
+import pytest
 import tensorflow as tf
+from handmade import Tape
 from troubles import found, only
 
 import cgviz
 from cgviz.diagnosing import scales
+from cgviz.diagnosing.survey import Survey
+
+
+@pytest.mark.parametrize(
+    ("arrays", "norm", "typical"),
+    [
+        ([], 0.0, 0.0),
+        ([np.zeros((0, 3))], 0.0, 0.0),
+        ([np.zeros(4)], 0.0, 0.0),
+        ([np.array(-2.0)], 2.0, 2.0),
+        ([np.array([3, 4])], 5.0, 5 / math.sqrt(2)),
+        ([np.array([3.0]), np.zeros((0,)), np.array([[4.0]])], 5.0, 5 / math.sqrt(2)),
+        ([np.array([3 + 4j, 0])], 5.0, 5 / math.sqrt(2)),
+        ([np.full(4, 6e4, np.float16)], 12e4, 6e4),  # more than a float16 holds
+        ([np.array([3e300, 4e300])], 5e300, 5e300 / math.sqrt(2)),  # its square overflows
+        ([np.array([3e-300, 4e-300])], 5e-300, 5e-300 / math.sqrt(2)),  # its square is 0
+    ],
+)
+def test_sizes_are_those_of_the_formula_also_where_squares_overflow(arrays, norm, typical):
+    assert math.isclose(scales.norm(arrays), norm, rel_tol=1e-3)
+    assert math.isclose(scales.typical(arrays), typical, rel_tol=1e-3)
 
 
 def repeated(step, times):
@@ -57,3 +82,90 @@ def test_a_deep_network_of_sigmoids_names_all_layers_in_one_finding():
     findings = list(cgviz.trace(network, np.ones((2, 4), np.float32)).diagnose())
     assert [f.what for f in findings] == ["vanishing"]
     assert len(findings[0].sources) > 2
+
+
+def test_a_line_that_did_the_opposite_is_not_among_the_worst():
+    def rises(x):
+        for _ in range(30):
+            x = 3.0 * x
+        return x / 8.0
+
+    def falls(x):
+        for _ in range(30):
+            x = 0.3 * x
+        return x * 8.0
+
+    up, down = only(cgviz.trace(rises, 1.0)), only(cgviz.trace(falls, 1.0))
+    assert (up.what, down.what) == ("exploding", "vanishing")
+    assert "8.0" not in up.message + down.message
+    assert "`x = 3.0 * x`" in up.message
+    assert "`x = 0.3 * x`" in down.message
+
+
+def test_the_three_worst_lines_are_told_the_worst_first():
+    def f(x):
+        x = x * 1e-2
+        x = x * 1e-3
+        x = x * 1e-1
+        return x * 1e-4
+
+    message = only(cgviz.trace(f, 1.0)).message
+    first, second, third = (message.index(factor) for factor in ("1e-4", "1e-3", "1e-2"))
+    assert first < second < third
+    assert "1e-1" not in message
+
+
+def test_a_small_upstream_alone_is_no_fall():
+    assert found(cgviz.trace(lambda x: tf.sin(x), 1.0, upstream=1e-20)) == []
+    assert found(cgviz.trace(lambda x: tf.sin(x), 1.0, upstream=1e20)) == []
+
+
+def test_a_source_of_a_target_with_a_small_upstream_beside_a_large_one_is_healthy():
+    trace = cgviz.trace(lambda x, z: (x * 1.0, z * 1.0), 1.0, 1e9, upstream=(1e-9, 1.0))
+    assert found(trace) == []
+
+
+def test_a_sum_and_a_mean_over_many_are_neither_rise_nor_fall():
+    many = np.ones(2_000_000, np.float32)
+    assert found(cgviz.trace(lambda x: tf.reduce_sum(x * many), 1.0)) == []
+    assert found(cgviz.trace(lambda x: tf.reduce_mean(x) * 3.0, many)) == []
+
+
+def test_a_second_order_is_left_alone():
+    trace = cgviz.trace(lambda x: x**9 * 1e-9, 0.1, order=2)
+    first, second = (scales.find(Survey(trace, each)) for each in trace.passes)
+    assert trace.passes[1].gradients[0] < 1e-14
+    assert [each.what for each in first] == ["vanishing"]
+    assert second == []
+
+
+@pytest.mark.parametrize("upstream", [0.0, np.inf, np.nan])
+def test_an_upstream_that_is_zero_or_not_finite_has_no_size_to_compare_with(upstream):
+    trace = cgviz.trace(repeated(lambda x: 0.1 * x, 8), 1.0, upstream=upstream)
+    assert scales.find(Survey(trace, trace.passes[0])) == []
+
+
+def test_gradients_that_are_none_zero_or_empty_are_for_others_to_explain():
+    trace = cgviz.trace(
+        lambda x, y, z: tf.round(x) + tf.sign(y) + tf.reduce_sum(z), 1.0, 1.0, np.float32([])
+    )
+    assert scales.find(Survey(trace, trace.passes[0])) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+def test_other_types_vanish_too(dtype):
+    trace = cgviz.trace(repeated(lambda x: x * dtype(0.1), 8), dtype(1.0))
+    assert found(trace) == [("vanishing", "Mul")]
+
+
+def test_the_way_of_the_largest_contribution_is_followed():
+    tape = Tape()
+    x = tape.start("x", 1.0)
+    small = tape.op("small", "Mul", [x], 1.0, back=[0.1])
+    large = tape.op("large", "Mul", [x], 1.0, back=[-8.0], upstream=2.0)
+    y = tape.op("y", "AddV2", [small, large], 1.0, back=[1.0, 2.0])
+    trace = tape.trace(y, [x])
+    survey = Survey(trace, trace.passes[0])
+    taken = [(step.op.name, factor) for factor, step in scales.way(survey, x, scales.norm)]
+    assert taken == [("large", 4.0), ("y", 2.0)]
+    assert scales.way(survey, y, scales.norm) == []

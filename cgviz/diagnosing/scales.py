@@ -28,7 +28,9 @@ from .survey import Survey, at, is_bad, is_zero, names
 
 FALL, RISE, SEVERAL, INSENSITIVE = 1e-6, 1e6, 1e3, 1e-6
 
-Factor = tuple[float, Step, float, float]  # what a step multiplied the size by, before, after
+Factor = tuple[float, Step]  # what a step multiplied the size by
+Group = tuple[float, int, Op]  # the product of the factors of a line, how many, its last op
+Change = tuple[float, Value, list[Group]]  # by how much a gradient changed, and most of all where
 
 
 def find(survey: Survey) -> list[Finding]:
@@ -45,21 +47,23 @@ def find(survey: Survey) -> list[Finding]:
     seeds = [s for s in survey.pass_.seeds if s is not None and s.size]
     if not seeds or any(is_bad(s) for s in seeds) or all(is_zero(s) for s in seeds):
         return []
-    fell: list[tuple[float, Value, list[Factor]]] = []
-    rose: list[tuple[float, Value, list[Factor]]] = []
+    fell: list[Change] = []
+    rose: list[Change] = []
     for value, gradient in zip(survey.pass_.sources, survey.pass_.gradients, strict=True):
         if gradient is None or not gradient.size or is_zero(gradient) or is_bad(gradient):
             continue
         ratio = norm([gradient]) / norm(seeds)
         if ratio < FALL:
             factors = way(survey, value, norm)
-            if _several(factors, ratio) or _insensitive(survey, value, gradient):
-                fell.append((ratio, value, factors))
+            where = [group for group in _groups(factors) if group[0] < 1]
+            if where and (_several(factors, ratio) or _insensitive(survey, value, gradient)):
+                fell.append((ratio, value, where))
         ratio = typical([gradient]) / typical(seeds)
         if ratio > RISE:
             factors = way(survey, value, typical)
-            if _several(factors, ratio):
-                rose.append((ratio, value, factors))
+            where = [group for group in _groups(factors)[::-1] if group[0] > 1]
+            if where and _several(factors, ratio):
+                rose.append((ratio, value, where))
     found = [_vanishing(survey, fell)] if fell else []
     return found + ([_exploding(survey, rose)] if rose else [])
 
@@ -94,7 +98,7 @@ def way(survey: Survey, value: Value, size: Callable[[list[Array]], float]) -> l
         upstream = [u for u in step.upstream if u is not None]
         before, after = size(upstream), size([gradient])
         if before > 0:
-            found.append((after / before, step, before, after))
+            found.append((after / before, step))
         pairs = zip(step.op.outputs, step.upstream, strict=True)
         outputs = [(norm([u]), v) for v, u in pairs if u is not None]
         here = max(outputs, key=lambda pair: pair[0])[1] if outputs else None
@@ -103,9 +107,7 @@ def way(survey: Survey, value: Value, size: Callable[[list[Array]], float]) -> l
 
 def _several(factors: list[Factor], ratio: float) -> bool:
     """Whether the change is of several steps: without the greatest it is still large."""
-    changes = [f for f, _, _, _ in factors]
-    if not changes:
-        return False
+    changes = [factor for factor, _ in factors]
     if ratio < 1:
         return ratio / min(changes) < 1 / SEVERAL
     return ratio / max(changes) > SEVERAL
@@ -123,13 +125,10 @@ def _insensitive(survey: Survey, value: Value, gradient: Array) -> bool:
         return x > 0 and 0 < y < np.inf and bool(norm([gradient]) * x / y < INSENSITIVE)
 
 
-Group = tuple[float, int, Op]  # the product of the factors of a line, how many, its last op
-
-
 def _groups(factors: list[Factor]) -> list[Group]:
     """The factors of each line taken together, the smallest product first."""
     found: dict[object, Group] = {}
-    for factor, step, _, _ in factors:
+    for factor, step in factors:
         source = step.op.source
         key = (step.op.type, source.file, source.line) if source else step.op
         total, count, _ = found.get(key, (1.0, 0, step.op))
@@ -140,42 +139,32 @@ def _groups(factors: list[Factor]) -> list[Group]:
 # --- words -------------------------------------------------------------------------------------
 
 
-def _vanishing(survey: Survey, found: list[tuple[float, Value, list[Factor]]]) -> Finding:
-    ratio, value, factors = min(found, key=lambda each: each[0])
-    worst = _groups(factors)[:3]
+def _vanishing(survey: Survey, found: list[Change]) -> Finding:
+    worst = min(found, key=lambda each: each[0])
     hint = (
         "Keep each factor near 1: activations that do not saturate, weights scaled to their "
         "fan-in, skip connections, normalisation."
     )
-    return _finding(survey, "vanishing", [v for _, v, _ in found], value, ratio, worst, hint)
+    return _finding(survey, "vanishing", [v for _, v, _ in found], worst, hint)
 
 
-def _exploding(survey: Survey, found: list[tuple[float, Value, list[Factor]]]) -> Finding:
-    ratio, value, factors = max(found, key=lambda each: each[0])
-    worst = _groups(factors)[::-1][:3]
+def _exploding(survey: Survey, found: list[Change]) -> Finding:
+    worst = max(found, key=lambda each: each[0])
     hint = (
         "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm on the "
         "gradients."
     )
-    return _finding(survey, "exploding", [v for _, v, _ in found], value, ratio, worst, hint)
+    return _finding(survey, "exploding", [v for _, v, _ in found], worst, hint)
 
 
-def _finding(
-    survey: Survey,
-    what: str,
-    values: list[Value],
-    value: Value,
-    ratio: float,
-    worst: list[Group],
-    hint: str,
-) -> Finding:
+def _finding(survey: Survey, what: str, values: list[Value], worst: Change, hint: str) -> Finding:
+    ratio, value, where = worst
     verb = "vanishes" if what == "vanishing" else "explodes"
     measure = "its L2 norm" if what == "vanishing" else "its typical entry"
     sense = "fell" if what == "vanishing" else "rose"
     steps = ", ".join(
         f"{at(op)} {f'{count} times, in all' if count > 1 else 'once,'} × {style.number(total, 2)}"
-        for total, count, op in worst
-        if total != 1
+        for total, count, op in where[:3]
     )
     message = (
         f"the gradient {verb} on its way to {names(survey.name(v) for v in values)}: at "
@@ -183,4 +172,4 @@ def _finding(
         f"the target. It {sense} most at {steps}."
     )
     sources = tuple(survey.name(v).strip("`") for v in values)
-    return Finding(what, message, hint, DEBUGGING, worst[0][2], sources, survey.pass_.index)
+    return Finding(what, message, hint, DEBUGGING, where[0][2], sources, survey.pass_.index)
