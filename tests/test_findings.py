@@ -1,31 +1,96 @@
 """A diagnosis reads as text and as a page."""
 
+import re
+
+import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz import style
+from cgviz.diagnosing import findings
+from cgviz.diagnosing.findings import Diagnosis, Finding
+from cgviz.graph import Op, Source
 
 
-def test_a_diagnosis_is_a_sequence_with_text_and_a_page():
-    diagnosis = cgviz.trace(lambda x: tf.round(x) * 1.0, 2.6).diagnose()
-    assert len(diagnosis) == 1
-    assert diagnosis[0] is next(iter(diagnosis))
-    assert diagnosis[:1] == (diagnosis[0],)
-    assert repr(diagnosis).startswith("diagnosis of f: 1 finding\n\n∅ None: `x` got None")
+def finding(message="`x` got None.", what="none", op=None):
+    return Finding(what, message, "Take `tf.round` away.", "07_non_differentiable", op)
+
+
+def test_a_diagnosis_is_a_sequence_of_findings():
+    one, two = finding(), finding()
+    diagnosis = Diagnosis("f", [one, two], "healthy.")
+    assert list(diagnosis) == [one, two]
+    assert (len(diagnosis), diagnosis[-1], diagnosis[:1]) == (2, two, (one,))
+    assert two in diagnosis
+    assert diagnosis
+    assert not diagnosis.ok
+    with pytest.raises(IndexError):
+        diagnosis[2]
+
+
+def test_a_diagnosis_without_findings_is_one_line_with_its_notes():
+    diagnosis = Diagnosis("f", [], "healthy.", ["`i` is int32.", "Pass 1: began late."])
+    assert diagnosis.ok
+    assert not diagnosis
+    assert repr(diagnosis) == "diagnosis of f: healthy. `i` is int32. Pass 1: began late."
     page = diagnosis._repr_html_()
-    assert "cgviz-sheet" in page
-    assert "<ol" in page
-    assert 'aria-hidden="true">∅</span> None' in page
+    assert page.count("`i` is int32.") == 1
+    assert "<ol" not in page
+
+
+def test_findings_are_counted_and_read_one_after_the_other_with_the_notes_last():
+    assert Diagnosis("f", [finding()], "").headline == "diagnosis of f: 1 finding"
+    diagnosis = Diagnosis("f", [finding(), finding("`y` is 0.", "zero")], "", ["A note."])
+    assert repr(diagnosis).split("\n\n") == [
+        "diagnosis of f: 2 findings",
+        "∅ None: `x` got None.\n"
+        "  how to mend it: Take `tf.round` away.\n"
+        "  lesson: 07_non_differentiable",
+        "○ 0: `y` is 0.\n  how to mend it: Take `tf.round` away.\n  lesson: 07_non_differentiable",
+        "A note.",
+    ]
+    page = diagnosis._repr_html_()
+    assert page.index("<code>x</code> got None") < page.index("<code>y</code> is 0")
+    assert page.index("</ol>") < page.index("<p>A note.</p>")
+
+
+@pytest.mark.parametrize("what", findings.SIGNS)
+def test_each_kind_has_a_word_beside_its_symbol(what):
+    sign = findings.SIGNS[what]
+    page = Diagnosis("f", [finding(what=what)], "")._repr_html_()
+    assert f'<span aria-hidden="true">{sign.symbol}</span> {sign.word}</span>: ' in page
+    assert repr(finding(what=what)).startswith(f"{sign.symbol} {sign.word}: ")
+
+
+def test_names_and_code_of_the_learner_are_text_and_never_markup():
+    bad = '<b onclick="x">&amp;</b>'
+    page = Diagnosis(bad, [finding(f"`{bad}` {bad}")], "", [bad])._repr_html_()
+    assert "<b" not in page
+    assert page.count("&lt;b onclick=&quot;x&quot;&gt;&amp;amp;&lt;/b&gt;") == 4
+
+
+def test_a_lone_tick_of_the_learners_leaves_the_text_plain():
+    page = Diagnosis("f", [finding("a lone ` tick")], "")._repr_html_()
+    assert "a lone ` tick</p>" in page
+
+
+def test_a_finding_names_its_op_and_the_learners_line():
+    line, rule = Source("f.py", 3, "y = tf.round(x)"), Source("f.py", 9, "def grad(dy):")
+    assert (finding().name, finding().source) == ("", None)
+    op = Op("y", "op", "Round", (), (), source=line, rule=rule)
+    assert (finding(op=op).name, finding(op=op).source) == ("y", line)
+    assert finding(op=Op("y", "custom", "f", (), (), rule=rule)).source == rule
+
+
+def test_the_colours_are_those_of_the_palette():
+    used = set(re.findall("#[0-9A-Fa-f]{6}", findings.EXTRA))
+    assert used == {style.LIGHT.backward, style.LIGHT.backward_text, style.DARK.backward_text}
+
+
+def test_what_a_trace_finds_reads_as_text_and_as_a_page():
+    diagnosis = cgviz.trace(lambda x: tf.round(x) * tf.cast(x < 3.0, tf.float32), 2.6).diagnose()
+    assert repr(diagnosis).startswith("diagnosis of f: 2 findings\n\n∅ None: `x` got None")
+    page = diagnosis._repr_html_()
     assert "<code>x</code> got None" in page
-
-
-def test_the_page_escapes_the_learners_code():
-    page = cgviz.trace(lambda x: tf.round(x) * tf.cast(x < 3.0, tf.float32), 2.6).diagnose()
-    html = page._repr_html_()
-    assert "x &lt; 3.0" in html
-    assert "x < 3.0" not in html
-
-
-def test_the_page_of_a_healthy_trace_is_one_line():
-    html = cgviz.trace(tf.sin, 1.0).diagnose()._repr_html_()
-    assert "healthy" in html
-    assert "<ol" not in html
+    assert "x &lt; 3.0" in page
+    assert "x < 3.0" not in page
