@@ -70,8 +70,8 @@ class Values:
         """The one `Value` of a tensor."""
         found = self._known.get(id(tensor))
         if found is None:
-            shape = tuple(-1 if d is None else int(d) for d in tensor.shape)
-            found = Value(len(self._known), shape, tensor.dtype.name, reference(tensor))
+            shape, dtype = tuple(tensor.shape), tensor.dtype.name
+            found = Value(len(self._known), shape, dtype, reference(tensor))
             self._known[id(tensor)] = found
         return found
 
