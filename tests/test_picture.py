@@ -57,11 +57,6 @@ def test_a_gradient_flows_the_other_way_than_its_function():
         assert (across[edge.source] > across[edge.target]) == upper
 
 
-def test_the_forward_pass_is_there_even_where_no_second_gradient_comes():
-    here = shown(lambda x: x**3, 3.0, order=2, which=1)
-    assert "x³" in [node.symbol for node in here.nodes]
-
-
 def test_floors_have_titles():
     here = shown(lambda x: x * x * x, 2.0, order=2, which=1)
     found = picture.storeys(picture.arranged(here, None))
