@@ -5,6 +5,9 @@ When it ends, however it ends, TensorFlow is exactly as it was: every test here 
 
 import contextlib
 import gc
+import platform
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -133,6 +136,29 @@ def test_a_release_without_a_seam_is_one_sentence_that_names_it(place, monkeypat
     monkeypatch.delattr(getattr(_seams, module), name)
     with pytest.raises(RuntimeError, match=rf"TensorFlow {tf.__version__}: .*{name}. is gone"):
         cgviz.trace(lambda x: x * x, 1.0)
+
+
+FAULTS = """
+import resource
+import numpy as np
+import cgviz
+
+cgviz.trace(lambda x: x * x, 3.0)
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [np.ones(2**20, np.uint8) for _ in range(32)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(min(faults() for _ in range(5)))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others' malloc has its own ways")
+def test_a_trace_that_is_dropped_leaves_its_memory_to_the_next():
+    # 32 MB in small blocks, dropped and made again: fresh from the system they are 8,192 pages.
+    run = [sys.executable, "-c", FAULTS]
+    assert float(subprocess.check_output(run, text=True)) < 300
 
 
 def test_eager_traces_of_custom_gradients_leave_no_registry_entry():
