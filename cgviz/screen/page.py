@@ -21,7 +21,7 @@ from typing import Any
 
 from .. import style as tones
 from ..traces import Trace
-from . import looks, view
+from . import looks, module, view
 from .album import Album, Document
 
 MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
@@ -60,7 +60,7 @@ def page(
     pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
     step = 0 if "quiz" in extra else pages[""][0]["lines"]["steps"]
     state = {"document": document, "which": which, "step": step, "selected": ""}
-    script = view.MODULE.read_text(encoding="utf-8") + "\nboot();\n"
+    script = module.source() + "\nboot();\n"
     style = looks.css() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "

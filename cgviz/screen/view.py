@@ -1,6 +1,6 @@
 """The live picture: an anywidget that steps through a trace in the browser.
 
-Python says where everything stands and what is written there; `view.mjs` shows it, step by step,
+Python says where everything stands and what is written there; `ink` shows it, step by step,
 without asking again. Only what is costly is made on demand, and never for a step: the picture of
 another pass, a folded scope opened, the local Jacobians of a large trace.
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import io
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -26,11 +25,9 @@ from ..drawing import figure
 from ..drawing.picture import Picture
 from ..reading import cells
 from ..traces import Trace
-from . import looks
+from . import looks, module
 from .album import Album, Document
 
-HERE = Path(__file__).parent
-MODULE = HERE / "view.mjs"
 LIVE = "application/vnd.jupyter.widget-view+json"
 MOST_PIXELS = 900_000  # of the picture beside a live view
 
@@ -47,7 +44,7 @@ class View(anywidget.AnyWidget):
 
     drawn = True  # whether a picture is stored beside it
 
-    _esm = MODULE
+    _esm = module.source()
     _css = looks.css()
 
     step = traitlets.Int().tag(sync=True)

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 import cgviz
-from cgviz.screen.view import MODULE
+from cgviz.screen import module
 
 from .conftest import SECONDS, Server, as_root, has_count, missing, write
 
@@ -109,15 +109,17 @@ def test_it_is_live_in_notebook_7(host, page):
 def test_it_is_dark_where_the_page_around_a_shadow_root_is(page, ground, dark):
     shown = cgviz.trace(lambda x: x * x, 3.0).view()
     state = {"document": shown.document, "which": 0, "step": 0, "selected": ""}
-    module = b64encode(MODULE.read_bytes()).decode()
+    inked = b64encode(module.source().encode()).decode()
     page.set_content(f'<body style="background: {ground}"><div id="host"></div>')
     page.evaluate(
-        "async ([module, state]) => { "
-        "const { create, staticModel } = await import(`data:text/javascript;base64,${module}`); "
+        "async ([inked, state]) => { "
+        "const { default: widget } = await import(`data:text/javascript;base64,${inked}`); "
         "const root = document.getElementById('host').attachShadow({ mode: 'open' }); "
         "const el = root.appendChild(document.createElement('div')); "
-        "create(staticModel(state), el); }",
-        [module, state],
+        "const nothing = () => {}; "
+        "const model = { get: (name) => state[name], on: nothing, off: nothing }; "
+        "widget.render({ model, el }); }",
+        [inked, state],
     )
     has_count(page.locator(".cgviz-view.cgviz-dark"), int(dark))
     has_count(page.locator(".cgviz-view"), 1)

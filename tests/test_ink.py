@@ -1,4 +1,4 @@
-"""The pure functions of view.mjs, tested by plain Node in tests/browser/*.test.mjs."""
+"""What of the browser's part needs no page, tested by plain Node in tests/browser/*.test.mjs."""
 
 import json
 import math
