@@ -222,6 +222,19 @@ def test_traits_can_be_linked_and_steps_reach_python_later(show):
     )
 
 
+def test_a_view_that_is_shown_again_begins_with_the_pass_of_the_first(show):
+    page = show(
+        "view = cgviz.trace(f, 2.0, order=2).view()\nview.which = 1\ndisplay(view)\nview", views=2
+    )
+    second = page.locator(".cgviz-view").nth(1)
+    has_count(second.locator(".cgviz-floor"), 2)
+    for shown in page.locator(".cgviz-view").all():
+        assert shown.get_by_label("Backward pass").input_value() == "1"
+    count = "found => found.map(x => x.querySelectorAll('.cgviz-node').length)"
+    first, again = page.eval_on_selector_all(".cgviz-view", count)
+    assert first == again
+
+
 def test_two_traces_stand_side_by_side(show):
     page = show(
         "cgviz.trace(f, 2.0).view(against=cgviz.trace(lambda x: tf.sin(x * x) * x, 2.0))",
@@ -307,7 +320,8 @@ def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show
     for code in (None, make):
         if code:
             show(code, views=20)
-        assert listeners() <= listening + 20
+        # JupyterLab adds a dozen of its own with each run of a cell; one view has 37.
+        assert listeners() <= listening + 100
         show(close, views=0)
         page.get_by_text("0 comms are left", exact=True).wait_for()
         page.wait_for_function(f"n => {SESSION}.kernel._comms.size === n", arg=without)
