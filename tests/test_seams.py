@@ -31,11 +31,16 @@ def state():
         record.record_operation,
         imperative_grad.imperative_grad,
         function.__call__,
-        dict(vars(resource_variable_ops.BaseResourceVariable)),
+        _own(resource_variable_ops.BaseResourceVariable),
         list(context.context().op_callbacks),
         context.context().scope_name,
         gc.get_threshold(),
     ]
+
+
+def _own(owner):
+    """A class's own attributes, but what Python adds when it is first asked for."""
+    return {name: x for name, x in vars(owner).items() if name != "__annotations__"}
 
 
 @pytest.fixture(autouse=True)
