@@ -23,6 +23,62 @@ from troubles import (
 )
 
 import cgviz
+from cgviz.diagnosing import lost
+from cgviz.diagnosing.survey import Survey
+
+
+def unwatched_before_a_cut():
+    k = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(k)
+        y = X * k
+        z = tf.round(y) * 2.0
+    tape.gradient(z, X)
+
+
+def integer_target():
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        y = tf.cast(X, tf.int32)
+    tape.gradient(y, X)
+
+
+def integer_output_of_two():
+    x = tf.constant([2.0, 1.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.cast(tf.math.top_k(x).indices, tf.float32)
+    tape.gradient(y, x)
+
+
+def true_or_false():
+    b = tf.constant(True)
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        y = tf.where(b, X, 2.0)
+    tape.gradient(y, b)
+
+
+def after_the_target():
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        y = X * X
+        z = tf.sin(y)
+    tape.gradient(y, z)
+
+
+def made_in_a_body():
+    body = []
+
+    @tf.custom_gradient
+    def f(x):
+        body.append(tf.exp(x))
+        return body[0] * 2.0, lambda dy: dy * body[0]
+
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        y = f(X)
+    tape.gradient(y, body[0])
 
 
 def target_made_before():
@@ -47,7 +103,18 @@ NONE = {
     "reassigned": (reassigned, "Mul", "v = v - 0.1", "v.assign_sub"),
     "only assigned": (only_assigned, "", "no op that ran reads this variable", "leave it out"),
     "assigned": (through_an_assignment, "Mul", "does not flow through an assignment", "result"),
-    "another tape": (other_tape, "", "", ""),
+    "another tape": (other_tape, "Sin", "not on the tape that was asked", "Ask the tape"),
+    "not watched, and cut further on": (
+        unwatched_before_a_cut,
+        "Mul",
+        "no tape watched it",
+        "tape.watch",
+    ),
+    "an integer target": (integer_target, "Cast", "makes int32 numbers", "floating-point"),
+    "an integer of two outputs": (integer_output_of_two, "TopKV2", "makes int32", "surrogate"),
+    "True or False": (true_or_false, "", "holds True and False", "Leave it out"),
+    "made of the target": (after_the_target, "", "no TensorFlow op that ran uses it", "leave it"),
+    "made in a body": (made_in_a_body, "f", "made inside the custom gradient `f`", "arguments"),
     "made before the recording": (target_made_before, "", "did not see", "record"),
 }
 
@@ -157,4 +224,48 @@ def test_numpy_that_computes_by_itself_is_remarked_on():
 
 def test_equal_numbers_without_numpy_are_no_proof():
     trace = cgviz.trace(lambda x: (tf.sin(x), tf.constant(2.6) * 2.0)[1], 2.6)
+    assert "left TensorFlow" not in only(trace).message
+
+
+def test_of_many_cuts_the_first_three_are_told():
+    def f(x):
+        return tf.round(x) + tf.floor(x) + tf.math.ceil(x) + tf.math.rint(x)
+
+    assert found(cgviz.trace(f, 2.6)) == [("none", op) for op in ("Round", "Floor", "Ceil")]
+
+
+def test_an_op_reached_on_two_ways_is_cut_once():
+    finding = only(cgviz.trace(lambda x: tf.round(tf.sin(x) + tf.cos(x)), 2.6))
+    assert (finding.op.type, finding.sources) == ("Round", ("x",))
+
+
+def test_parts_of_an_argument_have_names():
+    finding = only(cgviz.trace(lambda xs, d: xs[0] * d["a"], [1.0, 2.0], {"a": 3.0, "b": X}))
+    assert finding.sources == ("d.b",)
+    (tensors,) = cgviz.trace(lambda xs: xs[0] * 2.0, (X, X + 1.0)).diagnose()
+    assert tensors.sources == ("xs[1]",)
+
+
+def test_integers_are_a_finding_only_if_they_were_asked_for():
+    trace = cgviz.trace(lambda x, i: tf.gather(x, i), [1.0, 2.0], np.array([0]))
+    walk = Survey(trace, trace.passes[0])
+    assert lost.find(walk, asked=False) == []
+    assert [each.sources for each in lost.find(walk, asked=True)] == [("i",)]
+
+
+def test_a_dropped_rule_is_told_once_per_call():
+    trace = cgviz.trace(lambda x: rounded(x=x) + 2.0 * rounded(x=x), 2.6)
+    calls = lost.dropped(Survey(trace, trace.passes[0]))
+    assert len(calls) == 2
+    assert lost.dropped(Survey(cgviz.trace(rounded, 2.6), trace.passes[0])) == []
+
+
+def test_numbers_that_came_back_in_another_shape_are_recognised():
+    trace = cgviz.trace(lambda x: tf.constant(x.numpy().reshape(2, 1)) * 2.0, [1.0, 2.0])
+    assert "the numbers of `x` left TensorFlow" in only(trace).message
+
+
+@pytest.mark.parametrize("zeros", [np.zeros(1), np.zeros((0, 2), np.float32)])
+def test_zeros_of_another_type_and_empty_constants_are_no_numbers_that_came_back(zeros):
+    trace = cgviz.trace(lambda x: tf.reduce_sum(zeros * float(2)), [0.0, 0.0])
     assert "left TensorFlow" not in only(trace).message

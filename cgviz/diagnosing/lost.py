@@ -1,7 +1,7 @@
 """Where a gradient became None, and why.
 
 From each source that got None the ways to the target are followed as far as a tape followed them.
-Where it stopped, `words.reason` knows why; here the reason becomes a sentence.
+Where it stopped, the edge of the scene knows why; `lost_words` makes sentences of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def cuts(survey: Survey, value: Value) -> list[Cut]:
         return [Cut("integers", value=value)]
     start = survey.place(value)
     if start is None:
-        return [Cut("unused", value=value)]
+        around = _around(survey, value)
+        return [Cut("unused" if around is None else "in a body", around, value)]
     path = survey.path_edges(start)
     if not path:
         return [_no_path(survey, start, value)]
@@ -64,23 +65,26 @@ def cuts(survey: Survey, value: Value) -> list[Cut]:
     return list(found.values())[:3]
 
 
+def _around(survey: Survey, value: Value) -> Op | None:
+    """The custom gradient in whose body a value was made."""
+    bodies = ((op, inner) for op in survey.trace.ops for inner in op.body)
+    return next((op for op, inner in bodies if value in inner.outputs), None)
+
+
 def _cut(survey: Survey, edge: Edge) -> Cut | None:
     """The cut on an edge, if the gradient stops there."""
     op = survey.op(edge.target)
     step = survey.pass_.step_of.get(op)
     if not edge.value.differentiable:
         return Cut("no numbers with a gradient", survey.op(edge.source), edge.value)
-    if survey.followed(edge):
-        arrived = survey.node(edge.target).targets or any(
-            u is not None for u in survey.node(edge.target).upstream
-        )
-        if step is None:
-            return Cut("not on this tape", op, edge.value) if arrived else None
-        if step.flows[edge.position]:
-            return None
-    if op.rule_missing and op.outputs and not any(v.differentiable for v in op.outputs):
-        return Cut("no numbers with a gradient", op, op.outputs[0])  # a comparison
-    return Cut(edge.reason or "not watched", op, edge.value)
+    if op.outputs and not any(v.differentiable for v in op.outputs):  # as a comparison
+        return Cut("no numbers with a gradient", op, op.outputs[0])
+    if step is None and survey.followed(edge):
+        node = survey.node(edge.target)
+        arrived = node.targets or any(u is not None for u in node.upstream)
+        return Cut("not on this tape", op, edge.value) if arrived else None
+    idle = edge.reason in ("", "nothing arrives")  # nothing would flow on if something arrived
+    return Cut("not watched" if idle else edge.reason, op, edge.value)
 
 
 def _no_path(survey: Survey, start: int, value: Value) -> Cut:
@@ -108,7 +112,7 @@ def _same_numbers(survey: Survey, start: int) -> Cut | None:
                 reached.add(edge.target)
                 stack.append(edge.target)
     numbers = {
-        (v.dtype, v.shape, v.numpy().tobytes()): v
+        (v.dtype, v.numpy().tobytes()): v
         for i in reached
         for v in survey.node(i).outputs
         if v.differentiable and v.size
@@ -117,9 +121,7 @@ def _same_numbers(survey: Survey, start: int) -> Cut | None:
         if node.kind != "constant" or i in reached:
             continue
         value = node.outputs[0]
-        twin = value.differentiable and numbers.get(
-            (value.dtype, value.shape, value.numpy().tobytes())
-        )
+        twin = value.differentiable and numbers.get((value.dtype, value.numpy().tobytes()))
         for edge in survey.scene.outgoing[i] if twin else ():
             user = survey.op(edge.target)
             if lexical.uses_numpy(user.source):

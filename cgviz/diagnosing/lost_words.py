@@ -20,7 +20,6 @@ class Cut:
     reason: str
     op: Op | None = None
     value: Value | None = None  # what stood before the cut
-    also: str = ""
 
 
 def say(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, str, str]:
@@ -34,9 +33,8 @@ def say(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, str, str
         return _say_not_taped(survey, cut, value, who, here, stands)
     if cut.reason == "no numbers with a gradient":
         assert cut.value is not None
-        kind = "True and False" if cut.value.dtype == "bool" else f"{cut.value.dtype} numbers"
         return (
-            f"{who} got None: {here} makes {kind}, and these have no gradient.",
+            f"{who} got None: {here} makes {_kind(cut.value)}, and these have no gradient.",
             "Keep to floating-point numbers, or give this part a gradient of your own: a "
             "straight-through or a surrogate rule with @tf.custom_gradient.",
             KINKS,
@@ -58,6 +56,13 @@ def say(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, str, str
         )
     if cut.reason == "captured by closure":
         return say_captured(who, op, [survey.name(cut.value)] if cut.value else [])
+    if cut.reason == "in a body":
+        return (
+            f"{who} got None: it was made inside the custom gradient {here}, whose rule takes the "
+            "place of all that its body did.",
+            "Differentiate by the arguments of the custom gradient.",
+            INPUTS,
+        )
     if cut.reason == "the rule returned None":
         name = survey.name(cut.value) if cut.value else "that input"
         return (
@@ -91,6 +96,12 @@ def say(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, str, str
 
 
 def _say_unused(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, str, str]:
+    if value.dtype in _NO_NUMBERS:
+        return (
+            f"{who} got None: it holds {_kind(value)}, and these have no gradient.",
+            "Leave it out of the sources.",
+            DEBUGGING,
+        )
     if cut.reason == "integers":
         return (
             f"{who} got None: it is {value.dtype}, and TensorFlow gives integers no gradient.",
@@ -127,6 +138,14 @@ def _say_unused(survey: Survey, cut: Cut, value: Value, who: str) -> tuple[str, 
         "`tape.gradient(..., unconnected_gradients='zero')`.",
         DEBUGGING,
     )
+
+
+_NO_NUMBERS = {"bool": "True and False", "string": "texts"}
+
+
+def _kind(value: Value) -> str:
+    """What a value without a gradient holds."""
+    return _NO_NUMBERS.get(value.dtype, f"{value.dtype} numbers")
 
 
 def _numpy_note(survey: Survey) -> str:
@@ -206,9 +225,10 @@ def say_captured(who: str, op: Op, captured: list[str]) -> tuple[str, str, str]:
     """The same for tensors that a custom gradient closes over; `who` may be empty."""
     inside = names(captured) if captured else "a tensor"
     lacks = f"{who} got None: " if who else ""
+    verb, them = ("are", "them") if len(captured) > 1 else ("is", "it")
     return (
-        f"{lacks}{inside} is used inside the custom gradient {at(op)} without being one of its "
-        "arguments, so nothing flows back to it there.",
-        f"Pass it as an argument, and return a gradient for it too{line(op.rule)}.",
+        f"{lacks}{inside} {verb} used inside the custom gradient {at(op)} and not passed as an "
+        f"argument, so nothing flows back to {them} there.",
+        f"Pass {them} as an argument, and return a gradient for {them} too{line(op.rule)}.",
         INPUTS,
     )
