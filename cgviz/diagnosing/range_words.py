@@ -40,7 +40,7 @@ def _span(row: dict[str, Any], prefix: str) -> str:
     if largest is None:
         return f"all {special}" if special else "none"
     if smallest is None:
-        text = "all 0"
+        text = "0" if special else "all 0"
     elif smallest == largest:
         text = style.number(largest)
     else:

@@ -133,7 +133,7 @@ def _row(op: Op, inside: str, pass_: Pass | None) -> dict[str, Any]:
 
 def _largest_input(op: Op) -> float | None:
     x = wide(op.inputs[0].numpy()).real
-    x = np.abs(x) if op.type in BOTH_SIDES else x
+    x = np.abs(x[~np.isnan(x)]) if op.type in BOTH_SIDES else x[~np.isnan(x)]
     return float(x.max()) if x.size else None
 
 
