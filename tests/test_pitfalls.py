@@ -6,10 +6,10 @@ is covered: a function that raises when the claim is not true.
 
 from pathlib import Path
 
+import mistakes
 import numpy as np
 import pytest
 import tensorflow as tf
-import test_hints
 import troubles
 
 import cgviz
@@ -49,12 +49,12 @@ def diagnosed_in(body, says):
 
 
 def hinted(number, *names):
-    """A proof: each of these errors of test_hints is raised for real, and gets its hint."""
+    """A proof: each of these errors of mistakes is raised for real, and gets its hint."""
 
     def proof():
         for name in names:
-            call, _, words = test_hints.REAL[name]
-            hint = hints.explain(test_hints.raised(call))
+            call, _, words = mistakes.REAL[name]
+            hint = hints.explain(mistakes.raised(call))
             assert hint is not None, name
             assert number in hint.pitfalls
             assert words in str(hint)
@@ -73,11 +73,11 @@ def taught(lesson, word):
 
 
 def hinted_in_mixed_precision():
-    assert "mixed_float16" in test_hints.raised(test_hints.mixed_precision).__notes__[0]
+    assert "mixed_float16" in mistakes.raised(mistakes.mixed_precision).__notes__[0]
 
 
 def hinted_after_loading():
-    """The message alone; test_hints raises it in a process of its own."""
+    """The message alone; test_hintbook raises it in a process of its own."""
     words = "No gradient defined for operation'IdentityN' (op type: IdentityN). In general every"
     assert hints.explain(LookupError(words)).pitfalls == (12,)
 

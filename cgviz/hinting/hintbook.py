@@ -47,6 +47,10 @@ class Entry:
         return self.what.format(clues.match.group(0), *clues.match.groups(default=""))
 
 
+_UNPACKED = (
+    "Cannot iterate over a scalar|Iterating over a symbolic|cannot unpack non-iterable"
+    "|values to unpack"
+)
 _REDUCE = (
     "Sum over the axes that were broadcast, so that the gradient has the shape of its input: "
     "`tf.reduce_sum(dw, axis=0)`."
@@ -140,7 +144,7 @@ BOOK: tuple[Entry, ...] = (
     Entry(
         (1, 2),
         "TypeError ValueError",
-        "Cannot iterate over a scalar|cannot unpack non-iterable|values to unpack",
+        _UNPACKED,
         "the function reads variables, so the rule must return a pair, and it returned one thing.",
         "Return both: `return dx, [dw for each variable]`.",
         VARIABLES,
@@ -149,8 +153,7 @@ BOOK: tuple[Entry, ...] = (
     Entry(
         (2,),
         "TypeError ValueError",
-        "Cannot iterate over a scalar|cannot unpack non-iterable|values to unpack"
-        "|unsupported callable|is not a callable object",
+        _UNPACKED + "|unsupported callable|is not a callable object",
         "a function under @tf.custom_gradient must return two things, its value and its rule, and "
         "this one did not.",
         "End it in `return y, grad`, where `grad` is the function itself: no brackets after it.",

@@ -7,7 +7,9 @@ import re
 import sys
 from types import TracebackType
 
-_LIBRARY = re.compile(r"[\\/](?:tensorflow|keras|tf_keras)[\\/]|__autograph_generated_file")
+_LIBRARY = re.compile(r"[\\/](?:tensorflow|keras|tf_keras)[\\/]")
+_PYTHON = re.compile(r"[\\/](?:lib[\\/]python|Lib[\\/])")  # and what is installed beside it
+_CALLS_A_RULE = ("actual_grad_fn", "tape_grad_fn")  # eager, and in a graph
 
 
 class Clues:
@@ -36,7 +38,7 @@ class Clues:
         for library, name, at in reversed(self.places):
             if name.endswith(file):
                 return at
-            if not library and "/lib/python" not in name:
+            if not library and not _PYTHON.search(name):
                 return ""
         return ""
 
@@ -134,7 +136,7 @@ def in_backward(clues: Clues) -> bool:
     """Raised while a gradient was being taken."""
     return (
         clues.passed("imperative_grad.py")
-        or clues.passed("custom_gradient.py", "actual_grad_fn")
+        or any(clues.passed("custom_gradient.py", function) for function in _CALLS_A_RULE)
         or bool(re.search(r"\.(gradient|jacobian)\(", clues.line))
     )
 
@@ -151,7 +153,7 @@ def in_custom_call(clues: Clues) -> bool:
 
 def by_rule_call(clues: Clues) -> bool:
     """Raised by calling the rule, or by taking apart what it returned."""
-    return clues.called_by("custom_gradient.py") in ("actual_grad_fn", "internal_grad_fn")
+    return clues.called_by("custom_gradient.py") in _CALLS_A_RULE
 
 
 def by_function_call(clues: Clues) -> bool:

@@ -1,0 +1,398 @@
+"""Programs that end in an error of TensorFlow's or Keras's, and the hint that each gets."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from cgviz.hinting import hints
+
+
+def raised(call, *args):
+    """The error that a call raises."""
+    try:
+        call(*args)
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def gradient(f, *args):
+    """TensorFlow's own gradient of f."""
+    with tf.GradientTape() as tape:
+        tape.watch([a for a in args if isinstance(a, tf.Tensor)])
+        y = f(*args)
+    return tape.gradient(y, list(args))
+
+
+def in_a_graph(f, x):
+    """f(x) in a graph; given f as an argument, TensorFlow would take its rule away."""
+
+    @tf.function
+    def call(x):
+        return f(x)
+
+    return call(x)
+
+
+def library_error(error, *calls):
+    """The error as if raised through calls, outermost first: (file, function) of TensorFlow's."""
+    step = None
+    for file, function in reversed([(f"/x/tensorflow/python/{f}", g) for f, g in calls]):
+        inside = {"error": error, "step": step}
+        body = "step()" if step else "raise error"
+        exec(compile(f"def {function}(): {body}", file, "exec"), inside)
+        step = inside[function]
+    return raised(step)
+
+
+ONE = tf.constant(1.0)
+
+
+class Scale(keras.layers.Layer):
+    """A layer whose call hands its weight to a function by position."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(3,), initializer="ones", name="kernel")
+
+    def call(self, x):
+        return self.function(x, self.w)
+
+
+def fit(layer):
+    model = keras.Sequential([keras.Input((3,)), layer])
+    model.compile("sgd", "mse")
+    model.fit(np.ones((4, 3), np.float32), np.ones((4, 3), np.float32), verbose=0)
+
+
+@tf.custom_gradient
+def one_gradient_for_two(a, b):
+    return a * b, lambda dy: dy * b
+
+
+@tf.custom_gradient
+def two_gradients_for_one(a):
+    return a * 2.0, lambda dy: (dy, dy)
+
+
+@tf.custom_gradient
+def times(x, k):
+    return x * k, lambda dy: (dy * k, tf.reduce_sum(dy * x, 0))
+
+
+@tf.custom_gradient
+def times_unreduced(x, k):
+    return x * k, lambda dy: (dy * k, dy * x)
+
+
+@tf.custom_gradient
+def double_in_float64(x):
+    return x * 2.0, lambda dy: tf.cast(dy, tf.float64) * 2.0
+
+
+@tf.custom_gradient
+def plain(x, k):
+    return tf.identity(x), lambda dy: (dy, None)
+
+
+def reads_a_variable():
+    w = tf.Variable(2.0, name="w")
+
+    @tf.custom_gradient
+    def f(x):
+        return x * w, lambda dy: dy * w
+
+    gradient(f, ONE)
+
+
+def reads_a_variable_in_a_graph():
+    w = tf.Variable(2.0, name="w")
+
+    @tf.custom_gradient
+    def f(x):
+        return x * w, lambda dy: dy * w
+
+    tf.function(lambda x: gradient(f, x))(ONE)
+
+
+def mixed_precision():
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        layer = Scale(times)
+        with tf.GradientTape() as tape:
+            y = layer(tf.ones((4, 3)))
+        tape.gradient(y, layer.trainable_variables)
+    except Exception as error:
+        hints.add(error)  # while the policy is still on, as in a notebook
+        raise
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+def takes_variables_returns_one():
+    w = tf.Variable(2.0)
+
+    @tf.custom_gradient
+    def f(x):
+        return x * w, lambda dy, variables=None: dy * w
+
+    gradient(f, ONE)
+
+
+def takes_variables_returns_one_in_a_graph():
+    w = tf.Variable(2.0)
+
+    @tf.custom_gradient
+    def f(x):
+        return x * w, lambda dy, variables=None: dy * w
+
+    in_a_graph(lambda x: gradient(f, x), ONE)
+
+
+def returns_too_many_variable_gradients():
+    w = tf.Variable(2.0)
+
+    @tf.custom_gradient
+    def f(x):
+        return x * w, lambda dy, variables=None: (dy * w, [dy, dy])
+
+    gradient(f, ONE)
+
+
+@tf.custom_gradient
+def without_a_rule(x):
+    return x * x
+
+
+@tf.custom_gradient
+def with_a_derivative_for_a_rule(x):
+    return x * x, 2.0 * x
+
+
+def a_rule_with_one_argument_for_two_outputs():
+    gradient(tf.custom_gradient(lambda x: ((x, x * 2.0), lambda dy: dy)), ONE)
+
+
+@tf.custom_gradient
+def with_a_rule_of_two_arguments(x):
+    return x * 2.0, lambda dy, dz: dy
+
+
+def a_rule_that_lists_all_derivatives():
+    gradient(tf.custom_gradient(lambda x: (x * 2.0, lambda dy: [dy] * 8)), tf.ones(4))
+
+
+def jacobian_with_numpy_in_the_rule():
+    @tf.custom_gradient
+    def f(x):
+        return x * x, lambda dy: tf.constant(2.0 * dy.numpy()) * x
+
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    tape.jacobian(y, x)
+
+
+def second_order_of_none():
+    with tf.GradientTape() as tape:
+        g = None
+    tape.gradient(g, ONE)
+
+
+def by_keyword_in_a_graph():
+    tf.function(lambda x: plain(x, k=2.0))(ONE)
+
+
+def by_keyword_and_by_position():
+    gradient(lambda x: plain(x, k=tf.constant(2.0)), ONE)
+
+
+def unreduced_assign():
+    v = tf.Variable([1.0, 2.0, 3.0])
+    with tf.GradientTape() as tape:
+        y = times_unreduced(tf.ones((4, 3)), v)
+    v.assign_sub(tape.gradient(y, v))
+
+
+def unreduced_optimizer():
+    keras.optimizers.SGD().apply([tf.ones((4, 3))], [keras.Variable([1.0, 2.0, 3.0])])
+
+
+def unreduced_optimizer_in_a_graph():
+    v, optimizer = keras.Variable([1.0, 2.0, 3.0]), keras.optimizers.SGD()
+    optimizer.build([v])
+    tf.function(lambda: optimizer.apply([tf.ones((4, 3))], [v]))()
+
+
+def unreduced_optimizer_in_a_graph_of_the_same_rank():
+    v, optimizer = keras.Variable([[1.0, 2.0, 3.0]]), keras.optimizers.SGD()
+    optimizer.build([v])
+    tf.function(lambda: optimizer.apply([tf.ones((4, 3))], [v]))()
+
+
+def unreduced_fused_optimizer():
+    v = tf.Variable([1.0, 2.0, 3.0])
+    tf.raw_ops.ResourceApplyGradientDescent(var=v.handle, alpha=0.1, delta=tf.ones((4, 3)))
+
+
+def twice_on_one_tape():
+    with tf.GradientTape() as tape:
+        tape.watch(ONE)
+        y = ONE * ONE
+    tape.gradient(y, ONE)
+    tape.gradient(y, ONE)
+
+
+def re_entered_tape():
+    with tf.GradientTape() as tape, tape:
+        pass
+
+
+def variable_in_a_cond():
+    w = tf.Variable(2.0, trainable=False)
+
+    @tf.custom_gradient
+    def f(x):
+        return x * w, lambda dy: dy * w
+
+    tf.function(
+        lambda x: gradient(lambda x: tf.cond(tf.constant(True), lambda: f(x), lambda: x), x)
+    )(ONE)
+
+
+def sparse_upstream():
+    @tf.custom_gradient
+    def f(x):
+        return tf.identity(x), lambda dy: dy * 2.0
+
+    gradient(lambda x: tf.gather(f(x), [0]), tf.ones((2, 2)))
+
+
+def string_as_bool_in_a_graph():
+    @tf.custom_gradient
+    def f(x, mode):
+        return (x if mode else 2.0 * x), lambda dy: (dy, None)
+
+    tf.function(lambda x: f(x, True))(ONE)
+
+
+def range_in_a_graph():
+    @tf.custom_gradient
+    def f(x, n):
+        return sum(x for _ in range(n)), lambda dy: (dy, None)
+
+    tf.function(lambda x: f(x, 3))(ONE)
+
+
+def no_gradient_in_a_graph():
+    with tf.Graph().as_default():
+        x = tf.constant([1.0, 2.0])
+        tf.gradients(tf.math.bincount([0, 1], weights=x), x)
+
+
+def numpy_in_a_graph():
+    tf.function(lambda x: tf.constant(np.sin(x.numpy())))(ONE)
+
+
+def numpy_function_in_a_graph():
+    tf.function(lambda x: np.asarray(x))(ONE)
+
+
+def numpy_in_a_layer():
+    class Sine(keras.layers.Layer):
+        def call(self, x):
+            return tf.constant(np.sin(x.numpy()))
+
+    keras.Sequential([keras.Input((3,)), Sine()])
+
+
+REAL = {
+    # pitfall: calls that raise it on the installed release, with words that its hint must hold
+    "1 eager": (reads_a_variable, 1, "`w`"),
+    "1 graph": (reads_a_variable_in_a_graph, 1, "variables=None"),
+    "1 no pair": (takes_variables_returns_one, 1, "pair"),
+    "1 no pair, graph": (takes_variables_returns_one_in_a_graph, 1, "pair"),
+    "2 eager": (lambda: gradient(one_gradient_for_two, ONE, ONE), 2, "2 positional arguments"),
+    "2 too many": (lambda: gradient(two_gradients_for_one, ONE), 2, "returned 2 gradients"),
+    "2 graph": (
+        lambda: tf.function(lambda a: gradient(one_gradient_for_two, a, a))(ONE),
+        2,
+        "1 gradient too few",
+    ),
+    "2 outer tape": (
+        lambda: gradient(tf.function(lambda a: one_gradient_for_two(a, a)), ONE),
+        2,
+        "wrong number",
+    ),
+    "2 fit": (lambda: fit(Scale(one_gradient_for_two)), 2, "too few"),
+    "2 variables": (returns_too_many_variable_gradients, 2, "variables"),
+    "2 no rule": (lambda: without_a_rule(ONE), 2, "return y, grad"),
+    "2 no rule, graph": (lambda: in_a_graph(without_a_rule, ONE), 2, "return y, grad"),
+    "2 no function": (lambda: with_a_derivative_for_a_rule(tf.ones(2)), 2, "no brackets"),
+    "2 no function, graph": (
+        lambda: in_a_graph(with_a_derivative_for_a_rule, tf.ones(2)),
+        2,
+        "no brackets",
+    ),
+    "4 fit": (lambda: fit(Scale(lambda x, w: tf.round(x * w))), 4, "None"),
+    "4 optimizer": (lambda: keras.optimizers.SGD().apply([None], [keras.Variable(1.0)]), 4, "None"),
+    "5 op": (
+        no_gradient_in_a_graph,
+        5,
+        "DenseBincount",
+    ),
+    "6 graph": (by_keyword_in_a_graph, 6, "by position"),
+    "6 mixed": (by_keyword_and_by_position, 6, "keyword"),
+    "7 second order": (second_order_of_none, 7, "None already"),
+    "7 jacobian": (jacobian_with_numpy_in_the_rule, 7, "jacobian"),
+    "10 assign": (unreduced_assign, 10, "[4,3]"),
+    "10 optimizer": (unreduced_optimizer, 10, "reduce_sum"),
+    "10 graph": (unreduced_optimizer_in_a_graph, 10, "reduce_sum"),
+    "10 graph, same rank": (unreduced_optimizer_in_a_graph_of_the_same_rank, 10, "reduce_sum"),
+    "10 fused": (unreduced_fused_optimizer, 10, "has the shape [4,3], and its variable [3]"),
+    "11 outputs": (a_rule_with_one_argument_for_two_outputs, 11, "one upstream per output"),
+    "11 upstreams": (
+        lambda: gradient(with_a_rule_of_two_arguments, ONE),
+        11,
+        "one upstream per output",
+    ),
+    "11 upstreams, graph": (
+        lambda: in_a_graph(lambda x: gradient(with_a_rule_of_two_arguments, x), ONE),
+        11,
+        "one upstream per output",
+    ),
+    "11 upstreams, outer tape": (
+        lambda: gradient(tf.function(with_a_rule_of_two_arguments), ONE),
+        11,
+        "one upstream per output",
+    ),
+    "11 jacobian": (a_rule_that_lists_all_derivatives, 11, "8 gradients"),
+    "13 function": (lambda: tf.square(keras.Input((3,))), 13, "layer"),
+    "13 custom": (lambda: plain(keras.Input((3,)), ONE), 13, "layer"),
+    "13 numpy": (lambda: keras.Input((3,)).numpy(), 13, "layer"),
+    "16": (twice_on_one_tape, 16, "persistent"),
+    "17": (lambda: tf.gradients(ONE, ONE), 17, "GradientTape"),
+    "19 None": (lambda: plain(ONE, None), 19, "Close over"),
+    "19 callable": (lambda: plain(ONE, tf.sin), 19, "Close over"),
+    "19 None, graph": (lambda: tf.function(lambda x: plain(x, None))(ONE), 19, "Close over"),
+    "19 callable, graph": (lambda: tf.function(lambda x: plain(x, tf.sin))(ONE), 19, "Close over"),
+    "19 bool, graph": (string_as_bool_in_a_graph, 19, "became a tensor"),
+    "19 range, graph": (range_in_a_graph, 19, "became a tensor"),
+    "20": (numpy_in_a_graph, 20, "numpy_function"),
+    "20 asarray": (numpy_function_in_a_graph, 20, "numpy_function"),
+    "20 layer": (numpy_in_a_layer, 20, "numpy_function"),
+    "21": (lambda: gradient(lambda x: double_in_float64(x * 3.0), ONE), 21, "double"),
+    "21 sum": (lambda: gradient(lambda x: double_in_float64(x * 1.0) + x, ONE), 21, "cast"),
+    "21 graph": (
+        lambda: tf.function(lambda x: gradient(lambda x: double_in_float64(x * 3.0), x))(ONE),
+        21,
+        "float64",
+    ),
+    "22": (variable_in_a_cond, 22, "tf.cond"),
+    "25": (sparse_upstream, 25, "convert_to_tensor"),
+    "28": (re_entered_tape, 28, "one inside the other"),
+}

@@ -1,0 +1,174 @@
+"""The book of hints knows the errors that it is about, and stays away from all others."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from mistakes import ONE, REAL, gradient, in_a_graph, library_error, mixed_precision, raised
+
+import cgviz
+from cgviz.hinting import hints
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_error_that_tensorflow_really_raises_gets_its_hint(name):
+    call, pitfall, words = REAL[name]
+    hint = hints.explain(raised(call))
+    assert hint is not None
+    assert pitfall in hint.pitfalls
+    assert words in str(hint)
+    assert hint.lesson in str(hint)
+
+
+def test_mixed_precision_is_named_where_it_is_the_reason():
+    (note,) = raised(mixed_precision).__notes__
+    assert "mixed_float16" in note
+    assert "kernel" in note
+
+
+def test_a_saved_model_without_its_rules_is_explained_in_a_fresh_process(tmp_path):
+    module = tf.Module()
+    square = tf.custom_gradient(lambda x: (x * x, lambda dy: dy * 2.0 * x))
+    module.f = tf.function(square, input_signature=[tf.TensorSpec([], tf.float32)])
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(module, str(tmp_path), options=options)
+    program = f"""
+import tensorflow as tf
+from cgviz.hinting import hints
+f, x = tf.saved_model.load({str(tmp_path)!r}).f, tf.constant(3.0)
+try:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    tape.gradient(y, x)
+except LookupError as error:
+    print(hints.explain(error).pitfalls, hints.explain(error).mend)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(cgviz.__file__))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "(12,) Save it with" in done.stdout
+
+
+OLDER = {
+    "If using @custom_gradient with a function that uses variables, then grad_fn must accept a "
+    "'variables' keyword argument.": (1, TypeError),
+    "custom_gradient function expected to return 2 gradients but returned 1 instead.": (
+        2,
+        ValueError,
+    ),
+    "No gradients provided for any variable: ['dense/kernel:0'].": (4, ValueError),
+    "No gradient defined for operation'IdentityN' (op type: IdentityN). In": (12, LookupError),
+    "gradient registry has no entry for: CustomGradient-3": (12, LookupError),
+    "Cannot convert a symbolic Keras input/output to a numpy array. This": (13, TypeError),
+    "GradientTape.gradient can only be called once on non-persistent tapes.": (16, RuntimeError),
+    "'Tensor' object has no attribute 'numpy'": (20, AttributeError),
+    "Tape is already recording.": (28, ValueError),
+}
+
+
+@pytest.mark.parametrize("words", OLDER)
+def test_older_wordings_are_known_too(words):
+    pitfall, kind = OLDER[words]
+    assert pitfall in hints.explain(kind(words)).pitfalls
+
+
+def test_older_wordings_that_need_a_place_are_known_from_there():
+    old = AttributeError("Tensor.graph is meaningless when eager execution is enabled.")
+    assert hints.explain(library_error(old, ("ops/cond_v2.py", "f"))).pitfalls == (22,)
+    old = TypeError("grad() takes 1 positional argument but 2 were given")
+    from_rule = library_error(old, ("ops/custom_gradient.py", "actual_grad_fn"))
+    assert hints.explain(from_rule).pitfalls == (11,)
+
+
+def learners_graph():
+    return tf.constant(1.0).graph
+
+
+UNRELATED = {
+    "another TypeError": lambda: len(3),
+    "a function called wrongly": lambda: gradient(lambda x: hints.explain(x, x), ONE),
+    "a helper called wrongly inside a rule": lambda: gradient(
+        tf.custom_gradient(lambda x: (x * x, lambda dy: helper(dy, x))), ONE
+    ),
+    "unpacking wrongly inside a rule": lambda: gradient(
+        tf.custom_gradient(lambda x: (x * x, lambda dy: unpack(dy))), ONE
+    ),
+    "unpacking wrongly inside a rule in a graph": lambda: in_a_graph(
+        lambda x: gradient(unpacks_in_its_rule(), x), ONE
+    ),
+    "unpacking wrongly inside a rule that a graph makes": lambda: in_a_graph(
+        makes_a_rule_and_uses_it, ONE
+    ),
+    "two dtypes in a forward pass": lambda: ONE * tf.constant(1.0, tf.float64),
+    "shapes that have nothing to do with broadcasting": lambda: tf.Variable(tf.ones(3)).assign_sub(
+        tf.ones(4)
+    ),
+    "a value of another shape": lambda: tf.Variable(tf.ones(3)).assign(tf.ones((4, 3))),
+    "matmul shapes": lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3))),
+    "None as a tensor": lambda: tf.constant(None),
+    "a function as a tensor": lambda: tf.constant(tf.sin),
+    "a graph's bool": lambda: tf.function(lambda x: 1 if x else 2, autograph=False)(ONE),
+    "a graph's range": lambda: tf.function(lambda n: range(n), autograph=False)(tf.constant(3)),
+    "an eager tensor's graph": learners_graph,
+    "another class without numpy": lambda: (3).numpy(),
+    "a dict times a float": lambda: {} * 2.0,
+    "a missing key": lambda: {}["gradient"],
+    "a tape that does not record": lambda: tf.GradientTape().stop_recording().__enter__(),
+    "a bad index": lambda: tf.ones(3)[5],
+    "KeyboardInterrupt in words": lambda: int("gradient"),
+}
+
+
+def helper(x):
+    return x
+
+
+def unpacks_in_its_rule():
+    @tf.custom_gradient
+    def f(x):
+        def grad(dy):
+            one, two = dy
+            return one + two
+
+        return x * x, grad
+
+    return f
+
+
+def makes_a_rule_and_uses_it(x):
+    return gradient(unpacks_in_its_rule(), x)
+
+
+def unpack(x):
+    one, two = x
+    return one + two
+
+
+@pytest.mark.parametrize("name", UNRELATED)
+def test_an_error_that_only_looks_similar_gets_no_hint(name):
+    assert hints.explain(raised(UNRELATED[name])) is None
+
+
+LOOKALIKES = [
+    TypeError("grad() takes 1 positional argument but 2 were given"),
+    ValueError("None values not supported."),
+    ValueError("not enough values to unpack (expected 2, got 1)"),
+    RuntimeError("expected to return 2 gradients, but returned 1"),
+    KeyError("No gradients provided for any variable"),
+    LookupError("No gradient was defined"),
+    AttributeError("Tensor.graph is undefined when eager execution is enabled."),
+    ValueError(""),
+    Exception(),
+]
+
+
+@pytest.mark.parametrize("error", LOOKALIKES, ids=lambda e: repr(e)[:40])
+def test_words_alone_are_not_enough_where_others_use_them_too(error):
+    assert hints.explain(error) is None

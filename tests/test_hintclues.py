@@ -1,0 +1,235 @@
+"""What an error tells of itself: its types, its words, and the places it came through."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+from mistakes import (
+    ONE,
+    gradient,
+    in_a_graph,
+    library_error,
+    raised,
+    with_a_rule_of_two_arguments,
+    without_a_rule,
+)
+
+from cgviz.hinting import hintclues
+from cgviz.hinting.hintclues import Clues
+
+CUSTOM, TAPE = "ops/custom_gradient.py", "eager/imperative_grad.py"
+
+
+def matched(pattern, text):
+    """The clues of an error whose text an entry of the book has matched."""
+    clues = Clues(ValueError(text))
+    clues.match = re.search(pattern, text, re.DOTALL)
+    return clues
+
+
+# --- what it is and where it came from ---------------------------------------------------------
+
+
+def test_the_types_are_all_the_classes_of_an_error():
+    clues = Clues(raised(lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3)))))
+    assert {"InvalidArgumentError", "OpError", "Exception"} <= clues.types
+
+
+def test_colours_are_no_part_of_the_words():
+    assert Clues(ValueError("\x1b[1mNo gradients\x1b[0m provided")).text == "No gradients provided"
+
+
+def test_a_file_of_a_library_is_known_by_its_end_and_the_function():
+    clues = Clues(library_error(ValueError("no"), (CUSTOM, "decorated"), (TAPE, "run")))
+    assert clues.passed("custom_gradient.py")
+    assert clues.passed("custom_gradient.py", "decorated")
+    assert not clues.passed("custom_gradient.py", "run")
+    assert not clues.passed("backprop.py")
+
+
+def test_a_learners_file_of_the_same_name_is_not_the_librarys():
+    inside = {}
+    exec(compile("def f(): raise ValueError('no')", "/home/me/custom_gradient.py", "exec"), inside)
+    assert not Clues(raised(inside["f"])).passed("custom_gradient.py")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "C:\\Lib\\site-packages\\keras\\src\\optimizers\\base_optimizer.py",
+        "/lib/site-packages/keras/src/optimizers/base_optimizer.py",
+    ],
+)
+def test_a_library_is_known_on_windows_too(file):
+    inside = {}
+    exec(compile("def apply(): raise ValueError('no')", file, "exec"), inside)
+    assert hintclues.in_optimizer(Clues(raised(inside["apply"])))
+
+
+def test_an_error_raised_anew_still_knows_the_way_of_the_first():
+    first = library_error(ValueError("no shape"), (CUSTOM, "decorated"))
+
+    def anew():
+        try:
+            raise first
+        except ValueError as error:
+            raise TypeError(f"in user code: {error}") from None
+
+    assert Clues(raised(anew)).passed("custom_gradient.py")
+
+
+def test_an_error_after_another_one_does_not_take_its_way():
+    first = library_error(ValueError("no shape"), (CUSTOM, "decorated"))
+
+    def handled():
+        try:
+            raise first
+        except ValueError:
+            raise TypeError("something of its own") from None
+
+    assert not Clues(raised(handled)).passed("custom_gradient.py")
+
+
+def test_the_line_is_the_one_that_raised():
+    def mine():
+        raise ValueError("no")  # here
+
+    assert Clues(raised(mine)).line.endswith("# here")
+    assert Clues(library_error(ValueError("no"), (CUSTOM, "f"))).line == ""
+
+
+@pytest.mark.parametrize("error", [ValueError("caught by nobody"), Exception(), KeyError(3)])
+def test_an_error_that_was_never_raised_has_no_places_and_no_line(error):
+    clues = Clues(error)
+    assert (clues.places, clues.line, clues.called_by("custom_gradient.py")) == ([], "", "")
+
+
+# --- what an entry may ask ---------------------------------------------------------------------
+
+
+@tf.custom_gradient
+def fails_in_the_rule(x):
+    return x * 1.0, lambda dy: [][1]
+
+
+@tf.custom_gradient
+def fails_in_the_function(x):
+    return [][1], lambda dy: dy
+
+
+def run(inside, f):
+    """The clues of what f raises, eager or inside a graph."""
+    return Clues(raised(in_a_graph, f, ONE) if inside else raised(f, ONE))
+
+
+def backward(inside, f):
+    """The same for its gradient."""
+    return run(inside, lambda x: gradient(f, x))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_rule_that_is_called_wrongly_is_told_from_one_that_fails(inside):
+    assert hintclues.by_rule_call(backward(inside, with_a_rule_of_two_arguments))
+    assert not hintclues.by_rule_call(backward(inside, fails_in_the_rule))
+    assert not hintclues.by_rule_call(backward(inside, fails_in_the_function))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_function_without_a_rule_is_told_from_one_that_fails(inside):
+    assert hintclues.by_function_call(run(inside, without_a_rule))
+    assert not hintclues.by_function_call(run(inside, fails_in_the_function))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_fails_in_a_backward_pass_is_told_from_what_fails_in_a_call(inside):
+    rule, function = backward(inside, fails_in_the_rule), run(inside, fails_in_the_function)
+    assert hintclues.in_backward(rule)
+    assert not hintclues.in_custom_call(rule)
+    assert hintclues.in_custom_call(function)
+    assert not hintclues.in_backward(function)
+
+
+def test_python_itself_between_tensorflow_and_the_error_is_nobodys_code():
+    error = library_error(ValueError("no"), (CUSTOM, "actual_grad_fn"))
+    clues = Clues(error)
+    clues.places.append((False, "/usr/lib/python3.12/contextlib.py", "inner"))
+    clues.places.append((False, "C:/Python312/Lib/inspect.py", "signature"))
+    assert hintclues.by_rule_call(clues)
+    clues.places.append((False, "/home/me/lesson.py", "grad"))
+    assert not hintclues.by_rule_call(clues)
+
+
+SHAPES = st.lists(st.integers(0, 4), max_size=4)
+
+
+@given(SHAPES, SHAPES)
+def test_a_shape_is_broadcast_where_numpy_would_make_it_the_larger_one(small, large):
+    clues = matched(r"\[(.*)\] to \[(.*)\]", f"[{str(small)[1:-1]}] to [{str(large)[1:-1]}]")
+    try:
+        grows = list(np.broadcast_shapes(small, large)) == large != small
+    except ValueError:
+        grows = False
+    assert hintclues.is_broadcast(clues) == grows
+
+
+def test_mixed_precision_counts_only_while_a_layer_is_called():
+    called = ValueError("Exception encountered when calling Scale.call()")
+    assert hintclues.mixed_policy(Clues(called)) == ""
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        assert hintclues.mixed_policy(Clues(called)) == "mixed_bfloat16"
+        assert hintclues.mixed_policy(Clues(ValueError("something else"))) == ""
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+# --- what an entry may say ---------------------------------------------------------------------
+
+
+def test_variables_are_named_as_tensorflow_and_keras_write_them():
+    ours, theirs = tf.Variable(1.0, name="w"), keras.Variable(1.0, name="kernel")
+    text = f"variables: {[ours, theirs, theirs.value]}"
+    assert hintclues.variables(Clues(ValueError(text))) == "`kernel`, `kernel`, `w`"
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("", "a variable"),
+        ("b", "`b`"),
+        ("cba", "`a`, `b`, `c`"),
+        ("edcba", "`a`, `b`, `c`, 2 more"),
+    ],
+)
+def test_many_variables_are_counted_and_none_is_a_variable(names, said):
+    written = [f"<tf.Variable '{name}:0' shape=() dtype=float32>" for name in names]
+    assert hintclues.variables(Clues(ValueError(f"reads {written}"))) == said
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given_", "said"),
+    [
+        (2, 1, "returned 1 gradient, and the function was called with 2 positional arguments."),
+        (1, 0, "returned 0 gradients, and the function was called with 1 positional argument."),
+    ],
+)
+def test_gradients_and_arguments_are_counted(wanted, given_, said):
+    clues = matched(r"(\d+) but (\d+)", f"{wanted} but {given_}")
+    assert hintclues.count(clues).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given_", "said"),
+    [
+        (3, 2, "1 gradient too few."),
+        (4, 2, "2 gradients too few."),
+        (2, 3, "1 gradient too many (TensorFlow says “too few” for both)."),
+    ],
+)
+def test_where_outputs_are_counted_too_only_the_difference_is_said(wanted, given_, said):
+    clues = matched(r"'(.+)' (\d+) (\d+)", f"'f' {wanted} {given_}")
+    assert hintclues.difference(clues) == f"the rule of `f` returned {said}"
