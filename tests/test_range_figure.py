@@ -1,5 +1,7 @@
 """The range picture shows how near the numbers are to the limits of their type."""
 
+import itertools
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz import style
 from cgviz.diagnosing import range_figure
 
 mpl.use("Agg")
@@ -107,11 +110,46 @@ def test_many_ops_are_cut_and_it_says_so():
     assert "more ops are not shown" in ax.get_xlabel()
 
 
-def test_it_draws_into_given_axes_and_follows_a_dark_style():
-    with plt.style.context("dark_background"):
+def test_a_bar_reaches_from_the_smallest_to_the_largest_magnitude():
+    ax = cgviz.trace(lambda x: x * [1e-3, 1e2], [-1.0, 0.1]).plot(kind="range")
+    forward = [line.get_xdata() for line in ax.lines if line.get_linestyle() == "-"]
+    backward = [line.get_xdata() for line in ax.lines if line.get_linestyle() == "--"]
+    np.testing.assert_allclose([forward[0], backward[-2]], [[-1, 0], [-3, 2]], atol=1e-6)
+    np.testing.assert_allclose(forward[1], [-3, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("x", [[0.0, 88.0, np.nan], np.float64([0.0, 700.0, np.nan])])
+def test_a_sign_stands_beside_the_bar_and_not_on_it(x):
+    ax = cgviz.trace(log1pexp, x).plot(kind="range")
+    ax.figure.canvas.draw()
+    signs = [t.get_window_extent() for t in ax.texts if t.get_text().startswith(" ⚠")]
+    ends = [ax.transData.transform(line.get_xydata())[:, 0].max() for line in ax.lines[:-4]]
+    assert signs
+    limit = ax.transData.transform((np.log10(np.finfo(np.asarray(x).dtype).max), 0))[0]
+    assert max(e for e in ends if e <= limit) < min(sign.x0 for sign in signs)
+
+
+@pytest.mark.parametrize("x", [88.0, 0.5, np.float64(700.0), np.float16(10.0), np.float64(1e-300)])
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_the_ticks_include_1_and_do_not_touch_each_other(x, columns):
+    figure, axes = plt.subplots(1, columns, figsize=(9, 4), squeeze=False, layout="constrained")
+    ax = cgviz.trace(log1pexp, x).plot(axes[0, 0], kind="range")
+    figure.canvas.draw()
+    ticks = [t for t in ax.get_xticklabels() if t.get_text()]
+    assert "1" in [t.get_text() for t in ticks]
+    boxes = [t.get_window_extent() for t in ticks]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize(
+    ("given", "palette"), [("default", style.LIGHT), ("dark_background", style.DARK)]
+)
+def test_it_draws_into_given_axes_with_the_colours_of_their_background(given, palette):
+    with plt.style.context(given):
         _, ax = plt.subplots()
         assert cgviz.trace(log1pexp, 2.0).plot(ax, kind="range") is ax
-        assert ax.lines[-1].get_color().startswith("#")
+    colours = {line.get_color() for line in ax.lines}
+    assert {palette.forward, palette.backward} <= colours
 
 
 def test_wrong_arguments_are_clear_errors():

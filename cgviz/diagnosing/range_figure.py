@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 TEXT, SMALL = 11.0, 10.0  # points
 ROW = 0.42  # inches
+TICKS = 1.6  # an inch
 APART = 0.15  # of the forward and the backward bar from the middle of a row
 WRITTEN = {
     **{FLOAT16.smallest: "6.1e−5", FLOAT16.largest: "65504"},
@@ -74,6 +75,7 @@ class _Ink:
         self.ax, self.palette, self.table = ax, palette, table
         self.types = _types(table)
         self.low, self.high = _window(table, self.types)
+        self.inches = ax.get_window_extent().width / ax.figure.dpi
 
     def draw(self, title: str, left_out: int) -> None:
         """All of it."""
@@ -149,11 +151,17 @@ class _Ink:
         ax.set_xlim(self.low, self.high)
         ax.set_ylim(len(self.table) - 0.4, -0.6)
         ax.set_yticks(range(len(self.table)), [label(row) for row in self.table])
-        step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if (self.high - self.low) / s < 11)
-        ticks = [t for t in range(-330, 331, step) if self.low <= t <= self.high]
+        decades = (self.high - self.low) / (TICKS * self.inches)  # from tick to tick at least
+        step = next((s for s in (1, 2, 5, 10, 20, 50, 100, 200) if s > decades), 400)
+        low, high = max(self.low, -330), min(self.high, 330)  # float64 ends there
+        ticks = [t for t in range(-400, 401, step) if low <= t <= high]
         ax.set_xticks(ticks, ["1" if t == 0 else f"1e{t}".replace("-", style.MINUS) for t in ticks])
         more = f" ({left_out} more ops are not shown)" if left_out else ""
-        beyond = "" if self.high > 300 else "; float64 reaches on to 2.2e−308 and 1.8e308"
+        beyond = (
+            ""
+            if self.high > 300 or self.inches < 6
+            else "; float64 reaches on to 2.2e−308 and 1.8e308"
+        )
         ax.set_xlabel(f"magnitude |value|, logarithmic{beyond}{more}", color=ink, fontsize=TEXT)
         ax.set_title(f"range of {title}", color=ink, fontsize=TEXT + 2, loc="left", pad=40)
         ax.tick_params(colors=ink, labelsize=TEXT, length=0)
@@ -219,4 +227,5 @@ def _window(table: Sequence[dict[str, Any]], types: list[Limits]) -> tuple[float
     edge = FLOAT64 if wide else FLOAT16 if types == [FLOAT16] else FLOAT32
     low, high = math.log10(edge.smallest), math.log10(edge.largest)
     room = (high - low) / 12
-    return min([low - room, *logs]), max([high + room, *logs])
+    nan = any(style.NAN.word in (row["special"], row["gradient_special"]) for row in table)
+    return min([low - room, *logs]), max([high + room * (1.8 if nan else 1), *logs])  # a wide sign
