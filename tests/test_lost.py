@@ -176,6 +176,13 @@ def test_an_unused_argument_is_named():
     assert "unconnected_gradients" in finding.hint
 
 
+def test_a_variable_that_nothing_reads_is_named():
+    v = tf.Variable([2.0, 3.0], name="forgotten")
+    finding = only(cgviz.trace(lambda x, v: x * 2.0, 2.0, v))
+    assert finding.sources == ("forgotten",)
+    assert "no op that ran reads this variable" in finding.message
+
+
 def test_a_captured_tensor_is_named_though_the_gradient_is_not_none():
     trace = cgviz.trace(by_closure, 3.0)
     assert trace.gradients[0] == 1.0  # and it should be 12

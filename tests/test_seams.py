@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -196,6 +197,21 @@ def test_a_constant_of_the_same_value_is_not_taken_for_the_variable(value):
     assert [op.name for op in trace.ops] == ["w", "x", "y", "z"]
     kinds = [[trace.producer(v)[0].name for v in s.op.inputs] for s in trace.steps]
     assert kinds == [["y", "w"], ["x", "w"]]
+
+
+@pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
+def test_a_variable_that_only_the_sources_name_is_known_as_it_was(make):
+    x, unread = tf.constant(2.0), make([3.0], name="unread")
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        tape.gradient(y, {"a": [unread], "b": x})
+    unread.assign([7.0])
+    op = next(op for op in trace.ops if op.name == "unread")
+    assert (op.kind, op.outputs[0].numpy()) == ("variable", [3.0])
+    assert trace.variables == {"unread": None}
+    assert trace.gradients == (4.0,)
 
 
 def test_a_tf_function_is_opened_or_kept_one_op():

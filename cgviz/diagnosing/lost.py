@@ -38,7 +38,7 @@ def find(survey: Survey, asked: bool) -> list[Finding]:
 
 def cuts(survey: Survey, value: Value) -> list[Cut]:
     """Where the ways from a source to the target are cut: the first three places."""
-    if value.dtype == "resource":  # a variable that was written to, if anything
+    if value.dtype == "resource":  # a variable that was written to and not read
         return [Cut("unread", value=value)]
     if not value.differentiable:
         return [Cut("integers", value=value)]
@@ -96,7 +96,8 @@ def _no_path(survey: Survey, start: int, value: Value) -> Cut:
     if survey.pass_.index and not survey.first_order_targets:
         return Cut("independent", value=value)
     if not uses:
-        return Cut("unused", value=value)
+        unread = survey.op(start).kind == "variable"
+        return Cut("unread" if unread else "unused", value=value)
     return Cut("dead end", survey.op(max(e.target for e in uses)), value)
 
 

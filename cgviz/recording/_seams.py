@@ -36,6 +36,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import source
+from .arguments import as_source
 from .events import Body, CallEvent, Hub, OpEvent, PassEvent, RuleEvent
 from .source import learner_frame
 
@@ -275,6 +276,20 @@ def _read(hub: Hub, handle: Any) -> Any:
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
 
 
+def _note_unread(hub: Hub, sources: Sequence[Any], where: Any) -> None:
+    """Log a read of each variable among the sources of a pass that no code here has touched."""
+    for each in sources:
+        variable = as_source(each)
+        if not isinstance(variable, resource_variable_ops.BaseResourceVariable):
+            continue
+        with aside():
+            handle = variable.handle
+        if id(handle) not in hub.variables:
+            hub.know(variable, handle)
+            value = _read(hub, handle)
+            hub.log.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where, "", None))
+
+
 def _claim(hub: Hub, outputs: Sequence[Any]) -> list[OpEvent]:
     """The latest events that made `outputs`: what a record now replaces on the tape."""
     wanted = {id(t) for t in outputs}
@@ -416,6 +431,7 @@ def _wrap_imperative_grad(original: Any) -> Any:
             if frame is not None:
                 event.code, event.lasti = frame.f_code, frame.f_lasti
             hub.log.append(event)
+            _note_unread(hub, sources_raw or (), where)
             hub.where = event
         else:
             hub.where = None  # building a graph (tape.jacobian): there are no numbers to note

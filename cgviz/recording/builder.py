@@ -29,7 +29,7 @@ def _period(types: list[str]) -> int:
     """The shortest run of op types that, repeated, makes up the whole."""
     count = len(types)
     for n in range(1, count):
-        if count % n == 0 and types[:n] * (count // n) == types:
+        if types[:n] * (count // n) == types:
             return n
     return count
 
