@@ -60,6 +60,13 @@ def test_what_nobody_made_is_an_input_where_a_tape_follows_it_and_else_a_constan
     assert (mul.watched, mul.recorded) == ((True, False, True), True)
 
 
+def test_a_source_of_a_pass_is_an_input_also_where_no_tape_follows_it():
+    x, c = tf.constant(1.0), tf.constant(2.0)
+    events = [event("Mul", [x, c]), PassEvent(None, [], None, [x], quiet=True)]
+    ops = Builder(events, Hub(), None).ops[None]
+    assert [op.kind for op in ops] == ["input", "constant", "op"]
+
+
 @pytest.mark.parametrize(
     ("types", "named"),
     [
