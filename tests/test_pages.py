@@ -59,16 +59,6 @@ def test_the_sheet_holds_ten_mistakes():
     assert len(re.findall(r"^\| ", table, re.M)) == 10 + 1
 
 
-def test_the_sheet_is_set_for_print_as_it_is_written():
-    pytest.importorskip("mistune")
-    import runpy
-
-    made = runpy.run_path(str(ROOT / "tools" / "print_page.py"))["html"](SHEET)
-    assert (NOTEBOOKS / "cheat_sheet.html").read_text(encoding="utf-8") == made, (
-        "run python tools/print_page.py"
-    )
-
-
 def test_the_sheet_fits_on_one_page(tmp_path):
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if not chromium:

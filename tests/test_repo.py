@@ -11,10 +11,8 @@ from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
-import nbformat
 import pytest
 import yaml
-from IPython.core.interactiveshell import InteractiveShell
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
@@ -173,49 +171,11 @@ def test_tensorflow_is_kept_quiet_wherever_it_starts(name):
     assert re.search(r"TF_ENABLE_ONEDNN_OPTS\W+0\b", read(name))
 
 
-# --- the address, and the README's lessons ---------------------------------------------------
+# --- the address -------------------------------------------------------------------------------
 
 
 LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
 HUB_PAGE = "classroom/jupyterhub.md"
-
-
-def test_the_pages_have_the_links_that_make_links_writes():
-    assert read("README.md") == LINKS["written"](read("README.md")), "run: make links"
-    assert read(HUB_PAGE) == LINKS["hub_written"](read(HUB_PAGE)), "run: make links"
-
-
-@pytest.mark.parametrize("path", LINKS["notebooks"](), ids=lambda path: path.as_posix()[-40:])
-def test_a_notebook_installs_what_is_missing_on_colab(path):
-    text = path.read_text(encoding="utf-8")
-    assert text == LINKS["with_colab"](text), "run: make links"
-
-
-@pytest.mark.parametrize("module", ["google.colab._shell", "ipykernel.zmqshell"])
-def test_the_cell_for_colab_installs_there_and_does_nothing_elsewhere(module):
-    shell = type("Shell", (InteractiveShell,), {"__module__": module})()
-    ran = []
-    shell.register_magic_function(ran.append, magic_name="pip")
-    shell.run_cell("".join(LINKS["colab_cell"]()["source"])).raise_error()
-    installed = ["--quiet anywidget", f'--quiet --no-deps "git+{ADDRESS}"']
-    colab = module.startswith("google")
-    assert ran == ([f"install {what}" for what in installed] if colab else [])
-
-
-def test_what_colab_lacks_is_what_the_cell_installs():
-    """Colab has TensorFlow, NumPy, Matplotlib and ipywidgets."""
-    needed = {Requirement(line).name for line in PROJECT["dependencies"]}
-    on_colab = {"tensorflow", "tensorflow-cpu", "numpy", "matplotlib", "ipywidgets"}
-    assert needed - on_colab == {"anywidget"}
-
-
-def test_every_lesson_opens_on_binder_and_colab():
-    readme = read("README.md")
-    for lesson in ROOT.glob("notebooks/[0-9][0-9]_*.ipynb"):
-        labpath = f"notebooks%2F{lesson.name}"
-        assert f"(https://mybinder.org/v2/gh/{SLUG}/HEAD?labpath={labpath})" in readme
-        colab = f"https://colab.research.google.com/github/{SLUG}/blob/HEAD/notebooks"
-        assert f"({colab}/{lesson.name})" in readme
 
 
 def without_colab(text):
@@ -277,38 +237,3 @@ def test_the_readmes_example_runs():
     exec(compile(example, "README.md", "exec"), names)
     assert names["trace"].value == 10.0
     assert list(names["trace"].gradients) == [7.0]
-
-
-# --- running notebooks again -----------------------------------------------------------------
-
-
-def test_what_differs_from_run_to_run_is_not_stored():
-    tidy = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))["tidy"]
-    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "c0ffee"}, "text/plain": "x"}
-    output = nbformat.v4.new_output("execute_result", data=view, execution_count=1)
-    cell = nbformat.v4.new_code_cell(
-        "x",
-        metadata={"execution": {"iopub.execute_input": "now"}, "tags": ["keep"]},
-        outputs=[output],
-    )
-    language = {"name": "python", "version": "3.11.7"}
-    notebook = nbformat.v4.new_notebook(
-        cells=[cell], metadata={"widgets": {"state": {}}, "language_info": language}
-    )
-    tidy(notebook)
-    assert set(notebook.metadata) == {"kernelspec", "language_info"}
-    assert notebook.metadata.language_info == {"name": "python"}
-    assert cell.metadata == {"tags": ["keep"]}
-    assert output.data == {"text/plain": "x"}
-
-
-def test_a_picture_says_what_it_shows_and_headings_and_questions_start_slides():
-    tidy = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))["tidy"]
-    data = {"image/png": "cG5n", "text/plain": "a tree"}
-    picture = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data=data)])
-    texts = ["# Title", "## Part", "### Detail", "**Predict.** And now?", "So it is."]
-    cells = [nbformat.v4.new_markdown_cell(text) for text in texts]
-    tidy(nbformat.v4.new_notebook(cells=[picture, *cells]))
-    assert picture.outputs[0].metadata == {"image/png": {"alt": "a tree"}}
-    kinds = [cell.metadata.get("slideshow", {}).get("slide_type") for cell in cells]
-    assert kinds == ["slide", "slide", "subslide", "subslide", None]

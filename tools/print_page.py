@@ -40,7 +40,7 @@ h2, p:has(+ pre) {{ break-after: avoid; }}
 
 def html(markdown: str) -> str:
     """The page as HTML."""
-    title = markdown.splitlines()[0].removeprefix("# ")
+    title = mistune.escape(markdown.splitlines()[0].removeprefix("# "))
     body = mistune.create_markdown(plugins=["table"])(markdown)
     return PAGE.format(title=title, body=body)
 

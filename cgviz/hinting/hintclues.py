@@ -48,8 +48,7 @@ def _places(traceback: TracebackType | None) -> list[tuple[bool, str, str]]:
     found = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        name = code.co_filename.replace("\\", "/")
-        found.append((bool(_LIBRARY.search(name)), name, code.co_name))
+        found.append((bool(_LIBRARY.search(code.co_filename)), code.co_filename, code.co_name))
         traceback = traceback.tb_next
     return found
 
@@ -143,7 +142,7 @@ def in_backward(clues: Clues) -> bool:
 
 def in_optimizer(clues: Clues) -> bool:
     """Raised while an optimizer applied its gradients."""
-    return clues.passed("base_optimizer.py") or clues.passed("optimizer.py")
+    return clues.passed("optimizer.py")
 
 
 def in_custom_call(clues: Clues) -> bool:

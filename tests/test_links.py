@@ -1,0 +1,121 @@
+"""Every link to the repository comes from its one address."""
+
+import json
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ADDRESS = PROJECT["urls"]["Repository"]
+SLUG = ADDRESS.removeprefix("https://github.com/")
+HUB_PAGE = "classroom/jupyterhub.md"
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_pages_have_the_links_that_make_links_writes():
+    assert read("README.md") == LINKS["written"](read("README.md")), "run: make links"
+    assert read(HUB_PAGE) == LINKS["hub_written"](read(HUB_PAGE)), "run: make links"
+
+
+@pytest.mark.parametrize("path", LINKS["notebooks"](), ids=lambda path: path.as_posix()[-40:])
+def test_a_notebook_installs_what_is_missing_on_colab(path):
+    text = path.read_text(encoding="utf-8")
+    assert text == LINKS["with_colab"](text), "run: make links"
+
+
+@pytest.mark.parametrize("module", ["google.colab._shell", "ipykernel.zmqshell"])
+def test_the_cell_for_colab_installs_there_and_does_nothing_elsewhere(module):
+    shell = type("Shell", (InteractiveShell,), {"__module__": module})()
+    ran = []
+    shell.register_magic_function(ran.append, magic_name="pip")
+    shell.run_cell("".join(LINKS["colab_cell"]()["source"])).raise_error()
+    installed = ["--quiet anywidget", f'--quiet --no-deps "git+{ADDRESS}"']
+    colab = module.startswith("google")
+    assert ran == ([f"install {what}" for what in installed] if colab else [])
+
+
+def test_what_colab_lacks_is_what_the_cell_installs():
+    """Colab has TensorFlow, NumPy, Matplotlib and ipywidgets."""
+    needed = {Requirement(line).name for line in PROJECT["dependencies"]}
+    on_colab = {"tensorflow", "tensorflow-cpu", "numpy", "matplotlib", "ipywidgets"}
+    assert needed - on_colab == {"anywidget"}
+
+
+def test_every_lesson_opens_on_binder_and_colab():
+    readme = read("README.md")
+    for lesson in ROOT.glob("notebooks/[0-9][0-9]_*.ipynb"):
+        labpath = f"notebooks%2F{lesson.name}"
+        assert f"(https://mybinder.org/v2/gh/{SLUG}/HEAD?labpath={labpath})" in readme
+        colab = f"https://colab.research.google.com/github/{SLUG}/blob/HEAD/notebooks"
+        assert f"({colab}/{lesson.name})" in readme
+
+
+def notebook(*cells):
+    return json.dumps({"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def cell(source, kind="markdown"):
+    return {"cell_type": kind, "metadata": {}, "source": source.splitlines(keepends=True)}
+
+
+def test_the_cell_for_colab_stands_behind_the_title_and_once():
+    text = notebook(cell("# Title"), cell("1 + 1", "code"))
+    once = LINKS["with_colab"](text)
+    first, colab, last = json.loads(once)["cells"]
+    assert (first["source"], last["source"]) == (["# Title"], ["1 + 1"])
+    assert LINKS["is_colab"](colab)
+    assert LINKS["with_colab"](once) == once
+
+
+def test_a_title_is_the_first_heading_in_text(tmp_path):
+    path = tmp_path / "lesson.ipynb"
+    cells = [cell("# a comment", "code"), cell("Words.\n## Part\n# The title \n# Another")]
+    path.write_text(notebook(*cells), encoding="utf-8")
+    assert LINKS["title"](path) == "The title"
+    path.write_text(notebook(cells[0]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"lesson\.ipynb has no heading"):
+        LINKS["title"](path)
+
+
+def test_what_stands_around_the_written_part_stays(tmp_path):
+    begin, end = LINKS["BEGIN"], LINKS["END"]
+    assert LINKS["between"](f"Before.\n{begin}old\n{end}After.", "new") == (
+        f"Before.\n{begin}\nnew\n{end}After."
+    )
+
+
+def test_a_course_is_written_once_and_then_left_alone(tmp_path, monkeypatch, capsys):
+    main = LINKS["main"]
+    monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)
+    for folder in ("classroom", "notebooks/exercises"):
+        (tmp_path / folder).mkdir(parents=True)
+    address = "https://github.com/owner/course"
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nurls = {{Repository = "{address}"}}\n')
+    page = f"{LINKS['BEGIN']}{LINKS['END']}"
+    for name in ("README.md", HUB_PAGE):
+        (tmp_path / name).write_text(page)
+    for name in ("01_one.ipynb", "02_two.ipynb", "exercises/01_one.ipynb"):
+        (tmp_path / "notebooks" / name).write_text(notebook(cell(f"# About {name}")))
+    main()
+    assert capsys.readouterr().out.count("written") == 5
+    one, two = (
+        line for line in (tmp_path / "README.md").read_text().splitlines() if "About" in line
+    )
+    assert one.count("owner/course") == 4
+    assert "labpath=notebooks%2Fexercises%2F01_one.ipynb" in one
+    assert two.endswith("| | | |")
+    assert (
+        "urlpath=lab%2Ftree%2Fcourse%2Fnotebooks%2F02_two.ipynb"
+        in (tmp_path / HUB_PAGE).read_text()
+    )
+    main()
+    assert capsys.readouterr().out == ""

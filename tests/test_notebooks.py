@@ -1,0 +1,73 @@
+"""A notebook is run in place, and running it again changes no byte."""
+
+import runpy
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOL = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))
+
+
+def test_what_differs_from_run_to_run_is_not_stored():
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "c0ffee"}, "text/plain": "x"}
+    output = nbformat.v4.new_output("execute_result", data=view, execution_count=1)
+    cell = nbformat.v4.new_code_cell(
+        "x",
+        metadata={"execution": {"iopub.execute_input": "now"}, "tags": ["keep"]},
+        outputs=[output],
+    )
+    language = {"name": "python", "version": "3.11.7"}
+    notebook = nbformat.v4.new_notebook(
+        cells=[cell], metadata={"widgets": {"state": {}}, "language_info": language}
+    )
+    TOOL["tidy"](notebook)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.language_info == {"name": "python"}
+    assert cell.metadata == {"tags": ["keep"]}
+    assert output.data == {"text/plain": "x"}
+
+
+def test_a_picture_says_what_it_shows_and_headings_and_questions_start_slides():
+    data = {"image/png": "cG5n", "text/plain": "a tree"}
+    picture = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data=data)])
+    texts = ["# Title", "## Part", "### Detail", "**Predict.** And now?", "So it is."]
+    cells = [nbformat.v4.new_markdown_cell(text) for text in texts]
+    TOOL["tidy"](nbformat.v4.new_notebook(cells=[picture, *cells]))
+    assert picture.outputs[0].metadata == {"image/png": {"alt": "a tree"}}
+    kinds = [cell.metadata.get("slideshow", {}).get("slide_type") for cell in cells]
+    assert kinds == ["slide", "slide", "subslide", "subslide", None]
+
+
+def test_the_size_of_a_picture_stays():
+    data = {"image/png": "cG5n", "text/plain": "a tree"}
+    size = {"image/png": {"width": 600}}
+    output = nbformat.v4.new_output("display_data", data=data, metadata=size)
+    TOOL["tidy"](nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=[output])]))
+    assert output.metadata == {"image/png": {"width": 600, "alt": "a tree"}}
+
+
+def test_a_second_run_changes_no_byte(tmp_path, capsys):
+    (tmp_path / "beside.py").write_text("NUMBER = 7")
+    path = tmp_path / "lesson.ipynb"
+    source = "from beside import NUMBER\nprint(1, flush=True)\nprint(2, flush=True)\nNUMBER"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), path)
+    TOOL["run"](path)
+    first = path.read_bytes()
+    printed, shown = nbformat.read(path, as_version=4).cells[0].outputs
+    assert printed.text == "1\n2\n"
+    assert shown.data["text/plain"] == "7"
+    TOOL["run"](path)
+    assert path.read_bytes() == first
+    assert capsys.readouterr().out == f"changed {path}\nsame    {path}\n"
+
+
+def test_a_cell_that_fails_is_an_error_and_the_file_stays_as_it_was(tmp_path):
+    path = tmp_path / "lesson.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")]), path)
+    before = path.read_bytes()
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+        TOOL["run"](path)
+    assert path.read_bytes() == before
