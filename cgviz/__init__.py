@@ -7,7 +7,7 @@ from .recording.recorder import record, trace
 
 if TYPE_CHECKING:
     from .checking.checker import check
-    from .files.export import load
+    from .files.loading import load
     from .screen.explorer import explore
     from .screen.quiz import predict
 
@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 _LATER = {
     "check": ".checking.checker",
     "explore": ".screen.explorer",
-    "load": ".files.export",
+    "load": ".files.loading",
     "predict": ".screen.quiz",
 }
 

@@ -112,13 +112,13 @@ class Step:
         upstream: Sequence[Any],
         downstream: Sequence[Any],
         pull: Callable[[Sequence[Array | None]], Sequence[Any]] | None = None,
-        local: Any = None,
+        local: Callable[[Step], Any] | None = None,
     ) -> None:
         self.op = op
         self._upstream = tuple(upstream)
         self._downstream = tuple(downstream)
         self._pull = pull
-        self._local = local
+        self._find_local = local
 
     def __repr__(self) -> str:
         return f"<Step {self.op.name}>"
@@ -143,18 +143,16 @@ class Step:
         """Per input: whether anything was handed back. Costs nothing, unlike `downstream`."""
         return tuple(t is not None for t in self._downstream)
 
-    @property
+    @cached_property
     def local(self) -> tuple[tuple[Any, ...], ...]:
         """`local[i][j]`: the Jacobian of output i by input j, as the backward rule claims it.
 
         Found by running the rule again, once per entry of the output, with a unit vector as
         upstream. For a large tensor it is a `jacobian.LargeJacobian` that says so.
         """
-        if self._local is None:
-            from .reading import jacobian
-
-            self._local = jacobian.local_jacobians(self)
-        return self._local
+        if self._find_local is None:
+            raise self._gone()
+        return self._find_local(self)
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
@@ -174,10 +172,7 @@ class Step:
             60.0
         """
         if self._pull is None:
-            raise RuntimeError(
-                f"the backward rule of `{self.op.name}` cannot run again: this trace was read "
-                "from a file, which keeps numbers and no rules. Trace the function again."
-            )
+            raise self._gone()
         try:
             return tuple(as_numpy(t) for t in self._pull(upstream))
         except Exception as error:
@@ -186,6 +181,12 @@ class Step:
                 f"time: {error} A rule that uses a tape of its own can run once only, unless that "
                 "tape is persistent."
             ) from error
+
+    def _gone(self) -> RuntimeError:
+        return RuntimeError(
+            f"the backward rule of `{self.op.name}` cannot run again: this trace was read "
+            "from a file, which keeps numbers and no rules. Trace the function again."
+        )
 
 
 class Pass:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from cgviz.flow import Content
 from cgviz.graph import Op, Pass, Step, Value
-from cgviz.traces import Content, Trace
+from cgviz.traces import Trace
 
 
 class Tape:

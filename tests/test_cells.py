@@ -7,11 +7,12 @@ from programs import once
 
 import cgviz
 from cgviz.reading import cells
+from cgviz.reading.listing import listed
 
 
 def filled(f, *args, full=False, **options):
-    table = cgviz.trace(f, *args, **options).table(full=full)
-    return [cells.fill(table, number, step) for number, step in table.steps]
+    listing = listed(cgviz.trace(f, *args, **options), full=full)
+    return [cells.fill(listing, number, step) for number, step in listing.steps]
 
 
 def words(row, width=None):
@@ -114,8 +115,8 @@ def test_many_gradients_are_counted():
 
 def test_the_caption_says_how_much_is_folded_away():
     trace = cgviz.trace(lambda x: tf.identity(x * x), 3.0)
-    assert "(1 folded away; full=True shows all)" in cells.caption(trace.table())
-    assert "folded" not in cells.caption(trace.table(full=True))
+    assert "(1 folded away; full=True shows all)" in cells.caption(listed(trace))
+    assert "folded" not in cells.caption(listed(trace, full=True))
 
 
 def test_where_there_is_no_room_a_summary_stands():

@@ -6,7 +6,7 @@ import tensorflow as tf
 from programs import thrice
 
 import cgviz
-from cgviz.reading.chain import is_folded, value_name
+from cgviz.reading.names import is_folded, value_name
 
 
 def test_the_rule_of_a_square_of_a_square_of_a_square():

@@ -18,7 +18,8 @@ import cgviz
 from cgviz import style
 from cgviz.drawing import figure
 from cgviz.drawing.letters import Words, word
-from cgviz.traces import Content, Trace
+from cgviz.flow import Content
+from cgviz.traces import Trace
 
 
 def nested(x):

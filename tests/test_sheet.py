@@ -10,6 +10,7 @@ from programs import thrice
 
 import cgviz
 from cgviz.reading import sheet
+from cgviz.reading.listing import listed
 
 
 def long(x):
@@ -62,7 +63,7 @@ def test_a_long_table_is_cut_in_the_middle_and_says_so():
     text = repr(cgviz.trace(long, 1.0))
     assert "(20 more rows)" in text
     assert len(text.split("\n")) == 4 + 1 + 30 + 1
-    assert "(20 more rows)" in sheet.table_html(cgviz.trace(long, 1.0).table())
+    assert "(20 more rows)" in sheet.table_html(listed(cgviz.trace(long, 1.0)))
 
 
 @pytest.mark.parametrize("f", [thrice, long, lambda x: x * x + tf.exp(x) * tf.sin(x)])
@@ -84,7 +85,7 @@ def test_a_trace_without_a_backward_pass_has_a_text():
 def test_a_pass_without_steps_has_a_text():
     trace = cgviz.trace(lambda x: x, 2.0)
     assert repr(trace.table()).endswith("(no steps)")
-    Outline(sheet.table_html(trace.table()))
+    Outline(sheet.table_html(listed(trace)))
 
 
 def test_both_passes_have_their_gradients_in_the_text():
@@ -97,31 +98,31 @@ def test_both_passes_have_their_gradients_in_the_text():
 
 
 def test_the_html_is_well_formed_and_has_a_caption_and_scopes():
-    seen = Outline(sheet.table_html(cgviz.trace(thrice, 2.0).table())).seen
+    seen = Outline(sheet.table_html(listed(cgviz.trace(thrice, 2.0)))).seen
     assert [tag for tag, _ in seen].count("caption") == 1
     assert [a["scope"] for tag, a in seen if tag == "th"] == ["col"] * 8 + ["row"] * 3
 
 
 def test_the_html_says_custom_in_a_word():
-    assert Outline(sheet.table_html(cgviz.trace(thrice, 2.0).table())).words.count("custom") == 3
-    assert "custom" not in Outline(sheet.table_html(cgviz.trace(tf.sin, 2.0).table())).words
+    assert Outline(sheet.table_html(listed(cgviz.trace(thrice, 2.0)))).words.count("custom") == 3
+    assert "custom" not in Outline(sheet.table_html(listed(cgviz.trace(tf.sin, 2.0)))).words
 
 
 def test_the_html_has_no_ids_and_fetches_nothing():
-    text = sheet.table_html(cgviz.trace(thrice, 2.0).table())
+    text = sheet.table_html(listed(cgviz.trace(thrice, 2.0)))
     assert " id=" not in text
     assert not re.search(r"https?:|url\(|<script|@import", text)
 
 
 def test_every_colour_comes_from_jupyterlab_with_something_to_fall_back_on():
-    text = sheet.table_html(cgviz.trace(thrice, 2.0).table())
+    text = sheet.table_html(listed(cgviz.trace(thrice, 2.0)))
     assert re.findall(r"var\(--jp-[\w-]+, [\w#]+\)", text)
     assert not re.findall(r"var\(--jp-[\w-]+\)", text)
 
 
 def test_every_rule_of_the_style_stays_in_the_sheet():
     style = re.search(
-        r"<style>(.*?)</style>", sheet.table_html(cgviz.trace(thrice, 2.0).table()), re.DOTALL
+        r"<style>(.*?)</style>", sheet.table_html(listed(cgviz.trace(thrice, 2.0))), re.DOTALL
     )
     selectors = re.findall(r"([^{}]+)\{", style[1])
     assert all(s.strip().startswith(".cgviz-") for rule in selectors for s in rule.split(","))
@@ -132,7 +133,7 @@ def test_what_the_learner_wrote_is_escaped():
         y = tf.square(x)  # <script>alert("&")</script>
         return y
 
-    text = sheet.table_html(cgviz.trace(f, 2.0).table())
+    text = sheet.table_html(listed(cgviz.trace(f, 2.0)))
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
     Outline(text)
@@ -142,12 +143,12 @@ def test_a_name_is_escaped():
     v = tf.Variable(2.0, name="v")
     trace = cgviz.trace(lambda x: x * v, 3.0)
     object.__setattr__(next(op for op in trace.ops if op.kind == "variable"), "name", "<b>&")
-    assert "&lt;b&gt;&amp; = 2" in sheet.table_html(trace.table())
-    assert "<b>" not in sheet.table_html(trace.table())
+    assert "&lt;b&gt;&amp; = 2" in sheet.table_html(listed(trace))
+    assert "<b>" not in sheet.table_html(listed(trace))
 
 
 def test_the_inputs_of_one_step_share_its_cells():
-    seen = Outline(sheet.table_html(cgviz.trace(lambda x, y: x * y, 2.0, 3.0).table())).seen
+    seen = Outline(sheet.table_html(listed(cgviz.trace(lambda x, y: x * y, 2.0, 3.0)))).seen
     spans = [a["rowspan"] for _, a in seen if "rowspan" in a]
     assert spans == ["2"] * 5
 
@@ -178,5 +179,5 @@ def test_awkward_tensors_have_a_text():
     ]:
         trace = cgviz.trace(f, x)
         assert "value:" in repr(trace)
-        Outline(sheet.table_html(trace.table()))
+        Outline(sheet.table_html(listed(trace)))
         assert str(trace.chain_rule())

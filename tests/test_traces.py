@@ -6,7 +6,8 @@ from handmade import square_plus_sine
 from programs import square
 
 import cgviz
-from cgviz.traces import Content, Trace
+from cgviz.flow import Content
+from cgviz.traces import Trace
 
 
 def test_what_it_holds_is_made_once_and_when_it_is_asked_for():

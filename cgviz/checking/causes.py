@@ -11,10 +11,10 @@ import numpy as np
 
 from .. import style
 from ..drawing import words
+from ..flow import Flow
 from ..graph import Array, Op, Value
 from ..lessons import CHAIN, INPUTS, VARIABLES
 from ..recording import _seams
-from ..traces import Trace
 from .case import Case
 from .comparison import Comparison, Mismatch
 from .linearity import distinct, guilty
@@ -123,7 +123,7 @@ def _blocking(case: Case, ops: Sequence[Op]) -> list[str]:
     return [*missing, *silent] if "StopGradient" in missing else [*silent, *missing]
 
 
-def _constant(trace: Trace, value: Value) -> bool:
+def _constant(trace: Flow, value: Value) -> bool:
     made = trace.producer(value)
     return made is None or made[0].kind == "constant"
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import style
 from ..graph import Op, Step, Value
+from ..jacobian import wide
 from ..lessons import STABILITY
-from ..reading.jacobian import wide
 from .entries import by_entry, entry, first_bad, has_nan, inputs_at, number_at, numbers
 from .findings import Finding
 from .survey import Origin, Survey, at, is_bad, names, outputs_with

@@ -16,16 +16,16 @@ import numpy as np
 from .. import style
 from ..drawing import scene, words
 from ..drawing.scene import Edge, Node
+from ..flow import Flow
 from ..graph import Array, Op, Pass, Source, Step, Value
-from ..reading.chain import value_name
-from ..reading.jacobian import wide
-from ..traces import Trace
+from ..jacobian import wide
+from ..reading.names import value_name
 
 
 class Survey:
     """One pass of a trace, with what is needed to walk it."""
 
-    def __init__(self, trace: Trace, pass_: Pass) -> None:
+    def __init__(self, trace: Flow, pass_: Pass) -> None:
         self.trace = trace
         self.pass_ = pass_
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Step
+from ..jacobian import wide
 from ..lessons import CHAIN, DEBUGGING, KINKS, STABILITY, UPSTREAM
-from ..reading.jacobian import wide
 from .ranges import limits
 from .survey import is_zero, shown
 

@@ -22,8 +22,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..flow import Flow
 from ..graph import Array, Op, Step, Value
-from ..traces import Trace
 from . import fold, words
 from .choice import Choice, choose, feeds, folded, in_order
 
@@ -125,7 +125,7 @@ class Scene:
 
 
 def make(
-    trace: Trace,
+    trace: Flow,
     which: int | None = None,
     full: bool = False,
     limit: int | None = 60,

@@ -1,4 +1,4 @@
-"""Save a trace to a file, by the suffix of its name, and load one back.
+"""Save a trace to a file, by the suffix of its name.
 
 A file is made whole before it takes its name, so a failure leaves what was there before.
 """
@@ -9,18 +9,17 @@ import io
 import json
 import os
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..traces import Trace
+from ..flow import Flow
 from . import schema
 
 PICTURES = (".svg", ".png", ".pdf")
 SUFFIXES = (".html", *PICTURES, ".json")
 
 
-def save(trace: Trace, path: str | os.PathLike[str]) -> None:
+def save(trace: Flow, path: str | os.PathLike[str]) -> None:
     """What `trace.save` does."""
     target = disk.target(path, SUFFIXES)
     suffix = target.suffix.lower()
@@ -32,54 +31,11 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
         disk.write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
 
 
-def load(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace that `trace.save` wrote to a `.json` file.
-
-    It shows all that the first one showed. Its backward rules are not in the file: a local
-    Jacobian of up to 256 numbers is, and asking for anything beyond raises a RuntimeError.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The trace.
-
-    Raises:
-        ValueError: The file holds no trace, a damaged one, or one of a newer cgviz.
-        FileNotFoundError: There is no such file.
-
-    Example:
-        >>> import cgviz, pathlib, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "square.json")
-        ...     cgviz.trace(lambda x: x * x, 3.0).save(path)
-        ...     cgviz.load(path).gradients[0].item()
-        6.0
-    """
-    name = str(Path(path))
-    try:
-        document = json.loads(Path(path).read_bytes())
-    except ValueError as error:  # no JSON, or no text at all
-        raise ValueError(f"`{name}` holds no trace of cgviz: it is not a JSON file") from error
-    if not isinstance(document, dict) or document.get("format") != schema.FORMAT:
-        raise ValueError(f"`{name}` holds no trace of cgviz: it was not written by `trace.save`")
-    version = document.get("version")
-    if version != schema.VERSION:
-        raise ValueError(
-            f"`{name}` holds a trace of version {version}, and this cgviz reads version "
-            f"{schema.VERSION}: a newer cgviz may read it"
-        )
-    try:
-        return schema.read(document)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` holds a damaged trace: {error!r}") from error
-
-
-def _document(trace: Trace) -> bytes:
+def _document(trace: Flow) -> bytes:
     return json.dumps(schema.write(trace), allow_nan=False, separators=(",", ":")).encode()
 
 
-def _picture(trace: Trace, suffix: str) -> bytes:
+def _picture(trace: Flow, suffix: str) -> bytes:
     """The picture as a file's bytes, the same whenever the trace is."""
     import matplotlib as mpl
     from matplotlib import pyplot as plt

@@ -16,14 +16,14 @@ writes them, so the document is strict JSON and every number comes back to the l
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..flow import Content, Flow
 from ..graph import Array, Op, Pass, Source, Step, Value, as_numpy
-from ..reading.jacobian import LargeJacobian
-from ..traces import Content, Trace
+from ..jacobian import LargeJacobian, Local, local_jacobians
 from .codec import Document, read_array, read_structure, write_array, write_structure
 
 FORMAT, VERSION = "cgviz trace", 1
@@ -34,7 +34,7 @@ MOST_LOCAL = 256  # entries of a Jacobian that are written at all
 
 
 class _Writer:
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Flow) -> None:
         self.trace = trace
         self.values: dict[int, Value] = {}
         self.renamed: dict[Value, int] = {}
@@ -121,7 +121,7 @@ class _Writer:
         }
 
 
-def write(trace: Trace) -> Document:
+def write(trace: Flow) -> Document:
     """A trace as a document."""
     return _Writer(trace).document()
 
@@ -233,20 +233,17 @@ class _Reader:
         )
 
     def step(self, each: Document) -> Step:
-        step = Step(
-            self.ops[each["op"]], _read_arrays(each["upstream"]), _read_arrays(each["downstream"])
+        return Step(
+            self.ops[each["op"]],
+            _read_arrays(each["upstream"]),
+            _read_arrays(each["downstream"]),
+            local=local_jacobians if each["local"] is None else _kept(each["local"]),
         )
-        if each["local"] is not None:
-            step._local = tuple(
-                tuple(_read_jacobian(step, i, j, cell) for j, cell in enumerate(row))
-                for i, row in enumerate(each["local"])
-            )
-        return step
 
 
-def read(document: Document) -> Trace:
-    """The trace that a document describes."""
-    return Trace(_Reader(document).content())
+def read(document: Document) -> Content:
+    """What the trace holds that a document describes."""
+    return _Reader(document).content()
 
 
 def _constant(ops: tuple[Op, ...]) -> Callable[[], tuple[Op, ...]]:
@@ -263,6 +260,14 @@ def _read_value(each: Document) -> Value:
 
 def _read_source(each: Document | None) -> Source | None:
     return None if each is None else Source(each["file"], each["line"], each["text"])
+
+
+def _kept(rows: Sequence[Any]) -> Callable[[Step], Local]:
+    """The local Jacobians as they stand in the file."""
+    return lambda step: tuple(
+        tuple(_read_jacobian(step, i, j, cell) for j, cell in enumerate(row))
+        for i, row in enumerate(rows)
+    )
 
 
 def _read_jacobian(step: Step, i: int, j: int, cell: Document | None) -> Any:

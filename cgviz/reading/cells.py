@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import style
+from ..flow import Flow
 from ..graph import Array, Step, Value
-from ..traces import Trace
-from .chain import value_name
-from .table import Table
+from .listing import Listing
+from .names import value_name
 
 MOST_ROWS = 30
 MOST_SOURCES = 8
@@ -54,7 +54,7 @@ class Cells:
     source: str
 
 
-def title(trace: Trace) -> str:
+def title(trace: Flow) -> str:
     """What was traced, and how much of it there is."""
     ops = sum(op.kind in ("op", "custom") for op in trace.ops)
     passes = len(trace.passes)
@@ -64,7 +64,7 @@ def title(trace: Trace) -> str:
     )
 
 
-def facts(trace: Trace) -> list[tuple[str, str]]:
+def facts(trace: Flow) -> list[tuple[str, str]]:
     """The value, and the gradients of every pass."""
     found = [("value", _shown(trace.value))]
     for each in trace.passes:
@@ -88,33 +88,33 @@ def _shown(value: Any) -> str:
     return style.array(value)
 
 
-def caption(table: Table) -> str:
+def caption(listing: Listing) -> str:
     """What a table shows."""
-    count = len(table.trace.passes)
-    which = f"Backward pass {table.pass_.index} of {count}" if count > 1 else "Backward pass"
-    hidden = len(table.pass_.steps) - len(table)
+    count = len(listing.trace.passes)
+    which = f"Backward pass {listing.pass_.index} of {count}" if count > 1 else "Backward pass"
+    hidden = len(listing.pass_.steps) - len(listing.steps)
     more = f" ({hidden} folded away; full=True shows all)" if hidden > 0 else ""
-    steps = f"{len(table)} step{'s' * (len(table) != 1)}"
-    return f"{which} of {table.trace.title}: {steps} in the order they ran{more}"
+    steps = f"{len(listing.steps)} step{'s' * (len(listing.steps) != 1)}"
+    return f"{which} of {listing.trace.title}: {steps} in the order they ran{more}"
 
 
-def cut(table: Table) -> tuple[Any, int, Any]:
+def cut(listing: Listing) -> tuple[Any, int, Any]:
     """The steps shown at the top, how many are left out, the steps shown at the bottom."""
-    steps = table.steps
+    steps = listing.steps
     if len(steps) <= MOST_ROWS:
         return steps, 0, ()
     half = MOST_ROWS // 2
     return steps[:half], len(steps) - 2 * half, steps[-half:]
 
 
-def fill(table: Table, number: int, step: Step, rows: str = ", ") -> Cells:
+def fill(listing: Listing, number: int, step: Step, rows: str = ", ") -> Cells:
     """The cells of one step; `rows` stands between the rows of a matrix."""
     op = step.op
-    shown = [j for j in range(len(op.inputs)) if _matters(table, step, j)]
+    shown = [j for j in range(len(op.inputs)) if _matters(listing, step, j)]
     local, downstream = _locals(step, shown, rows), step.downstream
     inputs = tuple(
         Input(
-            value_name(table.trace, op.inputs[j]),
+            value_name(listing.trace, op.inputs[j]),
             _written(op.inputs[j].numpy(), rows),
             local[j],
             _written(downstream[j], rows),
@@ -148,12 +148,12 @@ def _written(array: Array | None, rows: str) -> Written:
     return Written(full, style.summary(array, dtype=False))
 
 
-def _matters(table: Table, step: Step, j: int) -> bool:
+def _matters(listing: Listing, step: Step, j: int) -> bool:
     """Whether an input is worth a line: constants and integers are not."""
     value = step.op.inputs[j]
-    maker = table.trace.producer(value)
+    maker = listing.trace.producer(value)
     constant = maker is None or maker[0].kind == "constant"
-    return table.full or (value.differentiable and not constant)
+    return listing.full or (value.differentiable and not constant)
 
 
 def _locals(step: Step, shown: Sequence[int], rows: str) -> dict[int, tuple[Written, ...]]:

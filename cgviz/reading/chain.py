@@ -8,13 +8,14 @@ have the shape of the source and their sum is the gradient that TensorFlow compu
 
 from __future__ import annotations
 
-from ..drawing import words
-from ..graph import Array, Op, Pass, Value
-from ..traces import Trace
+from ..flow import Flow
+from ..graph import Array, Pass
+from . import formula
+from .names import value_name
 from .paths import Derivative, Path
 
 
-def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
+def chain_rule(trace: Flow, which: int | None = None) -> ChainRule:
     """What `trace.chain_rule` returns."""
     return ChainRule(trace, trace.pass_(which))
 
@@ -36,7 +37,7 @@ class ChainRule:
               = 32
     """
 
-    def __init__(self, trace: Trace, each: Pass) -> None:
+    def __init__(self, trace: Flow, each: Pass) -> None:
         self.trace = trace
         self.pass_ = each
         self.sources = tuple(
@@ -62,36 +63,12 @@ class ChainRule:
         return {source.name: source.total for source in self.sources}
 
     def __repr__(self) -> str:
-        from . import formula
-
-        return formula.text(self)
+        return formula.text(self.trace, self.sources, self.unreached)
 
     @property
     def latex(self) -> str:
         """The same in LaTeX, between dollar signs, to be taken to a slide or a paper."""
-        from . import formula
-
-        return formula.latex(self)
+        return formula.latex(self.trace, self.sources, self.unreached)
 
     def _repr_latex_(self) -> str:
         return self.latex
-
-
-def value_name(trace: Trace, value: Value) -> str:
-    """The learner's name of a value: that of the op that made it, and which output it is."""
-    maker = trace.producer(value)
-    while maker is not None and is_folded(maker[0]):
-        value = maker[0].inputs[maker[1]]
-        maker = trace.producer(value)
-    if maker is None:
-        return f"v{value.key}"
-    op, position = maker
-    if len(op.outputs) == 1 or op.kind == "variable":
-        return op.name
-    names = op.name.split(", ")  # of `z, w = f(x)`
-    return names[position] if len(names) == len(op.outputs) else f"{op.name}[{position}]"
-
-
-def is_folded(op: Op) -> bool:
-    """Whether an op is an identity that the learner gave no name: it is not written as a factor."""
-    return op.type in words.IDENTITIES and op.kind == "op" and not words.own_name(op)

@@ -8,6 +8,7 @@ of the locals is not the gradient of the trace, a sentence says so instead.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from .. import style
+from ..flow import Flow
 from ..graph import Array, Value
-from ..traces import Trace
-from .chain import ChainRule, is_folded, value_name
+from .names import is_folded, value_name
 from .notation import Plain, Tex
 from .paths import Derivative, Path
 
@@ -35,45 +36,51 @@ class Line:
     factors: tuple[str, ...]
 
 
-def text(rule: ChainRule) -> str:
-    """The chain rule as text, at most about 96 columns wide where names are short."""
+def text(trace: Flow, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
+    """The chain rule as text, at most about 96 columns wide where names are short.
+
+    Args:
+        trace: What it is read off.
+        sources: The derivative by each source that has a gradient.
+        unreached: The names of the sources that have none.
+    """
     blocks = []
-    for derivative in rule.sources[:MOST_SOURCES]:
-        writer = Writer(rule.trace, derivative, Plain())
+    for derivative in sources[:MOST_SOURCES]:
+        writer = Writer(trace, derivative, Plain())
         left = writer.left_side()
         indent = len(left) if len(left) <= WIDTH // 3 else 1
         lines = [line for each in writer.lines() for line in _wrapped(each, indent)]
         rows = [f"{'':{indent}} {line}" for line in lines]
         rows[0] = f"{left} {lines[0]}" if indent > 1 else f"{left}\n{rows[0]}"
         blocks.append("\n".join(rows))
-    return "\n\n".join(blocks + _rest(rule))
+    return "\n\n".join(blocks + _rest(sources, unreached))
 
 
-def latex(rule: ChainRule) -> str:
-    """The chain rule as one LaTeX display."""
+def latex(trace: Flow, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
+    """The same as one LaTeX display."""
     to = Tex()
     blocks = []
-    for derivative in rule.sources[:MOST_SOURCES]:
-        writer = Writer(rule.trace, derivative, to)
+    for derivative in sources[:MOST_SOURCES]:
+        writer = Writer(trace, derivative, to)
         lines = [f"&{to.relation(x.relation)} {to.times.join(x.factors)}" for x in writer.lines()]
         lines[0] = f"{writer.left_side()} {lines[0]}"
         blocks.append(" \\\\[0.3em]\n".join(lines))
-    blocks += [f"&{to.word(sentence)}" for sentence in _rest(rule)]
+    blocks += [f"&{to.word(sentence)}" for sentence in _rest(sources, unreached)]
     body = " \\\\[1.2em]\n".join(blocks)
     return f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"
 
 
-def _rest(rule: ChainRule) -> list[str]:
+def _rest(sources: Sequence[Derivative], unreached: Sequence[str]) -> list[str]:
     """What is said after the formulas: sources left out, sources without a gradient."""
     found = []
-    left = len(rule.sources) - MOST_SOURCES
+    left = len(sources) - MOST_SOURCES
     if left > 0:
         found.append(f"and {left} more source{'s' * (left > 1)}")
-    names = rule.unreached
-    if names:
-        more = f" and {len(names) - MOST_SOURCES} more" if len(names) > MOST_SOURCES else ""
-        found.append(f"no gradient: {', '.join(names[:MOST_SOURCES])}{more}")
-    return found or ([] if rule.sources else ["no sources"])
+    if unreached:
+        left = len(unreached) - MOST_SOURCES
+        more = f" and {left} more" if left > 0 else ""
+        found.append(f"no gradient: {', '.join(unreached[:MOST_SOURCES])}{more}")
+    return found or ([] if sources else ["no sources"])
 
 
 def _wrapped(line: Line, indent: int) -> list[str]:
@@ -90,7 +97,7 @@ def _wrapped(line: Line, indent: int) -> list[str]:
 class Writer:
     """Writes one derivative, line by line, in a notation."""
 
-    def __init__(self, trace: Trace, derivative: Derivative, notation: Plain | Tex) -> None:
+    def __init__(self, trace: Flow, derivative: Derivative, notation: Plain | Tex) -> None:
         self.trace = trace
         self.derivative = derivative
         self.to = notation

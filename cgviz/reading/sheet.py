@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from html import escape
 from itertools import chain
 
-from ..traces import Trace
+from ..flow import Flow
 from . import cells
 from .cells import Cells
-from .table import Table
+from .listing import Listing, listed
 
 WIDTH = 100
 MOST_SOURCE = 60  # characters of a source line in HTML
@@ -24,18 +24,18 @@ HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "sourc
 # --- text --------------------------------------------------------------------------------------
 
 
-def text(trace: Trace) -> str:
+def text(trace: Flow) -> str:
     """What a trace says in a terminal."""
     lines = [cells.title(trace), *(f"{name}: {value}" for name, value in cells.facts(trace))]
     if trace.passes:
-        lines += ["", table_text(trace.table())]
+        lines += ["", table_text(listed(trace))]
     return "\n".join(lines)
 
 
-def table_text(table: Table) -> str:
+def table_text(listing: Listing) -> str:
     """The backward table as aligned text, at most 100 columns wide where that is possible."""
-    top, left_out, bottom = cells.cut(table)
-    filled = [cells.fill(table, number, step) for number, step in [*top, *bottom]]
+    top, left_out, bottom = cells.cut(listing)
+    filled = [cells.fill(listing, number, step) for number, step in [*top, *bottom]]
     for width in (40, 24, 16):
         rows = [_lines(each, width) for each in filled]
         widths = [max(map(len, column)) for column in zip(HEAD, *chain(*rows), strict=True)]
@@ -45,7 +45,7 @@ def table_text(table: Table) -> str:
     widths[-1] = min(widths[-1], max(spare, len("line 100")))
     rows.insert(len(top), [[f"({left_out} more rows)"]] if left_out else [])
     lines = [_aligned(line, widths) for line in [list(HEAD), *chain(*rows)]]
-    return "\n".join(lines if len(table) else [*lines, "(no steps)"])
+    return "\n".join(lines if len(listing.steps) else [*lines, "(no steps)"])
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
@@ -106,21 +106,21 @@ STYLE = """<style>
 _NUMERIC = {"step", "input", "upstream", "local", "downstream"}
 
 
-def table_html(table: Table) -> str:
+def table_html(listing: Listing) -> str:
     """The backward table as HTML."""
-    top, left_out, bottom = cells.cut(table)
+    top, left_out, bottom = cells.cut(listing)
     numeric = ' class="cgviz-number"'
     head = "".join(
         f'<th scope="col"{numeric if name in _NUMERIC else ""}>{name}</th>' for name in HEAD
     )
-    body = [_html_rows(cells.fill(table, n, step, BREAK)) for n, step in top]
+    body = [_html_rows(cells.fill(listing, n, step, BREAK)) for n, step in top]
     if left_out:
         words = f"({left_out} more rows)"
         body.append(f'<tr class="cgviz-first"><td colspan="{len(HEAD)}">{words}</td></tr>\n')
-    body += [_html_rows(cells.fill(table, n, step, BREAK)) for n, step in bottom]
+    body += [_html_rows(cells.fill(listing, n, step, BREAK)) for n, step in bottom]
     return (
         f'{STYLE}\n<div class="cgviz-sheet">\n'
-        f'<table class="cgviz-rows">\n<caption>{escape(cells.caption(table))}</caption>\n'
+        f'<table class="cgviz-rows">\n<caption>{escape(cells.caption(listing))}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(body)}</tbody>\n</table>\n</div>"
     )
 

@@ -1,35 +1,21 @@
-"""A trace as rows and as words: the backward table, and what a trace says of itself.
-
-table   one row for each step, in the order the steps ran
-text    the whole trace for a terminal
-html    the same for a notebook
-"""
+"""The backward table: one row for each step, a dict, in the order the steps ran."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
-from ..graph import Pass, Step
-from ..traces import Trace
+from ..flow import Flow
+from . import listing, sheet
+from .listing import Listing
 
 COLUMNS = ("step", "op", "type", "kind", "input", "upstream", "local", "downstream", "source")
 
 
-def table(trace: Trace, which: int | None = None, *, full: bool = False) -> Table:
+def table(trace: Flow, which: int | None = None, *, full: bool = False) -> Table:
     """What `trace.table` returns."""
-    each = trace.pass_(which)
-    return Table(trace, each, _numbered(trace, each, full), full)
-
-
-def _numbered(trace: Trace, each: Pass, full: bool) -> list[tuple[int, Step]]:
-    """The steps to show, each with its number in the pass, from 1."""
-    if full:
-        return list(enumerate(each.steps, 1))
-    from ..drawing import scene
-
-    nodes = scene.make(trace, each.index, limit=None).nodes
-    return sorted(pair for node in nodes for pair in zip(node.orders, node.steps, strict=True))
+    return Table(listing.listed(trace, which, full))
 
 
 class Row(dict[str, Any]):
@@ -85,16 +71,11 @@ class Table(Sequence[Row]):
         [(4.0, 1.0, 8.0, 8.0), (2.0, 8.0, 4.0, 32.0)]
     """
 
-    def __init__(
-        self, trace: Trace, each: Pass, steps: Sequence[tuple[int, Step]], full: bool = False
-    ) -> None:
-        self.full = full
-        self.trace = trace
-        self.pass_ = each
-        self.steps = tuple(steps)
+    def __init__(self, listing: Listing) -> None:
+        self.listing = listing
 
     def __len__(self) -> int:
-        return len(self.steps)
+        return len(self.listing.steps)
 
     @overload
     def __getitem__(self, place: int) -> Row: ...
@@ -103,8 +84,8 @@ class Table(Sequence[Row]):
     def __getitem__(self, place: int | slice) -> Row | Table:
         """One row, or the table of some."""
         if isinstance(place, slice):
-            return Table(self.trace, self.pass_, self.steps[place], self.full)
-        number, step = self.steps[place]
+            return Table(replace(self.listing, steps=self.listing.steps[place]))
+        number, step = self.listing.steps[place]
         op = step.op
         known = {
             "step": number,
@@ -124,14 +105,10 @@ class Table(Sequence[Row]):
         )
 
     def __repr__(self) -> str:
-        from . import sheet
-
-        return sheet.table_text(self)
+        return sheet.table_text(self.listing)
 
     def _repr_html_(self) -> str:
-        from . import sheet
-
-        return sheet.table_html(self)
+        return sheet.table_html(self.listing)
 
 
 def _one(entries: list[Any]) -> Any:

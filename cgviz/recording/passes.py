@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ..graph import Op, Pass, Step, Value
+from ..jacobian import local_jacobians
 from . import _seams
 from .builder import Builder
 from .events import CallEvent, OpEvent, PassEvent, RuleEvent
@@ -55,6 +56,7 @@ def _steps(builder: Builder, event: PassEvent) -> list[Step]:
                 for position, t in enumerate(downstream)
             ),
             pull(op_event, upstream),
+            local_jacobians,
         )
         for op_event, upstream, downstream in event.steps()
         if id(op_event) in builder.op_of

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..flow import Content
 from ..graph import as_numpy
 from ..hinting import hints
-from ..traces import Content, Trace
+from ..traces import Trace
 from . import _seams, arguments, passes
 from .builder import Builder
 from .events import PassEvent

@@ -2,21 +2,23 @@
 
 Pages are made when they are asked for, and kept.
 
-    Album   the pages of one trace, by pass and by what is opened and closed
-    mark    what differs between two pages
+    Album      the pages of one trace, by pass and by what is opened and closed
+    document   what the browser begins with
+    mark       what differs between two pages
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..drawing import inside, picture, scene
 from ..drawing.picture import Picture
 from ..drawing.scene import Scene
+from ..flow import Flow
 from ..graph import Step
-from ..traces import Trace
+from ..reading import cells
 from . import notes, sketch
 
 Document = dict[str, Any]
@@ -32,7 +34,7 @@ class Album:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: Flow,
         which: int | None = None,
         full: bool = False,
         roomy: bool = False,
@@ -101,6 +103,43 @@ class Album:
 
 def _never(step: Step) -> bool:
     return False
+
+
+# --- for the browser ------------------------------------------------------------------------------
+
+
+def document(trace: Flow, albums: Sequence[Album], which: int) -> Document:
+    """All that the browser needs to begin: the pages of one trace, or of two beside each other."""
+    return {
+        "title": trace.title,
+        "about": cells.title(trace),
+        "passes": [_pass_name(trace, i) for i in range(len(trace.passes))],
+        "which": which,
+        "names": [album.trace.title for album in albums],
+        "pages": pages(albums, which, []),
+    }
+
+
+def pages(albums: Sequence[Album], which: int, toggled: Sequence[str]) -> list[Document]:
+    """One page per trace; what differs between two is marked."""
+    found = [album.page(min(which, album.last), toggled) for album in albums]
+    if len(found) == 2:
+        mark(*found)
+    return found
+
+
+def page_key(which: int, toggled: Iterable[str]) -> str:
+    """The name of pages among those at hand.
+
+    >>> page_key(0, ["scope:b:0", "scope:a:0"])
+    '0|scope:a:0,scope:b:0'
+    """
+    return f"{which}|{','.join(sorted(toggled))}"
+
+
+def _pass_name(trace: Flow, i: int) -> str:
+    count = len(trace.passes[i].steps)
+    return f"backward pass {i}: {count} step{'s' * (count != 1)}"
 
 
 # --- two traces side by side ---------------------------------------------------------------------

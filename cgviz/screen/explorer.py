@@ -63,6 +63,8 @@ class Explorer(View):
         values: Where they stand, upstream last.
     """
 
+    trace: Trace
+
     def __init__(
         self, f: Callable[..., Any], sliders: Sequence[Control], fixed: Sequence[Any]
     ) -> None:

@@ -20,8 +20,8 @@ from html import escape
 from typing import Any
 
 from .. import style as tones
-from ..traces import Trace
-from . import looks, module, view
+from ..flow import Flow
+from . import album, looks, module
 from .album import Album, Document
 
 MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
@@ -35,7 +35,7 @@ noscript { white-space: pre-wrap; }
 
 
 def page(
-    trace: Trace,
+    trace: Flow,
     albums: Sequence[Album] = (),
     which: int | None = None,
     extra: Document | None = None,
@@ -56,7 +56,7 @@ def page(
     patient = [a.patiently() for a in albums] or [Album(trace).patiently()]
     which = which if which is not None else patient[0].which or 0
     extra = extra or {}
-    document = view.document(trace, patient, which) | extra
+    document = album.document(trace, patient, which) | extra
     pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
     step = 0 if "quiz" in extra else pages[""][0]["lines"]["steps"]
     state = {"document": document, "which": which, "step": step, "selected": ""}
@@ -91,7 +91,7 @@ def _others(
     """
     for other in range(passes):
         if other != which:
-            yield view.page_key(other, []), view.pages(albums, other, [])
+            yield album.page_key(other, []), album.pages(albums, other, [])
     seen: set[tuple[str, ...]] = {()}
     waiting: list[tuple[str, ...]] = [()]
     size = 0
@@ -104,9 +104,9 @@ def _others(
                 continue
             seen.add(then)
             waiting.append(then)
-            found = view.pages(albums, which, then)
+            found = album.pages(albums, which, then)
             size += len(zlib.compress(json.dumps([x["lines"] for x in found]).encode()))
-            yield view.page_key(which, then), found
+            yield album.page_key(which, then), found
 
 
 def _packed(state: Document, pages: dict[str, list[Document]]) -> str:

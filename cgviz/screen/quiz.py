@@ -16,8 +16,8 @@ import numpy as np
 from .. import style
 from ..drawing.scene import Edge, Node, Scene
 from ..graph import Array, Step
-from ..reading.chain import value_name
-from ..reading.jacobian import LargeJacobian, times
+from ..jacobian import LargeJacobian, times
+from ..reading.names import value_name
 from ..traces import Trace
 from .album import Album, Document
 from .view import View

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anywidget
@@ -23,9 +23,9 @@ import traitlets
 from .. import disk
 from ..drawing import figure
 from ..drawing.picture import Picture
+from ..flow import Flow
 from ..reading import cells
-from ..traces import Trace
-from . import looks, module
+from . import album, looks, module
 from .album import Album, Document
 
 LIVE = "application/vnd.jupyter.widget-view+json"
@@ -52,14 +52,12 @@ class View(anywidget.AnyWidget):
     which = traitlets.Int().tag(sync=True)
     document = traitlets.Dict().tag(sync=True)
 
-    def __init__(
-        self, trace: Trace, albums: Sequence[Album], extra: Document | None = None
-    ) -> None:
+    def __init__(self, trace: Flow, albums: Sequence[Album], extra: Document | None = None) -> None:
         self.trace = trace
         self.albums = tuple(albums)
         self.extra = extra or {}
         which = albums[0].which or 0
-        shown = document(trace, self.albums, which) | self.extra
+        shown = album.document(trace, self.albums, which) | self.extra
         super().__init__(
             document=shown,
             step=0 if self.extra.get("quiz") else shown["pages"][0]["lines"]["steps"],
@@ -71,8 +69,8 @@ class View(anywidget.AnyWidget):
         """Send what the browser asked for."""
         which, toggled = content.get("which", self.which), content.get("toggled", [])
         if content.get("ask") == "pages":
-            found = pages(self.albums, which, toggled)
-            self.send({"pages": found, "key": page_key(which, toggled)})
+            found = album.pages(self.albums, which, toggled)
+            self.send({"pages": found, "key": album.page_key(which, toggled)})
         elif content.get("ask") == "notes":
             side = int(content.get("side", 0))
             notes = self.albums[side].notes(which, toggled)
@@ -122,10 +120,10 @@ def _asked(shown: View, content: Document, buffers: Any) -> None:
 
 
 def view(
-    trace: Trace, *, which: int | None = None, full: bool = False, against: Trace | None = None
+    trace: Flow, *, which: int | None = None, full: bool = False, against: Flow | None = None
 ) -> View:
     """What `trace.view` returns."""
-    if against is not None and not isinstance(against, Trace):
+    if against is not None and not isinstance(against, Flow):
         raise TypeError(f"`against` must be a trace, not {type(against).__name__}")
     albums = [Album(trace, which, full)]
     if against is not None:
@@ -133,46 +131,10 @@ def view(
     return View(trace, albums)
 
 
-def document(trace: Trace, albums: Sequence[Album], which: int) -> Document:
-    """All that the browser needs to begin."""
-    return {
-        "title": trace.title,
-        "about": cells.title(trace),
-        "passes": [_pass_name(trace, i) for i in range(len(trace.passes))],
-        "which": which,
-        "names": [album.trace.title for album in albums],
-        "pages": pages(albums, which, []),
-    }
-
-
-def pages(albums: Sequence[Album], which: int, toggled: Sequence[str]) -> list[Document]:
-    """One page per trace; what differs between two is marked."""
-    found = [album.page(min(which, album.last), toggled) for album in albums]
-    if len(found) == 2:
-        from .album import mark
-
-        mark(*found)
-    return found
-
-
-def page_key(which: int, toggled: Iterable[str]) -> str:
-    """The name of pages among those at hand.
-
-    >>> page_key(0, ["scope:b:0", "scope:a:0"])
-    '0|scope:a:0,scope:b:0'
-    """
-    return f"{which}|{','.join(sorted(toggled))}"
-
-
-def _pass_name(trace: Trace, i: int) -> str:
-    count = len(trace.passes[i].steps)
-    return f"backward pass {i}: {count} step{'s' * (count != 1)}"
-
-
 # --- in a cell -----------------------------------------------------------------------------------
 
 
-def bundle(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def bundle(trace: Flow) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """What a cell that ends in a trace shows; None where nothing live can be shown."""
     if not _in_a_notebook():
         return None
