@@ -6,7 +6,6 @@ import tensorflow as tf
 from programs import thrice
 
 import cgviz
-from cgviz.reading.names import is_folded, value_name
 
 
 def test_the_rule_of_a_square_of_a_square_of_a_square():
@@ -30,39 +29,6 @@ def test_a_source_without_a_gradient_is_named():
     rule = cgviz.trace(lambda x, y: tf.round(x) * y, 2.0, 3.0).chain_rule()
     assert rule.unreached == ("x",)
     assert list(rule.total) == ["y"]
-
-
-def test_the_outputs_of_one_op_have_the_names_they_were_given():
-    def f(x):
-        a, b = tf.split(x, 2)
-        return tf.reduce_sum(a * b)
-
-    trace = cgviz.trace(f, [1.0, 2.0])
-    split = next(op for op in trace.ops if op.type == "Split")
-    assert [value_name(trace, v) for v in split.outputs] == ["a", "b"]
-
-
-def test_outputs_without_names_are_numbered():
-    trace = cgviz.trace(lambda x: tf.add(*tf.split(x, 2)), [1.0, 2.0])
-    split = next(op for op in trace.ops if op.type == "Split")
-    assert [value_name(trace, v) for v in split.outputs] == ["Split[0]", "Split[1]"]
-
-
-def test_an_identity_without_a_name_is_looked_through():
-    trace = cgviz.trace(lambda x: tf.identity(x * 2.0), 3.0)
-    identity = next(op for op in trace.ops if op.type == "Identity")
-    assert is_folded(identity)
-    assert value_name(trace, identity.outputs[0]) == "Mul"
-
-
-def test_an_identity_that_the_learner_named_stays():
-    def f(x):
-        same = tf.identity(x)
-        return same * 2.0
-
-    trace = cgviz.trace(f, 3.0)
-    assert not is_folded(next(op for op in trace.ops if op.type == "Identity"))
-    assert "∂same/∂x" in str(trace.chain_rule())
 
 
 def test_a_recording_with_its_own_tape_has_a_chain_rule():

@@ -109,7 +109,6 @@ def test_a_failure_leaves_the_old_file_and_no_half_of_a_new_one(
     assert os.listdir(tmp_path) == [path.name]
 
 
-
 def test_the_file_is_strict_json_whatever_the_numbers(tmp_path):
     def refuse(token):
         raise AssertionError(token)

@@ -74,28 +74,40 @@ def test_the_version_is_written_in_one_place(tracked):
 # --- the wings ---------------------------------------------------------------------------------
 
 
-def imports():
-    """For each wing the wings that its rooms import, wherever the import stands."""
-    found = {}
-    for room in ROOT.glob("cgviz/*/*.py"):
-        wing = found.setdefault(room.parent.name, set())
-        for node in ast.walk(ast.parse(room.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level == 2:
-                names = [node.module] if node.module else [name.name for name in node.names]
-                wing |= {name.partition(".")[0] for name in names}
-    return {wing: names & set(found) - {wing} for wing, names in found.items()}
+ROOMS = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+    for path in ROOT.glob("cgviz/**/*.py")
+    if path.name != "__init__.py"
+}
 
 
-def test_imports_between_wings_form_no_cycle():
-    order = list(TopologicalSorter(imports()).static_order())  # raises where there is a cycle
-    assert order.index("recording") < order.index("checking")
-    assert order.index("drawing") < order.index("screen") < order.index("files")
+def imports(room):
+    """The rooms that a room imports, wherever the import stands."""
+    found = set()
+    for node in ast.walk(ast.parse(read(ROOMS[room]))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = room.split(".")[: -node.level]
+            place = ".".join([*above, node.module] if node.module else above)
+            found |= {place, *(f"{place}.{name.name}" for name in node.names)}
+    return found & set(ROOMS)
+
+
+def test_imports_between_rooms_form_no_cycle():
+    order = list(TopologicalSorter({room: imports(room) for room in ROOMS}).static_order())
+    ground, top = order.index("cgviz.graph"), order.index("cgviz.recording.recorder")
+    assert ground < order.index("cgviz.drawing.scene") < order.index("cgviz.screen.view") < top
+
+
+def test_every_room_is_tested_in_a_file_of_its_name():
+    tests = {path.stem for path in ROOT.glob("tests/**/test_*.py")}
+    missing = [room for room in ROOMS if f"test_{room.split('.')[-1].lstrip('_')}" not in tests]
+    assert missing == []
 
 
 def test_contributing_lists_the_wings():
-    assert set(re.findall(r"^  \| `(\w+)` \|", read("CONTRIBUTING.md"), re.MULTILINE)) == set(
-        imports()
-    )
+    assert set(re.findall(r"^  \| `(\w+)` \|", read("CONTRIBUTING.md"), re.MULTILINE)) == {
+        room.split(".")[1] for room in ROOMS if room.count(".") == 2
+    }
 
 
 # --- Python and the packages -----------------------------------------------------------------
