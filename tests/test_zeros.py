@@ -69,7 +69,22 @@ def test_one_way_that_dies_beside_one_that_lives_is_healthy():
 def test_sources_behind_one_op_share_a_finding():
     finding = only(cgviz.trace(lambda x, y: tf.sign(x * y), 1.0, 2.0))
     assert finding.sources == ("x", "y")
-    assert "of `x` and `y` are exactly 0" in finding.message
+    assert "the gradients of `x` and `y` are exactly 0" in finding.message
+
+
+def test_two_factors_that_are_both_zero_share_a_finding():
+    finding = only(cgviz.trace(lambda x, y: x * y, 0.0, 0.0))
+    assert finding.sources == ("x", "y")
+    assert "The other factor is 0" in finding.message
+
+
+def test_a_source_that_an_op_uses_twice_is_named_once():
+    assert only(cgviz.trace(lambda x: x * x, 0.0)).sources == ("x",)
+
+
+def test_one_op_can_be_zero_for_two_reasons():
+    trace = cgviz.trace(lambda x, y: tf.reduce_sum(x * y), [1.0, -1.0], 0.0)
+    assert [each.sources for each in trace.diagnose()] == [("x",), ("y",)]
 
 
 def test_a_variable_read_twice_is_one_source():

@@ -52,22 +52,21 @@ def _unique(found: list[Finding]) -> list[Finding]:
     """Each trouble once, also where several passes have it."""
     kept: dict[object, Finding] = {}
     for each in found:
-        kept.setdefault((each.what, each.op if each.op is not None else each.message), each)
+        where = each.message if each.op is None else (each.op, each.sources)
+        kept.setdefault((each.what, where), each)
     return list({(each.what, each.message): each for each in reversed(kept.values())}.values())[
         ::-1
     ]
 
 
 def _notes(trace: Flow, surveys: list[Survey]) -> list[str]:
-    """Remarks that are no trouble: integer arguments, recordings that began late."""
-    found = []
-    if surveys and not trace.asked:
-        whole = [v for v in surveys[0].pass_.sources if not v.differentiable]
-        if whole:
-            who = names(surveys[0].name(v) for v in whole)
-            verb = "is" if len(whole) == 1 else "are"
-            found.append(f"{who} {verb} {whole[0].dtype}, and gets no gradient, as integers do.")
-    for survey in surveys:
-        if survey.pass_.note:
-            found.append(f"Pass {survey.pass_.index}: {survey.pass_.note}.")
-    return found
+    """Remarks that are no trouble: integers among the arguments."""
+    if not surveys or trace.asked:
+        return []
+    whole = [v for v in surveys[0].pass_.sources if not v.differentiable]
+    if not whole:
+        return []
+    who = names(surveys[0].name(v) for v in whole)
+    if len(whole) == 1:
+        return [f"{who} is {whole[0].dtype}, and gets no gradient, as integers do."]
+    return [f"{who} are {names(v.dtype for v in whole)}, and get no gradient, as integers do."]

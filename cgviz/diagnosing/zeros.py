@@ -13,6 +13,8 @@ from .findings import Finding
 from .survey import Origin, Survey, at, is_zero, names, outputs_with
 from .zero_reasons import reason
 
+Said = tuple[str, str, str]
+
 
 def find(survey: Survey) -> list[Finding]:
     """Explain every gradient of a pass that is exactly zero.
@@ -26,13 +28,19 @@ def find(survey: Survey) -> list[Finding]:
     """
     if not survey.first_order:
         return []
-    groups: dict[object, tuple[Origin, list[Value]]] = {}
+    heard: dict[object, Said] = {}  # a reason can cost a run of the rule
+    groups: dict[object, tuple[Origin, Said, list[Value]]] = {}
     for value, gradient in zip(survey.pass_.sources, survey.pass_.gradients, strict=True):
         if gradient is not None and is_zero(gradient):
             for origin in origins(survey, value)[:3]:
-                key = (origin.step, origin.position) if origin.step else origin.value.key
-                groups.setdefault(key, (origin, []))[1].append(value)
-    return [_finding(survey, origin, values) for origin, values in groups.values()]
+                place = (origin.step, origin.position) if origin.step else origin.value.key
+                if place not in heard:
+                    heard[place] = _say(survey, origin)
+                said = heard[place]
+                values = groups.setdefault((origin.step, said), (origin, said, []))[2]
+                if value not in values:  # an op can use it twice
+                    values.append(value)
+    return [_finding(survey, *each) for each in groups.values()]
 
 
 def origins(survey: Survey, value: Value) -> list[Origin]:
@@ -59,31 +67,31 @@ def origins(survey: Survey, value: Value) -> list[Origin]:
     return found
 
 
-def _finding(survey: Survey, origin: Origin, values: list[Value]) -> Finding:
-    who = names(survey.name(v) for v in values)
-    verb = "is" if len(values) == 1 else "are"
-    head = f"the gradient of {who} {verb} exactly 0"
-    op = None if origin.step is None else origin.step.op
-    if origin.step is None:
-        message, hint, lesson = _say_no_step(survey, origin, head)
-    else:
+def _say(survey: Survey, origin: Origin) -> Said:
+    """Why, how to mend it, and a lesson."""
+    if origin.step is not None:
         because, hint, lesson = reason(origin.step, origin.position)
-        message = f"{head}: it became 0 at {at(origin.step.op)}. {because}"
-    sources = tuple(survey.name(v).strip("`") for v in values)
-    return Finding("zero", message, hint, lesson, op, sources, survey.pass_.index)
-
-
-def _say_no_step(survey: Survey, origin: Origin, head: str) -> tuple[str, str, str]:
+        return f"it became 0 at {at(origin.step.op)}. {because}", hint, lesson
     name = survey.name(origin.value)
     if origin.meets:
         return (
-            f"{head}: what the ways through {name} hand back adds up to 0.",
+            f"what the ways through {name} hand back adds up to 0.",
             "The function does not change with it, as the sum of a softmax does not. Look at the "
             "contributions in `trace.table()`.",
             CHAIN,
         )
     return (
-        f"{head}: the upstream that the backward pass started with at {name} is 0.",
+        f"the upstream that the backward pass started with at {name} is 0.",
         "Everything downstream is upstream times something. Start with another upstream.",
         UPSTREAM,
     )
+
+
+def _finding(survey: Survey, origin: Origin, said: Said, values: list[Value]) -> Finding:
+    because, hint, lesson = said
+    who = names(survey.name(v) for v in values)
+    head = f"the gradient of {who} is" if len(values) == 1 else f"the gradients of {who} are"
+    op = None if origin.step is None else origin.step.op
+    sources = tuple(survey.name(v).strip("`") for v in values)
+    message = f"{head} exactly 0: {because}"
+    return Finding("zero", message, hint, lesson, op, sources, survey.pass_.index)
