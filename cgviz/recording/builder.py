@@ -35,7 +35,7 @@ def _period(types: list[str]) -> int:
 
 
 class Builder:
-    """Builds the ops and passes of one recording."""
+    """Builds the ops of one recording; `beside` another, it shares its values and its names."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Builder:
         hub: Hub,
         root: Any,
         given: Sequence[tuple[Any, str]] = (),
-        values: Values | None = None,
+        beside: Builder | None = None,
     ) -> None:
         self.hub = hub
         self.root = root
@@ -53,12 +53,12 @@ class Builder:
         self.events = self._with_earlier(events)
         self.bodies = self._bodies()
         self.sought = {id(tensor) for each in self.pass_events for tensor in each.sources}
-        self.values = Values() if values is None else values
+        self.values = Values() if beside is None else beside.values.beside()
         self.made_by: dict[int, OpEvent] = {}
         self.op_of: dict[int, Op] = {}
         self.ops: dict[Any, list[Op]] = {}
-        self.names: Counter[str] = Counter()
-        self.taken: set[str] = set()
+        self.names: Counter[str] = Counter() if beside is None else beside.names
+        self.taken: set[str] = set() if beside is None else beside.taken
         self.last_of_call = self._last_of_calls()
         self._name_sources()
         for tensor, name in given:

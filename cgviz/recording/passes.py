@@ -16,6 +16,7 @@ from .events import CallEvent, OpEvent, PassEvent, RuleEvent
 from .values import reference
 
 _EARLIER = "its forward ops ran before the recording began, so their steps are not known"
+_FAILED = "it ended with an error, so it gave no gradients"
 
 
 def build(builder: Builder) -> tuple[Pass, ...]:
@@ -28,6 +29,7 @@ def _pass(builder: Builder, index: int, event: PassEvent) -> Pass:
     steps = tuple(_steps(builder, event))
     sources = tuple(builder.source(tensor) for tensor in event.sources)
     known = bool(steps) or all(gradient is None for gradient in result)
+    note = _FAILED if event.result is None else "" if known else _EARLIER
     return Pass(
         index,
         tuple(builder.source(tensor) for tensor in event.targets),
@@ -37,7 +39,7 @@ def _pass(builder: Builder, index: int, event: PassEvent) -> Pass:
         steps,
         lambda: _ops(builder, event),
         _arrived(builder, event, steps, sources, result),
-        "" if known else _EARLIER,
+        note,
     )
 
 
@@ -103,7 +105,7 @@ def _rerun(builder: Builder, event: OpEvent, upstream: Sequence[Any]) -> list[Op
     with _seams.listening(True) as (hub, start, root):
         _seams.run_rule(event, *upstream)
         events = hub.log[start:]
-    again = Builder(events, hub, root, values=builder.values.beside())
+    again = Builder(events, hub, root, beside=builder)
     return [op for op in again.ops[root] if op.kind == "op"]
 
 
