@@ -28,6 +28,16 @@ def as_numpy(reference: Any) -> Array | None:
     return np.asarray(reference.numpy() if hasattr(reference, "numpy") else reference)
 
 
+def total(arrays: Sequence[Any]) -> Any:
+    """The sum of one or more arrays; where infinities meet it is NaN without a word, as on a tape.
+
+    >>> float(total([np.float32("inf"), np.float32("-inf")]))
+    nan
+    """
+    with np.errstate(all="ignore"):
+        return sum(arrays[1:], arrays[0])
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """Where in the learner's own code something happened."""
@@ -258,8 +268,7 @@ class Pass:
         if value.key in self._arrived:
             return as_numpy(self._arrived[value.key])
         given = [gradient for _, _, gradient in self.contributions(value)]
-        with np.errstate(all="ignore"):  # TensorFlow adds infinities without a word, too
-            return sum(given[1:], given[0]) if given else None
+        return total(given) if given else None
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
         """What each use of a value handed back to it, in execution order.

@@ -20,10 +20,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from ..flow import Flow
-from ..graph import Array, Op, Step, Value
+from ..graph import Array, Op, Step, Value, total
 from . import fold, words
 from .choice import Choice, choose, feeds, folded, in_order
 
@@ -375,7 +373,6 @@ def _followed(op: Op, position: int) -> bool:
 def _merged(one: Edge, other: Edge) -> Edge:
     """Two uses of the same value by ops of one folded node: their contributions add up."""
     given = [e.contribution for e in (one, other) if e.contribution is not None]
-    total = np.add(*given) if len(given) == 2 else given[0] if given else None
     reason = "" if given else one.reason or other.reason
     return Edge(
         one.source,
@@ -383,7 +380,7 @@ def _merged(one: Edge, other: Edge) -> Edge:
         one.target,
         min(one.position, other.position),
         one.value,
-        total,
+        total(given) if given else None,
         reason,
         max(one.order, other.order),
         one.uses + other.uses,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..flow import Flow
-from ..graph import Array, Op, Pass, Step, Value
+from ..graph import Array, Op, Pass, Step, Value, total
 from ..jacobian import LargeJacobian, is_linear, times, tolerance, wide
 
 MOST_PATHS = 8  # kept for each source
@@ -183,7 +183,7 @@ class Derivative:
                         _add(arrived, step.op.inputs[j].key, times(row_in, local), size)
         zero = np.zeros(self.source.shape)
         found = [arrived.get(key, (zero, zero)) for key in self._keys]
-        return sum(a for a, _ in found), sum(b for _, b in found)  # type: ignore[return-value]
+        return total([a for a, _ in found]), total([b for _, b in found])
 
     @cached_property
     def agrees(self) -> bool | None:
@@ -214,7 +214,8 @@ def _times_or_zero(row: Array, factor: Factor) -> Array:
 
 def _add(arrived: dict[int, tuple[Array, Array]], key: int, row: Array, size: Array) -> None:
     before = arrived.get(key)
-    arrived[key] = (row, size) if before is None else (before[0] + row, before[1] + size)
+    pair = (row, size)
+    arrived[key] = pair if before is None else (total([before[0], row]), total([before[1], size]))
 
 
 def _unrolled(trail: Any) -> tuple[Factor, ...]:

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Array
 from ..reading import cells
 from ..recording import recorder
 from ..traces import Trace
 from . import notes, sketch
 from .album import Album, Document
-from .sweeps import Control, Sweeper, controls
+from .sweeps import Control, Sweeper, controls, summed
 from .view import View
 
 
@@ -171,7 +170,7 @@ class Explorer(View):
         gradient = trace.gradients[slider.argument]
         if gradient is not None and slider.entry is not None:
             gradient = gradient[slider.entry]
-        return {"f": _finite(_total(trace.value)), "rule": _finite(gradient)}
+        return {"f": _finite(summed(trace.value)), "rule": _finite(gradient)}
 
     @property
     def words(self) -> str:
@@ -187,14 +186,6 @@ def _filled(value: Any, upstream: float) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_filled(x, upstream) for x in value)
     return np.full_like(value, upstream)
-
-
-def _total(value: Any) -> Array | float:
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, tuple | list):
-        return sum(float(_total(x)) for x in value)
-    return float(np.sum(np.asarray(value, np.float64)))
 
 
 def _finite(x: Any) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import style
 from ..drawing.scene import Edge, Node, Scene
-from ..graph import Array, Step
+from ..graph import Array, Step, total
 from ..jacobian import LargeJacobian, times
 from ..reading.names import value_name
 from ..traces import Trace
@@ -157,14 +157,15 @@ def _sums(shown: Scene) -> Iterator[Document]:
     for i, node in enumerate(shown.nodes):
         terms = _terms(shown, i)
         orders = [e.order for e in shown.outgoing[i] if e.contribution is not None]
-        total = node.upstream[0] if node.upstream else None
-        if len(node.outputs) != 1 or len(terms) < 2 or not orders or not _askable(total):
+        answer = node.upstream[0] if node.upstream else None
+        if len(node.outputs) != 1 or len(terms) < 2 or not orders or not _askable(answer):
             continue
-        assert total is not None
-        mistakes = [("sign", -total), *(("path", term) for term in terms)]
-        mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
+        assert answer is not None
+        mistakes = [("sign", -answer), *(("path", term) for term in terms)]
+        with np.errstate(all="ignore"):
+            mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
         yield {
-            **_asked(f"What gradient arrives at {_called(node)} in all?", total, mistakes),
+            **_asked(f"What gradient arrives at {_called(node)} in all?", answer, mistakes),
             "key": f"s{i}",
             "step": max(orders),
             "node": i,
@@ -206,11 +207,8 @@ def _column(step: Step, j: int) -> list[Array] | None:
 
 
 def _product(upstream: list[Array | None], local: list[Array]) -> Array:
-    total: Any = 0.0
-    for up, jacobian in zip(upstream, local, strict=False):
-        if up is not None:
-            total = total + times(up, jacobian)
-    return np.asarray(total)
+    rows = [times(up, j) for up, j in zip(upstream, local, strict=False) if up is not None]
+    return np.asarray(total(rows) if rows else 0.0)
 
 
 def _terms(shown: Scene, i: int) -> list[Array]:

@@ -210,7 +210,7 @@ class Sweeper:
         return arguments.convert(self.f, self.arguments(values), "cgviz.explore")[0]
 
     def _value(self, values: Sequence[float]) -> float:
-        return _total(self.f(*self._given(values)))
+        return summed(self.f(*self._given(values)))
 
     def _gradient(self, values: Sequence[float], focus: int, up: float) -> tuple[float, float]:
         given = self._given(values)
@@ -221,7 +221,7 @@ class Sweeper:
         targets = tf.nest.flatten(value)
         seeds = [tf.fill(tf.shape(t), tf.cast(up, t.dtype)) for t in targets]
         found = tape.gradient(targets, source, output_gradients=seeds)
-        return _total(value), self._entry(found, focus)
+        return summed(value), self._entry(found, focus)
 
     def _body(self, values: Sequence[float], focus: int, up: float) -> float:
         """The gradient as if no custom gradient had a rule.
@@ -239,9 +239,10 @@ class Sweeper:
         return float(array if entry is None else array[entry])
 
 
-def _total(value: Any) -> float:
+def summed(value: Any) -> float:
     """The sum of all numbers of a value: what an upstream of ones differentiates."""
-    return float(sum(np.sum(np.asarray(t, np.float64)) for t in tf.nest.flatten(value)))
+    with np.errstate(all="ignore"):
+        return float(sum(np.sum(np.asarray(t, np.float64)) for t in tf.nest.flatten(value)))
 
 
 def _line(role: str, name: str, ys: Array) -> Document:

@@ -1,0 +1,92 @@
+"""Every door opens on numbers that are no good, and NumPy warns of nothing (a warning fails)."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+mpl.use("Agg")
+
+
+@tf.custom_gradient
+def up(x):
+    return x * 1.0, lambda upstream: upstream * np.inf
+
+
+@tf.custom_gradient
+def down(x):
+    return x * 1.0, lambda upstream: upstream * -np.inf
+
+
+def meeting(x):
+    """Plus and minus infinity meet, in an open scope and in folded ones."""
+    for i in range(25):
+        with tf.name_scope(f"part{i}"):
+            x = up(x) * 1.0 + down(x)
+    return x
+
+
+PROGRAMS = {
+    "infinities meet": (meeting, 2.0),
+    "a pole": (lambda x: tf.math.log(x) / x - 1 / x, 0.0),
+    "infinity minus infinity": (lambda x: tf.exp(x) - tf.exp(2 * x), 1000.0),
+    "the root behind where": (lambda x: tf.where(x > 0, tf.sqrt(x), 0.0 * x), [0.0, 1.0]),
+    "NaN": (lambda x: x * np.nan + x, 1.0),
+    "ties": (tf.reduce_max, [1.0, 1.0]),
+    "empty": (lambda x: tf.reduce_sum(x * x) + tf.reduce_max(x), np.zeros((0, 2), np.float32)),
+    "huge": (lambda x: x * x * x, [1e30, -1e30]),
+    "tiny": (lambda x: x * x * x, 1e-30),
+    "float16 overflows": (lambda x: tf.exp(x) * x, tf.constant([12.0, 5.0], tf.float16)),
+    "bfloat16": (lambda x: tf.exp(x) * x * 1e30, tf.constant([80.0, 5.0], tf.bfloat16)),
+    "float64": (lambda x: tf.exp(x) * x, tf.constant([709.0, 710.0], tf.float64)),
+    "complex": (lambda x: tf.abs(x * x), tf.constant([1 + 2j, 0j])),
+    "a matrix with infinity": (lambda x: x @ x, [[np.inf, 1.0], [0.0, 1.0]]),
+    "an integer beside": (lambda x: x * tf.cast(tf.argmax([x, 0.0]), tf.float32), -0.0),
+}
+
+
+def asked(trace, hide):
+    try:
+        cgviz.predict(trace, hide=hide)
+    except ValueError as error:  # nothing in it has a number that can be asked for
+        if "to ask for in this trace" not in str(error):
+            raise
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_door_opens(name, order, tmp_path):
+    f, x = PROGRAMS[name]
+    trace = cgviz.trace(f, x, order=order)
+    for which in range(order):
+        assert trace.table(which)._repr_html_()
+        assert repr(trace.table(which, full=True))
+        assert str(trace.chain_rule(which))
+        assert trace.chain_rule(which).latex
+        assert trace.plot(which=which).cgviz_alt
+        assert trace.plot(kind="range", which=which).cgviz_alt
+        assert trace.view(which=which, full=True).words
+    assert trace.diagnose()._repr_html_()
+    assert trace.view(against=trace).words
+    for hide in ("downstream", "local", "gradient"):
+        asked(trace, hide)
+    for suffix in (".html", ".svg", ".json"):
+        trace.save(tmp_path / f"trace{suffix}")
+    assert repr(cgviz.load(tmp_path / "trace.json")) == repr(trace)
+    mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("f", "low", "high"),
+    [
+        (meeting, -1.0, 1.0),
+        (lambda x: tf.math.log(x) / x - 1 / x, -1.0, 1.0),
+        (lambda x: tf.exp(x) - tf.exp(2 * x), 0.0, 2000.0),
+        (lambda x: tf.stack([tf.exp(x), -tf.exp(2 * x)]), 0.0, 2000.0),
+        (lambda x: x * x * x, -1e30, 1e30),
+    ],
+)
+def test_sliders_run_through_poles(f, low, high):
+    assert cgviz.explore(f, x=(low, high)).words
