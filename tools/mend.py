@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import symtable
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -96,7 +97,7 @@ def _versions(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[s
         now, then = wanted[name].metadata.nbgrader, cell.metadata.nbgrader
         if then.get("checksum") != now.get("checksum"):
             older.append(name)
-        elif now.locked and not now.solution and compute_checksum(cell) != now.checksum:
+        elif now.locked and compute_checksum(cell) != now.checksum:
             edited.append(name)
         cell.metadata["nbgrader"] = copy.deepcopy(now)
     notices = []
@@ -176,18 +177,12 @@ def _retyped(notebook: NotebookNode, wanted: NotebookNode) -> NotebookNode | Non
 
 
 def _defined(source: str) -> set[str]:
-    """The names that a cell gives a value, at its top level."""
+    """The names that a cell gives a value, at its top level; imports are not among them."""
     try:
-        tree = ast.parse(TransformerManager().transform_cell(source))
+        table = symtable.symtable(TransformerManager().transform_cell(source), "cell", "exec")
     except SyntaxError:
         return set()
-    found = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign):
-            found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-    return found
+    return {name.get_name() for name in table.get_symbols() if name.is_assigned()}
 
 
 def _types(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
