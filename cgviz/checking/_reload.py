@@ -24,9 +24,8 @@ def vector(tensor: tf.Tensor) -> np.ndarray:
 def main(folder: Path) -> None:
     """Write value and gradients of the model in `folder`."""
     module = tf.saved_model.load(str(folder / "model"))
-    with np.load(folder / "given.npz") as given:
-        u = given["u"]
-        tensors = [tf.constant(given[f"arr_{i}"]) for i in range(len(given.files) - 1)]
+    u = np.load(folder / "upstream.npy")
+    tensors = [tf.convert_to_tensor(each) for each in module.given]
     sources = [*tensors, *module.kept]
     with tf.GradientTape() as tape:
         tape.watch([s for s in sources if s.dtype.is_floating or s.dtype.is_complex])

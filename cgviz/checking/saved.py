@@ -20,10 +20,12 @@ MOST_SECONDS = 300
 def differentiate(case: Case, u: Array, folder: Path) -> tuple[Array, Array]:
     """Value and gradients of f for upstream u, saved in `folder` and loaded elsewhere."""
     subject = case.subject
+    flat = [tf.convert_to_tensor(arguments.as_source(t)) for t in subject.flat]
     module = tf.Module()
     module.kept = [leaf.source for leaf in subject.leaves if leaf.variable]
+    # As variables, which a SavedModel keeps whatever their type: NumPy's files know no bfloat16.
+    module.given = [tf.Variable(t, trainable=False) for t in flat]
     module.inner = case.f if isinstance(case.f, tf.Module) else None
-    flat = [tf.convert_to_tensor(arguments.as_source(t)) for t in subject.flat]
     positional = [isinstance(arguments.as_source(t), tf.Variable) for t in subject.flat]
 
     def call(*tensors: Any) -> Any:
@@ -36,7 +38,7 @@ def differentiate(case: Case, u: Array, folder: Path) -> tuple[Array, Array]:
     signature = [tf.TensorSpec(t.shape, t.dtype) for t in flat]
     module.call = tf.function(call, input_signature=signature)
     tf.saved_model.save(module, str(folder / "model"))
-    np.savez(folder / "given.npz", u=u, *[np.asarray(t) for t in flat])  # noqa: B026
+    np.save(folder / "upstream.npy", u)
     script = Path(__file__).with_name("_reload.py")
     done = subprocess.run(
         [sys.executable, "-I", str(script), str(folder)],

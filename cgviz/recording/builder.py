@@ -53,7 +53,7 @@ class Builder:
         self.events = self._with_earlier(events)
         self.bodies = self._bodies()
         self.sought = {id(tensor) for each in self.pass_events for tensor in each.sources}
-        self.values = Values() if beside is None else beside.values.beside()
+        self.values: Values = Values() if beside is None else beside.values.beside()
         self.made_by: dict[int, OpEvent] = {}
         self.op_of: dict[int, Op] = {}
         self.ops: dict[Any, list[Op]] = {}

@@ -1,0 +1,77 @@
+"""A SavedModel is differentiated where nothing of cgviz is, from what lies in its folder."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cgviz.checking import _reload
+
+
+def found(folder, f, given, upstream, kept=()):
+    """What `_reload` finds for f, saved in `folder`."""
+    module = tf.Module()
+    module.kept = list(kept)
+    module.given = [tf.Variable(t, trainable=False) for t in given]
+    signature = [tf.TensorSpec(t.shape, t.dtype) for t in given]
+    module.call = tf.function(f, input_signature=signature)
+    tf.saved_model.save(module, str(folder / "model"))
+    np.save(folder / "upstream.npy", np.float64(upstream))
+    _reload.main(folder)
+    with np.load(folder / "found.npz") as arrays:
+        return {name: arrays[name].tolist() for name in arrays.files}
+
+
+@pytest.mark.parametrize(
+    ("tensor", "numbers"),
+    [
+        (tf.constant(2.0), [2.0]),
+        (tf.zeros((0, 3)), []),
+        (tf.constant([[1.0], [2.0]], tf.bfloat16), [1.0, 2.0]),
+        (tf.constant([[1 + 2j, 3 - 4j]]), [1.0, 3.0, 2.0, -4.0]),
+        (tf.IndexedSlices(tf.constant([1.0, 2.0]), [1, 1], [3]), [0.0, 3.0, 0.0]),
+        (tf.Variable([5.0]), [5.0]),
+    ],
+)
+def test_a_tensor_is_a_vector_of_real_numbers(tensor, numbers):
+    vector = _reload.vector(tensor)
+    assert (vector.dtype, vector.tolist()) == (np.float64, numbers)
+
+
+def test_value_and_gradients_take_their_parts_of_the_upstream_in_order(tmp_path):
+    w = tf.Variable(3.0, name="w")
+
+    def f(x, z):
+        return [w * x, tf.reduce_sum(x), z * (2 + 1j)]
+
+    x, z = tf.constant([1.0, 2.0]), tf.constant(1 + 1j, tf.complex64)
+    assert found(tmp_path, f, [x, z], [10.0, 20.0, 5.0, 1.0, 7.0], [w]) == {
+        "y": [3.0, 6.0, 3.0, 1.0, 3.0],
+        "x0": [35.0, 65.0],  # 3 * [10, 20] + 5
+        "x1": [9.0, 13.0],  # (1 + 7i) times the conjugate of 2 + i
+        "v0": [50.0],  # 10 * 1 + 20 * 2
+    }
+
+
+def test_what_has_no_gradient_is_left_out(tmp_path):
+    unread = tf.Variable(1.0)
+
+    def f(x, index, label, other):
+        return [label, tf.gather(x, index), index]
+
+    given = [tf.constant([1.0, 2.0]), tf.constant(1), tf.constant("a"), tf.zeros((0,))]
+    arrays = found(tmp_path, f, given, [4.0], [unread])
+    assert arrays == {"y": [2.0], "x0": [0.0, 4.0]}
+
+
+def test_it_imports_nothing_that_could_help_the_model_along():
+    tree = ast.parse(Path(_reload.__file__).read_text(encoding="utf-8"))
+    imported = {
+        alias.name if isinstance(node, ast.Import) else node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported == {"os", "sys", "pathlib", "numpy", "tensorflow"}
