@@ -129,6 +129,12 @@ def test_a_sign_stands_beside_the_bar_and_not_on_it(x):
     assert max(e for e in ends if e <= limit) < min(sign.x0 for sign in signs)
 
 
+def test_no_tick_stands_far_beyond_the_largest_float64():
+    ax = cgviz.trace(log1pexp, np.float64([0.0, 700.0, np.nan])).plot(kind="range")
+    assert ax.get_xlim()[1] > 400
+    assert max(ax.get_xticks()) == 300
+
+
 @pytest.mark.parametrize("x", [88.0, 0.5, np.float64(700.0), np.float16(10.0), np.float64(1e-300)])
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_the_ticks_include_1_and_do_not_touch_each_other(x, columns):

@@ -108,7 +108,7 @@ class Survey:
     def followed(self, edge: Edge) -> bool:
         """Whether a tape follows along this edge, from the value into the op."""
         op, i = self.op(edge.target), edge.position
-        if i < 0 or not op.recorded or op.rule_missing or not edge.value.differentiable:
+        if i < 0 or not op.recorded or op.rule_missing:
             return False
         return i >= len(op.watched) or op.watched[i]
 
