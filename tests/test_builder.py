@@ -295,6 +295,18 @@ def test_what_an_outer_recording_saw_comes_first_also_what_a_pass_of_it_ran():
     assert all(made[v.key] < place for place, op in enumerate(ops) for v in op.inputs)
 
 
+def test_a_variable_that_is_only_assigned_is_a_variable_without_a_gradient():
+    x, w = tf.constant(3.0), tf.Variable(2.0, name="w")
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            w.assign(x)
+            y = x * x
+        tape.gradient(y, [x, w])
+    assert {op.name: op.kind for op in trace.ops} == {"x": "input", "y": "op", "w": "variable"}
+    assert trace.variables == {"w": None}
+
+
 def test_an_op_knows_the_scopes_that_it_ran_in():
     def f(x):
         with tf.name_scope("block"), tf.name_scope("layer"):

@@ -179,6 +179,11 @@ def test_second_and_third_order_have_one_pass_each():
     edges_sum_to_upstream(trace)
 
 
+def test_no_gradient_has_no_gradient_of_its_own():
+    trace = cgviz.trace(lambda x: tf.constant(1.0), 2.0, order=2)
+    assert [p.gradients for p in trace.passes] == [(None,)]
+
+
 def test_a_naive_nest_of_custom_gradients_shows_its_wrong_second_derivative():
     @tf.custom_gradient
     def cube(x):

@@ -44,11 +44,11 @@ def test_value_and_gradients_take_their_parts_of_the_upstream_in_order(tmp_path)
     w = tf.Variable(3.0, name="w")
 
     def f(x, z):
-        return [w * x, tf.reduce_sum(x), z * (2 + 1j)]
+        return [z * (2 + 1j), w * x, tf.reduce_sum(x)]
 
     x, z = tf.constant([1.0, 2.0]), tf.constant(1 + 1j, tf.complex64)
-    assert found(tmp_path, f, [x, z], [10.0, 20.0, 5.0, 1.0, 7.0], [w]) == {
-        "y": [3.0, 6.0, 3.0, 1.0, 3.0],
+    assert found(tmp_path, f, [x, z], [1.0, 7.0, 10.0, 20.0, 5.0], [w]) == {
+        "y": [1.0, 3.0, 3.0, 6.0, 3.0],
         "x0": [35.0, 65.0],  # 3 * [10, 20] + 5
         "x1": [9.0, 13.0],  # (1 + 7i) times the conjugate of 2 + i
         "v0": [50.0],  # 10 * 1 + 20 * 2
@@ -64,6 +64,10 @@ def test_what_has_no_gradient_is_left_out(tmp_path):
     given = [tf.constant([1.0, 2.0]), tf.constant(1), tf.constant("a"), tf.zeros((0,))]
     arrays = found(tmp_path, f, given, [4.0], [unread])
     assert arrays == {"y": [2.0], "x0": [0.0, 4.0]}
+
+
+def test_a_value_without_floats_is_an_empty_vector(tmp_path):
+    assert found(tmp_path, lambda index: [index], [tf.constant(1)], []) == {"y": []}
 
 
 def test_it_imports_nothing_that_could_help_the_model_along():
