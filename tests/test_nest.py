@@ -105,3 +105,27 @@ def test_a_box_that_is_a_frame_has_its_links_end_there():
     assert placed.centres[1] == pytest.approx((left + width / 2, top + height / 2))
     assert placed.routes[0][-1] == pytest.approx((placed.centres[2][0], top), abs=0.01)
     assert placed.routes[1][0] == pytest.approx((placed.centres[4][0], top + height), abs=0.01)
+
+
+def test_a_line_without_a_door_ends_somewhere_on_the_side_of_its_frame():
+    frames = [nest.Frame(-1, (30.0, 20.0), box=1)]
+    links = [Link(0, 1)]
+    placed = nest.Nest([(40.0, 20.0)] * 3, links, "down", [-1, -1, 0], frames).placed()
+    left, top, width, _ = placed.frames[0]
+    x, y = placed.routes[0][-1]
+    assert left < x < left + width
+    assert y == pytest.approx(top, abs=0.01)
+
+
+def test_a_frame_stands_on_its_floor_with_all_that_is_in_it():
+    frames = [nest.Frame(-1, (30.0, 20.0), floor=1)]
+    links = [Link(0, 1), Link(1, 2)]
+    floors = [0, 1, 1]
+    placed = nest.Nest(
+        [(40.0, 20.0)] * 3, links, "right", [-1, 0, 0], frames, floors=floors
+    ).placed()
+    _, top, _, height = placed.frames[0]
+    (first, end), (low, high) = placed.storeys
+    assert first < placed.centres[0][1] < end < low
+    assert low - 0.01 <= top < top + height <= high + 0.01
+    assert all(top < placed.centres[v][1] < top + height for v in (1, 2))
