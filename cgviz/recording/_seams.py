@@ -276,15 +276,13 @@ def _read(hub: Hub, handle: Any) -> Any:
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
 
 
-def _note_unread(hub: Hub, sources: Sequence[Any], where: Any) -> None:
+def _note_unread(hub: Hub, sources: Sequence[Any], raw: Sequence[Any], where: Any) -> None:
     """Log a read of each variable among the sources of a pass that no code here has touched."""
-    for each in sources:
-        variable = as_source(each)
-        if not isinstance(variable, resource_variable_ops.BaseResourceVariable):
-            continue
+    unknown = {id(t): t for t in sources if id(t) not in hub.variables and t.dtype == tf.resource}
+    for variable in map(as_source, raw if unknown else ()):
         with aside():
-            handle = variable.handle
-        if id(handle) not in hub.variables:
+            handle = unknown.get(id(getattr(variable, "handle", None)))
+        if handle is not None:
             hub.know(variable, handle)
             value = _read(hub, handle)
             hub.log.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where, "", None))
@@ -431,7 +429,7 @@ def _wrap_imperative_grad(original: Any) -> Any:
             if frame is not None:
                 event.code, event.lasti = frame.f_code, frame.f_lasti
             hub.log.append(event)
-            _note_unread(hub, sources_raw or (), where)
+            _note_unread(hub, sources, sources_raw or (), where)
             hub.where = event
         else:
             hub.where = None  # building a graph (tape.jacobian): there are no numbers to note
