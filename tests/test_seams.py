@@ -6,6 +6,7 @@ When it ends, however it ends, TensorFlow is exactly as it was: every test here 
 import contextlib
 import gc
 import platform
+import re
 import subprocess
 import sys
 import threading
@@ -142,6 +143,25 @@ def test_a_release_without_a_seam_is_one_sentence_that_names_it(place, monkeypat
     monkeypatch.delattr(getattr(_seams, module), name)
     with pytest.raises(RuntimeError, match=rf"TensorFlow {tf.__version__}: .*{name}. is gone"):
         cgviz.trace(lambda x: x * x, 1.0)
+
+
+WITHOUT = """
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+del pywrap_tfe.{name}
+import cgviz
+try:
+    cgviz.trace(lambda x: x * x, 3.0)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_release_that_cannot_even_be_imported_from_is_the_same_sentence():
+    name = "TFE_Py_TapeSetIsEmpty"
+    run = [sys.executable, "-c", WITHOUT.format(name=name)]
+    said = subprocess.check_output(run, text=True)
+    assert re.match(rf"cgviz cannot record with TensorFlow {tf.__version__}: .*{name}.*2\.21", said)
 
 
 FAULTS = """

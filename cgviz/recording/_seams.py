@@ -52,8 +52,13 @@ try:
     from tensorflow.python.framework import op_callbacks, ops
     from tensorflow.python.ops import resource_variable_ops
 
-    _IMPORT_ERROR: ImportError | None = None
-except ImportError as error:  # pragma: no cover - needs a TensorFlow nobody has released
+    # TensorFlow's own, also while their Python wrappers in `record` are replaced.
+    _tape_record = pywrap_tfe.TFE_Py_TapeSetRecordOperationBackprop
+    _watched = pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop
+    _no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
+
+    _IMPORT_ERROR: Exception | None = None
+except (ImportError, AttributeError) as error:
     _IMPORT_ERROR = error
 
 _PLACES = (
@@ -63,7 +68,6 @@ _PLACES = (
     "execute.record_gradient",
     "record.record_operation",
     "record.record_operation_backprop_only",
-    "pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop",
     "record.VariableWatcher",
     "imperative_grad.imperative_grad",
     "resource_variable_ops.variable_accessed",
@@ -82,25 +86,25 @@ class _Local(threading.local):
 _local = _Local()
 
 
-# TensorFlow's own, also while their Python wrappers in `record` are replaced.
-_tape_record = pywrap_tfe.TFE_Py_TapeSetRecordOperationBackprop
-_watched = pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop
-_no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
-
 # --- noting ops and steps --------------------------------------------------------------------
 
 
 def run_rule(event: OpEvent, *upstream: Any) -> Any:
-    """Run an op's backward rule: upstream in, one downstream per input out.
+    """Run an op's backward rule: upstream in, one downstream per input out."""
+    return event.rule(*upstream) if isinstance(event, CallEvent) else _built_in(event, upstream)
+
+
+def _built_in(event: OpEvent, upstream: Sequence[Any]) -> list[Any]:
+    """Run TensorFlow's own rule of an op.
 
     An input that no tape watches is skipped, as TensorFlow's own record does: without it the first
     layer of a network would compute a gradient for its data.
     """
-    if isinstance(event, CallEvent):
-        return event.rule(*upstream)
     watched = event.watched
     count = len(event.inputs)
-    skip = () if watched == (1 << count) - 1 else [i for i in range(count) if not watched >> i & 1]
+    skip: Any = ()
+    if watched != (1 << count) - 1:
+        skip = tuple([i for i in range(count) if not watched >> i & 1])
     gradients = backprop._gradient_function(
         event.type,
         event.attrs,
@@ -108,17 +112,17 @@ def run_rule(event: OpEvent, *upstream: Any) -> Any:
         event.inputs,
         event.outputs,
         upstream,
-        tuple(skip),
+        skip,
         event.scope or "",
     )
-    if isinstance(gradients, list):
+    if gradients.__class__ is list:
         return gradients
     return list(gradients) if isinstance(gradients, tuple) else [gradients]
 
 
 def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
     """Run a built-in op's backward rule; inside a pass, note what went in and came out."""
-    gradients = run_rule(event, *upstream)
+    gradients = _built_in(event, upstream)
     hub = _local.hub
     where = None if hub is None else hub.where
     if isinstance(where, PassEvent):
@@ -152,7 +156,8 @@ def _put_on_tape(event: OpEvent) -> None:
     watched = _watched_inputs(event.inputs)
     if watched:
         event.watched = watched
-        _tape_record(event.type, event.outputs, event.inputs, event)
+        if event.type != "ReadVariableOp":  # what reaches a read is the variable's gradient: no step
+            _tape_record(event.type, event.outputs, event.inputs, event)
 
 
 def _watched_inputs(inputs: Sequence[Any]) -> int:
@@ -467,6 +472,12 @@ def _wrap_function_call(original: Any) -> Any:
     return __call__
 
 
+@cache
+def _function_type() -> Any:
+    """The class of a `tf.function`; making one takes as long as recording twenty ops."""
+    return type(tf.function(lambda: None))
+
+
 def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
     return [
         (record, "record_operation", _wrap_record),
@@ -476,7 +487,7 @@ def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
         (execute, "record_gradient", _wrap_record_gradient),
         (imperative_grad, "imperative_grad", _wrap_imperative_grad),
         (resource_variable_ops, "variable_accessed", _wrap_variable_accessed),
-        (type(tf.function(lambda: None)), "__call__", _wrap_function_call),
+        (_function_type(), "__call__", _wrap_function_call),
     ]
 
 
