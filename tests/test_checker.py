@@ -9,6 +9,7 @@ import gallery
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import two_rows
 
 import cgviz
 
@@ -294,6 +295,33 @@ def test_an_interrupt_leaves_everything_as_it_was():
     assert float(w) == 3.0
     assert cgviz.check(square, 2.0).ok
     assert threading.current_thread() is threading.main_thread()
+
+
+# --- sparse gradients ------------------------------------------------------------------------
+
+TABLE = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+
+
+@pytest.mark.parametrize("make", [list, tf.Variable])
+def test_slices_that_do_not_know_of_what_shape_are_judged_as_the_tape_takes_them(make):
+    where = ("eager", "graph", "xla", "saved")
+    assert cgviz.check(two_rows, make(TABLE), order=2, where=where).ok
+
+
+def test_slices_at_the_wrong_rows_are_found():
+    @tf.custom_gradient
+    def shifted(table):
+        return tf.gather(table, [0, 2]), lambda u: tf.IndexedSlices(u, tf.constant([0, 1]))
+
+    assert [x.rule for x in cgviz.check(shifted, TABLE).findings if x.level == "error"] == ["value"]
+
+
+def test_slices_of_another_width_are_found():
+    @tf.custom_gradient
+    def narrow(table):
+        return tf.gather(table, [0, 2]), lambda u: tf.IndexedSlices(u[:, :1], tf.constant([0, 2]))
+
+    assert "shape" in [finding.rule for finding in cgviz.check(narrow, TABLE).findings]
 
 
 # --- cost ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from oracle import same
 from programs import square
 
 import cgviz
+from cgviz.graph import Op, Value
 from cgviz.recording.events import CallEvent
 from cgviz.recording.passes import pull
 
@@ -158,8 +159,9 @@ def test_a_rule_runs_again_with_another_upstream_as_the_tape_would(upstream):
 def test_none_stays_none_where_the_tape_gave_none_and_is_zeros_elsewhere():
     got, a, b = [], tf.ones((2, 0)), tf.constant(1.0, tf.float64)
     event = CallEvent("two", (), (a, b), (), None, "", None, rule=lambda *u: got.extend(u))
-    pull(event, [a, None])([np.ones((2, 0)), None])
-    pull(event, [a, b])([None, None])
+    op = Op("two", "custom", "two", (Value(0, (), "float32", None),), ())
+    pull(op, event, [a, None])([np.ones((2, 0)), None])
+    pull(op, event, [a, b])([None, None])
     same(got[0].numpy(), a)
     assert got[1] is None
     same(got[2].numpy(), tf.zeros_like(a))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from oracle import edges_sum_to_upstream, same, tape_gradient
-from programs import square
+from programs import square, two_rows
 
 import cgviz
 from cgviz.recording.events import OpEvent
@@ -264,6 +264,26 @@ def test_a_sparse_gradient_has_a_second_derivative():
     trace = cgviz.trace(lambda x: tf.gather(x, [0, 0]) ** 3, [2.0, 1.0], order=2)
     np.testing.assert_array_equal(trace.passes[0].gradients[0], [24.0, 0.0])
     np.testing.assert_array_equal(trace.passes[1].gradients[0], [24.0, 0.0])
+
+
+@pytest.mark.parametrize("make", [tf.constant, tf.Variable])
+def test_slices_that_do_not_know_of_what_shape_take_it_from_what_they_belong_to(make):
+    table = make([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    wanted = np.float32([[1, 1], [0, 0], [1, 1]])
+    with cgviz.record() as recorded, tf.GradientTape() as tape:
+        tape.watch(table)
+        tape.gradient(two_rows(table), table)
+    for trace in (recorded, cgviz.trace(two_rows, table)):
+        assert len(trace.passes[0].gradients) == 1
+        for gradient in (trace.passes[0].gradients[0], trace.steps[0].downstream[0]):
+            np.testing.assert_array_equal(gradient, wanted)
+        np.testing.assert_array_equal(trace.steps[0].vjp([2 * np.ones((2, 2))])[0], 2 * wanted)
+
+
+def test_such_slices_have_a_second_derivative():
+    trace = cgviz.trace(lambda x: two_rows(x) ** 3, [[2.0], [5.0], [1.0]], order=2)
+    np.testing.assert_array_equal(trace.passes[0].gradients[0], [[12.0], [0.0], [3.0]])
+    np.testing.assert_array_equal(trace.passes[1].gradients[0], [[12.0], [0.0], [6.0]])
 
 
 def test_an_inner_tape_in_f_is_a_pass_of_its_own_and_steps_are_those_of_trace():

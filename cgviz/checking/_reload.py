@@ -41,7 +41,9 @@ def main(folder: Path) -> None:
     gradients = tape.gradient(targets, sources, output_gradients=seeds)
     found = {"y": np.concatenate([np.zeros(0), *map(vector, targets)])}
     names = [f"x{i}" for i in range(len(tensors))] + [f"v{i}" for i in range(len(module.kept))]
-    for name, gradient in zip(names, gradients, strict=True):
+    for name, gradient, source in zip(names, gradients, sources, strict=True):
+        if isinstance(gradient, tf.IndexedSlices):  # they may not know of what shape
+            gradient = tf.IndexedSlices(gradient.values, gradient.indices, tf.shape(source))
         if gradient is not None:
             found[name] = vector(gradient)
     np.savez(folder / "found.npz", **found)  # type: ignore[arg-type, unused-ignore]

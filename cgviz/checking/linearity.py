@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from .. import style
 from ..graph import Array
-from ..recording.values import variable_name
+from ..recording.values import dense, variable_name
 from .case import Case, CustomStep
 
 
@@ -80,7 +80,9 @@ def _step_linear(step: CustomStep, slack: float) -> tuple[bool, str] | None:
             for old, part in zip(given, parts, strict=True)
         ]
         back = step.event.rule(*tensors)
-        return list(back) if isinstance(back, list | tuple) else [back]
+        found = back if isinstance(back, list | tuple) else [back]
+        pairs = zip(found, step.event.inputs, strict=False)
+        return [None if g is None else dense(g, t.shape) for g, t in pairs]
 
     try:
         return _linear(rule, sum(sizes), 8.0, slack)

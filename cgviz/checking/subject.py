@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ..graph import Array
 from ..recording import arguments
-from ..recording.values import variable_name
+from ..recording.values import dense, variable_name
 from .vectors import as_tensor, as_vector, as_vector_size, entry
 
 SEED = 20
@@ -179,13 +179,14 @@ class Subject:
     def pulled(self, gradients: Sequence[Any]) -> Pulled:
         """Gradients as tensors and as one vector."""
         vector = np.zeros(self.x.size)
-        dense = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
-        for leaf, gradient in zip(self.leaves, dense, strict=True):
+        pairs = zip(self.leaves, gradients, strict=True)
+        found = [None if g is None else dense(g, leaf.source.shape) for leaf, g in pairs]
+        for leaf, gradient in zip(self.leaves, found, strict=True):
             if gradient is not None:
                 part = as_vector(gradient)
                 fits = part.size == leaf.stop - leaf.start
                 vector[leaf.start : leaf.stop] = part if fits else np.nan
-        return Pulled(tuple(dense), vector)
+        return Pulled(tuple(found), vector)
 
     @staticmethod
     def join(tensors: Sequence[Any]) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Array
+from ..recording.values import dense
 from .subject import Pulled, Subject
 
 
@@ -67,7 +68,8 @@ def slope(subject: Subject, upstream: Upstream) -> Callable[[Array], Array]:
 
     @tf.function(autograph=False)
     def graph(*args: Any) -> list[Any]:
-        return list(map(tf.convert_to_tensor, first(args, tf.UnconnectedGradients.ZERO)))
+        found = first(args, tf.UnconnectedGradients.ZERO)
+        return [dense(g, s.shape) for g, s in zip(found, subject.sources(args), strict=True)]
 
     def quick(x: Array) -> Array:
         subject.on_run()
@@ -95,7 +97,7 @@ def in_a_graph(subject: Subject, upstream: Upstream, direction: Array) -> Array:
     def graph(*args: Any) -> list[Any]:
         found = _twice(subject, upstream, direction, args)
         pairs = zip(found, subject.sources(args), strict=True)
-        return [tf.zeros_like(s) if g is None else tf.convert_to_tensor(g) for g, s in pairs]
+        return [tf.zeros_like(s) if g is None else dense(g, s.shape) for g, s in pairs]
 
     return subject.pulled(graph(*subject.arguments(subject.x))).vector
 
@@ -111,8 +113,8 @@ def _twice(
             targets = subject.call(args)
         seeds = upstream.of(subject, targets, sources)
         first = inner.gradient(targets, sources, output_gradients=seeds)
-        parts = zip(first, subject.split(direction, sources), strict=True)
-        kept = [(tf.convert_to_tensor(g), part) for g, part in parts if g is not None]
+        parts = zip(first, subject.split(direction, sources), sources, strict=True)
+        kept = [(dense(g, s.shape), part) for g, part, s in parts if g is not None]
     if not kept:
         return [None] * len(sources)
     weights = [tf.cast(tf.broadcast_to(part, g.shape), g.dtype) for g, part in kept]

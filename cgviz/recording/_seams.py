@@ -156,7 +156,8 @@ def _put_on_tape(event: OpEvent) -> None:
     watched = _watched_inputs(event.inputs)
     if watched:
         event.watched = watched
-        if event.type != "ReadVariableOp":  # what reaches a read is the variable's gradient: no step
+        # A read needs no note: what reaches it is the variable's gradient.
+        if event.type != "ReadVariableOp":
             _tape_record(event.type, event.outputs, event.inputs, event)
 
 

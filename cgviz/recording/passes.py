@@ -35,7 +35,7 @@ def _pass(builder: Builder, index: int, event: PassEvent) -> Pass:
         tuple(builder.source(tensor) for tensor in event.targets),
         [reference(t) for t in event.seeds or [None] * len(event.targets)],
         sources,
-        [reference(t) for t in result],
+        [reference(t, source.shape) for t, source in zip(result, sources, strict=True)],
         steps,
         lambda: _ops(builder, event),
         _arrived(builder, event, steps, sources, result),
@@ -50,19 +50,26 @@ def _steps(builder: Builder, event: PassEvent) -> list[Step]:
     is None, as for every input where nothing flows.
     """
     return [
-        Step(
-            builder.op_of[id(op_event)],
-            tuple(reference(t) for t in upstream),
-            tuple(
-                reference(t) if op_event.follows(position) else None
-                for position, t in enumerate(downstream)
-            ),
-            pull(op_event, upstream),
-            local_jacobians,
-        )
+        _step(builder.op_of[id(op_event)], op_event, upstream, downstream)
         for op_event, upstream, downstream in event.steps()
         if id(op_event) in builder.op_of
     ]
+
+
+def _step(op: Op, event: OpEvent, upstream: Sequence[Any], downstream: Sequence[Any]) -> Step:
+    given = [t if event.follows(position) else None for position, t in enumerate(downstream)]
+    return Step(
+        op,
+        _references(upstream, op.outputs),
+        _references(given, op.inputs),
+        pull(op, event, upstream),
+        local_jacobians,
+    )
+
+
+def _references(gradients: Sequence[Any], values: Sequence[Value]) -> list[Any]:
+    """Gradients by reference, each with the shape of the value it belongs to."""
+    return [reference(t, value.shape) for t, value in zip(gradients, values, strict=True)]
 
 
 def _arrived(
@@ -79,7 +86,7 @@ def _arrived(
     for tensor, source, gradient in zip(event.sources, sources, result, strict=True):
         variable = builder.values.variables.get(id(tensor))
         if gradient is not None and (variable is None or len(variable.versions) == 1):
-            arrived[source.key] = reference(gradient)
+            arrived[source.key] = reference(gradient, source.shape)
     return arrived
 
 
@@ -109,8 +116,10 @@ def _rerun(builder: Builder, event: OpEvent, upstream: Sequence[Any]) -> list[Op
     return [op for op in again.ops[root] if op.kind == "op"]
 
 
-def pull(event: OpEvent, original: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """The backward rule of `event` as a function of NumPy upstreams, unseen by any recording."""
+def pull(
+    op: Op, event: OpEvent, original: Sequence[Any]
+) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """The backward rule of an op as a function of NumPy upstreams, unseen by any recording."""
 
     def run(upstream: Sequence[Any]) -> Sequence[Any]:
         with _seams.aside():
@@ -120,7 +129,7 @@ def pull(event: OpEvent, original: Sequence[Any]) -> Callable[[Sequence[Any]], S
             downstream = _seams.run_rule(event, *tensors)
             if not isinstance(downstream, list | tuple):
                 downstream = [downstream]
-            return [reference(t) for t in downstream]
+            return _references(downstream, op.inputs)
 
     return run
 

@@ -16,7 +16,7 @@ from ..traces import Trace
 from . import _seams, arguments, passes
 from .builder import Builder
 from .events import PassEvent
-from .values import reference, variable_name
+from .values import dense, reference, variable_name
 
 
 def trace(
@@ -70,7 +70,7 @@ def trace(
         return Content(
             arguments.title(f),
             tf.nest.map_structure(_number, call.value),
-            tuple(tf.nest.map_structure(_number, g) for g in call.gradients),
+            tuple(tf.nest.map_structure(as_numpy, g) for g in call.gradients),
             _by_name(call.variables, call.variable_gradients),
             tuple(builder.ops[root]),
             built,
@@ -132,7 +132,7 @@ def _recorded(builder: Builder) -> Content:
         value = values[0] if len(values) == 1 else values
         known = builder.hub.variables
         pairs = list(zip(event.sources, event.result or [None] * len(event.sources), strict=True))
-        gradients = tuple(_number(g) for t, g in pairs if id(t) not in known)
+        gradients = tuple(_number(g, t.shape) for t, g in pairs if id(t) not in known)
         mine = [(known[id(t)], g) for t, g in pairs if id(t) in known]
         variables = _by_name([v for v, _ in mine], [g for _, g in mine])
     return Content(
@@ -181,18 +181,21 @@ class _Call:
         result = tape.gradient(targets, sources, output_gradients=seeds)
         if order == 1:
             self.first = log[place]
-            leaves = result[: len(self.flat)]
+            leaves = [reference(g, t.shape) for t, g in zip(self.flat, result, strict=False)]
             self.gradients = tf.nest.pack_sequence_as(self.given, leaves)
             by_id = {id(t): g for t, g in zip(sources, result, strict=True)}
             given = {id(t): t for t in self.flat if isinstance(t, tf.Variable)}
             self.variables = [*given.values(), *self.variables]
             self.variable_gradients = [by_id[id(v)] for v in self.variables]
+        if order == self.order:
+            return [], None
         # A sparse gradient is no target; made dense under the outer tape, it is.
-        return [tf.convert_to_tensor(g) for g in result if g is not None], None
+        pairs = zip(sources, result, strict=True)
+        return [dense(g, t.shape) for t, g in pairs if g is not None], None
 
 
-def _number(tensor: Any) -> Any:
-    return as_numpy(reference(tensor))
+def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:
+    return as_numpy(reference(tensor, shape))
 
 
 def _by_name(variables: Sequence[Any], gradients: Sequence[Any]) -> dict[str, Any]:
@@ -204,5 +207,5 @@ def _by_name(variables: Sequence[Any], gradients: Sequence[Any]) -> dict[str, An
         while candidate in found:
             count += 1
             candidate = f"{name}_{count}"
-        found[candidate] = _number(gradient)
+        found[candidate] = _number(gradient, variable.shape)
     return found

@@ -5,6 +5,7 @@ The reads of a variable are one value for as long as nobody assigns to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,24 +18,37 @@ from . import _seams
 class Dense:
     """A tensor by reference that NumPy cannot read as it is: sparse slices, handles, variants."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Any, shape: Sequence[int] | None = None) -> None:
         self._tensor = tensor
+        self._shape = shape
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The numbers, dense; for what has none, its dtype as one string."""
         if isinstance(self._tensor, tf.IndexedSlices):
             with _seams.aside():
-                return np.asarray(tf.convert_to_tensor(self._tensor).numpy())
+                return np.asarray(dense(self._tensor, self._shape).numpy())
         return np.asarray(str(self._tensor.dtype.name), dtype=object)
 
 
-def reference(tensor: Any) -> Any:
-    """What a record holds for a tensor: the tensor itself wherever NumPy can read it."""
+def dense(tensor: Any, shape: Sequence[int] | None) -> Any:
+    """A gradient as a tensor; slices of which nobody said of what shape are taken from `shape`."""
+    if isinstance(tensor, tf.IndexedSlices) and tensor.dense_shape is None and shape is not None:
+        tensor = tf.IndexedSlices(
+            tensor.values, tensor.indices, tf.constant(tuple(shape), tf.int64)
+        )
+    return tf.convert_to_tensor(tensor)
+
+
+def reference(tensor: Any, shape: Sequence[int] | None = None) -> Any:
+    """What a record holds for a tensor: the tensor itself wherever NumPy can read it.
+
+    `shape` is that of what a gradient belongs to, for sparse ones that do not know their own.
+    """
     if tensor is None or (
         hasattr(tensor, "numpy") and tensor.dtype not in (tf.resource, tf.variant)
     ):
         return tensor
-    return Dense(tensor)
+    return Dense(tensor, shape)
 
 
 def variable_name(variable: Any) -> str:
