@@ -297,6 +297,19 @@ def test_an_interrupt_leaves_everything_as_it_was():
     assert threading.current_thread() is threading.main_thread()
 
 
+# --- what runs in the open only --------------------------------------------------------------
+
+
+def test_a_tf_function_that_raises_as_a_graph_is_a_finding_and_no_crash():
+    @tf.function
+    def through(f, x):
+        return f(x) + 1.0  # TensorFlow unwraps a custom gradient that is an argument
+
+    report = cgviz.check(lambda x: through(two_rows, x), TABLE)
+    assert [finding.rule for finding in report.findings] == ["runs"]
+    assert "TypeError" in report.findings[0].message
+
+
 # --- sparse gradients ------------------------------------------------------------------------
 
 TABLE = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]

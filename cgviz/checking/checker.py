@@ -122,12 +122,11 @@ def _judge(
     if case.written:
         case.subject.restless = True
         case.subject.before_run = lambda: _keep(case.subject, variables)
-    alive = rules.runs(case)
-    if not alive:
-        _forward_only(case)
-        return places.visit(case, [w for w in where if w == "eager"])
     before = state.fingerprint(case.f)  # what only the first run does, such as building, is past
     _settle(case)
+    if not rules.runs(case):
+        _forward_only(case)
+        return places.visit(case, [w for w in where if w == "eager"])
     case.targets = case.subject.call(case.subject.arguments(case.subject.x))
     if not case.targets:
         case.ledger.broken(
@@ -191,14 +190,24 @@ def _forward_only(case: Case) -> None:
 
 
 def _settle(case: Case) -> None:
-    """Find out whether f gives the same value twice; if it is random, fix its seeds."""
+    """Find out whether f gives the same value twice; if it is random, fix its seeds.
+
+    The first run was recorded, with each `tf.function` opened. What raises only as a graph raises
+    here.
+    """
+    if case.error is not None:
+        return
     subject = case.subject
 
     def twice() -> bool:
         one, other = subject.forward(subject.x), subject.forward(subject.x)
         return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=True))
 
-    if twice():
+    try:
+        if twice():
+            return
+    except Exception as error:
+        case.error = error
         return
     subject.seeded = True
     case.deterministic = twice()
