@@ -190,6 +190,7 @@ def test_mixed_precision_counts_only_while_a_layer_is_called():
 # --- what an entry may say ---------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's own
 def test_variables_are_named_as_tensorflow_and_keras_write_them():
     ours, theirs = tf.Variable(1.0, name="w"), keras.Variable(1.0, name="kernel")
     text = f"variables: {[ours, theirs, theirs.value]}"
