@@ -49,3 +49,25 @@ def two_rows(table):
         return tf.IndexedSlices(upstream, tf.constant([0, 2]))
 
     return tf.gather(table, [0, 2]), grad
+
+
+def log1pexp(x):
+    """Overflows above 88, and its gradient with it."""
+    e = tf.exp(x)
+    return tf.math.log(1.0 + e)
+
+
+@tf.custom_gradient
+def documented(x):
+    """The same with the rule of TensorFlow's documentation, which does not."""
+    e = tf.exp(x)
+    return tf.math.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
+
+
+def penalty(x):
+    """A value and the square of its own slope: a pass in a pass."""
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.sin(x) * x
+    slope = tape.gradient(y, x)
+    return y + slope * slope

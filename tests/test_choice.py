@@ -4,6 +4,7 @@ import handmade
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import penalty
 
 import cgviz
 from cgviz.drawing.choice import Choice, choose, folded, in_order
@@ -144,14 +145,7 @@ def test_another_call_on_a_persistent_tape_is_no_part_of_a_second_pass():
 
 
 def test_every_op_comes_after_what_it_uses_also_in_a_gradient_penalty():
-    def f(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = tf.sin(x) * x
-        slope = tape.gradient(y, x)
-        return y + slope * slope
-
-    trace = cgviz.trace(f, 1.0)
+    trace = cgviz.trace(penalty, 1.0)
     for which in (0, 1):
         choice = chosen(trace, which)
         order = in_order(choice)
