@@ -1,5 +1,6 @@
 """Which ops share a node."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,15 @@ def test_every_fold_has_a_name_of_its_own(program):
     scopes, feeds, limit = program
     found = list(names(fold.tree(scopes, feeds, [True] * len(scopes), limit)))
     assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("limit", [2, 9])
+def test_a_scope_that_is_split_twice_stays_split(limit):
+    # Its parts met again under one number, and folding never ended: one program in 300,000.
+    scopes = ["c", "", "c", "", "", "c", "", "c", ""]
+    feeds = [[], [], [1], [0, 2], [], [1], [], [3, 4], []]
+    found = fold.tree(scopes, feeds, [True] * 9, limit)
+    assert sorted(i for each in found for i in fold.leaves(each)) == list(range(9))
 
 
 def chained(scopes, limit=60, **how):

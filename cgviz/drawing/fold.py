@@ -153,7 +153,11 @@ def _without_cycles(found: Sequence[Group], feeds: Sequence[Sequence[int]]) -> l
 
 
 def _split(found: Sequence[Group], bad: set[Group], feeds: Sequence[Sequence[int]]) -> list[Group]:
-    """Give the members of bad groups a run number that grows when the order leaves the group."""
+    """Give the members of bad groups a run number that grows when the order leaves the group.
+
+    It is added to those they have: in their place it could meet that of another part, which
+    would join again what had been split, for ever.
+    """
     result = list(found)
     run = 0
     previous: Group | None = None
@@ -164,7 +168,7 @@ def _split(found: Sequence[Group], bad: set[Group], feeds: Sequence[Sequence[int
             run += 1
             previous = group
         if group in bad:
-            result[i] = (*group[: 3 if group[0] == "scope" else 2], run)
+            result[i] = (*group, run)
     return result
 
 
