@@ -524,10 +524,10 @@ def _let_malloc_keep_memory() -> None:
     """Let a trace that is dropped leave its memory to the next one.
 
     A trace keeps tensors whose memory TensorFlow would have used again. When it goes, glibc hands
-    this memory back to the system, and the next recording pays a page fault for every 4 kB: 5 % of
-    the time of a small network. How much glibc keeps it learns from the blocks that are freed:
-    twice the largest, of those up to 32 MB. So it is shown one, which costs nothing, for nobody
-    writes to it. `mallopt` lost: it would end the learning. Other systems' malloc takes no notice.
+    this memory back to the system, and the next recording pays for it in page faults. How much
+    glibc keeps it learns from the blocks that are freed: twice the largest, of those up to 32 MB.
+    So it is shown one, which costs nothing, for nobody writes to it. `mallopt` lost: it would end
+    the learning. Other systems' malloc takes no notice.
     """
     np.empty(2**25 - 2**16, np.uint8)
 
