@@ -245,7 +245,7 @@ def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
         "gradientAt": (_round(x + across[0]), _round(y + across[1])),
     }
     if label.backward and not label.blocked:
-        back = curve(picture, i, apart) + shift[::-1]
+        back = (curve(picture, i, apart) + shift)[::-1]
         found["back"] = _polyline(figure._cut(back, figure.ARROW - 1))
         found["backHead"] = _polyline(figure._head(back)) + "Z"
     return found
