@@ -8,8 +8,8 @@ from .recording.recorder import record, trace
 if TYPE_CHECKING:
     from .checking.checker import check
     from .files.loading import load
-    from .screen.explorer import explore
-    from .screen.quiz import predict
+    from .live.explorer import explore
+    from .live.quiz import predict
 
 __all__ = ["check", "explore", "load", "predict", "record", "trace"]
 __version__ = "0.1.0"
@@ -17,9 +17,9 @@ __version__ = "0.1.0"
 # What recording does not need is loaded when it is first used.
 _LATER = {
     "check": ".checking.checker",
-    "explore": ".screen.explorer",
+    "explore": ".live.explorer",
     "load": ".files.loading",
-    "predict": ".screen.quiz",
+    "predict": ".live.quiz",
 }
 
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cgviz.flow import Content
-from cgviz.graph import Op, Pass, Step, Value
-from cgviz.traces import Trace
+from cgviz.graph import Op, Pass, Step, Trace, Value
 
 
 class Tape:
@@ -73,9 +71,7 @@ class Tape:
             lambda: (),
             {target.key: np.ones(target.shape, np.float32)},
         )
-        return Trace(
-            Content("f", target.numpy(), (), {}, tuple(self.ops), (made,) if passes else ())
-        )
+        return Trace("f", target.numpy(), (), {}, tuple(self.ops), (made,) if passes else ())
 
 
 def square_plus_sine(name: str = "x", gradient: float = 3.0) -> Trace:

@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 import cgviz
-from cgviz.screen import album
-from cgviz.screen.album import Album
+from cgviz.live import album
+from cgviz.live.album import Album
 
 
 @tf.custom_gradient

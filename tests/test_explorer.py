@@ -8,7 +8,7 @@ from programs import square
 from tensorflow.python.framework import ops
 
 import cgviz
-from cgviz.screen.view import LIVE, View
+from cgviz.live.view import LIVE, View
 
 
 def f(x):

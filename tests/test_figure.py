@@ -18,8 +18,7 @@ import cgviz
 from cgviz import style
 from cgviz.drawing import figure
 from cgviz.drawing.letters import Words, word
-from cgviz.flow import Content
-from cgviz.traces import Trace
+from cgviz.graph import Trace
 
 
 def nested(x):
@@ -304,7 +303,7 @@ def test_a_trace_without_a_backward_pass_is_drawn_forward():
 
 
 def test_an_empty_trace_is_an_empty_picture():
-    ax = Trace(Content("f", None, (), {}, (), ())).plot()
+    ax = Trace("f", None, (), {}, (), ()).plot()
     ax.figure.canvas.draw()
 
 

@@ -13,7 +13,7 @@ from programs import nested
 
 import cgviz
 from cgviz import style
-from cgviz.screen.album import Album
+from cgviz.live.album import Album
 
 TESTS = sorted(Path(__file__).parent.glob("browser/*.test.mjs"))
 NODE = shutil.which("node")

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.graph import Op, Step, Value
-from cgviz.jacobian import LargeJacobian, is_linear, local_jacobians, times, tolerance
+from cgviz.graph.jacobian import LargeJacobian, is_linear, local_jacobians, times, tolerance
 
 
 def truth(f, *args):

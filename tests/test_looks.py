@@ -7,7 +7,7 @@ import pytest
 
 import cgviz
 from cgviz import style
-from cgviz.screen import looks
+from cgviz.live import looks
 
 
 @pytest.mark.parametrize("palette", [style.LIGHT, style.DARK])

@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 
-from cgviz.screen import module
+from cgviz.live import module
 
 NAMED = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
-FILES = sorted(module.INK.glob("*.mjs"))
+FILES = sorted(module.SCRIPTS.glob("*.mjs"))
 
 
 def test_it_imports_nothing_and_exports_what_a_widget_needs():

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.drawing import scene
-from cgviz.screen import notes
+from cgviz.live import notes
 
 
 def cards_of(f, *args, ask=notes.small, **kwargs):

@@ -10,8 +10,7 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import cgviz
-from cgviz.graph import Pass, Step
-from cgviz.traces import Trace
+from cgviz.graph import Pass, Step, Trace
 
 FUNCTIONS = [getattr(cgviz, name) for name in cgviz.__all__]
 METHODS = [
@@ -50,7 +49,7 @@ def test_a_program_that_uses_them_passes_a_type_checker(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import cgviz\n"
-        "from cgviz.traces import Trace\n"
+        "from cgviz.graph import Trace\n"
         "trace: Trace = cgviz.trace(lambda x: x * x, 3.0)\n"
         "ok: bool = cgviz.check(lambda x: x * x, 3.0).ok\n"
         "again: Trace = cgviz.load('trace.json')\n"

@@ -11,8 +11,8 @@ from oracle import edges_sum_to_upstream, same, tape_gradient
 from programs import square, two_rows
 
 import cgviz
+from cgviz.graph import Trace
 from cgviz.recording.events import OpEvent
-from cgviz.traces import Trace
 
 # --- the contract ----------------------------------------------------------------------------
 

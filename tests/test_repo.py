@@ -1,13 +1,11 @@
 """The files around the package agree with one another."""
 
-import ast
 import json
 import os
 import re
 import runpy
 import subprocess
 import tomllib
-from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
@@ -69,45 +67,6 @@ def test_the_version_is_written_in_one_place(tracked):
     literal = re.compile(r"""__version__\s*=\s*["']""")
     written = [p.as_posix() for p in tracked if p.suffix == ".py" and literal.search(read(p))]
     assert written == [PYPROJECT["tool"]["hatch"]["version"]["path"]]
-
-
-# --- the wings ---------------------------------------------------------------------------------
-
-
-ROOMS = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts): path
-    for path in ROOT.glob("cgviz/**/*.py")
-    if path.name != "__init__.py"
-}
-
-
-def imports(room):
-    """The rooms that a room imports, wherever the import stands."""
-    found = set()
-    for node in ast.walk(ast.parse(read(ROOMS[room]))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            above = room.split(".")[: -node.level]
-            place = ".".join([*above, node.module] if node.module else above)
-            found |= {place, *(f"{place}.{name.name}" for name in node.names)}
-    return found & set(ROOMS)
-
-
-def test_imports_between_rooms_form_no_cycle():
-    order = list(TopologicalSorter({room: imports(room) for room in ROOMS}).static_order())
-    ground, top = order.index("cgviz.graph"), order.index("cgviz.recording.recorder")
-    assert ground < order.index("cgviz.drawing.scene") < order.index("cgviz.screen.view") < top
-
-
-def test_every_room_is_tested_in_a_file_of_its_name():
-    tests = {path.stem for path in ROOT.glob("tests/**/test_*.py")}
-    missing = [room for room in ROOMS if f"test_{room.split('.')[-1].lstrip('_')}" not in tests]
-    assert missing == []
-
-
-def test_contributing_lists_the_wings():
-    assert set(re.findall(r"^  \| `(\w+)` \|", read("CONTRIBUTING.md"), re.MULTILINE)) == {
-        room.split(".")[1] for room in ROOMS if room.count(".") == 2
-    }
 
 
 # --- Python and the packages -----------------------------------------------------------------

@@ -182,10 +182,9 @@ def test_a_trace_without_a_pass_shows_its_forward_ops():
 
 
 def test_an_empty_trace_is_an_empty_scene():
-    from cgviz.flow import Content
-    from cgviz.traces import Trace
+    from cgviz.graph import Trace
 
-    shown = scene.make(Trace(Content("f", None, (), {}, (), ())))
+    shown = scene.make(Trace("f", None, (), {}, (), ()))
     assert (shown.nodes, shown.edges, shown.depth) == ((), (), 0)
 
 

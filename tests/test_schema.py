@@ -10,8 +10,7 @@ from programs import once, square
 import cgviz
 from cgviz.files import schema
 from cgviz.graph import Value
-from cgviz.jacobian import LargeJacobian
-from cgviz.traces import Trace
+from cgviz.graph.jacobian import LargeJacobian
 
 
 def through_json(document):
@@ -19,7 +18,7 @@ def through_json(document):
 
 
 def again(trace):
-    return Trace(schema.read(through_json(schema.write(trace))))
+    return schema.read(through_json(schema.write(trace)))
 
 
 def assert_same(one, other):
@@ -83,7 +82,7 @@ def test_a_read_trace_shows_what_the_first_one_showed(f, x):
 
 def test_writing_a_read_trace_changes_nothing():
     document = schema.write(cgviz.trace(lambda x: square(x) * tf.sin(x), [0.3, 0.7], order=2))
-    assert schema.write(Trace(schema.read(through_json(document)))) == through_json(document)
+    assert schema.write(schema.read(through_json(document))) == through_json(document)
 
 
 def test_a_small_local_is_kept_and_a_larger_one_says_it_cannot_be_had():

@@ -10,7 +10,7 @@ from programs import nested
 
 import cgviz
 from cgviz.drawing import cards, inside, picture, scene
-from cgviz.screen import sketch
+from cgviz.live import sketch
 
 
 def twice(x):

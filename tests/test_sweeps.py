@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cgviz.screen import sweeps
-from cgviz.screen.sweeps import Sweeper, controls
+from cgviz.live import sweeps
+from cgviz.live.sweeps import Sweeper, controls
 
 
 @tf.custom_gradient

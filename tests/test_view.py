@@ -10,8 +10,8 @@ import tensorflow as tf
 from PIL import Image
 
 import cgviz
-from cgviz.screen import view
-from cgviz.screen.view import LIVE, View
+from cgviz.live import view
+from cgviz.live.view import LIVE, View
 
 
 def f(x):
@@ -125,7 +125,7 @@ def test_marimo_is_handed_the_live_view(trace):
 
 
 def test_importing_cgviz_imports_no_widget():
-    rooms = "('anywidget', 'cgviz.screen.view', 'cgviz.drawing.figure')"
+    rooms = "('anywidget', 'cgviz.live.view', 'cgviz.drawing.figure')"
     code = f"import sys, cgviz; print([m for m in {rooms} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..graph import Array, Op
-from ..recording import _seams, arguments, recorder, source
+from ..graph import Array, Op, Trace
+from ..recording import arguments, recorder, source, tf_hooks
 from ..recording.events import CallEvent, OpEvent, PassEvent
 from ..recording.values import variable_name
-from ..traces import Trace
 from . import state
 from .comparison import Map
 from .report import Ledger
@@ -150,7 +149,7 @@ def first_run(case: Case, variables: dict[int, tuple[Any, Any]]) -> None:
     """Run f once under a recording, and learn what it is made of; note what it raises."""
     subject = case.subject
     given = subject.arguments(subject.x)
-    with _seams.listening(True) as (hub, start, _):
+    with tf_hooks.listening(True) as (hub, start, _):
         try:
             recorded = recorder.trace(case.f, *given)
         except Exception as error:

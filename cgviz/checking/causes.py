@@ -11,10 +11,9 @@ import numpy as np
 
 from .. import style
 from ..drawing import words
-from ..flow import Flow
-from ..graph import Array, Op, Value
+from ..graph import Array, Op, Trace, Value
 from ..lessons import CHAIN, INPUTS, VARIABLES
-from ..recording import _seams
+from ..recording import tf_hooks
 from .case import Case
 from .comparison import Comparison, Mismatch
 from .linearity import distinct, guilty
@@ -67,7 +66,7 @@ def _blamed(case: Case, wrong: Mismatch) -> str:
     mending = []
     for step in steps if len(steps) > 1 else []:
         try:
-            with _seams.rules_ignored(partial(operator.is_, step.code)):
+            with tf_hooks.rules_ignored(partial(operator.is_, step.code)):
                 pulled = judged.pull(lambda targets: judged.split(upstream, targets))
         except Exception:  # a body that cannot be differentiated
             return guilty(case)
@@ -123,7 +122,7 @@ def _blocking(case: Case, ops: Sequence[Op]) -> list[str]:
     return [*missing, *silent] if "StopGradient" in missing else [*silent, *missing]
 
 
-def _constant(trace: Flow, value: Value) -> bool:
+def _constant(trace: Trace, value: Value) -> bool:
     made = trace.producer(value)
     return made is None or made[0].kind == "constant"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Array
-from ..recording import _seams
+from ..recording import tf_hooks
 from ..recording.values import variable_name
 from . import raised
 from .case import Case, CustomStep
@@ -180,9 +180,9 @@ def registry(case: Case) -> None:
     """Calling f again and again does not fill TensorFlow's registry of gradients."""
     subject = case.subject
     subject.pull()
-    before = _seams.registered_gradients()
+    before = tf_hooks.registered_gradients()
     subject.pull()
-    grown = _seams.registered_gradients() - before
+    grown = tf_hooks.registered_gradients() - before
     if grown:
         case.ledger.broken(
             "registry",

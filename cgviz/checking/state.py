@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..recording import _seams
+from ..recording import tf_hooks
 
 DEEPEST = 4  # functions inside functions that are looked into
 
@@ -34,8 +34,8 @@ def kept(f: Any, args: Any) -> Iterator[tuple[dict[int, tuple[Any, Any]], String
     printed = StringIO()
     try:
         with ExitStack() as stack:
-            stack.enter_context(_seams.afresh())
-            stack.enter_context(_seams.seeds_kept())
+            stack.enter_context(tf_hooks.afresh())
+            stack.enter_context(tf_hooks.seeds_kept())
             stack.enter_context(redirect_stdout(printed))
             stack.enter_context(np.errstate(all="ignore"))
             logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Array
-from ..recording import _seams
+from ..recording import tf_hooks
 from .case import Case
 from .differences import slope
 
@@ -63,7 +63,7 @@ def _claimed(case: Case, x: Array, index: int) -> float:
 
 
 def _body(case: Case, x: Array, index: int) -> float:
-    with _seams.rules_ignored():
+    with tf_hooks.rules_ignored():
         return float(case.judged.pull(None, x).vector[index])
 
 

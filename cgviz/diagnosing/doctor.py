@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..flow import Flow
-from ..graph import Value
+from ..graph import Trace, Value
 from ..reading.names import value_name
 from . import lost, nonfinite, overflow, scales, zeros
 from .findings import Diagnosis, Finding
 from .survey import Survey, names
 
 
-def diagnose(trace: Flow, which: int | None = None) -> Diagnosis:
+def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     """What `trace.diagnose` does."""
     chosen = trace.passes if which is None else (trace.pass_(which),)
     surveys = [Survey(trace, each) for each in chosen]
@@ -40,7 +39,7 @@ def diagnose(trace: Flow, which: int | None = None) -> Diagnosis:
     return Diagnosis(trace.title, _unique(found), healthy, _notes(trace, surveys))
 
 
-def _forward(trace: Flow, surveys: list[Survey]) -> list[Finding]:
+def _forward(trace: Trace, surveys: list[Survey]) -> list[Finding]:
     """NaN and infinity of the forward pass: in the targets, or without any in every op."""
     ends: Iterable[Value] = [t for s in surveys if s.first_order for t in s.pass_.targets]
     if not trace.passes:
@@ -59,7 +58,7 @@ def _unique(found: list[Finding]) -> list[Finding]:
     ]
 
 
-def _notes(trace: Flow, surveys: list[Survey]) -> list[str]:
+def _notes(trace: Trace, surveys: list[Survey]) -> list[str]:
     """Remarks that are no trouble: integers among the arguments."""
     if not surveys or trace.asked:
         return []

@@ -9,7 +9,7 @@ import numpy as np
 from .. import style
 from ..drawing import words
 from ..graph import Array, Op, Value
-from ..jacobian import wide
+from ..graph.jacobian import wide
 
 # Ops that make each entry of one entry of every input. Of others, such as a matrix product, it
 # would be wrong to say which numbers an entry came from, also where the shapes agree.

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Op, Step, Value
-from ..jacobian import wide
+from ..graph.jacobian import wide
 from ..lessons import STABILITY
 from .entries import by_entry, entry, first_bad, has_nan, inputs_at, number_at, numbers
 from .findings import Finding

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 
 from .. import style
 from ..drawing.figure import SpokenFigure
-from ..flow import Flow
+from ..graph import Trace
 from .range_words import describe, label, note
 from .ranges import FLOAT16, FLOAT32, FLOAT64, Limits, rows
 
@@ -40,7 +40,7 @@ WRITTEN = {
 EDGES = {"float16": ":", "float32": "--", "float64": "-."}
 
 
-def plot(trace: Flow, ax: Axes | None = None, *, which: int | None = None) -> Axes:
+def plot(trace: Trace, ax: Axes | None = None, *, which: int | None = None) -> Axes:
     """What `trace.plot(kind="range")` does: the magnitudes."""
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")

@@ -7,13 +7,13 @@ from typing import Any
 
 from .. import style
 from ..drawing import words
-from ..flow import Flow
+from ..graph import Trace
 from .ranges import rows
 
 NEAR = 0.9  # of an input limit: from here on it is marked
 
 
-def describe(trace: Flow, *, which: int | None = None) -> str:
+def describe(trace: Trace, *, which: int | None = None) -> str:
     """The picture in sentences: the alternative text for screen readers.
 
     Args:

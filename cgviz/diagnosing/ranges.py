@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..flow import Flow
-from ..graph import Array, Op, Pass
-from ..jacobian import wide
+from ..graph import Array, Op, Pass, Trace
+from ..graph.jacobian import wide
 
 COLUMNS = (
     *("op", "type", "inside", "source", "dtype", "max", "min", "special"),
@@ -67,7 +66,7 @@ def exp_limit(op_type: str, dtype: str) -> float | None:
     return math.log(known.largest) + math.log(_EXP_LIKE[op_type])
 
 
-def rows(trace: Flow, which: int | None = None) -> list[dict[str, Any]]:
+def rows(trace: Trace, which: int | None = None) -> list[dict[str, Any]]:
     """The magnitudes of a trace, op by op in the order they ran.
 
     Args:

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Op, Step, Value
-from ..jacobian import wide
+from ..graph.jacobian import wide
 from ..lessons import DEBUGGING
 from .findings import Finding
 from .survey import Survey, at, is_bad, is_zero, names

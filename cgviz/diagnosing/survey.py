@@ -16,16 +16,15 @@ import numpy as np
 from .. import style
 from ..drawing import scene, words
 from ..drawing.scene import Edge, Node
-from ..flow import Flow
-from ..graph import Array, Op, Pass, Source, Step, Value
-from ..jacobian import wide
+from ..graph import Array, Op, Pass, Source, Step, Trace, Value
+from ..graph.jacobian import wide
 from ..reading.names import value_name
 
 
 class Survey:
     """One pass of a trace, with what is needed to walk it."""
 
-    def __init__(self, trace: Flow, pass_: Pass) -> None:
+    def __init__(self, trace: Trace, pass_: Pass) -> None:
         self.trace = trace
         self.pass_ = pass_
 

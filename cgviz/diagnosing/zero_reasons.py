@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Step
-from ..jacobian import wide
+from ..graph.jacobian import wide
 from ..lessons import CHAIN, DEBUGGING, KINKS, STABILITY, UPSTREAM
 from .ranges import limits
 from .survey import is_zero, shown

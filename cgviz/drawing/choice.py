@@ -13,8 +13,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..flow import Flow
-from ..graph import Op, Pass, Value
+from ..graph import Op, Pass, Trace, Value
 from . import fold, words
 
 
@@ -42,7 +41,7 @@ class Choice:
         return self.producer.get(self.value(value).key)
 
 
-def choose(trace: Flow, pass_: Pass | None, full: bool) -> Choice:
+def choose(trace: Trace, pass_: Pass | None, full: bool) -> Choice:
     """Choose the ops of a pass; of a second-order pass also those that the first one ran."""
     ops, floors = list(trace.ops), dict.fromkeys(trace.ops, 0)
     below: list[Pass] = []

@@ -23,8 +23,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from .. import style
-from ..flow import Flow
-from ..graph import Array
+from ..graph import Array, Trace
 from . import cards, scene, shapes
 from .cards import Card, Label
 from .letters import Word, Words, extent, word
@@ -62,7 +61,7 @@ class SpokenFigure(Figure):
 
 
 def plot(
-    trace: Flow,
+    trace: Trace,
     ax: Axes | None = None,
     *,
     step: int | None = None,
@@ -84,7 +83,7 @@ def plot(
     return ax
 
 
-def describe(trace: Flow, *, which: int | None = None, full: bool = False) -> str:
+def describe(trace: Trace, *, which: int | None = None, full: bool = False) -> str:
     """The picture in sentences: the alternative text for screen readers.
 
     Args:

@@ -15,8 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..flow import Content, Flow
-from ..graph import Op, Value
+from ..graph import Op, Trace, Value
 from . import scene
 from .scene import Edge, Frame, Node, Scene
 
@@ -51,7 +50,7 @@ def _with_body(shown: Scene, owner: int, names: Collection[str]) -> Scene:
     frame = Frame(node.group, node.label or node.symbol, node.frame, owner, node.floor)
     given = {v.key: v for v in (*op.captured, *op.inputs)}
     starts = tuple(Op("", "input", "Input", (), (v,)) for v in given.values())
-    within = Flow(Content("", None, (), {}, (*starts, *op.body), ()))
+    within = Trace("", None, (), {}, (*starts, *op.body), ())
     body = opened(scene.make(within, limit=None), names, f"{node.group}/")
     first, frames = len(shown.nodes), len(shown.frames)
     nodes = [_moved(n, first, frames, owner, node.floor) for n in body.nodes]

@@ -20,8 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..flow import Flow
-from ..graph import Array, Op, Step, Value, total
+from ..graph import Array, Op, Step, Trace, Value, total
 from . import fold, words
 from .choice import Choice, choose, feeds, folded, in_order
 
@@ -123,7 +122,7 @@ class Scene:
 
 
 def make(
-    trace: Flow,
+    trace: Trace,
     which: int | None = None,
     full: bool = False,
     limit: int | None = 60,

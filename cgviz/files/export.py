@@ -12,30 +12,30 @@ from html import escape
 from typing import Any
 
 from .. import disk
-from ..flow import Flow
+from ..graph import Trace
 from . import schema
 
 PICTURES = (".svg", ".png", ".pdf")
 SUFFIXES = (".html", *PICTURES, ".json")
 
 
-def save(trace: Flow, path: str | os.PathLike[str]) -> None:
+def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     """What `trace.save` does."""
     target = disk.target(path, SUFFIXES)
     suffix = target.suffix.lower()
     if suffix == ".html":
-        from ..screen import page
+        from ..live import page
 
         disk.write(target, page.page(trace).encode())
     else:
         disk.write(target, _picture(trace, suffix) if suffix in PICTURES else _document(trace))
 
 
-def _document(trace: Flow) -> bytes:
+def _document(trace: Trace) -> bytes:
     return json.dumps(schema.write(trace), allow_nan=False, separators=(",", ":")).encode()
 
 
-def _picture(trace: Flow, suffix: str) -> bytes:
+def _picture(trace: Trace, suffix: str) -> bytes:
     """The picture as a file's bytes, the same whenever the trace is."""
     import matplotlib as mpl
     from matplotlib import pyplot as plt

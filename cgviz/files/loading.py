@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from ..traces import Trace
+from ..graph import Trace
 from . import schema
 
 
@@ -48,6 +48,6 @@ def load(path: str | os.PathLike[str]) -> Trace:
             f"{schema.VERSION}: a newer cgviz may read it"
         )
     try:
-        return Trace(schema.read(document))
+        return schema.read(document)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"`{name}` holds a damaged trace: {error!r}") from error

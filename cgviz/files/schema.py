@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from ..flow import Content, Flow
-from ..graph import Array, Op, Pass, Source, Step, Value, as_numpy
-from ..jacobian import LargeJacobian, Local, local_jacobians
+from ..graph import Array, Op, Pass, Source, Step, Trace, Value, as_numpy
+from ..graph.jacobian import LargeJacobian, Local, local_jacobians
 from .codec import Document, read_array, read_structure, write_array, write_structure
 
 FORMAT, VERSION = "cgviz trace", 1
@@ -34,7 +33,7 @@ MOST_LOCAL = 256  # entries of a Jacobian that are written at all
 
 
 class _Writer:
-    def __init__(self, trace: Flow) -> None:
+    def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.values: dict[int, Value] = {}
         self.renamed: dict[Value, int] = {}
@@ -51,7 +50,7 @@ class _Writer:
             "format": FORMAT,
             "version": VERSION,
             "title": trace.title,
-            "main": trace._content.main,
+            "main": trace.main,
             "asked": trace.asked,
             "value": write_structure(trace.value),
             "gradients": write_structure(trace.gradients),
@@ -121,7 +120,7 @@ class _Writer:
         }
 
 
-def write(trace: Flow) -> Document:
+def write(trace: Trace) -> Document:
     """A trace as a document."""
     return _Writer(trace).document()
 
@@ -181,9 +180,9 @@ class _Reader:
         for each in document["ops"]:  # bodies stand before what they belong to
             self.ops.append(self.op(each))
 
-    def content(self) -> Content:
+    def content(self) -> Trace:
         document = self.document
-        return Content(
+        return Trace(
             document["title"],
             read_structure(document["value"]),
             read_structure(document["gradients"]),
@@ -241,7 +240,7 @@ class _Reader:
         )
 
 
-def read(document: Document) -> Content:
+def read(document: Document) -> Trace:
     """What the trace holds that a document describes."""
     return _Reader(document).content()
 

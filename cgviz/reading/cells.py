@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..flow import Flow
-from ..graph import Array, Step, Value
+from ..graph import Array, Step, Trace, Value
 from .listing import Listing
 from .names import value_name
 
@@ -54,7 +53,7 @@ class Cells:
     source: str
 
 
-def title(trace: Flow) -> str:
+def title(trace: Trace) -> str:
     """What was traced, and how much of it there is."""
     ops = sum(op.kind in ("op", "custom") for op in trace.ops)
     passes = len(trace.passes)
@@ -64,7 +63,7 @@ def title(trace: Flow) -> str:
     )
 
 
-def facts(trace: Flow) -> list[tuple[str, str]]:
+def facts(trace: Trace) -> list[tuple[str, str]]:
     """The value, and the gradients of every pass."""
     found = [("value", _shown(trace.value))]
     for each in trace.passes:

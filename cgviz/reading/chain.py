@@ -8,14 +8,13 @@ have the shape of the source and their sum is the gradient that TensorFlow compu
 
 from __future__ import annotations
 
-from ..flow import Flow
-from ..graph import Array, Pass
+from ..graph import Array, Pass, Trace
 from . import formula
 from .names import value_name
 from .paths import Derivative, Path
 
 
-def chain_rule(trace: Flow, which: int | None = None) -> ChainRule:
+def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
     """What `trace.chain_rule` returns."""
     return ChainRule(trace, trace.pass_(which))
 
@@ -37,7 +36,7 @@ class ChainRule:
               = 32
     """
 
-    def __init__(self, trace: Flow, each: Pass) -> None:
+    def __init__(self, trace: Trace, each: Pass) -> None:
         self.trace = trace
         self.pass_ = each
         self.sources = tuple(

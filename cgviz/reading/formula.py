@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..flow import Flow
-from ..graph import Array, Value
+from ..graph import Array, Trace, Value
 from .names import is_folded, value_name
 from .notation import Plain, Tex
 from .paths import Derivative, Path
@@ -36,7 +35,7 @@ class Line:
     factors: tuple[str, ...]
 
 
-def text(trace: Flow, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
+def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
     """The chain rule as text, at most about 96 columns wide where names are short.
 
     Args:
@@ -56,7 +55,7 @@ def text(trace: Flow, sources: Sequence[Derivative], unreached: Sequence[str]) -
     return "\n\n".join(blocks + _rest(sources, unreached))
 
 
-def latex(trace: Flow, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
+def latex(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
     """The same as one LaTeX display."""
     to = Tex()
     blocks = []
@@ -97,7 +96,7 @@ def _wrapped(line: Line, indent: int) -> list[str]:
 class Writer:
     """Writes one derivative, line by line, in a notation."""
 
-    def __init__(self, trace: Flow, derivative: Derivative, notation: Plain | Tex) -> None:
+    def __init__(self, trace: Trace, derivative: Derivative, notation: Plain | Tex) -> None:
         self.trace = trace
         self.derivative = derivative
         self.to = notation

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..drawing import scene
-from ..flow import Flow
-from ..graph import Pass, Step
+from ..graph import Pass, Step, Trace
 
 
 @dataclass(frozen=True)
 class Listing:
     """Steps of one pass in the order they ran."""
 
-    trace: Flow
+    trace: Trace
     pass_: Pass
     steps: tuple[tuple[int, Step], ...]  # each with its number in the pass, from 1
     full: bool  # whether those are in it that a picture folds away
 
 
-def listed(trace: Flow, which: int | None = None, full: bool = False) -> Listing:
+def listed(trace: Trace, which: int | None = None, full: bool = False) -> Listing:
     """The steps of a pass."""
     each = trace.pass_(which)
     if full:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ..drawing import words
-from ..flow import Flow
-from ..graph import Op, Value
+from ..graph import Op, Trace, Value
 
 
-def value_name(trace: Flow, value: Value) -> str:
+def value_name(trace: Trace, value: Value) -> str:
     """The learner's name of a value: that of the op that made it, and which output it is."""
     maker = trace.producer(value)
     while maker is not None and is_folded(maker[0]):

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..flow import Flow
-from ..graph import Array, Op, Pass, Step, Value, total
-from ..jacobian import LargeJacobian, is_linear, times, tolerance, wide
+from ..graph import Array, Op, Pass, Step, Trace, Value, total
+from ..graph.jacobian import LargeJacobian, is_linear, times, tolerance, wide
 
 MOST_PATHS = 8  # kept for each source
 MOST_RUNS = 2_000  # runs of backward rules that one total may cost
@@ -83,7 +82,7 @@ class Path:
 class Derivative:
     """What the chain rule says about one source: its paths, their sum, the trace's gradient."""
 
-    def __init__(self, trace: Flow, each: Pass, name: str, source: Value, gradient: Array) -> None:
+    def __init__(self, trace: Trace, each: Pass, name: str, source: Value, gradient: Array) -> None:
         self.name = name
         self.source = source
         self.gradient = gradient

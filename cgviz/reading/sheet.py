@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import chain
 
-from ..flow import Flow
+from ..graph import Trace
 from . import cells
 from .cells import Cells
 from .listing import Listing, listed
@@ -24,7 +24,7 @@ HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "sourc
 # --- text --------------------------------------------------------------------------------------
 
 
-def text(trace: Flow) -> str:
+def text(trace: Trace) -> str:
     """What a trace says in a terminal."""
     lines = [cells.title(trace), *(f"{name}: {value}" for name, value in cells.facts(trace))]
     if trace.passes:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
-from ..flow import Flow
+from ..graph import Trace
 from . import listing, sheet
 from .listing import Listing
 
 COLUMNS = ("step", "op", "type", "kind", "input", "upstream", "local", "downstream", "source")
 
 
-def table(trace: Flow, which: int | None = None, *, full: bool = False) -> Table:
+def table(trace: Trace, which: int | None = None, *, full: bool = False) -> Table:
     """What `trace.table` returns."""
     return Table(listing.listed(trace, which, full))
 

@@ -17,12 +17,12 @@ from typing import Any
 import tensorflow as tf
 
 from ..graph import Op, Value
-from . import _seams, source
+from . import source, tf_hooks
 from .events import Body, CallEvent, Hub, OpEvent, PassEvent
 from .values import Values, Variable, variable_name
 
 _FUNCTION = re.compile(r"^__(?:forward|inference)_(.+?)_\d+$")
-_is_differentiable = lru_cache(maxsize=None)(_seams.is_differentiable)
+_is_differentiable = lru_cache(maxsize=None)(tf_hooks.is_differentiable)
 
 
 def _period(types: list[str]) -> int:

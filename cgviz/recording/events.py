@@ -1,6 +1,6 @@
 """What a recording notes while code runs: plain events, in execution order.
 
-They hold tensors by reference and nothing of TensorFlow's. `_seams` makes them, `builder` reads
+They hold tensors by reference and nothing of TensorFlow's. `tf_hooks` makes them, `builder` reads
 them. Slots and no closures: the garbage collector walks every object that a recording makes.
 """
 

@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from ..graph import Op, Pass, Step, Value
-from ..jacobian import local_jacobians
-from . import _seams
+from ..graph.jacobian import local_jacobians
+from . import tf_hooks
 from .builder import Builder
 from .events import CallEvent, OpEvent, PassEvent, RuleEvent
 from .values import reference
@@ -109,8 +109,8 @@ def _ops(builder: Builder, event: PassEvent) -> tuple[Op, ...]:
 
 
 def _rerun(builder: Builder, event: OpEvent, upstream: Sequence[Any]) -> list[Op]:
-    with _seams.listening(True) as (hub, start, root):
-        _seams.run_rule(event, *upstream)
+    with tf_hooks.listening(True) as (hub, start, root):
+        tf_hooks.run_rule(event, *upstream)
         events = hub.log[start:]
     again = Builder(events, hub, root, beside=builder)
     return [op for op in again.ops[root] if op.kind == "op"]
@@ -122,11 +122,11 @@ def pull(
     """The backward rule of an op as a function of NumPy upstreams, unseen by any recording."""
 
     def run(upstream: Sequence[Any]) -> Sequence[Any]:
-        with _seams.aside():
+        with tf_hooks.aside():
             tensors = [
                 _like(u, t, o) for u, t, o in zip(upstream, original, event.outputs, strict=True)
             ]
-            downstream = _seams.run_rule(event, *tensors)
+            downstream = tf_hooks.run_rule(event, *tensors)
             if not isinstance(downstream, list | tuple):
                 downstream = [downstream]
             return _references(downstream, op.inputs)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..flow import Content
-from ..graph import as_numpy
+from ..graph import Trace, as_numpy
 from ..hinting import hints
-from ..traces import Trace
-from . import _seams, arguments, passes
+from . import arguments, passes, tf_hooks
 from .builder import Builder
 from .events import PassEvent
 from .values import dense, reference, variable_name
@@ -59,15 +57,15 @@ def trace(
     given, names = arguments.convert(f, args)
     arguments.check_order(order)
     call = _Call(f, given, upstream, order)
-    with hints.hinting(), _seams.listening(open_functions) as (hub, start, root):
+    with hints.hinting(), tf_hooks.listening(open_functions) as (hub, start, root):
         call.run(hub.log)
         events = hub.log[start:]
 
-    def content() -> Content:
+    def build() -> Trace:
         builder = Builder(events, hub, root, names)
         built = passes.build(builder)
         first = [event is call.first for event in builder.top_passes()].index(True)
-        return Content(
+        return Trace(
             arguments.title(f),
             tf.nest.map_structure(_number, call.value),
             tuple(tf.nest.map_structure(as_numpy, g) for g in call.gradients),
@@ -77,7 +75,7 @@ def trace(
             first,
         )
 
-    return Trace(content)
+    return Trace.deferred(build)
 
 
 @contextmanager
@@ -107,20 +105,20 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
         >>> [float(d) for d in t.steps[0].downstream]
         [3.0, 3.0]
     """
-    recorded = Trace(_still_open)
-    with hints.hinting(), _seams.listening(open_functions) as (hub, start, root):
+    recorded = Trace.deferred(_still_open)
+    with hints.hinting(), tf_hooks.listening(open_functions) as (hub, start, root):
         try:
             yield recorded
         finally:
             events = hub.log[start:]
-            recorded._make = lambda: _recorded(Builder(events, hub, root))
+            recorded._build = lambda: _recorded(Builder(events, hub, root))
 
 
-def _still_open() -> Content:
+def _still_open() -> Trace:
     raise RuntimeError("this recording is still open: read the trace after the `with` block")
 
 
-def _recorded(builder: Builder) -> Content:
+def _recorded(builder: Builder) -> Trace:
     """The content of a `record()` trace: value and gradients are those of its first pass."""
     built = passes.build(builder)
     value: Any = None
@@ -135,7 +133,7 @@ def _recorded(builder: Builder) -> Content:
         gradients = tuple(_number(g, t.shape) for t, g in pairs if id(t) not in known)
         mine = [(known[id(t)], g) for t, g in pairs if id(t) in known]
         variables = _by_name([v for v, _ in mine], [g for _, g in mine])
-    return Content(
+    return Trace(
         "recording",
         value,
         gradients,

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Value
-from . import _seams
+from . import tf_hooks
 
 
 class Dense:
@@ -25,7 +25,7 @@ class Dense:
     def numpy(self) -> np.ndarray[Any, Any]:
         """The numbers, dense; for what has none, its dtype as one string."""
         if isinstance(self._tensor, tf.IndexedSlices):
-            with _seams.aside():
+            with tf_hooks.aside():
                 return np.asarray(dense(self._tensor, self._shape).numpy())
         return np.asarray(str(self._tensor.dtype.name), dtype=object)
 

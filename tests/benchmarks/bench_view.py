@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 
 import cgviz
-from cgviz.screen import view
-from cgviz.screen.album import Album
+from cgviz.live import view
+from cgviz.live.album import Album
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

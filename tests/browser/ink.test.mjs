@@ -3,16 +3,16 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { arrangement } from "../../cgviz/screen/ink/camera.mjs";
-import { between, curvePath, rangeOf, ticks } from "../../cgviz/screen/ink/curves.mjs";
-import { VERDICTS, judge } from "../../cgviz/screen/ink/judging.mjs";
-import { repeated, staticModel } from "../../cgviz/screen/ink/mount.mjs";
-import { number } from "../../cgviz/screen/ink/numbers.mjs";
-import { reading, sizeClass } from "../../cgviz/screen/ink/picture.mjs";
-import { Questions } from "../../cgviz/screen/ink/questions.mjs";
-import { Shelf, nearestKey, pageKey, toggledOf, turnedOver } from "../../cgviz/screen/ink/shelf.mjs";
-import { at, moments, next, nodeAt, previous, textAt } from "../../cgviz/screen/ink/time.mjs";
-import { rows, sentence, spokenLink, spokenNode } from "../../cgviz/screen/ink/words.mjs";
+import { arrangement } from "../../cgviz/live/js/camera.mjs";
+import { between, curvePath, rangeOf, ticks } from "../../cgviz/live/js/curves.mjs";
+import { VERDICTS, judge } from "../../cgviz/live/js/judging.mjs";
+import { repeated, staticModel } from "../../cgviz/live/js/mount.mjs";
+import { number } from "../../cgviz/live/js/numbers.mjs";
+import { reading, sizeClass } from "../../cgviz/live/js/picture.mjs";
+import { Questions } from "../../cgviz/live/js/questions.mjs";
+import { Shelf, nearestKey, pageKey, toggledOf, turnedOver } from "../../cgviz/live/js/shelf.mjs";
+import { at, moments, next, nodeAt, previous, textAt } from "../../cgviz/live/js/time.mjs";
+import { rows, sentence, spokenLink, spokenNode } from "../../cgviz/live/js/words.mjs";
 
 const { numbers, page, opened } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
 const question = (answer, mistakes = []) => ({ answer, mistakes });

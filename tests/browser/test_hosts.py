@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 import cgviz
-from cgviz.screen import module
+from cgviz.live import module
 
 from .conftest import SECONDS, Server, as_root, has_count, missing, write
 

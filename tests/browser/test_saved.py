@@ -146,7 +146,7 @@ def test_it_follows_the_readers_theme_and_axe_finds_nothing(page, tmp_path, sche
     # Axe brings a script of its own, which the page's policy would stop.
     cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
     text = (tmp_path / "flow.html").read_text(encoding="utf-8")
-    open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>\n', "", text)
+    open_ = re.sub(r'<meta http-equiv="Trace-Security-Policy"[^>]*>\n', "", text)
     (tmp_path / "open.html").write_text(open_, encoding="utf-8")
     page.emulate_media(color_scheme=scheme)
     page.goto((tmp_path / "open.html").as_uri())

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import jacobian, style
+from .. import style
 from ..drawing.scene import Node, Scene
-from ..flow import Flow
-from ..graph import Array, Op, Pass, Step, Value
+from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian
 from ..reading.names import value_name
 
 Document = dict[str, Any]
@@ -34,12 +33,12 @@ KINDS = {
 }
 
 
-def notes(trace: Flow, shown: Scene, ask: Ask) -> list[Document]:
+def notes(trace: Trace, shown: Scene, ask: Ask) -> list[Document]:
     """The card of every node; `ask` tells for which steps to run the rule for its local."""
     return [note(trace, shown, node, ask) for node in shown.nodes]
 
 
-def note(trace: Flow, shown: Scene, node: Node, ask: Ask) -> Document:
+def note(trace: Trace, shown: Scene, node: Node, ask: Ask) -> Document:
     """The card of one node."""
     if not node.ops:
         name = value_name(trace, node.outputs[0])
@@ -104,7 +103,7 @@ def _value(value: Value) -> str:
     return value.dtype if value.dtype in ("resource", "variant") else _written(value.numpy())
 
 
-def _output(trace: Flow, each: Pass | None, node: Node, i: int, value: Value) -> Document:
+def _output(trace: Trace, each: Pass | None, node: Node, i: int, value: Value) -> Document:
     """A value of a node: what it is, what came back to it, and from where."""
     found: Document = {
         "name": value_name(trace, value),
@@ -127,7 +126,7 @@ def _user(op: Op) -> str:
     return op.name if op.kind == "custom" or op.name != op.type else op.type
 
 
-def _inputs(trace: Flow, step: Step, asked: bool) -> list[Document]:
+def _inputs(trace: Trace, step: Step, asked: bool) -> list[Document]:
     local: Any = None
     if asked and any(step.flows):
         try:
@@ -156,7 +155,7 @@ def _inputs(trace: Flow, step: Step, asked: bool) -> list[Document]:
     return found
 
 
-def _product(trace: Flow, step: Step, i: int, j: int, local: Any) -> Document:
+def _product(trace: Trace, step: Step, i: int, j: int, local: Any) -> Document:
     """Upstream and local of one output and one input, entry by entry where they are few."""
     output, value, up = step.op.outputs[i], step.op.inputs[j], step.upstream[i]
     if isinstance(local, jacobian.LargeJacobian) or local.size != output.size * value.size:

@@ -21,14 +21,14 @@ from tensorflow.python.eager import context, execute, imperative_grad, record
 from tensorflow.python.ops import resource_variable_ops
 
 import cgviz
-from cgviz.recording import _seams
+from cgviz.recording import tf_hooks
 
 
 def state():
     """Every attribute that a recording replaces, and the callbacks of this thread."""
     function = type(tf.function(lambda: None))
     return [
-        *(getattr(owner, name) for owner, name, _ in _seams._replacements()),
+        *(getattr(owner, name) for owner, name, _ in tf_hooks._replacements()),
         execute.execute,
         record.record_operation,
         imperative_grad.imperative_grad,
@@ -50,8 +50,8 @@ def nothing_stays():
     before = state()
     yield
     assert state() == before
-    assert _seams._local.hub is None
-    assert _seams._recording_threads == 0
+    assert tf_hooks._local.hub is None
+    assert tf_hooks._recording_threads == 0
 
 
 # --- on and off ------------------------------------------------------------------------------
@@ -137,10 +137,10 @@ def test_a_callback_of_somebody_else_stays():
         op_callbacks.remove_op_callback(callback)
 
 
-@pytest.mark.parametrize("place", _seams._PLACES)
+@pytest.mark.parametrize("place", tf_hooks._PLACES)
 def test_a_release_without_a_seam_is_one_sentence_that_names_it(place, monkeypatch):
     module, name = place.split(".")
-    monkeypatch.delattr(getattr(_seams, module), name)
+    monkeypatch.delattr(getattr(tf_hooks, module), name)
     with pytest.raises(RuntimeError, match=rf"TensorFlow {tf.__version__}: .*{name}. is gone"):
         cgviz.trace(lambda x: x * x, 1.0)
 

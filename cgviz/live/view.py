@@ -23,7 +23,7 @@ import traitlets
 from .. import disk
 from ..drawing import figure
 from ..drawing.picture import Picture
-from ..flow import Flow
+from ..graph import Trace
 from ..reading import cells
 from . import album, looks, module
 from .album import Album, Document
@@ -52,7 +52,9 @@ class View(anywidget.AnyWidget):
     which = traitlets.Int().tag(sync=True)
     document = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, trace: Flow, albums: Sequence[Album], extra: Document | None = None) -> None:
+    def __init__(
+        self, trace: Trace, albums: Sequence[Album], extra: Document | None = None
+    ) -> None:
         self.trace = trace
         self.albums = tuple(albums)
         self.extra = extra or {}
@@ -120,10 +122,10 @@ def _asked(shown: View, content: Document, buffers: Any) -> None:
 
 
 def view(
-    trace: Flow, *, which: int | None = None, full: bool = False, against: Flow | None = None
+    trace: Trace, *, which: int | None = None, full: bool = False, against: Trace | None = None
 ) -> View:
     """What `trace.view` returns."""
-    if against is not None and not isinstance(against, Flow):
+    if against is not None and not isinstance(against, Trace):
         raise TypeError(f"`against` must be a trace, not {type(against).__name__}")
     albums = [Album(trace, which, full)]
     if against is not None:
@@ -134,7 +136,7 @@ def view(
 # --- in a cell -----------------------------------------------------------------------------------
 
 
-def bundle(trace: Flow) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def bundle(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """What a cell that ends in a trace shows; None where nothing live can be shown."""
     if not _in_a_notebook():
         return None

@@ -16,8 +16,7 @@ from typing import Any
 from ..drawing import inside, picture, scene
 from ..drawing.picture import Picture
 from ..drawing.scene import Scene
-from ..flow import Flow
-from ..graph import Step
+from ..graph import Step, Trace
 from ..reading import cells
 from . import notes, sketch
 
@@ -34,7 +33,7 @@ class Album:
 
     def __init__(
         self,
-        trace: Flow,
+        trace: Trace,
         which: int | None = None,
         full: bool = False,
         roomy: bool = False,
@@ -108,7 +107,7 @@ def _never(step: Step) -> bool:
 # --- for the browser ------------------------------------------------------------------------------
 
 
-def document(trace: Flow, albums: Sequence[Album], which: int) -> Document:
+def document(trace: Trace, albums: Sequence[Album], which: int) -> Document:
     """All that the browser needs to begin: the pages of one trace, or of two beside each other."""
     return {
         "title": trace.title,
@@ -137,7 +136,7 @@ def page_key(which: int, toggled: Iterable[str]) -> str:
     return f"{which}|{','.join(sorted(toggled))}"
 
 
-def _pass_name(trace: Flow, i: int) -> str:
+def _pass_name(trace: Trace, i: int) -> str:
     count = len(trace.passes[i].steps)
     return f"backward pass {i}: {count} step{'s' * (count != 1)}"
 

@@ -1,24 +1,41 @@
-"""Trace: a flow with the doors to the rooms that show it, each opened when it is first used."""
+"""Trace: all of a recording, what flowed where, forward and backward.
+
+Its methods that show it (`table`, `plot`, `view`, ...) import the module that does so when they are
+called: the data model needs nothing above it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from .flow import Flow
+from .model import Array, Op, Pass, Step, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .diagnosing.findings import Diagnosis
-    from .reading.chain import ChainRule
-    from .reading.table import Table
-    from .screen.view import View
+    from ..diagnosing.findings import Diagnosis
+    from ..live.view import View
+    from ..reading.chain import ChainRule
+    from ..reading.table import Table
 
 
-class Trace(Flow):
+class Trace:
     """What TensorFlow did, forward and backward: the result of `cgviz.trace` and `cgviz.record`.
 
     A cell that ends in a trace shows `.view()`; printed, it is its table.
+
+    Attributes:
+        title: What was traced: the function's name.
+        value: f's value, as NumPy; for `record()` the target of the first backward pass.
+        gradients: One gradient or None per positional argument; for `record()` per source.
+        variables: The gradient of each trainable variable, by its name.
+        ops: The forward ops in execution order, with the inputs, variables and constants.
+        passes: Every backward pass, in the order they ran.
+        main: Which of `passes` is the one that `steps` shows.
+        asked: Whether the recorded code chose what to differentiate, as in `record()`; `trace`
+            takes all arguments.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -28,6 +45,110 @@ class Trace(Flow):
         >>> [step.op.name for step in trace.steps]
         ['Mul', 'Sin']
     """
+
+    title: str
+    value: Any
+    gradients: tuple[Any, ...]
+    variables: dict[str, Array | None]
+    ops: tuple[Op, ...]
+    passes: tuple[Pass, ...]
+    main: int
+    asked: bool
+
+    def __init__(
+        self,
+        title: str,
+        value: Any,
+        gradients: tuple[Any, ...],
+        variables: dict[str, Array | None],
+        ops: tuple[Op, ...],
+        passes: tuple[Pass, ...],
+        main: int = 0,
+        asked: bool = False,
+    ) -> None:
+        self.title = title
+        self.value = value
+        self.gradients = gradients
+        self.variables = variables
+        self.ops = ops
+        self.passes = passes
+        self.main = main
+        self.asked = asked
+
+    @classmethod
+    def deferred(cls, build: Callable[[], Trace]) -> Trace:
+        """A trace whose attributes are built when one of them is first read."""
+        trace = cls.__new__(cls)
+        trace._build = build
+        return trace
+
+    _build: Callable[[], Trace]
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for what is not there: an attribute of a deferred trace, or a wrong name.
+        if name in Trace.__annotations__ and "_build" in self.__dict__:
+            built = self._build()
+            del self._build
+            self.__dict__.update(built.__dict__)
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the first backward pass, in execution order."""
+        return self.pass_(None).steps if self.passes else ()
+
+    def pass_(self, which: int | None) -> Pass:
+        """One of `passes`.
+
+        Args:
+            which: Its number, from 0; negative counts from the last; None is the one that
+                `steps` shows.
+
+        Returns:
+            The `Pass`.
+
+        Raises:
+            ValueError: There is no such pass.
+        """
+        passes = self.passes
+        if not passes:
+            raise ValueError(
+                "this trace has no backward pass: call `tape.gradient` inside the recording"
+            )
+        index = self.main if which is None else which
+        if not -len(passes) <= index < len(passes):
+            raise ValueError(
+                f"`which` is {which}, but this trace has {len(passes)} backward "
+                f"pass{'es' if len(passes) > 1 else ''}: 0 to {len(passes) - 1}"
+            )
+        return passes[index]
+
+    @cached_property
+    def _producers(self) -> dict[int, tuple[Op, int]]:
+        return _by_output(_with_bodies(self.ops))
+
+    @cached_property
+    def _pass_producers(self) -> dict[int, tuple[Op, int]]:
+        return _by_output(op for each in self.passes for op in _with_bodies(each.ops))
+
+    def producer(self, value: Value) -> tuple[Op, int] | None:
+        """Which op made a value.
+
+        Args:
+            value: An entry of some op's `inputs` or `outputs`.
+
+        Returns:
+            The op and which of its outputs the value is, from 0; None if it came from elsewhere.
+        """
+        # What only a pass may have made is looked up last: its ops can cost a second run.
+        return self._producers.get(value.key) or self._pass_producers.get(value.key)
+
+    def walk(self) -> Iterator[Op]:
+        """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
+        yield from _with_bodies(self.ops)
+        for each in self.passes:
+            yield from _with_bodies(each.ops)
 
     def table(self, which: int | None = None, *, full: bool = False) -> Table:
         """The backward table: one row per step, `downstream = upstream x local`.
@@ -49,7 +170,7 @@ class Trace(Flow):
             >>> row["upstream"], row["local"], row["downstream"]
             (1.0, 6.0, 6.0)
         """
-        from .reading import table
+        from ..reading import table
 
         return table.table(self, which, full=full)
 
@@ -72,7 +193,7 @@ class Trace(Flow):
                     ≈ 0.96891 · 1
                     ≈ 0.96891
         """
-        from .reading import chain
+        from ..reading import chain
 
         return chain.chain_rule(self, which)
 
@@ -109,14 +230,14 @@ class Trace(Flow):
             >>> ax.figure.savefig("square.pdf")  # doctest: +SKIP
         """
         if kind == "range":
-            from .diagnosing import range_figure
+            from ..diagnosing import range_figure
 
             if step is not None or full:
                 raise ValueError('`step` and `full` belong to kind="flow"')
             return range_figure.plot(self, ax, which=which)
         if kind != "flow":
             raise ValueError(f'`kind` must be "flow" or "range", not {kind!r}')
-        from .drawing import figure
+        from ..drawing import figure
 
         return figure.plot(self, ax, step=step, which=which, full=full)
 
@@ -140,7 +261,7 @@ class Trace(Flow):
             >>> cgviz.trace(tf.sin, 2.6).diagnose().ok
             True
         """
-        from .diagnosing import doctor
+        from ..diagnosing import doctor
 
         return doctor.diagnose(self, which)
 
@@ -167,7 +288,7 @@ class Trace(Flow):
             >>> naive = cgviz.trace(lambda x: tf.math.log(1.0 + tf.exp(x)), 100.0)
             >>> shown = naive.view(against=cgviz.trace(tf.math.softplus, 100.0))
         """
-        from .screen import view
+        from ..live import view
 
         return view.view(self, which=which, full=full, against=against)
 
@@ -187,20 +308,37 @@ class Trace(Flow):
             >>> import cgviz
             >>> cgviz.trace(lambda x: x * x, 3.0).save("square.html")  # doctest: +SKIP
         """
-        from .files import export
+        from ..files import export
 
         export.save(self, path)
 
     def __repr__(self) -> str:
-        from .reading import sheet
+        from ..reading import sheet
 
         return sheet.text(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        from .screen import view
+        from ..live import view
 
         return view.bundle(self)
 
     def _display_(self) -> View:
         """What marimo shows, which has no IPython kernel."""
         return self.view()
+
+
+def _with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
+    """Ops, each followed by those of its body."""
+    stack = list(reversed(ops))
+    while stack:
+        op = stack.pop()
+        yield op
+        stack.extend(reversed(op.body))
+
+
+def _by_output(ops: Iterable[Op]) -> dict[int, tuple[Op, int]]:
+    found: dict[int, tuple[Op, int]] = {}
+    for op in ops:
+        for position, value in enumerate(op.outputs):
+            found.setdefault(value.key, (op, position))
+    return found

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Array
-from ..recording import _seams, arguments
+from ..recording import arguments, tf_hooks
 
 POINTS, FEWEST = 49, 33
 SECONDS = 0.5  # that a sweep may take; a slow function gets fewer points
@@ -228,7 +228,7 @@ class Sweeper:
 
         Forward mode lost: where a body has no derivative, as with a sign, it uses the rule.
         """
-        with _seams.rules_ignored():
+        with tf_hooks.rules_ignored():
             return self._gradient(values, focus, up)[1]
 
     def _entry(self, gradient: Any, focus: int) -> float:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..graph import Trace
 from ..reading import cells
 from ..recording import recorder
-from ..traces import Trace
 from . import notes, sketch
 from .album import Album, Document
 from .sweeps import Control, Sweeper, controls, summed

@@ -1,4 +1,4 @@
-"""The browser's part: the ES modules of `ink`, joined into the one that a widget may have.
+"""The browser's part: the ES modules of `js`, joined into the one that a widget may have.
 
 A widget's module is loaded from a Blob, from where nothing can be imported, and a saved page may
 load nothing either. A bundler lost: it would be a build, and Node, for what a page of Python does.
@@ -10,7 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-INK = Path(__file__).parent / "ink"
+SCRIPTS = Path(__file__).parent / "js"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 
@@ -27,7 +27,7 @@ def source() -> str:
 
 def _in_order(name: str, seen: list[str]) -> list[str]:
     seen.append(name)
-    text = (INK / f"{name}.mjs").read_text(encoding="utf-8")
+    text = (SCRIPTS / f"{name}.mjs").read_text(encoding="utf-8")
     before = [
         part for each in _IMPORT.findall(text) if each not in seen for part in _in_order(each, seen)
     ]

@@ -1,4 +1,4 @@
-"""Flow: what a recording answers about itself."""
+"""Trace: what a recording answers about itself."""
 
 import pytest
 import tensorflow as tf
@@ -6,7 +6,7 @@ from handmade import square_plus_sine
 from programs import square
 
 import cgviz
-from cgviz.flow import Content, Flow
+from cgviz.graph import Trace
 
 
 def test_what_it_holds_is_made_once_and_when_it_is_asked_for():
@@ -14,16 +14,16 @@ def test_what_it_holds_is_made_once_and_when_it_is_asked_for():
 
     def content():
         made.append(1)
-        return Content("f", 0.0, (), {}, (), ())
+        return Trace("f", 0.0, (), {}, (), ())
 
-    trace = Flow(content)
+    trace = Trace.deferred(content)
     assert not made
     assert trace.title == trace.title == "f"
     assert made == [1]
 
 
 def test_without_a_backward_pass_there_are_no_steps_and_asking_for_one_says_what_to_do():
-    trace = Flow(Content("f", 0.0, (), {}, (), ()))
+    trace = Trace("f", 0.0, (), {}, (), ())
     assert trace.steps == trace.passes == ()
     with pytest.raises(ValueError, match=r"call `tape.gradient` inside the recording"):
         trace.pass_(None)

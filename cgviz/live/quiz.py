@@ -15,10 +15,9 @@ import numpy as np
 
 from .. import style
 from ..drawing.scene import Edge, Node, Scene
-from ..graph import Array, Step, total
-from ..jacobian import LargeJacobian, times
+from ..graph import Array, Step, Trace, total
+from ..graph.jacobian import LargeJacobian, times
 from ..reading.names import value_name
-from ..traces import Trace
 from .album import Album, Document
 from .view import View
 

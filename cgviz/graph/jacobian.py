@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph import Array, Step, Value
+from .model import Array, Step, Value
 
 MOST_RUNS = 256  # entries of an output: the rule runs once for each
 MOST_NUMBERS = 65_536  # entries of a Jacobian
@@ -120,7 +120,7 @@ class LargeJacobian:
         return math.sqrt(sum(squares) / PROBES)
 
     def __repr__(self) -> str:
-        from . import style
+        from .. import style
 
         try:
             norm = f"Frobenius norm about {style.number(self.norm)} by {PROBES} random probes"

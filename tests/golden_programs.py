@@ -1,0 +1,242 @@
+"""The programs whose words and numbers are kept in tests/golden, and how they are written down.
+
+Only `written` knows how the package is built; when its modules move, only that changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+from programs import documented, log1pexp, square
+
+import cgviz
+
+
+def chain():
+    return cgviz.trace(lambda x: tf.sin(tf.square(x)), 0.5)
+
+
+def fan_out():
+    return cgviz.trace(lambda x: x * x + 3.0 * x, 2.0)
+
+
+def matrices():
+    def layer(x, w, b):
+        return tf.nn.relu(x @ w + b)
+
+    return cgviz.trace(layer, [[1.0, 2.0]], [[0.5, -1.0], [0.25, 1.0]], [0.5, -2.0])
+
+
+def custom():
+    @tf.custom_gradient
+    def clipped(x):
+        def grad(upstream):
+            return tf.clip_by_value(upstream, -0.5, 0.5)
+
+        return tf.identity(x), grad
+
+    return cgviz.trace(lambda x: tf.square(clipped(x)), 2.0)
+
+
+def custom_body():
+    return cgviz.trace(lambda x: tf.sin(documented(square(x))), 1.5)
+
+
+def two_outputs():
+    @tf.custom_gradient
+    def halves(x):
+        def grad(first, second):
+            return tf.concat([first, 3.0 * second], 0)
+
+        return (x[:1], x[1:]), grad
+
+    def f(x):
+        first, second = halves(x)
+        return first * second
+
+    return cgviz.trace(f, [2.0, 5.0])
+
+
+def variables():
+    w = tf.Variable(2.0, name="w")
+    b = tf.Variable([1.0, -1.0], name="b")
+    return cgviz.trace(lambda x: tf.reduce_sum(w * x + b * w), 3.0)
+
+
+def second_order():
+    return cgviz.trace(lambda x: tf.sin(x) * x, 2.0, order=2)
+
+
+def not_finite():
+    return cgviz.trace(log1pexp, 100.0)
+
+
+def blocked():
+    def f(x, y):
+        return tf.round(x) * y + tf.stop_gradient(x) + tf.cast(tf.cast(y, tf.int32), tf.float32)
+
+    return cgviz.trace(f, 2.6, 1.5)
+
+
+def _scoped(layers, widths):
+    random = np.random.default_rng(0)
+    weights = [tf.Variable(random.normal(size=(4, 4)), name=f"w{i}") for i in range(layers)]
+
+    def network(x):
+        for i, w in enumerate(weights):
+            with tf.name_scope(f"layer_{i}"):
+                for _ in range(widths):
+                    x = tf.tanh(x @ w)
+        return tf.reduce_sum(x)
+
+    return cgviz.trace(network, np.linspace(-1.0, 1.0, 4)[None])
+
+
+def scopes_folded():
+    return _scoped(12, 3)
+
+
+def scopes_open():
+    return _scoped(3, 2)
+
+
+def recurrent():
+    w, u = tf.Variable(0.5, name="w"), tf.Variable(0.25, name="u")
+
+    def f(xs):
+        state = tf.zeros([])
+        for i in range(5):
+            with tf.name_scope(f"step_{i}"):
+                state = tf.tanh(w * xs[i] + u * state)
+        return state
+
+    return cgviz.trace(f, [1.0, -1.0, 0.5, 2.0, 0.0])
+
+
+def network():
+    tf.keras.utils.set_random_seed(3)
+    model = tf.keras.Sequential(
+        [tf.keras.layers.Dense(3, "relu", name="hidden"), tf.keras.layers.Dense(1, name="out")]
+    )
+    model.build((None, 2))
+
+    def loss(x, y):
+        return tf.reduce_mean(tf.square(model(x) - y))
+
+    return cgviz.trace(loss, [[1.0, 2.0], [-1.0, 0.5]], [[1.0], [0.0]])
+
+
+def recorded():
+    x = tf.constant([1.0, 2.0, 3.0])
+    with cgviz.record() as trace:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(x**3)
+            z = tf.reduce_max(x)
+        tape.gradient(y, x)
+        tape.gradient(z, x)
+    return trace
+
+
+PROGRAMS = {
+    f.__name__: f
+    for f in (
+        *(chain, fan_out, matrices, custom, custom_body, two_outputs, variables, second_order),
+        *(not_finite, blocked, scopes_folded, scopes_open, recurrent, network, recorded),
+    )
+}
+
+
+# --- how they are written down -------------------------------------------------------------------
+
+
+def written(trace):
+    """All that a user reads of a trace, as a dict of strings and lists."""
+    return {
+        "table": repr(trace.table()),
+        "table html": trace.table()._repr_html_(),
+        "full table": repr(trace.table(full=True)),
+        "chain rule": repr(trace.chain_rule()),
+        "diagnosis": repr(trace.diagnose()),
+        "sentences": trace.plot().cgviz_alt,
+        "passes": [_pass(trace, i) for i in range(len(trace.passes))],
+    }
+
+
+def _pass(trace, which):
+    from cgviz.drawing import scene
+
+    shown = scene.make(trace, which)
+    steps = range(shown.steps + 1) if shown.steps <= 12 else (0, 1, shown.steps)
+    return {
+        "selection": _selection(shown),
+        "paper": {str(step): _paper(trace, which, step) for step in steps},
+        "paper at the end": _paper(trace, which, None),
+        "live": _live(trace, which, []),
+        "live, opened or closed": {
+            name: _live(trace, which, [name])["nodes"] for name in _names(trace, which)
+        },
+    }
+
+
+def _selection(shown):
+    """The nodes and edges with their numbers."""
+    return {
+        "nodes": [
+            [n.kind, n.label, n.symbol, list(n.orders), list(n.targets), n.source, n.frame]
+            + [_number(v.numpy()) for v in n.outputs]
+            + [_number(a) for a in n.upstream]
+            for n in shown.nodes
+        ],
+        "edges": [
+            [e.source, e.output, e.target, e.position, e.order, e.reason, _number(e.contribution)]
+            for e in shown.edges
+        ],
+        "frames": [[f.name, f.label, f.parent, f.node] for f in shown.frames],
+    }
+
+
+def _number(a):
+    """An array as text with six digits, so that another processor gives the same."""
+    if a is None:
+        return None
+    a = np.asarray(a)
+    return str(a.dtype) if a.dtype == object else np.array2string(a, precision=6, threshold=60)
+
+
+def _paper(trace, which, step):
+    """The words on the picture for paper."""
+    from matplotlib import pyplot as plt
+
+    from cgviz.drawing.letters import Words
+
+    ax = trace.plot(which=which, step=step)
+    (words,) = [c for c in ax.collections if isinstance(c, Words)]
+    plt.close(ax.figure)
+    return sorted(w.text for w in words.words)
+
+
+def _album(trace, which):
+    from cgviz.live.album import Album
+
+    return Album(trace, which).patiently()
+
+
+def _names(trace, which):
+    return _album(trace, which).names(which)
+
+
+def _live(trace, which, toggled):
+    """The words of the live picture, with the step at which each comes, and the side panels."""
+    page = _album(trace, which).page(which, toggled)
+    texts = page["texts"]
+    return {
+        "nodes": [[n["head"], n["name"], n["word"], n["gradient"]] for n in texts["nodes"]],
+        "links": [
+            [t["value"], t["gradient"], t["blocked"], link["come"], link["order"]]
+            for t, link in zip(texts["links"], page["lines"]["links"], strict=True)
+        ],
+        "side panels": page["notes"],
+        "forward": page["lines"]["forward"],
+        "backward": page["lines"]["backward"],
+    }
