@@ -164,9 +164,9 @@ def written(trace):
 
 
 def _pass(trace, which):
-    from cgviz.drawing import scene
+    from cgviz.graph.selection import select
 
-    shown = scene.make(trace, which)
+    shown = select(trace, which)
     steps = range(shown.steps + 1) if shown.steps <= 12 else (0, 1, shown.steps)
     return {
         "selection": _selection(shown),

@@ -37,7 +37,7 @@ def with_rule(rule):
 def test_a_picture_is_arranged_once():
     pages = Album(with_rule(square))
     assert pages.arranged() is pages.arranged(0)
-    assert pages.scene() is pages.scene(0)
+    assert pages.selection() is pages.selection(0)
 
 
 def test_a_trace_without_a_backward_pass_has_a_page():

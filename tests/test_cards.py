@@ -5,16 +5,17 @@ import numpy as np
 import pytest
 
 import cgviz
-from cgviz.drawing import cards, scene
+from cgviz.drawing import cards
+from cgviz.graph.selection import select
 
 
 def test_the_sum_of_a_fan_out_is_visible():
-    shown = scene.make(handmade.square_plus_sine())
+    shown = select(handmade.square_plus_sine())
     assert cards.cards(shown)[0].gradient == "dy/dx = 3 + 3 − 0.99 = 5.01"
 
 
 def test_each_edge_has_its_value_and_its_contribution():
-    shown = scene.make(handmade.square_plus_sine())
+    shown = select(handmade.square_plus_sine())
     written = [(label.forward, label.backward) for label in cards.labels(shown)]
     assert sorted(written) == sorted(
         [("3", "3"), ("3", "3"), ("3", "−0.99"), ("9", "1"), ("0.1411", "1")]
@@ -22,7 +23,7 @@ def test_each_edge_has_its_value_and_its_contribution():
 
 
 def test_steps_reveal_the_numbers_one_by_one():
-    shown = scene.make(handmade.square_plus_sine())
+    shown = select(handmade.square_plus_sine())
     seen = [
         (sum(bool(label.backward) for label in cards.labels(shown, k)), cards.cards(shown, k)[0])
         for k in range(4)
@@ -58,7 +59,7 @@ def test_a_value_used_often_is_written_once():
     def f(x):
         return x * x + x * x * x
 
-    shown = scene.make(cgviz.trace(f, 2.0))
+    shown = select(cgviz.trace(f, 2.0))
     written = [
         label.forward
         for e, label in zip(shown.edges, cards.labels(shown), strict=True)
@@ -73,7 +74,7 @@ def test_a_source_without_a_gradient_shows_none_and_its_value():
         z = x * 2.0
         return z
 
-    shown = scene.make(cgviz.trace(f, 2.0, 3.0))
+    shown = select(cgviz.trace(f, 2.0, 3.0))
     card = next(c for c, n in zip(cards.cards(shown), shown.nodes, strict=True) if n.label == "y")
     assert "3" in card.head + card.name
     assert card.gradient.endswith("= ∅ None")
@@ -85,12 +86,12 @@ def test_a_blocked_edge_says_why():
 
         return tf.stop_gradient(x) + x
 
-    labels = cards.labels(scene.make(cgviz.trace(f, 2.0)))
+    labels = cards.labels(select(cgviz.trace(f, 2.0)))
     assert [label.backward for label in labels if label.blocked] == ["⊘ stop_gradient"]
 
 
 def test_the_description_lists_every_edge_and_gradient():
-    text = cards.describe(scene.make(handmade.square_plus_sine()))
+    text = cards.describe(select(handmade.square_plus_sine()))
     assert "4 nodes, 5 edges, 3 backward steps" in text
     assert text.count("x (input) to a (×): value 3, gradient 3 flows back.") == 2
     assert "Target y (+): value 9.141, upstream 1." in text

@@ -58,7 +58,7 @@ def test_the_open_card_comes_along(sent):
 def test_at_rest_all_cards_and_the_curves_come(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     move(explorer, 2.0, 2.0, settle=True)
-    assert len(sent[0]["notes"]) == len(explorer.albums[0].scene().nodes)
+    assert len(sent[0]["notes"]) == len(explorer.albums[0].selection().nodes)
     assert sent[0]["curves"]["active"] == 0
 
 

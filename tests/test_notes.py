@@ -5,13 +5,13 @@ import json
 import tensorflow as tf
 
 import cgviz
-from cgviz.drawing import scene
+from cgviz.graph.selection import select
 from cgviz.live import notes
 
 
 def cards_of(f, *args, ask=notes.small, **kwargs):
     trace = cgviz.trace(f, *args, **kwargs)
-    return {note["title"]: note for note in notes.notes(trace, scene.make(trace), ask)}
+    return {note["title"]: note for note in notes.notes(trace, select(trace), ask)}
 
 
 def test_a_scalar_rule_is_a_product_of_three_numbers():
@@ -62,7 +62,7 @@ def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
         return y
 
     trace = cgviz.trace(f, 1.0)
-    note = {n["title"]: n for n in notes.notes(trace, scene.make(trace), notes.small)}["y"]
+    note = {n["title"]: n for n in notes.notes(trace, select(trace), notes.small)}["y"]
     assert note["kind"] == "custom op"
     assert sorted(note["variables"]) == [("one", "10"), ("other", "20")]
     (op,) = [op for op in trace.ops if op.kind == "custom"]

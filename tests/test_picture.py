@@ -1,4 +1,4 @@
-"""A scene in its place: every text has its room, and a gradient's own ops stand apart."""
+"""A selection in its place: every text has its room, and a gradient's own ops stand apart."""
 
 from dataclasses import replace
 
@@ -6,11 +6,12 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz.drawing import picture, scene
+from cgviz.drawing import picture
+from cgviz.graph.selection import select
 
 
 def shown(f, *args, which=None, **kwargs):
-    return scene.make(cgviz.trace(f, *args, **kwargs), which)
+    return select(cgviz.trace(f, *args, **kwargs), which)
 
 
 def test_a_roomy_picture_holds_longer_numbers_and_the_same_words():
@@ -39,7 +40,7 @@ def test_the_ops_of_a_gradient_stand_on_a_floor_above_what_it_differentiates():
     here = shown(lambda x, w: tf.tanh(w * x) * x, 0.5, 2.0, order=2, which=1)
     placed = picture.arranged(here, None)
     levels = [y for _, y in placed.layout.centres]
-    floors = [node.floor for node in here.nodes]
+    floors = [node.level for node in here.nodes]
     ground = min(y for y, floor in zip(levels, floors, strict=False) if floor == 0)
     assert all(y < ground for y, floor in zip(levels, floors, strict=False) if floor == 1)
     (_, high), (low, _) = placed.layout.storeys
@@ -50,10 +51,10 @@ def test_a_gradient_flows_the_other_way_than_its_function():
     here = shown(lambda x: tf.sin(tf.cos(x)), 0.5, order=2, which=1)
     placed = picture.arranged(here, None)
     across = [x for x, _ in placed.layout.centres]
-    inner = [e for e in here.edges if here.nodes[e.source].floor == here.nodes[e.target].floor]
-    assert {here.nodes[e.source].floor for e in inner} == {0, 1}
+    inner = [e for e in here.edges if here.nodes[e.source].level == here.nodes[e.target].level]
+    assert {here.nodes[e.source].level for e in inner} == {0, 1}
     for edge in inner:
-        upper = here.nodes[edge.source].floor == 1
+        upper = here.nodes[edge.source].level == 1
         assert (across[edge.source] > across[edge.target]) == upper
 
 

@@ -9,7 +9,8 @@ import tensorflow as tf
 from programs import nested
 
 import cgviz
-from cgviz.drawing import cards, inside, picture, scene
+from cgviz.drawing import cards, picture
+from cgviz.graph.selection import select
 from cgviz.live import sketch
 
 
@@ -20,7 +21,7 @@ def twice(x):
 
 
 def shown(f, *args, **kwargs):
-    return scene.make(cgviz.trace(f, *args, **kwargs))
+    return select(cgviz.trace(f, *args, **kwargs))
 
 
 def placed(f, *args, **kwargs):
@@ -29,30 +30,30 @@ def placed(f, *args, **kwargs):
 
 def test_every_node_and_link_has_a_place_and_a_text():
     here = placed(twice, 2.0)
-    lines, texts = sketch.lines(here), sketch.texts(here.scene)
+    lines, texts = sketch.lines(here), sketch.texts(here.selection)
     assert len(lines["nodes"]) == len(here.kinds)
     assert len(lines["links"]) == len(texts["links"]) == len(here.links)
-    assert len(texts["nodes"]) == len(here.scene.nodes)
+    assert len(texts["nodes"]) == len(here.selection.nodes)
     assert all(0 < n["x"] < lines["width"] and 0 < n["y"] < lines["height"] for n in lines["nodes"])
 
 
 def test_it_is_strict_json():
     here = placed(lambda x: tf.math.log(x), 0.0)
-    json.dumps([sketch.lines(here), sketch.texts(here.scene)], allow_nan=False)
+    json.dumps([sketch.lines(here), sketch.texts(here.selection)], allow_nan=False)
 
 
 def test_it_says_what_paper_says():
     here = placed(twice, 2.0)
-    texts = sketch.texts(here.scene)
+    texts = sketch.texts(here.selection)
     for label, text in zip(here.labels, texts["links"], strict=True):
         assert (label.forward, label.backward) == (text["value"], text["gradient"])
 
 
 def test_at_every_step_a_node_says_what_paper_says_at_that_step():
     here = placed(lambda x: tf.sin(x) * x + x, 2.0)
-    texts = sketch.texts(here.scene)
-    for step in range(1, here.scene.steps + 1):
-        for card, text in zip(cards.cards(here.scene, step), texts["nodes"], strict=True):
+    texts = sketch.texts(here.selection)
+    for step in range(1, here.selection.steps + 1):
+        for card, text in zip(cards.cards(here.selection, step), texts["nodes"], strict=True):
             come = [words for start, words in text["gradient"] if start <= step]
             assert (come[-1] if come else "") == card.gradient
 
@@ -81,7 +82,7 @@ def test_a_link_without_a_gradient_has_no_arrow_back():
 
 
 def test_only_numbers_change_under_one_signature():
-    one, other = (scene.make(cgviz.trace(twice, x)) for x in (2.0, -5.0))
+    one, other = (select(cgviz.trace(twice, x)) for x in (2.0, -5.0))
     assert sketch.signature(one) == sketch.signature(other)
 
 
@@ -89,13 +90,13 @@ def test_another_branch_has_another_signature():
     def f(x):
         return x * x if x > 0 else -x
 
-    one, other = (scene.make(cgviz.trace(f, x)) for x in (2.0, -5.0))
+    one, other = (select(cgviz.trace(f, x)) for x in (2.0, -5.0))
     assert sketch.signature(one) != sketch.signature(other)
 
 
 def test_the_ops_of_a_gradient_have_a_floor_of_their_own():
     trace = cgviz.trace(lambda x: x * x * x, 2.0, order=2)
-    lines = sketch.lines(picture.arranged(scene.make(trace, 1), None))
+    lines = sketch.lines(picture.arranged(select(trace, 1), None))
     assert [floor["floor"] for floor in lines["floors"]] == [1, 0]
     for node in lines["nodes"]:
         (own,) = [f for f in lines["floors"] if f["y"] < node["y"] < f["y"] + f["height"]]
@@ -112,8 +113,8 @@ def test_the_size_of_a_gradient_is_a_power_of_ten(array, power):
 
 
 def test_a_frame_is_around_its_nodes_and_has_its_title_in_it():
-    plain = scene.make(cgviz.trace(nested, 2.0), framed=True)
-    here = inside.opened(plain, ["custom:square"])
+    trace = cgviz.trace(nested, 2.0)
+    here = select(trace, framed=True, toggled=["custom:square"])
     lines = sketch.lines(picture.arranged(here, None))
     assert [frame["label"] for frame in lines["frames"]] == ["part", "square"]
     for k, frame in enumerate(lines["frames"]):

@@ -53,7 +53,7 @@ def test_a_tape_follows_what_it_watched_while_it_recorded_and_no_integers():
         whole = tf.cast(tf.cast(x, tf.int32), tf.float32)
         tape.gradient(x * y + before + whole, x)
     walk = surveyed(trace)
-    edges = [e for leaving in walk.scene.outgoing for e in leaving]
+    edges = [e for leaving in walk.selection.outgoing for e in leaving]
     ends = {(walk.op(e.source).type, walk.op(e.target).type): walk.followed(e) for e in edges}
     assert ends == {
         ("Input", "Mul"): True,

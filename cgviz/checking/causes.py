@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..drawing import words
-from ..graph import Array, Op, Trace, Value
+from ..graph import Array, Op, Trace, Value, names
 from ..lessons import CHAIN, INPUTS, VARIABLES
 from ..recording import tf_hooks
 from .case import Case
@@ -117,7 +116,7 @@ def _blocking(case: Case, ops: Sequence[Op]) -> list[str]:
     missing = [
         op.type
         for op in ops
-        if (op.rule_missing and op.type not in words.SHAPE_HELPERS) or op.type == "StopGradient"
+        if (op.rule_missing and op.type not in names.SHAPE_HELPERS) or op.type == "StopGradient"
     ]
     return [*missing, *silent] if "StopGradient" in missing else [*silent, *missing]
 

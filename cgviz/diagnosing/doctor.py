@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..graph import Trace, Value
-from ..reading.names import value_name
+from ..graph.names import value_name
 from . import lost, nonfinite, overflow, scales, zeros
 from .findings import Diagnosis, Finding
 from .survey import Survey, names

@@ -7,15 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import style
-from ..drawing import words
-from ..graph import Array, Op, Value
+from ..graph import Array, Op, Value, names
 from ..graph.jacobian import wide
 
 # Ops that make each entry of one entry of every input. Of others, such as a matrix product, it
 # would be wrong to say which numbers an entry came from, also where the shapes agree.
 _BY_ENTRY = frozenset(
     (
-        *words.INFIX,
+        *names.INFIX,
         *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Inv", "Pow", "SquaredDifference"),
         *("Exp", "Expm1", "Log", "Log1p", "Xlogy", "Xlog1py", "Xdivy", "Lgamma", "Digamma"),
         *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Atan2", "Erf", "Erfc", "Erfinv", "Ndtri"),

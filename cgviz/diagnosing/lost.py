@@ -1,13 +1,13 @@
 """Where a gradient became None, and why.
 
 From each source that got None the ways to the target are followed as far as a tape followed them.
-Where it stopped, the edge of the scene knows why; `lost_words` makes sentences of it.
+Where it stopped, the edge of the selection knows why; `lost_words` makes sentences of it.
 """
 
 from __future__ import annotations
 
-from ..drawing.scene import Edge
 from ..graph import Op, Value
+from ..graph.selection import Edge
 from ..lessons import INPUTS
 from . import lexical
 from .findings import Finding
@@ -89,7 +89,7 @@ def _cut(survey: Survey, edge: Edge) -> Cut | None:
 
 def _no_path(survey: Survey, start: int, value: Value) -> Cut:
     """Why no way leads from a source to the target."""
-    uses = survey.scene.outgoing[start]
+    uses = survey.selection.outgoing[start]
     back = _same_numbers(survey, start)
     if back is not None:
         return back
@@ -108,7 +108,7 @@ def _same_numbers(survey: Survey, start: int) -> Cut | None:
     """
     reached, stack = {start}, [start]
     while stack:
-        for edge in survey.scene.outgoing[stack.pop()]:
+        for edge in survey.selection.outgoing[stack.pop()]:
             if edge.target not in reached:
                 reached.add(edge.target)
                 stack.append(edge.target)
@@ -118,12 +118,12 @@ def _same_numbers(survey: Survey, start: int) -> Cut | None:
         for v in survey.node(i).outputs
         if v.differentiable and v.size
     }
-    for i, node in enumerate(survey.scene.nodes):
+    for i, node in enumerate(survey.selection.nodes):
         if node.kind != "constant" or i in reached:
             continue
         value = node.outputs[0]
         twin = value.differentiable and numbers.get((value.dtype, value.numpy().tobytes()))
-        for edge in survey.scene.outgoing[i] if twin else ():
+        for edge in survey.selection.outgoing[i] if twin else ():
             user = survey.op(edge.target)
             if lexical.uses_numpy(user.source):
                 return Cut("NumPy", user, twin or None)

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from .. import style
-from ..drawing import words
-from ..graph import Trace
+from ..graph import Trace, names
 from .ranges import rows
 
 NEAR = 0.9  # of an input limit: from here on it is marked
@@ -50,8 +49,8 @@ def _span(row: dict[str, Any], prefix: str) -> str:
 
 def label(row: dict[str, Any]) -> str:
     """The op of a row: its name, and what it does where that is not the name."""
-    op, symbol = row["op"], words.SYMBOLS.get(row["type"], "")
-    kind = symbol if symbol.replace(" ", "").isascii() and symbol else words.plain(row["type"])
+    op, symbol = row["op"], names.SYMBOLS.get(row["type"], "")
+    kind = symbol if symbol.replace(" ", "").isascii() and symbol else names.plain(row["type"])
     if row["type"] in _NAMED:
         text = op
     else:  # a name that is the type and a number is not the learner's

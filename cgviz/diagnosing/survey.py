@@ -1,7 +1,7 @@
 """One backward pass laid out to be walked: which op used what, what arrived, what was handed back.
 
-The edges are those of `scene`, with its reasons; here they are followed both ways. The words that
-every finding needs, such as an op with the learner's own line, are here too.
+The edges are those of `selection`, with its reasons; here they are followed both ways. The words
+that every finding needs, such as an op with the learner's own line, are here too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..drawing import scene, words
-from ..drawing.scene import Edge, Node
 from ..graph import Array, Op, Pass, Source, Step, Trace, Value
 from ..graph.jacobian import wide
-from ..reading.names import value_name
+from ..graph.names import SHAPE_HELPERS, value_name
+from ..graph.selection import Edge, Node, Selection, select
 
 
 class Survey:
@@ -29,13 +28,13 @@ class Survey:
         self.pass_ = pass_
 
     @cached_property
-    def scene(self) -> scene.Scene:
+    def selection(self) -> Selection:
         """Every op and every edge of the pass."""
-        return scene.make(self.trace, self.pass_.index, full=True, limit=None)
+        return select(self.trace, self.pass_.index, full=True, limit=None)
 
     @cached_property
     def _place(self) -> dict[int, int]:
-        return {v.key: i for i, node in enumerate(self.scene.nodes) for v in node.outputs}
+        return {v.key: i for i, node in enumerate(self.selection.nodes) for v in node.outputs}
 
     @property
     def first_order(self) -> bool:
@@ -61,11 +60,11 @@ class Survey:
 
     def op(self, node: int) -> Op:
         """The op of a node."""
-        return self.scene.nodes[node].ops[0]
+        return self.selection.nodes[node].ops[0]
 
     def node(self, index: int) -> Node:
-        """A node of the scene."""
-        return self.scene.nodes[index]
+        """A node of the selection."""
+        return self.selection.nodes[index]
 
     def name(self, value: Value) -> str:
         """The learner's name of a value, as code."""
@@ -87,12 +86,12 @@ class Survey:
 
     def path_edges(self, start: int) -> list[Edge]:
         """The edges on the ways from a node to the targets, past ops that tell of shapes only."""
-        nodes, outgoing = self.scene.nodes, self.scene.outgoing
+        nodes, outgoing = self.selection.nodes, self.selection.outgoing
         reached, stack = {start}, [start]
         forward: list[Edge] = []
         while stack:
             for edge in outgoing[stack.pop()]:
-                if self.op(edge.target).type in words.SHAPE_HELPERS:
+                if self.op(edge.target).type in SHAPE_HELPERS:
                     continue
                 forward.append(edge)
                 if edge.target not in reached:

@@ -4,9 +4,9 @@ Texts only, no Matplotlib: paper and screen say the same.
 
     Card      the lines of one node
     Label     what stands beside an edge: the value on one side, the gradient on the other
-    cards     scene -> Cards
-    labels    scene -> Labels
-    describe  scene -> the same in sentences, for screen readers
+    cards     selection -> Cards
+    labels    selection -> Labels
+    describe  selection -> the same in sentences, for screen readers
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from .. import style
 from ..graph import Array, Value
-from .scene import Edge, Node, Scene
+from ..graph.selection import Edge, Node, Selection
 
 WIDEST = 22  # letters in a line of an edge's label
 MOST = 12  # entries of an array that are written out
@@ -41,15 +41,15 @@ class Label:
     blocked: bool = False  # `backward` is the reason why nothing flows
 
 
-def cards(scene: Scene, step: int | None = None) -> list[Card]:
+def cards(selection: Selection, step: int | None = None) -> list[Card]:
     """The card of each node, after the first `step` steps; None is after all of them."""
-    target = _target_name(scene)
-    return [_card(scene, i, node, step, target) for i, node in enumerate(scene.nodes)]
+    target = _target_name(selection)
+    return [_card(selection, i, node, step, target) for i, node in enumerate(selection.nodes)]
 
 
-def labels(scene: Scene, step: int | None = None) -> list[Label]:
+def labels(selection: Selection, step: int | None = None) -> list[Label]:
     """The label of each edge, after the first `step` steps; None is after all of them."""
-    return [_label(scene, edge, step) for edge in scene.edges]
+    return [_label(selection, edge, step) for edge in selection.edges]
 
 
 def short(a: Array | None) -> str:
@@ -76,8 +76,8 @@ def value_text(value: Value) -> str:
     return short(value.numpy())
 
 
-def _label(scene: Scene, edge: Edge, step: int | None) -> Label:
-    known = _often(scene, edge.source) or _at_port(scene, edge)
+def _label(selection: Selection, edge: Edge, step: int | None) -> Label:
+    known = _often(selection, edge.source) or _at_port(selection, edge)
     forward = "" if known else value_text(edge.value)
     if edge.contribution is not None:
         shown = step is None or 0 < edge.order <= step
@@ -85,20 +85,20 @@ def _label(scene: Scene, edge: Edge, step: int | None) -> Label:
     if not edge.reason or edge.reason == "nothing arrives":
         return Label(forward, "")
     # A block shows when the pass has come to it; one that it never comes to, at the end.
-    orders = scene.nodes[edge.target].orders
-    come = step is None or (min(orders) if orders else scene.steps) <= step
+    orders = selection.nodes[edge.target].orders
+    come = step is None or (min(orders) if orders else selection.steps) <= step
     text = f"{style.BLOCKED} {edge.reason}" if come else ""
     return Label(forward, _broken(text), blocked=come)
 
 
-def _often(scene: Scene, i: int) -> bool:
+def _often(selection: Selection, i: int) -> bool:
     """Whether a node's one value is used so often that it is written once, in the node."""
-    return len(scene.outgoing[i]) > MANY and len(scene.nodes[i].outputs) == 1
+    return len(selection.outgoing[i]) > MANY and len(selection.nodes[i].outputs) == 1
 
 
-def _at_port(scene: Scene, edge: Edge) -> bool:
+def _at_port(selection: Selection, edge: Edge) -> bool:
     """Whether a line goes on outside a frame, where its value is written."""
-    return "port" in (scene.nodes[edge.source].kind, scene.nodes[edge.target].kind)
+    return "port" in (selection.nodes[edge.source].kind, selection.nodes[edge.target].kind)
 
 
 def _broken(text: str) -> str:
@@ -113,7 +113,7 @@ def _broken(text: str) -> str:
     return f"{text[:middle]}\n{text[middle + 1 :]}" if middle else text
 
 
-def _card(scene: Scene, i: int, node: Node, step: int | None, target: str) -> Card:
+def _card(selection: Selection, i: int, node: Node, step: int | None, target: str) -> Card:
     if node.kind == "port":
         return Card("", "", "", "")
     name = short_name(node.label)
@@ -123,14 +123,14 @@ def _card(scene: Scene, i: int, node: Node, step: int | None, target: str) -> Ca
         head, name = name, node.symbol
     if name == head:
         name = ""
-    alone = not scene.outgoing[i] and not node.targets and node.outputs
-    if alone or _often(scene, i):
+    alone = not selection.outgoing[i] and not node.targets and node.outputs
+    if alone or _often(selection, i):
         value = value_text(node.outputs[0])
         if node.symbol:
             name = f"{name} = {value}" if name and "\n" not in value else value
         else:
             head, name = (f"{head} = {value}", "") if len(value) < 12 else (head, value)
-    return Card(head, name, word, _gradient(scene, i, node, step, target))
+    return Card(head, name, word, _gradient(selection, i, node, step, target))
 
 
 def short_name(name: str) -> str:
@@ -139,18 +139,18 @@ def short_name(name: str) -> str:
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
-def _gradient(scene: Scene, i: int, node: Node, step: int | None, target: str) -> str:
+def _gradient(selection: Selection, i: int, node: Node, step: int | None, target: str) -> str:
     """The sum at a node: where a value is used more than once, and where a gradient was asked."""
-    if scene.which is None:
+    if selection.which is None:
         return ""
-    uses = [e for e in scene.outgoing[i] if e.contribution is not None]
+    uses = [e for e in selection.outgoing[i] if e.contribution is not None]
     terms = [e.contribution for e in uses] + [s for s in node.seeds if node.targets]
     come = [e for e in uses if step is None or e.order <= step]
     outputs = {e.output for e in uses} | set(node.targets)
     if not node.source and (len(terms) < 2 or len(outputs) > 1):
         return ""
     complete = len(come) == len(uses)
-    if step is not None and not (complete and (uses or step >= scene.steps)):
+    if step is not None and not (complete and (uses or step >= selection.steps)):
         if len(terms) < 2 or not come or len(outputs) > 1:
             return ""
         text = " + ".join(short(e.contribution) for e in come)
@@ -172,35 +172,37 @@ def _derivative(target: str, source: str) -> str:
     return text if target and len(text) <= 14 and source.isidentifier() else "gradient"
 
 
-def _target_name(scene: Scene) -> str:
-    names = [n.label for n in scene.nodes for _ in n.targets]
+def _target_name(selection: Selection) -> str:
+    names = [n.label for n in selection.nodes for _ in n.targets]
     return names[0] if len(names) == 1 and names[0].isidentifier() else ""
 
 
-def describe(scene: Scene) -> str:
+def describe(selection: Selection) -> str:
     """The picture in sentences, edge by edge; it serves as the picture's alternative text.
 
     Args:
-        scene: The scene.
+        selection: The selection.
 
     Returns:
         One line for the whole, one per edge, and one per gradient that was asked for.
     """
-    names = [_called(node) for node in scene.nodes]
-    head = f"Gradient flow: {len(scene.nodes)} nodes, {len(scene.edges)} edges"
-    lines = [f"{head}, {scene.steps} backward steps." if scene.which is not None else f"{head}."]
-    for edge in scene.edges:
+    names = [_called(node) for node in selection.nodes]
+    head = f"Gradient flow: {len(selection.nodes)} nodes, {len(selection.edges)} edges"
+    lines = [
+        f"{head}, {selection.steps} backward steps." if selection.which is not None else f"{head}."
+    ]
+    for edge in selection.edges:
         text = f"{names[edge.source]} to {names[edge.target]}: value {_spoken(edge.value.numpy())}"
         if edge.contribution is not None:
             text += f", gradient {_spoken(edge.contribution)} flows back"
         elif edge.reason:
             text += f", no gradient: {edge.reason}"
         lines.append(text + ".")
-    for node, name in zip(scene.nodes, names, strict=True):
+    for node, name in zip(selection.nodes, names, strict=True):
         for output, seed in zip(node.targets, node.seeds, strict=True):
             value = _spoken(node.outputs[output].numpy())
             lines.append(f"Target {name}: value {value}, upstream {_spoken(seed)}.")
-        if node.source and scene.which is not None:
+        if node.source and selection.which is not None:
             lines.append(f"Gradient of {name}: {_spoken(node.upstream[0])}.")
     return "\n".join(lines)
 

@@ -3,8 +3,8 @@
     plot      a trace -> Axes
     describe  a trace -> the picture in sentences
 
-What is shown comes from `scene`, what is written from `cards`, where it stands from `layout`, how
-it looks from `style` and `shapes`. Text is measured before it is placed, so no label covers
+What is shown comes from `selection`, what is written from `cards`, where it is from `layout`,
+how it looks from `style` and `shapes`. Text is measured before it is placed, so no label covers
 another.
 """
 
@@ -24,7 +24,8 @@ from matplotlib.path import Path
 
 from .. import style
 from ..graph import Array, Trace
-from . import cards, scene, shapes
+from ..graph.selection import Selection, select
+from . import cards, shapes
 from .cards import Card, Label
 from .letters import Word, Words, extent, word
 from .picture import (
@@ -42,7 +43,6 @@ from .picture import (
     lines_of,
     storeys,
 )
-from .scene import Scene
 
 ARROW = 7.5
 DASHES = (0, (3.2, 1.8))
@@ -71,7 +71,7 @@ def plot(
     """What `trace.plot` does: the flow."""
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
-    shown = scene.make(trace, which, full)
+    shown = select(trace, which, full)
     _check_step(step, shown)
     picture = arranged(shown, _room(ax))
     if ax is None:
@@ -94,10 +94,10 @@ def describe(trace: Trace, *, which: int | None = None, full: bool = False) -> s
     Returns:
         One line for the whole, one per edge, and one per gradient that was asked for.
     """
-    return cards.describe(scene.make(trace, which, full))
+    return cards.describe(select(trace, which, full))
 
 
-def _check_step(step: int | None, shown: Scene) -> None:
+def _check_step(step: int | None, shown: Selection) -> None:
     if step is None:
         return
     if not isinstance(step, int | np.integer) or isinstance(step, bool):
@@ -159,7 +159,7 @@ class _Ink:
         self.ax.set_xlim(0, self.picture.width)
         self.ax.set_ylim(self.picture.height, 0)
         self.ax.set_aspect("equal", adjustable="box", anchor="C")
-        shown, written = self.picture.scene, self.picture.cards
+        shown, written = self.picture.selection, self.picture.cards
         now = self.picture.labels
         if self.step is not None:
             now = cards.labels(shown, self.step) + now[len(shown.edges) :]
@@ -181,13 +181,13 @@ class _Ink:
 
     def _current(self, i: int) -> bool:
         """Whether a link hands back what the current step made."""
-        shown = self.picture.scene
+        shown = self.picture.selection
         return bool(self.step) and i < len(shown.edges) and shown.edges[i].order == self.step
 
     def _flows(self, i: int, label: Label) -> bool:
-        edges = self.picture.scene.edges
+        edges = self.picture.selection.edges
         if i >= len(edges):
-            return self.step != 0 and self.picture.scene.which is not None
+            return self.step != 0 and self.picture.selection.which is not None
         return bool(label.backward) and not label.blocked
 
     def _arrows(self, now: list[Label]) -> None:
@@ -246,15 +246,15 @@ class _Ink:
         x, y = left + self.shift[0], top + self.shift[1]
         (box,) = shapes.outlines("open", x + width / 2, y + height / 2, width, height)
         self._outline(box, self.look.of("scope"), "none", 1.0)
-        (_, text, size), *_ = frame_title(self.picture.scene, self.picture.cards, k)[0]
+        (_, text, size), *_ = frame_title(self.picture.selection, self.picture.cards, k)[0]
         self.words.append(word(x + 8, y + 14, text, size, self.look.muted, "left"))
 
     def _node(self, i: int, kind: str) -> None:
         x, y = self.picture.layout.centres[i]
         tone = self.look.of(kind) if kind != "target" else self.look.backward
-        nodes = self.picture.scene.nodes
+        nodes = self.picture.selection.nodes
         current = i < len(nodes) and bool(self.step) and self.step in nodes[i].orders
-        if i < len(nodes) and (current or (nodes[i].floor and kind == "op")):
+        if i < len(nodes) and (current or (nodes[i].level and kind == "op")):
             tone = self.look.backward
         fill = self.look.glow if current else self.look.fill
         paths = shapes.outlines(kind, x + self.shift[0], y + self.shift[1], *self.picture.sizes[i])
@@ -277,7 +277,7 @@ class _Ink:
 
     def _card(self, i: int, card: Card) -> None:
         x, y = self.picture.layout.centres[i]
-        node = self.picture.scene.nodes[i]
+        node = self.picture.selection.nodes[i]
         full = lines_of(self.picture.cards[i])
         lines = {card.head: self.look.ink, card.name: self.look.muted, card.word: self.look.custom}
         top = y + self.shift[1] - sum(extent(t, size)[1] for t, size in full) / 2
@@ -323,7 +323,7 @@ class _Ink:
             )
 
     def _legend(self) -> None:
-        shown = self.picture.scene
+        shown = self.picture.selection
         y = self.picture.height - MARGIN - TEXT / 2
         x = MARGIN
         muted = self.look.muted

@@ -1,6 +1,6 @@
-"""A scene with its texts measured and everything in its place, ready for ink.
+"""A selection with its texts measured and everything in its place, ready for ink.
 
-    arranged   a scene -> a Picture
+    arranged   a selection -> a Picture
     curve      a link's line in it
 
 A helper of `figure`.
@@ -15,11 +15,11 @@ from math import inf
 from typing import Any, TypeVar
 
 from ..graph import Array
+from ..graph.selection import Selection
 from . import cards, layout, nest, shapes
 from .cards import Card, Label
 from .layout import Direction, Layout
 from .letters import extent
-from .scene import Scene
 
 HEAD, TEXT = 14.0, 11.5  # sizes of letters, in points
 APART = 3.4  # of the forward and the backward arrow from their common middle
@@ -38,9 +38,9 @@ _Words = TypeVar("_Words", Card, Label)
 
 @dataclass(frozen=True)
 class Picture:
-    """A scene with its texts and places; targets stand behind the nodes as boxes of their own."""
+    """A selection with its texts and places; targets are boxes of their own behind the nodes."""
 
-    scene: Scene
+    selection: Selection
     cards: list[Card]
     labels: list[Label]  # per link: edges, then targets
     sizes: list[tuple[float, float]]
@@ -52,7 +52,7 @@ class Picture:
 
 
 def arranged(
-    shown: Scene,
+    shown: Selection,
     room: tuple[float, float] | None,
     *,
     roomy: bool = False,
@@ -81,7 +81,7 @@ def arranged(
     widest_labels = [_roomy(t) if roomy else t for t in labels]
     pictures = []
     directions: list[Direction] = ["right", "down"]
-    if len({n.floor for n in shown.nodes}) > 1:
+    if len({n.level for n in shown.nodes}) > 1:
         directions = ["right"]  # so that a floor is above the other
     elif room is None and shown.depth > DEEPEST:
         directions = ["down"]
@@ -104,10 +104,10 @@ def arranged(
     return max(pictures, key=lambda p: min(room[0] / p.width, room[1] / p.height, enough))
 
 
-def _floors(shown: Scene, links: list[layout.Link]) -> list[int]:
+def _floors(shown: Selection, links: list[layout.Link]) -> list[int]:
     """The floor of each node, and of the targets behind them."""
-    targets = [shown.nodes[link.source].floor for link in links[len(shown.edges) :]]
-    return [n.floor for n in shown.nodes] + targets
+    targets = [shown.nodes[link.source].level for link in links[len(shown.edges) :]]
+    return [n.level for n in shown.nodes] + targets
 
 
 def _turned(link: layout.Link, floors: list[int]) -> layout.Link:
@@ -117,7 +117,7 @@ def _turned(link: layout.Link, floors: list[int]) -> layout.Link:
 
 
 def _placed(
-    shown: Scene,
+    shown: Selection,
     texts: list[Card],
     sizes: list[tuple[float, float]],
     links: list[layout.Link],
@@ -128,11 +128,11 @@ def _placed(
     homes = [n.frame for n in shown.nodes] + [-1] * (len(sizes) - len(shown.nodes))
     for link in links[len(shown.edges) :]:  # a target stands beside what made it
         homes[link.target] = shown.nodes[link.source].frame
-    outward = {port for _, name, port in shown.doors if name < 0}
+    outward = {port for _, name, port in shown.ports if name < 0}
     pinned = {}
     for i, node in enumerate(shown.nodes):
         if node.kind == "port":
-            pinned[i] = 1 if (i in outward) != bool(node.floor % 2) else -1
+            pinned[i] = 1 if (i in outward) != bool(node.level % 2) else -1
     top = max(floors, default=0)
     return nest.Nest(
         sizes,
@@ -147,9 +147,9 @@ def _placed(
     ).placed()
 
 
-def _doors(shown: Scene, links: list[layout.Link]) -> dict[tuple[int, int], int]:
+def _doors(shown: Selection, links: list[layout.Link]) -> dict[tuple[int, int], int]:
     """For links of open custom ops: the port that each leads to."""
-    ports = {(op, name): port for op, name, port in shown.doors}
+    ports = {(op, name): port for op, name, port in shown.ports}
     ends = [(~e.output, e.value.key) for e in shown.edges]
     ends += [(~output, -1) for node in shown.nodes for output in node.targets]
     found = {}
@@ -206,7 +206,7 @@ def lines_of(card: Card) -> list[tuple[str, float]]:
 Title = list[list[tuple[str, str, float]]]  # rows of words: the role, the text, the size
 
 
-def frame_title(shown: Scene, texts: list[Card], k: int) -> Title:
+def frame_title(shown: Selection, texts: list[Card], k: int) -> Title:
     """The words on a frame."""
     frame = shown.frames[k]
     if frame.node < 0:
@@ -219,7 +219,7 @@ def frame_title(shown: Scene, texts: list[Card], k: int) -> Title:
     ]
 
 
-def _frames(shown: Scene, texts: list[Card], top: int) -> list[nest.Frame]:
+def _frames(shown: Selection, texts: list[Card], top: int) -> list[nest.Frame]:
     found = []
     for k, frame in enumerate(shown.frames):
         rows = [
@@ -227,7 +227,7 @@ def _frames(shown: Scene, texts: list[Card], top: int) -> list[nest.Frame]:
         ]
         width = HANDLE + max(sum(w + GAP for w, _ in row) for row in rows)
         height = sum(max(h for _, h in row) for row in rows) + 8
-        found.append(nest.Frame(frame.parent, (width, height), frame.node, top - frame.floor))
+        found.append(nest.Frame(frame.parent, (width, height), frame.node, top - frame.level))
     return found
 
 
@@ -244,7 +244,7 @@ def _link(a: int, b: int, label: Label, direction: Direction) -> layout.Link:
     )
 
 
-def legend(shown: Scene) -> list[str]:
+def legend(shown: Selection) -> list[str]:
     """The words of the legend: what each kind of arrow is, and where ops come from."""
     words = ["forward value"]
     if shown.which is not None:
@@ -254,7 +254,7 @@ def legend(shown: Scene) -> list[str]:
 
 def storeys(picture: Picture) -> list[tuple[int, str, float, float]]:
     """Of a picture with floors, each one's number, its title, its top and its height."""
-    numbers = sorted({n.floor for n in picture.scene.nodes}, reverse=True)
+    numbers = sorted({n.level for n in picture.selection.nodes}, reverse=True)
     titles = [f"backward pass {n - 1}: the ops of the gradient" if n else TITLE for n in numbers]
     return [
         (floor, title, low - STOREY + 6, high - low + STOREY + 3)
@@ -262,7 +262,7 @@ def storeys(picture: Picture) -> list[tuple[int, str, float, float]]:
     ]
 
 
-def _legend_width(shown: Scene) -> float:
+def _legend_width(shown: Selection) -> float:
     words = [*legend(shown), f"step {shown.steps} of {shown.steps}"]
     return sum(LEGEND_LINE + extent(text, SMALL)[0] for text in words)
 

@@ -13,10 +13,10 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..drawing import inside, picture, scene
+from ..drawing import picture
 from ..drawing.picture import Picture
-from ..drawing.scene import Scene
 from ..graph import Step, Trace
+from ..graph.selection import Selection, select
 from ..reading import cells
 from . import notes, sketch
 
@@ -45,7 +45,7 @@ class Album:
         self.roomy = roomy  # for numbers that a slider will change
         self.framed = framed  # with scopes and custom ops that open and close
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
-        self._scenes: dict[Any, Scene] = {}
+        self._selections: dict[Any, Selection] = {}
         self._pictures: dict[Any, Picture] = {}
 
     @property
@@ -59,24 +59,25 @@ class Album:
         found.patient = True
         return found
 
-    def scene(self, which: int | None = None, toggled: Sequence[str] = ()) -> Scene:
+    def selection(self, which: int | None = None, toggled: Sequence[str] = ()) -> Selection:
         """What is shown of a pass."""
         which = self.which if which is None or self.which is None else which
         key = which, tuple(sorted(toggled))
-        if key not in self._scenes:
-            plain = scene.make(self.trace, which, self.full, framed=self.framed, toggled=toggled)
-            self._scenes[key] = inside.opened(plain, toggled) if self.framed else plain
-        return self._scenes[key]
+        if key not in self._selections:
+            self._selections[key] = select(
+                self.trace, which, self.full, framed=self.framed, toggled=toggled
+            )
+        return self._selections[key]
 
     def names(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[str]:
         """What can be opened or closed in a picture: scopes first."""
-        shown = self.scene(which, toggled)
+        shown = self.selection(which, toggled)
         found = [frame.name for frame in shown.frames] + [n.group for n in shown.nodes if n.group]
         return sorted(dict.fromkeys(found), key=lambda name: "custom:" in name)
 
     def arranged(self, which: int | None = None, toggled: Sequence[str] = ()) -> Picture:
         """The same in its place."""
-        shown = self.scene(which, toggled)
+        shown = self.selection(which, toggled)
         if shown not in self._pictures:
             self._pictures[shown] = picture.arranged(
                 shown, ROOM if shown.depth <= DEEP else None, roomy=self.roomy, enough=READABLE
@@ -85,7 +86,7 @@ class Album:
 
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """One picture with all that is written on it and on its cards."""
-        shown = self.scene(which, toggled)
+        shown = self.selection(which, toggled)
         placed = self.arranged(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
@@ -97,7 +98,7 @@ class Album:
 
     def notes(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
         """The cards with every local Jacobian that is small enough to be read."""
-        return notes.notes(self.trace, self.scene(which, toggled), notes.small)
+        return notes.notes(self.trace, self.selection(which, toggled), notes.small)
 
 
 def _never(step: Step) -> bool:

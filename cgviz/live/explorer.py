@@ -74,7 +74,7 @@ class Explorer(View):
         self.focus = 0
         trace = self._traced()
         album = Album(trace, roomy=True, framed=False)
-        self.signature = sketch.signature(album.scene())
+        self.signature = sketch.signature(album.selection())
         self.custom = any(op.kind == "custom" for op in trace.walk())
         self.curves, self.swept = self._curves(0), self._swept(0)
         extra = {
@@ -120,7 +120,7 @@ class Explorer(View):
             self.focus = active
         self.trace = self._traced(self.trace)
         album = Album(self.trace, which=self.which, roomy=True, framed=False)
-        shown = album.scene()
+        shown = album.selection()
         signature = sketch.signature(shown)
         answer: Document = {"points": self._points(self.trace, active)}
         if signature != self.signature:

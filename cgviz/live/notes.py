@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..drawing.scene import Node, Scene
 from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian
-from ..reading.names import value_name
+from ..graph.names import value_name
+from ..graph.selection import Node, Selection
 
 Document = dict[str, Any]
 Ask = Callable[[Step], bool]
@@ -33,12 +33,12 @@ KINDS = {
 }
 
 
-def notes(trace: Trace, shown: Scene, ask: Ask) -> list[Document]:
+def notes(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
     """The card of every node; `ask` tells for which steps to run the rule for its local."""
     return [note(trace, shown, node, ask) for node in shown.nodes]
 
 
-def note(trace: Trace, shown: Scene, node: Node, ask: Ask) -> Document:
+def note(trace: Trace, shown: Selection, node: Node, ask: Ask) -> Document:
     """The card of one node."""
     if not node.ops:
         name = value_name(trace, node.outputs[0])

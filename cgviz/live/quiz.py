@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..drawing.scene import Edge, Node, Scene
 from ..graph import Array, Step, Trace, total
 from ..graph.jacobian import LargeJacobian, times
-from ..reading.names import value_name
+from ..graph.names import value_name
+from ..graph.selection import Edge, Node, Selection
 from .album import Album, Document
 from .view import View
 
@@ -58,7 +58,7 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
         raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
     trace.pass_(which)
     album = Album(trace, which, framed=False)
-    found = list(_questions(trace, album.scene(), hide))
+    found = list(_questions(trace, album.selection(), hide))
     if not found:
         raise ValueError(
             f"there is no {hide} to ask for in this trace: questions are about arrays of at most "
@@ -88,7 +88,7 @@ class Quiz(View):
         return f"{self!r}\n{asked}"
 
 
-def _questions(trace: Trace, shown: Scene, hide: str) -> Iterator[Document]:
+def _questions(trace: Trace, shown: Selection, hide: str) -> Iterator[Document]:
     if hide == "gradient":
         yield from _sums(shown)
         return
@@ -115,7 +115,7 @@ def _askable(array: Array | None) -> bool:
 # --- what is asked -------------------------------------------------------------------------------
 
 
-def _downstream(trace: Trace, shown: Scene, i: int, edge: Edge) -> Document | None:
+def _downstream(trace: Trace, shown: Selection, i: int, edge: Edge) -> Document | None:
     """What an op hands back to one of its inputs."""
     node = shown.nodes[i]
     step, j = node.step, edge.position
@@ -137,7 +137,7 @@ def _downstream(trace: Trace, shown: Scene, i: int, edge: Edge) -> Document | No
     return _asked(text, answer, mistakes)
 
 
-def _local(trace: Trace, shown: Scene, i: int, edge: Edge) -> Document | None:
+def _local(trace: Trace, shown: Selection, i: int, edge: Edge) -> Document | None:
     """The local derivative of an op by one of its inputs."""
     node = shown.nodes[i]
     step, j = node.step, edge.position
@@ -151,7 +151,7 @@ def _local(trace: Trace, shown: Scene, i: int, edge: Edge) -> Document | None:
     return _asked(text, local[0], mistakes)
 
 
-def _sums(shown: Scene) -> Iterator[Document]:
+def _sums(shown: Selection) -> Iterator[Document]:
     """The gradient that arrives at each value that is used more than once, or was asked for."""
     for i, node in enumerate(shown.nodes):
         terms = _terms(shown, i)
@@ -210,7 +210,7 @@ def _product(upstream: list[Array | None], local: list[Array]) -> Array:
     return np.asarray(total(rows) if rows else 0.0)
 
 
-def _terms(shown: Scene, i: int) -> list[Array]:
+def _terms(shown: Selection, i: int) -> list[Array]:
     """What each use of a node's value handed back to it, where there are several."""
     node = shown.nodes[i]
     terms = [e.contribution for e in shown.outgoing[i] if e.contribution is not None]

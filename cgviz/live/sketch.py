@@ -1,4 +1,4 @@
-"""A placed scene as plain data for the browser: outlines, lines, and the texts on them.
+"""A placed selection as plain data for the browser: outlines, lines, and the texts on them.
 
 It says in paths and strings what `figure` says in Matplotlib's ink: the same arrangement, outlines
 and number format, so paper and screen agree. What stays while numbers change (`lines`) and what
@@ -6,7 +6,7 @@ changes with them (`texts`) are apart, so that a slider sends texts only.
 
     lines      where everything stands, and when it comes
     texts      what is written there, step by step
-    signature  two scenes with one signature have the same lines
+    signature  two selections with one signature have the same lines
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ..drawing.picture import (
     frame_title,
     storeys,
 )
-from ..drawing.scene import Node, Scene
 from ..graph import Array
+from ..graph.selection import Node, Selection
 
 Document = dict[str, Any]
 
@@ -42,7 +42,7 @@ SOURCES = ("input", "variable", "constant", "port")
 
 def lines(picture: Picture) -> Document:
     """Where everything of a picture stands, and at which step it comes."""
-    shown = picture.scene
+    shown = picture.selection
     shift = (MARGIN + (picture.width - 2 * MARGIN - picture.layout.width) / 2, 10.0)
     return {
         "which": shown.which,
@@ -59,7 +59,7 @@ def lines(picture: Picture) -> Document:
     }
 
 
-def texts(shown: Scene) -> Document:
+def texts(shown: Selection) -> Document:
     """What is written on a picture, with the step at which each text comes."""
     target = cards._target_name(shown)
     words = []
@@ -101,8 +101,8 @@ def texts(shown: Scene) -> Document:
     return {"nodes": words, "links": written}
 
 
-def signature(shown: Scene) -> tuple[Any, ...]:
-    """What decides the lines of a scene: everything but its numbers."""
+def signature(shown: Selection) -> tuple[Any, ...]:
+    """What decides the lines of a selection: everything but its numbers."""
     nodes = [(n.label, n.symbol, n.kind, n.orders, n.targets, n.source) for n in shown.nodes]
     edges = [
         (e.source, e.output, e.target, e.position, e.order, e.reason, e.contribution is None)
@@ -124,11 +124,11 @@ def _round(x: float) -> float:
     return round(float(x), 1)
 
 
-def _last_orders(shown: Scene) -> set[int]:
+def _last_orders(shown: Selection) -> set[int]:
     return {max(node.orders) for node in shown.nodes if node.orders}
 
 
-def _sums(shown: Scene, i: int, node: Node, target: str) -> list[tuple[int, str]]:
+def _sums(shown: Selection, i: int, node: Node, target: str) -> list[tuple[int, str]]:
     """The text of a node's gradient from each step on at which it changes."""
     found: list[tuple[int, str]] = []
     orders = {e.order for e in shown.outgoing[i] if e.contribution is not None}
@@ -154,14 +154,14 @@ def _node(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
         "height": _round(height),
         "paths": [_path(p) for p in shapes.outlines(kind, x, y, width, height)],
     }
-    if i >= len(picture.scene.nodes):
+    if i >= len(picture.selection.nodes):
         return {**found, "key": "", "lines": [], "orders": [], "floor": 0, "owner": -1}
-    node = picture.scene.nodes[i]
+    node = picture.selection.nodes[i]
     return {
         **found,
         "key": node.key,
         "orders": list(node.orders),
-        "floor": node.floor,
+        "floor": node.level,
         "group": node.group,
         "frame": node.frame,
         "owner": node.owner,
@@ -195,10 +195,10 @@ def _rows(picture: Picture, i: int, x: float, y: float) -> list[tuple[str, float
 
 def _frame(picture: Picture, k: int, shift: tuple[float, float]) -> Document:
     """What stands around open ops: its box, and its title, row by row."""
-    frame = picture.scene.frames[k]
+    frame = picture.selection.frames[k]
     left, top, width, height = picture.layout.frames[k]
     x, y = left + shift[0], top + shift[1]
-    rows = frame_title(picture.scene, picture.cards, k)
+    rows = frame_title(picture.selection, picture.cards, k)
     words, wide, low = [], 0.0, y + 4
     for row in rows:
         at, high = x + HANDLE, max(extent(text, size)[1] for _, text, size in row)
@@ -223,7 +223,7 @@ def _frame(picture: Picture, k: int, shift: tuple[float, float]) -> Document:
 
 
 def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
-    shown, link = picture.scene, picture.links[i]
+    shown, link = picture.selection, picture.links[i]
     label = picture.labels[i]
     edge = shown.edges[i] if i < len(shown.edges) else None
     apart = APART if label.backward else 0.0
@@ -238,7 +238,7 @@ def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
         "order": edge.order if edge else 0,
         "come": _come(shown, i),
         "target": edge is None,
-        "floor": max(picture.scene.nodes[link.source].floor, _floor(picture, link.target)),
+        "floor": max(picture.selection.nodes[link.source].level, _floor(picture, link.target)),
         "line": _polyline(figure._cut(forward, figure.ARROW - 1)),
         "head": _polyline(figure._head(forward)) + "Z",
         "valueAt": (_round(x - across[0]), _round(y - across[1])),
@@ -251,7 +251,7 @@ def _link(picture: Picture, i: int, shift: tuple[float, float]) -> Document:
     return found
 
 
-def _come(shown: Scene, i: int) -> int:
+def _come(shown: Selection, i: int) -> int:
     """The step from which on the gradient of a link, or the reason for none, is seen."""
     if i >= len(shown.edges):
         return 1  # the seed of a target stands there before the first rule runs
@@ -261,7 +261,7 @@ def _come(shown: Scene, i: int) -> int:
 
 
 def _floor(picture: Picture, i: int) -> int:
-    return picture.scene.nodes[i].floor if i < len(picture.scene.nodes) else 0
+    return picture.selection.nodes[i].level if i < len(picture.selection.nodes) else 0
 
 
 def _polyline(points: Array) -> str:

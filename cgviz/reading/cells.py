@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Step, Trace, Value
+from ..graph.names import value_name
 from .listing import Listing
-from .names import value_name
 
 MOST_ROWS = 30
 MOST_SOURCES = 8

@@ -9,8 +9,8 @@ have the shape of the source and their sum is the gradient that TensorFlow compu
 from __future__ import annotations
 
 from ..graph import Array, Pass, Trace
+from ..graph.names import value_name
 from . import formula
-from .names import value_name
 from .paths import Derivative, Path
 
 

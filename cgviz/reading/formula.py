@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Trace, Value
-from .names import is_folded, value_name
+from ..graph.names import is_folded, value_name
 from .notation import Plain, Tex
 from .paths import Derivative, Path
 

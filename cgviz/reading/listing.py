@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..drawing import scene
 from ..graph import Pass, Step, Trace
+from ..graph.selection import select
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,6 @@ def listed(trace: Trace, which: int | None = None, full: bool = False) -> Listin
     each = trace.pass_(which)
     if full:
         return Listing(trace, each, tuple(enumerate(each.steps, 1)), full)
-    nodes = scene.make(trace, each.index, limit=None).nodes
+    nodes = select(trace, each.index, limit=None).nodes
     shown = (pair for node in nodes for pair in zip(node.orders, node.steps, strict=True))
     return Listing(trace, each, tuple(sorted(shown)), full)

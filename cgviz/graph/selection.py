@@ -1,28 +1,33 @@
-"""What is shown of a trace: the nodes and edges of one backward pass, ready to be placed.
+"""What is shown of a trace: the nodes and edges of one backward pass, before they are laid out.
 
-No TensorFlow and no Matplotlib: the figure and the live picture both stand on this.
+    select     a trace and a pass -> a Selection
+    Selection  its nodes, edges and frames
+    Node       one op, or several folded into one, with its numbers in this pass
+    Edge       one use of a value: an output of one node read by one input of another
+    Frame      the border around the nodes of an open scope, or of an open custom op
 
-    make    a trace and a pass -> a Scene
-    Scene   its nodes, its edges
-    Node    one op, or several folded into one, with its numbers in this pass
-    Edge    one use of a value: an output of one node read by one input of another
-    Frame   what is around the nodes of an open scope, or of an open custom op
-
-By default a scene holds what matters for the pass: what its targets were made of. Constants,
+By default a selection holds what matters for the pass: what its targets were made of. Constants,
 shape helpers, casts of integers and identities are folded away; a custom op is one node; a large
-scene is folded by name scope. `full=True` holds everything, `framed=True` tells the scopes that
-are open and lets any of them be closed; `inside` opens custom ops.
+selection is folded by name scope. `full=True` holds everything. `framed=True` has a frame for each
+open scope, and any scope or custom op can be opened or closed by its name.
+
+Inside an open custom op are the ops of its body. The values that the body reads and makes enter
+and leave through ports, where the edges of the custom op itself end: backward, TensorFlow runs the
+custom rule and not the rules of these ops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..graph import Array, Op, Step, Trace, Value, total
-from . import fold, words
-from .choice import Choice, choose, feeds, folded, in_order
+import numpy as np
+
+from . import folding, names
+from .model import Array, Op, Step, Value, total
+from .pruning import Pruned, feeds, folded, in_order, prune
+from .trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +38,7 @@ class Node:
     folded nodes too. A reader who lists steps asks each node for `node.step`.
     """
 
-    key: str  # unique in its scene
+    key: str  # unique in its selection
     label: str  # the learner's name, or "" where there is none
     symbol: str  # what it does: `×`, `sin`, `x³`
     kind: str  # of its op, "scope" for a folded one, "port" where a value enters or leaves a frame
@@ -45,9 +50,9 @@ class Node:
     targets: tuple[int, ...] = ()  # outputs that were differentiated
     seeds: tuple[Array | None, ...] = ()  # the upstream each of these started with
     source: bool = False  # the pass was asked for its gradient
-    group: str = ""  # of what can be opened: its name, for `make(toggled=...)`
-    floor: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
-    frame: int = -1  # the innermost frame around it, by index in `scene.frames`
+    group: str = ""  # of what can be opened: its name, for `select(toggled=...)`
+    level: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
+    frame: int = -1  # the innermost frame around it, by index in `selection.frames`
     owner: int = -1  # of what is inside an open custom op: the node of that op
 
     @property
@@ -65,7 +70,7 @@ class Node:
 class Edge:
     """One use of a value, from an output of one node to an input of another."""
 
-    source: int  # index in `scene.nodes`
+    source: int  # index in `selection.nodes`
     output: int  # which of the source's outputs
     target: int
     position: int  # which of the target's inputs; -1: captured by closure
@@ -78,17 +83,17 @@ class Edge:
 
 @dataclass(frozen=True)
 class Frame:
-    """What is around the nodes of an open scope, or of an open custom op."""
+    """The border around the nodes of an open scope, or of an open custom op."""
 
-    name: str  # for `make(toggled=...)`
+    name: str  # for `select(toggled=...)`
     label: str
-    parent: int  # the frame around it, by index in `scene.frames`; -1: none
+    parent: int  # the frame around it, by index in `selection.frames`; -1: none
     node: int = -1  # the custom op that it shows the inside of; -1: a scope
-    floor: int = 0
+    level: int = 0
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class Selection:
     """The nodes and edges of one pass.
 
     Every edge leads to a later node, but for those that begin at an open custom op's port.
@@ -99,7 +104,7 @@ class Scene:
     steps: int = 0  # how many steps the pass has
     which: int | None = None  # the index of the pass
     frames: tuple[Frame, ...] = ()  # each after the one around it
-    doors: tuple[
+    ports: tuple[
         tuple[int, int, int], ...
     ] = ()  # (open custom op, its value's key or ~output, port)
 
@@ -121,14 +126,14 @@ class Scene:
         return max(length, default=0)
 
 
-def make(
+def select(
     trace: Trace,
     which: int | None = None,
     full: bool = False,
     limit: int | None = 60,
     framed: bool = False,
     toggled: Collection[str] = (),
-) -> Scene:
+) -> Selection:
     """Choose what is shown of one backward pass.
 
     Args:
@@ -137,41 +142,42 @@ def make(
             without a backward pass shows its forward ops.
         full: Show everything: constants, shape helpers, dead ends, no folding.
         limit: Fold by name scope above this many nodes; None never folds.
-        framed: Tell the open scopes, as frames, and let small scenes be folded too.
-        toggled: The scopes that are open and would not be, or the other way round, by
-            `node.group` or `frame.name`.
+        framed: Tell the open scopes, as frames, and let small selections be folded too.
+        toggled: The scopes and custom ops that are open and would not be, or the other way
+            round, by `node.group` or `frame.name`.
 
     Returns:
-        The scene. Its nodes come after all that they use; node by node, `node.step` is the step
-        to list, or None.
+        The selection. Its nodes come after all that they use.
 
     Raises:
         ValueError: If the trace has no pass number `which`.
     """
     pass_ = trace.pass_(which) if trace.passes or which is not None else None
-    choice = choose(trace, pass_, full)
-    ops = in_order(choice)
+    pruned = prune(trace, pass_, full)
+    ops = in_order(pruned)
     if limit is None or (not framed and (full or len(ops) <= limit)):
-        return _Drawing(choice, ops, range(len(ops))).scene()
-    found = folded(choice, ops, max(limit, len(ops)) if full else limit)
-    shown = fold.opened(found, len(ops) if full else limit) ^ set(toggled)
-    return _Drawing(choice, ops, found, shown, framed).scene()
+        found = _Builder(pruned, ops, range(len(ops))).selection()
+    else:
+        folds = folded(pruned, ops, max(limit, len(ops)) if full else limit)
+        opened = folding.opened(folds, len(ops) if full else limit) ^ set(toggled)
+        found = _Builder(pruned, ops, folds, opened, framed).selection()
+    return _with_bodies(found, toggled) if framed else found
 
 
-class _Drawing:
+class _Builder:
     """Makes the nodes and edges, once it is known which ops belong together."""
 
     def __init__(
         self,
-        choice: Choice,
+        pruned: Pruned,
         ops: Sequence[Op],
-        found: Sequence[int | fold.Fold],
+        found: Sequence[int | folding.Fold],
         opened: Collection[str] = (),
         framed: bool = False,
     ) -> None:
-        self.choice = choice
+        self.pruned = pruned
         self.framed = framed
-        self.pass_ = choice.pass_
+        self.pass_ = pruned.pass_
         self.ops = ops
         self.opened = opened
         self.members: dict[str, list[Op]] = {}  # by the name of a fold, or the place of an op
@@ -183,30 +189,30 @@ class _Drawing:
         if self.pass_ is not None:
             self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
         self.live = {  # what a tape follows; a rule may hand back more, which the tape drops
-            v.key for op in choice.floors for i, v in enumerate(op.inputs) if _followed(op, i)
+            v.key for op in pruned.levels for i, v in enumerate(op.inputs) if _followed(op, i)
         }
         self.where = {op: g for g, members in self.members.items() for op in members}
         self.readers = self._readers()
         self.outputs = {g: self._outputs(g) for g in self.members}
 
-    def _unfold(self, found: Iterable[int | fold.Fold], frame: int) -> None:
+    def _unfold(self, found: Iterable[int | folding.Fold], frame: int) -> None:
         """One group for each op and each closed fold, and a frame for each open one."""
         for each in found:
-            if isinstance(each, fold.Fold) and each.name in self.opened:
+            if isinstance(each, folding.Fold) and each.name in self.opened:
                 inner = frame
                 if self.framed:
-                    floor = self.choice.floors[self.ops[next(fold.leaves(each))]]
+                    level = self.pruned.levels[self.ops[next(folding.leaves(each))]]
                     inner = len(self.frames)
-                    self.frames.append(Frame(each.name, each.label, frame, floor=floor))
+                    self.frames.append(Frame(each.name, each.label, frame, level=level))
                 self._unfold(each.members, inner)
                 continue
-            group = each.name if isinstance(each, fold.Fold) else str(each)
-            self.members[group] = [self.ops[i] for i in fold.leaves(each)]
+            group = each.name if isinstance(each, folding.Fold) else str(each)
+            self.members[group] = [self.ops[i] for i in folding.leaves(each)]
             self.frame_of[group] = frame
-            if isinstance(each, fold.Fold):
+            if isinstance(each, folding.Fold):
                 self.labels[group] = each.label
 
-    def scene(self) -> Scene:
+    def selection(self) -> Selection:
         """All of it, the groups in an order where everything comes after what it uses."""
         order = self._order()
         index = {g: i for i, g in enumerate(order)}
@@ -214,7 +220,7 @@ class _Drawing:
         nodes = tuple(self._node(g, i) for i, g in enumerate(order))
         which = None if self.pass_ is None else self.pass_.index
         steps = len(self.pass_.steps) if self.pass_ else 0
-        return Scene(nodes, edges, steps, which, tuple(self.frames))
+        return Selection(nodes, edges, steps, which, tuple(self.frames))
 
     def _order(self) -> list[str]:
         done: dict[str, None] = {}
@@ -231,7 +237,7 @@ class _Drawing:
                 before = {
                     self.where[m]: None
                     for op in self.members[group]
-                    for m in feeds(self.choice, op)
+                    for m in feeds(self.pruned, op)
                     if m in self.where and self.where[m] != group
                 }
                 stack += [(g, False) for g in reversed(before)]
@@ -250,9 +256,9 @@ class _Drawing:
         found: dict[int, set[str]] = {}
         for op, group in self.where.items():
             for value in op.inputs + op.captured:
-                found.setdefault(self.choice.value(value).key, set()).add(group)
+                found.setdefault(self.pruned.value(value).key, set()).add(group)
         for target in self.pass_.targets if self.pass_ is not None else ():
-            found.setdefault(self.choice.value(target).key, set()).add("")
+            found.setdefault(self.pruned.value(target).key, set()).add("")
         return found
 
     def _node(self, group: str, number: int) -> Node:
@@ -262,11 +268,11 @@ class _Drawing:
         if self.pass_ is not None:
             place = {v.key: i for i, v in enumerate(outputs)}
             for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
-                key = self.choice.value(target).key
+                key = self.pruned.value(target).key
                 if key in place and place[key] not in targets:
                     targets.append(place[key])
                     seeds.append(seed)
-            asked = any(v.key in self.choice.asked for v in outputs)
+            asked = any(v.key in self.pruned.asked for v in outputs)
         label, symbol, kind = self._words(group)
         return Node(
             f"{number}:{label or symbol}",
@@ -282,7 +288,7 @@ class _Drawing:
             tuple(seeds),
             asked,
             group if len(members) > 1 else "",
-            min(self.choice.floors[op] for op in members),
+            min(self.pruned.levels[op] for op in members),
             self.frame_of[group],
         )
 
@@ -309,13 +315,13 @@ class _Drawing:
         if op.kind in ("input", "variable", "constant"):
             return op.name, "", op.kind
         if op.kind == "custom":
-            return op.name if words.own_name(op) else "", op.type, "custom"
+            return op.name if names.own_name(op) else "", op.type, "custom"
         constants = {
-            i: words.operand(v, m[0].name)
+            i: names.operand(v, m[0].name)
             for i, v in enumerate(op.inputs)
-            if (m := self.choice.maker(v)) and m[0] in self.choice.dull
+            if (m := self.pruned.maker(v)) and m[0] in self.pruned.hidden
         }
-        return op.name if words.own_name(op) else "", words.symbol(op, constants), op.kind
+        return op.name if names.own_name(op) else "", names.symbol(op, constants), op.kind
 
     def _edges(self, group: str, index: dict[str, int]) -> list[Edge]:
         folded = len(self.members[group]) > 1
@@ -324,11 +330,11 @@ class _Drawing:
             order, step = self.step_of.get(op, (0, None))
             downstream = () if step is None else step.downstream
             for position, value in enumerate(op.inputs + op.captured):
-                maker = self.choice.maker(value)
+                maker = self.pruned.maker(value)
                 source = None if maker is None else self.where.get(maker[0])
                 if maker is None or source is None or source == group:
                     continue
-                shown = self.choice.value(value)
+                shown = self.pruned.value(value)
                 captured = position >= len(op.inputs)
                 flows = step is not None and not captured and _followed(op, position)
                 given = downstream[position] if flows else None
@@ -347,7 +353,7 @@ class _Drawing:
         return list(found.values())
 
     def _reason(self, op: Op, position: int, maker: Op) -> str:
-        if self.pass_ is None or (maker.kind == "constant" or maker in self.choice.dull):
+        if self.pass_ is None or (maker.kind == "constant" or maker in self.pruned.hidden):
             return ""
         if position >= len(op.inputs):
             return "captured by closure"
@@ -355,10 +361,10 @@ class _Drawing:
         arrives = any(self._upstream(v) is not None for v in op.outputs)
         value = op.inputs[position]
         live = value.key in self.live or maker.recorded
-        found = words.reason(op, position, step, arrives, live)
-        shown = self.choice.value(value)
+        found = names.reason(op, position, step, arrives, live)
+        shown = self.pruned.value(value)
         if not shown.differentiable:
-            found = words.dtype(shown.dtype)
+            found = names.dtype(shown.dtype)
         if maker.kind in ("op", "custom") and (found == "not watched" or not shown.differentiable):
             return ""  # said once, where the path breaks, and not at all that comes of it
         return found
@@ -384,3 +390,88 @@ def _merged(one: Edge, other: Edge) -> Edge:
         max(one.order, other.order),
         one.uses + other.uses,
     )
+
+
+# --- opened custom ops ---------------------------------------------------------------------------
+
+MOST_BODY = 60  # ops of a body that can be opened: as many nodes as are shown before folding
+
+
+def _with_bodies(shown: Selection, names: Collection[str], around: str = "") -> Selection:
+    """Open the custom ops that are named; each that can be opened gets a `group`.
+
+    `around` is the name of the custom op whose body the selection is.
+    """
+    for i, node in enumerate(shown.nodes):
+        if node.kind != "custom" or not 0 < len(node.ops[0].body) <= MOST_BODY:
+            continue
+        named = replace(node, group=f"{around}custom:{node.ops[0].name}")
+        shown = replace(shown, nodes=(*shown.nodes[:i], named, *shown.nodes[i + 1 :]))
+        if named.group in names:
+            shown = _with_body(shown, i, names)
+    return shown
+
+
+def _with_body(shown: Selection, owner: int, names: Collection[str]) -> Selection:
+    """Put the frame of one custom op around its body's nodes, behind all other nodes."""
+    node = shown.nodes[owner]
+    (op,) = node.ops
+    frame = Frame(node.group, node.label or node.symbol, node.frame, owner, node.level)
+    given = {v.key: v for v in (*op.captured, *op.inputs)}
+    starts = tuple(Op("", "input", "Input", (), (v,)) for v in given.values())
+    within = Trace("", None, (), {}, (*starts, *op.body), ())
+    body = _with_bodies(select(within, limit=None), names, f"{node.group}/")
+    first, frames = len(shown.nodes), len(shown.frames)
+    nodes = [_moved(n, first, frames, owner, node.level) for n in body.nodes]
+    edges = [replace(e, source=e.source + first, target=e.target + first) for e in body.edges]
+    ports = [(a + first, name, port + first) for a, name, port in body.ports]
+    inner = [
+        replace(f, parent=f.parent + frames + 1, node=f.node + first, level=node.level)
+        for f in body.frames
+    ]
+    for n, each in enumerate(nodes):
+        if each.kind == "port" and each.owner == owner:
+            ports.append((owner, each.outputs[0].key, first + n))
+    for i, value in enumerate(op.outputs):
+        port = first + len(nodes)
+        nodes.append(_port(f"{node.group}:{i}", value, frames, owner, node.level))
+        ports.append((owner, ~i, port))
+        if (made := _maker(body, value)) is not None:
+            edges.append(Edge(made[0] + first, made[1], port, 0, value))
+    return replace(
+        shown,
+        nodes=(*shown.nodes, *nodes),
+        edges=(*shown.edges, *edges),
+        frames=(*shown.frames, frame, *inner),
+        ports=(*shown.ports, *ports),
+    )
+
+
+def _moved(node: Node, first: int, frames: int, owner: int, level: int) -> Node:
+    """A node of a body as one of the whole selection."""
+    key = f"{first}:{node.key}"
+    if node.kind == "input" and not node.label and not node.ops[0].name:
+        return _port(key, node.outputs[0], frames, owner, level)
+    return replace(
+        node,
+        key=key,
+        frame=node.frame + frames + 1,
+        owner=node.owner + first if node.owner >= 0 else owner,
+        level=level,
+    )
+
+
+def _port(key: str, value: Value, frame: int, owner: int, level: int) -> Node:
+    return Node(key, "", "", "port", (), (value,), (None,), level=level, frame=frame, owner=owner)
+
+
+def _maker(body: Selection, value: Value) -> tuple[int, int] | None:
+    """The last node that made these very numbers: TensorFlow hands out copies of its values."""
+    wanted = value.numpy()
+    for i in range(len(body.nodes) - 1, -1, -1):
+        for k, made in enumerate(body.nodes[i].outputs):
+            if (made.shape, made.dtype) == (value.shape, value.dtype) and np.array_equal(
+                made.numpy(), wanted, equal_nan=wanted.dtype.kind in "fc"
+            ):
+                return i, k
+    return None

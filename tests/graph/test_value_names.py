@@ -4,7 +4,7 @@ import tensorflow as tf
 from handmade import square_plus_sine
 
 import cgviz
-from cgviz.reading.names import is_folded, value_name
+from cgviz.graph.names import is_folded, value_name
 
 
 def test_the_outputs_of_one_op_have_the_names_they_were_given():

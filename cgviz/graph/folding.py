@@ -32,7 +32,7 @@ def tree(
     feeds: Sequence[Sequence[int]],
     movable: Sequence[bool],
     limit: int,
-    floors: Sequence[int] = (),
+    levels: Sequence[int] = (),
 ) -> tuple[int | Fold, ...]:
     """Put ops into folds: those of one scope together, and loose ops where they are too many.
 
@@ -41,7 +41,7 @@ def tree(
         feeds: Per op: the indices of the ops that it uses.
         movable: Per op: whether it may join a fold at all; inputs and targets stay.
         limit: How many loose ops may stand beside each other.
-        floors: Per op: what it never shares a fold with another of.
+        levels: Per op: what it never shares a fold with another of.
 
     Returns:
         The folds and the ops that are in none.
@@ -50,7 +50,7 @@ def tree(
     (0, Fold(name='scope:a:0', label='a', members=(1, 2)))
     """
     paths = [tuple(s.split("/")) if s and m else () for s, m in zip(scopes, movable, strict=True)]
-    return _Tree(paths, feeds, movable, limit, floors or [0] * len(paths)).level(
+    return _Tree(paths, feeds, movable, limit, levels or [0] * len(paths)).folds(
         range(len(paths)), 0
     )
 
@@ -88,10 +88,10 @@ class _Tree:
     feeds: Sequence[Sequence[int]]
     movable: Sequence[bool]
     limit: int
-    floors: Sequence[int]
+    levels: Sequence[int]
     seen: Counter[Group] = field(default_factory=Counter)  # how often a name was given
 
-    def level(self, own: Sequence[int], depth: int) -> tuple[int | Fold, ...]:
+    def folds(self, own: Sequence[int], depth: int) -> tuple[int | Fold, ...]:
         """The folds among these ops, whose scopes agree up to `depth`."""
         place = {i: n for n, i in enumerate(own)}
         feeds = [[place[j] for j in self.feeds[i] if j in place] for i in own]
@@ -99,7 +99,7 @@ class _Tree:
         for n, i in enumerate(own):
             path = "/".join(self.paths[i][: depth + 1])
             inside = len(self.paths[i]) > depth
-            found.append(("scope", path, self.floors[i]) if inside else ("op", n))
+            found.append(("scope", path, self.levels[i]) if inside else ("op", n))
         found = _without_cycles(_single(found), feeds)
         if len(set(found)) > self.limit:
             found = _by_stretch(found, [self.movable[i] for i in own], self.limit)
@@ -119,7 +119,7 @@ class _Tree:
         if group[0] == "run":
             return Fold(name, "", tuple(own))
         label = self.paths[own[0]][depth]
-        inner = self.level(own, depth + 1)
+        inner = self.folds(own, depth + 1)
         if len(inner) == 1 and isinstance(inner[0], Fold) and inner[0].label:
             return Fold(inner[0].name, f"{label}/{inner[0].label}", inner[0].members)
         return Fold(name, label, inner)

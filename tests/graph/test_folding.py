@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgviz.drawing import fold
+from cgviz.graph import folding
 
 
 @st.composite
@@ -21,15 +21,15 @@ def programs(draw):
 def visible(found, shut=()):
     """The groups that are seen, each as the set of its ops, with all folds open but these."""
     for each in found:
-        if isinstance(each, fold.Fold) and each.name not in shut:
+        if isinstance(each, folding.Fold) and each.name not in shut:
             yield from visible(each.members, shut)
         else:
-            yield frozenset(fold.leaves(each))
+            yield frozenset(folding.leaves(each))
 
 
 def names(found):
     for each in found:
-        if isinstance(each, fold.Fold):
+        if isinstance(each, folding.Fold):
             yield each.name
             yield from names(each.members)
 
@@ -38,7 +38,7 @@ def names(found):
 @given(programs(), st.randoms())
 def test_no_group_feeds_itself_through_others_whatever_is_open(program, random):
     scopes, feeds, limit = program
-    found = fold.tree(scopes, feeds, [True] * len(scopes), limit)
+    found = folding.tree(scopes, feeds, [True] * len(scopes), limit)
     shut = [name for name in names(found) if random.random() < 0.5]
     groups = set(visible(found, shut))
     assert sorted(i for group in groups for i in group) == list(range(len(scopes)))
@@ -54,7 +54,7 @@ def test_no_group_feeds_itself_through_others_whatever_is_open(program, random):
 @given(programs())
 def test_every_fold_has_a_name_of_its_own(program):
     scopes, feeds, limit = program
-    found = list(names(fold.tree(scopes, feeds, [True] * len(scopes), limit)))
+    found = list(names(folding.tree(scopes, feeds, [True] * len(scopes), limit)))
     assert len(found) == len(set(found))
 
 
@@ -63,21 +63,21 @@ def test_a_scope_that_is_split_twice_stays_split(limit):
     # Its parts met again under one number, and folding never ended: one program in 300,000.
     scopes = ["c", "", "c", "", "", "c", "", "c", ""]
     feeds = [[], [], [1], [0, 2], [], [1], [], [3, 4], []]
-    found = fold.tree(scopes, feeds, [True] * 9, limit)
-    assert sorted(i for each in found for i in fold.leaves(each)) == list(range(9))
+    found = folding.tree(scopes, feeds, [True] * 9, limit)
+    assert sorted(i for each in found for i in folding.leaves(each)) == list(range(9))
 
 
 def chained(scopes, limit=60, **how):
     feeds = [[i - 1] if i else [] for i in range(len(scopes))]
-    return fold.tree(scopes, feeds, [True] * len(scopes), limit, **how)
+    return folding.tree(scopes, feeds, [True] * len(scopes), limit, **how)
 
 
 def test_scopes_open_level_by_level():
     (net,) = found = chained(["net/a"] * 3 + ["net/b"] * 3)
     assert [each.label for each in net.members] == ["a", "b"]
-    assert fold.opened(found, 1) == set()
-    assert fold.opened(found, 3) == {"scope:net:0"}
-    assert len(fold.opened(found, 6)) == 3
+    assert folding.opened(found, 1) == set()
+    assert folding.opened(found, 3) == {"scope:net:0"}
+    assert len(folding.opened(found, 6)) == 3
 
 
 def test_a_scope_with_nothing_but_a_scope_in_it_is_one_fold():
@@ -88,18 +88,18 @@ def test_a_scope_with_nothing_but_a_scope_in_it_is_one_fold():
 
 def test_what_may_not_move_stays_alone():
     feeds = [[], [0], [1], [2]]
-    found = fold.tree(["a"] * 4, feeds, [False, True, True, True], 60)
-    assert found == (0, fold.Fold("scope:a:0", "a", (1, 2, 3)))
+    found = folding.tree(["a"] * 4, feeds, [False, True, True, True], 60)
+    assert found == (0, folding.Fold("scope:a:0", "a", (1, 2, 3)))
 
 
 def test_loose_ops_fold_into_stretches_where_they_are_too_many():
     found = chained([""] * 20, limit=5)
-    assert [list(fold.leaves(each)) for each in found] == [
+    assert [list(folding.leaves(each)) for each in found] == [
         list(range(i, i + 4)) for i in range(0, 20, 4)
     ]
-    assert fold.opened(found, 60) == set()
+    assert folding.opened(found, 60) == set()
 
 
-def test_ops_of_two_floors_never_share_a_fold():
-    found = chained(["a"] * 4, floors=[0, 0, 1, 1])
+def test_ops_of_two_levels_never_share_a_fold():
+    found = chained(["a"] * 4, levels=[0, 0, 1, 1])
     assert [each.members for each in found] == [(0, 1), (2, 3)]

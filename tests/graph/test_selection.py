@@ -7,7 +7,7 @@ import tensorflow as tf
 from programs import penalty, square
 
 import cgviz
-from cgviz.drawing import scene
+from cgviz.graph.selection import select
 
 
 def named(shown):
@@ -25,14 +25,14 @@ def edges(shown):
 
 
 def test_two_uses_of_x_give_two_edges():
-    shown = scene.make(handmade.square_plus_sine())
+    shown = select(handmade.square_plus_sine())
     assert edges(shown)[:2] == [("x", "a", 0, 3.0), ("x", "a", 1, 3.0)]
     assert edges(shown)[2][3] == pytest.approx(-0.99)
     assert [n.order for n in shown.nodes] == [None, 2, 3, 1]
 
 
 def test_the_target_shows_its_seed():
-    shown = scene.make(handmade.square_plus_sine())
+    shown = select(handmade.square_plus_sine())
     target = named(shown)["y"]
     assert target.targets == (0,)
     assert target.seeds[0] == 1
@@ -41,7 +41,7 @@ def test_the_target_shows_its_seed():
 
 
 def test_what_arrived_is_the_sum_over_the_uses():
-    x = scene.make(handmade.square_plus_sine()).nodes[0]
+    x = select(handmade.square_plus_sine()).nodes[0]
     assert x.upstream[0] == pytest.approx(5.01)
 
 
@@ -51,13 +51,13 @@ def test_a_scalar_constant_is_part_of_the_symbol():
         z = y - 1.0
         return z**3
 
-    shown = scene.make(cgviz.trace(f, 2.0))
+    shown = select(cgviz.trace(f, 2.0))
     assert [n.symbol for n in shown.nodes] == ["", "2 ×", "− 1", "x³"]
     assert [n.kind for n in shown.nodes] == ["input", "op", "op", "op"]
 
 
 def test_full_shows_the_constants_too():
-    shown = scene.make(cgviz.trace(lambda x: 2.0 * x, 2.0), full=True)
+    shown = select(cgviz.trace(lambda x: 2.0 * x, 2.0), full=True)
     assert sorted(n.kind for n in shown.nodes) == ["constant", "input", "op"]
     assert {n.symbol for n in shown.nodes} == {"", "×"}
 
@@ -66,13 +66,13 @@ def test_a_target_behind_an_identity_is_found():
     def f(x):
         return tf.identity(tf.sin(x))
 
-    shown = scene.make(cgviz.trace(f, 1.0))
+    shown = select(cgviz.trace(f, 1.0))
     assert [n.symbol for n in shown.nodes] == ["", "sin"]
     assert shown.nodes[1].targets == (0,)
 
 
 def test_a_custom_op_is_one_node():
-    shown = scene.make(cgviz.trace(lambda x: square(square(x)), 2.0))
+    shown = select(cgviz.trace(lambda x: square(square(x)), 2.0))
     assert [n.kind for n in shown.nodes] == ["input", "custom", "custom"]
     assert [n.symbol for n in shown.nodes[1:]] == ["square", "square"]
 
@@ -81,7 +81,7 @@ def test_a_source_that_leads_nowhere_is_shown():
     def f(x, y):
         return x * 2.0
 
-    shown = scene.make(cgviz.trace(f, 2.0, 3.0))
+    shown = select(cgviz.trace(f, 2.0, 3.0))
     assert named(shown)["y"].source
     assert named(shown)["y"].upstream == (None,)
 
@@ -93,7 +93,7 @@ def test_each_break_has_its_reason():
         c = tf.cast(tf.cast(x, tf.int32), tf.float32)
         return a + b + c + x
 
-    reasons = {e.reason for e in scene.make(cgviz.trace(f, 2.5)).edges}
+    reasons = {e.reason for e in select(cgviz.trace(f, 2.5)).edges}
     assert {"stop_gradient", "no gradient for Round", "integer"} <= reasons
 
 
@@ -101,7 +101,7 @@ def test_an_integer_input_says_so():
     def f(x, i):
         return tf.gather(x, i)
 
-    shown = scene.make(cgviz.trace(f, [1.0, 2.0, 3.0], np.array([0, 2])))
+    shown = select(cgviz.trace(f, [1.0, 2.0, 3.0], np.array([0, 2])))
     assert "integer" in {e.reason for e in shown.edges}
 
 
@@ -111,7 +111,7 @@ def test_what_no_tape_watches_says_so_although_the_rule_hands_something_back():
         with tf.GradientTape() as tape:
             y = x * w
         tape.gradient(y, [x, w])
-    shown = scene.make(trace)
+    shown = select(trace)
     assert {e.reason for e in shown.edges} == {"not watched", ""}
     assert named(shown)["x"].upstream == (None,)
     assert named(shown)["w"].upstream[0] == 2
@@ -122,7 +122,7 @@ def test_a_rule_that_returns_none_says_so():
     def forget(a, b):
         return a * b, lambda upstream: (upstream * b, None)
 
-    shown = scene.make(cgviz.trace(forget, 2.0, 3.0))
+    shown = select(cgviz.trace(forget, 2.0, 3.0))
     assert [e.reason for e in shown.edges] == ["", "the rule returned None"]
 
 
@@ -136,7 +136,7 @@ def test_a_captured_tensor_has_an_edge_that_is_blocked():
 
         return scale(x)
 
-    shown = scene.make(cgviz.trace(f, 2.0, 3.0))
+    shown = select(cgviz.trace(f, 2.0, 3.0))
     blocked = [e for e in shown.edges if e.reason == "captured by closure"]
     assert len(blocked) == 1
     assert blocked[0].position == -1
@@ -147,7 +147,7 @@ def test_before_a_break_nothing_arrives():
     def f(x):
         return tf.round(x * 2.0) + x
 
-    reasons = [e.reason for e in scene.make(cgviz.trace(f, 2.5)).edges]
+    reasons = [e.reason for e in select(cgviz.trace(f, 2.5)).edges]
     assert "nothing arrives" in reasons
 
 
@@ -156,17 +156,17 @@ def test_a_second_pass_shows_the_ops_of_the_first():
         return tf.sin(x) * x
 
     trace = cgviz.trace(f, 1.0, order=2)
-    shown = scene.make(trace, which=1)
+    shown = select(trace, which=1)
     assert shown.which == 1
-    assert {n.floor for n in shown.nodes} == {0, 1}
+    assert {n.level for n in shown.nodes} == {0, 1}
     total = sum(float(e.contribution) for e in shown.outgoing[0] if e.contribution is not None)
     assert total == pytest.approx(2 * np.cos(1) - np.sin(1), abs=1e-5)
-    assert {n.floor for n in scene.make(trace, which=0).nodes} == {0}
+    assert {n.level for n in select(trace, which=0).nodes} == {0}
 
 
 def test_every_edge_leads_to_a_later_node():
     for which in (0, 1):
-        shown = scene.make(cgviz.trace(penalty, 1.0), which)
+        shown = select(cgviz.trace(penalty, 1.0), which)
         assert all(e.source < e.target for e in shown.edges)
         assert shown.edges
 
@@ -175,22 +175,22 @@ def test_a_trace_without_a_pass_shows_its_forward_ops():
     tape = handmade.Tape()
     x = tape.start("x", 1.0)
     y = tape.op("y", "Sin", [x], 0.8)
-    shown = scene.make(tape.trace(y, [x], passes=False))
+    shown = select(tape.trace(y, [x], passes=False))
     assert len(shown.nodes) == 2
     assert shown.which is None
     assert [e.reason for e in shown.edges] == [""]
 
 
-def test_an_empty_trace_is_an_empty_scene():
+def test_an_empty_trace_is_an_empty_selection():
     from cgviz.graph import Trace
 
-    shown = scene.make(Trace("f", None, (), {}, (), ()))
+    shown = select(Trace("f", None, (), {}, (), ()))
     assert (shown.nodes, shown.edges, shown.depth) == ((), (), 0)
 
 
 def test_a_pass_that_is_not_there_is_an_error():
     with pytest.raises(ValueError, match="`which`"):
-        scene.make(handmade.chain(3), which=4)
+        select(handmade.chain(3), which=4)
 
 
 def layers(count):
@@ -203,7 +203,7 @@ def layers(count):
 
 
 def test_a_large_model_shows_its_layers():
-    shown = scene.make(layers(20))
+    shown = select(layers(20))
     assert len(shown.nodes) <= 60
     folded = [n for n in shown.nodes if n.kind == "scope"]
     assert [n.label for n in folded] == [f"layer{i}" for i in range(20)]
@@ -214,13 +214,13 @@ def test_a_large_model_shows_its_layers():
 
 
 def test_a_small_model_is_not_folded_and_no_limit_never_folds():
-    assert not any(n.kind == "scope" for n in scene.make(layers(2)).nodes)
-    assert not any(n.kind == "scope" for n in scene.make(layers(20), limit=None).nodes)
-    assert not any(n.kind == "scope" for n in scene.make(layers(20), full=True).nodes)
+    assert not any(n.kind == "scope" for n in select(layers(2)).nodes)
+    assert not any(n.kind == "scope" for n in select(layers(20), limit=None).nodes)
+    assert not any(n.kind == "scope" for n in select(layers(20), full=True).nodes)
 
 
 def test_three_hundred_ops_without_a_scope_fold_into_stretches():
-    shown = scene.make(handmade.chain(300))
+    shown = select(handmade.chain(300))
     assert len(shown.nodes) <= 60
     assert sum(len(n.ops) for n in shown.nodes) == 301
     orders = [o for n in shown.nodes for o in n.orders]
@@ -234,7 +234,7 @@ def test_edges_between_folded_nodes_add_up_where_they_carry_the_same_value():
     one = tape.op("p", "Mul", [first, first], 1.0, back=[0.5, 0.25], scope="b")
     two = tape.op("q", "AddV2", [one, first], 1.0, back=[1.0, 4.0], scope="b")
     trace = tape.trace(two, [x])
-    shown = scene.make(trace, limit=3)
+    shown = select(trace, limit=3)
     merged = [e for e in shown.edges if shown.nodes[e.target].kind == "scope"]
     assert len(merged) == 1
     assert merged[0].uses == 3
@@ -247,6 +247,6 @@ def test_a_scope_entered_twice_makes_no_cycle():
     for i in range(40):
         scope = ("a", "a", "", "b")[i % 4]
         x = tape.op(f"op_{i}", "Sin", [x], 1.0, back=[1.0], scope=scope)
-    shown = scene.make(tape.trace(x, []), limit=8)
+    shown = select(tape.trace(x, []), limit=8)
     assert all(e.source < e.target for e in shown.edges)
     assert sum(len(n.ops) for n in shown.nodes) == 41

@@ -1,7 +1,8 @@
-"""What an op is called in a picture, and why no gradient flows along an edge.
+"""What ops and values are called, and why no gradient flows along an edge.
 
-One dictionary of symbols (`×` for `Mul`), and one function that turns what the recorder knows
-about an op into a reason of a few words.
+symbol      what an op does, as mathematics writes it: `×` for `Mul`
+value_name  the learner's own name of a value
+reason      why nothing flows back from an op to one of its inputs, in a few words
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 
 from .. import style
-from ..graph import Op, Step, Value
+from .model import Op, Step, Value
+from .trace import Trace
 
 # Ops that tell about a tensor's shape or fill one: what comes of them alone is a constant.
 SHAPE_HELPERS = frozenset(
@@ -192,3 +194,23 @@ def dtype(name: str) -> str:
     if name in ("resource", "variant"):
         return ""
     return {"bool": "boolean", "string": "text"}.get(name, "integer")
+
+
+def value_name(trace: Trace, value: Value) -> str:
+    """The learner's name of a value: that of the op that made it, and which output it is."""
+    maker = trace.producer(value)
+    while maker is not None and is_folded(maker[0]):
+        value = maker[0].inputs[maker[1]]
+        maker = trace.producer(value)
+    if maker is None:
+        return f"v{value.key}"
+    op, position = maker
+    if len(op.outputs) == 1 or op.kind == "variable":
+        return op.name
+    names = op.name.split(", ")  # of `z, w = f(x)`
+    return names[position] if len(names) == len(op.outputs) else f"{op.name}[{position}]"
+
+
+def is_folded(op: Op) -> bool:
+    """Whether an op is an identity that the learner gave no name: it is not written as a factor."""
+    return op.type in IDENTITIES and op.kind == "op" and not own_name(op)

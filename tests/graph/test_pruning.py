@@ -7,16 +7,16 @@ import tensorflow as tf
 from programs import penalty
 
 import cgviz
-from cgviz.drawing.choice import Choice, choose, folded, in_order
-from cgviz.drawing.fold import Fold, leaves
+from cgviz.graph.folding import Fold, leaves
+from cgviz.graph.pruning import Pruned, folded, in_order, prune
 
 
 def chosen(trace, which=-1, full=False):
-    return choose(trace, trace.passes[which] if trace.passes else None, full)
+    return prune(trace, trace.passes[which] if trace.passes else None, full)
 
 
-def names(choice):
-    return [op.name for op in choice.ops]
+def names(pruned):
+    return [op.name for op in pruned.ops]
 
 
 def types(f, *args, **how):
@@ -71,11 +71,11 @@ def test_a_value_is_found_past_any_number_of_identities():
     second = tape.op("second", "Identity", [first], 2.0, back=[1.0])
     y = tape.op("y", "Sin", [second], 0.9, back=[-0.4])
     target = tape.op("target", "Identity", [y], 0.9, back=[1.0])
-    choice = chosen(tape.trace(target, [x]))
-    assert names(choice) == ["x", "y"]
-    assert choice.value(second) is x
-    assert choice.maker(second)[0].name == "x"
-    assert choice.maker(target)[0].name == "y"
+    pruned = chosen(tape.trace(target, [x]))
+    assert names(pruned) == ["x", "y"]
+    assert pruned.value(second) is x
+    assert pruned.maker(second)[0].name == "x"
+    assert pruned.maker(target)[0].name == "y"
 
 
 def test_an_identity_whose_gradient_is_asked_for_is_kept():
@@ -106,24 +106,24 @@ def test_without_a_pass_all_but_the_dull_is_chosen():
     x, c = tape.start("x", 2.0), tape.start("c", 3.0, kind="constant")
     tape.op("aside", "Exp", [x], 7.4)
     y = tape.op("y", "Mul", [x, c], 6.0)
-    choice = chosen(tape.trace(y, [x], passes=False))
-    assert names(choice) == ["x", "aside", "y"]
-    assert choice.pass_ is None
+    pruned = chosen(tape.trace(y, [x], passes=False))
+    assert names(pruned) == ["x", "aside", "y"]
+    assert pruned.pass_ is None
 
 
-def test_a_second_pass_has_the_ops_of_the_first_on_a_floor_above():
+def test_a_second_pass_has_the_ops_of_the_first_on_a_level_above():
     trace = cgviz.trace(lambda x: tf.sin(x) * x, 1.0, order=2)
-    choice = chosen(trace)
-    assert {choice.floors[op] for op in choice.ops} == {0, 1}
-    assert [p.index for p in choice.below] == [0]
+    pruned = chosen(trace)
+    assert {pruned.levels[op] for op in pruned.ops} == {0, 1}
+    assert [p.index for p in pruned.below] == [0]
     first = chosen(trace, 0)
-    assert {first.floors[op] for op in first.ops} == {0}
+    assert {first.levels[op] for op in first.ops} == {0}
     assert not first.below
 
 
 def test_the_forward_pass_is_there_even_where_no_second_gradient_comes():
-    choice = chosen(cgviz.trace(lambda x: x**3, 3.0, order=2))
-    assert ("Pow", 0) in {(op.type, choice.floors[op]) for op in choice.ops}
+    pruned = chosen(cgviz.trace(lambda x: x**3, 3.0, order=2))
+    assert ("Pow", 0) in {(op.type, pruned.levels[op]) for op in pruned.ops}
 
 
 def test_another_call_on_a_persistent_tape_is_no_part_of_a_second_pass():
@@ -136,9 +136,9 @@ def test_another_call_on_a_persistent_tape_is_no_part_of_a_second_pass():
         slope = tape.gradient(y, x)
         tape.gradient(other, x)
         outer.gradient(slope, x)
-    choice = chosen(trace)
-    assert [p.index for p in choice.below] == [0]
-    assert "Exp" not in {op.type for op in choice.ops}
+    pruned = chosen(trace)
+    assert [p.index for p in pruned.below] == [0]
+    assert "Exp" not in {op.type for op in pruned.ops}
 
 
 # --- the order ---------------------------------------------------------------------------------
@@ -147,18 +147,18 @@ def test_another_call_on_a_persistent_tape_is_no_part_of_a_second_pass():
 def test_every_op_comes_after_what_it_uses_also_in_a_gradient_penalty():
     trace = cgviz.trace(penalty, 1.0)
     for which in (0, 1):
-        choice = chosen(trace, which)
-        order = in_order(choice)
-        assert len(order) == len(choice.ops)
+        pruned = chosen(trace, which)
+        order = in_order(pruned)
+        assert len(order) == len(pruned.ops)
         for i, op in enumerate(order):
-            makers = [m[0] for v in op.inputs if (m := choice.maker(v))]
+            makers = [m[0] for v in op.inputs if (m := pruned.maker(v))]
             assert all(order.index(m) < i for m in makers if m in order)
 
 
 def line(*ops):
-    """A choice of these ops, in this order."""
+    """A pruned of these ops, in this order."""
     made = {v.key: (op, i) for op in ops for i, v in enumerate(op.outputs)}
-    return Choice(list(ops), None, dict.fromkeys(ops, 0), made)
+    return Pruned(list(ops), None, dict.fromkeys(ops, 0), made)
 
 
 def test_ops_that_do_not_wait_for_each_other_stay_in_the_order_in_which_they_ran():
@@ -218,9 +218,9 @@ def test_ops_of_a_gradient_are_never_in_a_fold_with_those_of_its_function():
     x = tape.start("x", 1.0)
     for name in ("a", "b", "c", "d"):
         x = tape.op(name, "Sin", [x], 1.0, scope="layer")
-    choice = line(*tape.ops)
-    choice.floors = {op: int(op.name in ("c", "d")) for op in tape.ops}
-    found = folded(choice, tape.ops, 60)
+    pruned = line(*tape.ops)
+    pruned.levels = {op: int(op.name in ("c", "d")) for op in tape.ops}
+    found = folded(pruned, tape.ops, 60)
     assert [[tape.ops[i].name for i in leaves(each)] for each in found] == [
         ["x"],
         ["a", "b"],

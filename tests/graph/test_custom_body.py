@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 import cgviz
-from cgviz.drawing import inside, scene
+from cgviz.graph.selection import select
 
 
 @tf.custom_gradient
@@ -20,8 +20,7 @@ def outer(x, y):
 
 
 def opened(f, *args, names):
-    plain = scene.make(cgviz.trace(f, *args), framed=True)
-    return inside.opened(plain, names)
+    return select(cgviz.trace(f, *args), framed=True, toggled=names)
 
 
 def test_a_closed_custom_op_knows_that_it_opens():
@@ -46,9 +45,9 @@ def test_every_value_enters_and_leaves_by_a_port():
     shown = opened(outer, 2.0, 3.0, names=["custom:outer"])
     owner = shown.frames[0].node
     ports = {i for i, node in enumerate(shown.nodes) if node.kind == "port"}
-    assert {port for _, _, port in shown.doors} == ports
+    assert {port for _, _, port in shown.ports} == ports
     assert len(ports) == 3
-    (out,) = [port for _, name, port in shown.doors if name == -1]
+    (out,) = [port for _, name, port in shown.ports if name == -1]
     (last,) = [e for e in shown.edges if e.target == out]
     assert shown.nodes[last.source].symbol == "+"
     assert all(e.contribution is None for e in shown.edges if shown.nodes[e.source].owner == owner)
@@ -67,7 +66,9 @@ def test_a_custom_op_within_a_custom_op_opens_too():
 
 def test_the_rest_of_the_picture_stays():
     trace = cgviz.trace(outer, 2.0, 3.0)
-    closed = scene.make(trace, framed=True)
-    open_ = inside.opened(closed, ["custom:outer"])
-    assert open_.edges[: len(closed.edges)] == closed.edges
+    closed = select(trace, framed=True)
+    open_ = select(trace, framed=True, toggled=["custom:outer"])
+    assert [(e.source, e.target) for e in open_.edges][: len(closed.edges)] == [
+        (e.source, e.target) for e in closed.edges
+    ]
     assert [node.key for node in open_.nodes][:3] == [node.key for node in closed.nodes]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cgviz.drawing import words
-from cgviz.graph import Op, Value
+from cgviz.graph import Op, Value, names
 
 
 def op(type_, inputs=1, name="op", kind="op", **how):
@@ -32,7 +31,7 @@ def op(type_, inputs=1, name="op", kind="op", **how):
     ],
 )
 def test_a_symbol_says_what_an_op_does(made, constants, symbol):
-    assert words.symbol(made, constants) == symbol
+    assert names.symbol(made, constants) == symbol
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_a_symbol_says_what_an_op_does(made, constants, symbol):
     [("y", "Mul", True), ("Mul", "Mul", False), ("Mul_12", "Mul", False), ("mul_2x", "Mul", True)],
 )
 def test_a_name_is_the_learners_unless_it_is_the_type_and_a_number(name, type_, own):
-    assert words.own_name(op(type_, name=name)) is own
+    assert names.own_name(op(type_, name=name)) is own
 
 
 @pytest.mark.parametrize(
@@ -55,11 +54,11 @@ def test_a_name_is_the_learners_unless_it_is_the_type_and_a_number(name, type_, 
     ],
 )
 def test_a_reason_is_a_few_words(made, live, reason):
-    assert words.reason(made, 0, None, False, live) == reason
+    assert names.reason(made, 0, None, False, live) == reason
 
 
 def test_an_operand_is_its_number_or_its_name_or_its_shape():
-    assert words.operand(Value(0, (), "float32", np.float32(2)), "k") == "2"
-    assert words.operand(Value(0, (2,), "float32", np.ones(2)), "k") == "[1, 1]"
-    assert words.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "mask") == "mask"
-    assert words.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "constant_3") == "[5×4]"
+    assert names.operand(Value(0, (), "float32", np.float32(2)), "k") == "2"
+    assert names.operand(Value(0, (2,), "float32", np.ones(2)), "k") == "[1, 1]"
+    assert names.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "mask") == "mask"
+    assert names.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "constant_3") == "[5×4]"
