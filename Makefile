@@ -21,7 +21,7 @@ lab: .venv/lab.stamp  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_start_here.ipynb $(FLAGS)
 
 test: .venv/dev.stamp  ## run the unit tests, the doctests and every notebook
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: .venv/dev.stamp  ## check style and types
 	$(BIN)/ruff check .
@@ -49,7 +49,7 @@ matrix: $(TENSORFLOWS:%=matrix-%)  ## run the recorder's tests on each supported
 matrix-%: .venvs/tf-%/stamp
 	.venvs/tf-$*/bin/pytest -q $(MATRIX_TESTS)
 
-links: .venv/bin/python  ## write the links in README.md from the address in pyproject.toml
+links: .venv/bin/python  ## write the links to this repository, from its address on GitHub
 	$(BIN)/python tools/links.py
 
 constraints: .venv/bin/python  ## choose the newest versions that pyproject.toml allows
@@ -68,7 +68,7 @@ clean:  ## delete the environments and caches
 	$(PYTHON) -m venv .venv
 
 .venv/%.stamp: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[cpu,$*]'
 	touch $@
 
 .venvs/tf-%/stamp: pyproject.toml | .venv/dev.stamp
@@ -76,5 +76,5 @@ clean:  ## delete the environments and caches
 	printf 'tensorflow==%s.*\n' $* > .venvs/tf-$*/constraints.txt
 	printf 'tensorflow-cpu==%s.*\n' $* >> .venvs/tf-$*/constraints.txt
 	$(BIN)/uv pip install --quiet --python .venvs/tf-$* --constraint .venvs/tf-$*/constraints.txt \
-		--editable '.[test]'
+		--editable '.[cpu,test]'
 	touch $@

@@ -8,15 +8,17 @@ from .recording.recorder import record, trace
 if TYPE_CHECKING:
     from .checking.checker import check
     from .files.loading import load
+    from .lessons import course
     from .live.explorer import explore
     from .live.quiz import predict
 
-__all__ = ["check", "explore", "load", "predict", "record", "trace"]
+__all__ = ["check", "course", "explore", "load", "predict", "record", "trace"]
 __version__ = "0.1.0"
 
 # What recording does not need is loaded when it is first used.
 _LATER = {
     "check": ".checking.checker",
+    "course": ".lessons",
     "explore": ".live.explorer",
     "load": ".files.loading",
     "predict": ".live.quiz",

@@ -107,6 +107,10 @@ def test_what_is_installed_holds_every_file_of_the_package(tmp_path):
     (made,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     held = {name for name in ZipFile(made).namelist() if name.startswith("cgviz/")}
     files = {p.relative_to(ROOT).as_posix() for p in ROOT.glob("cgviz/**/*") if p.is_file()}
-    assert held == {name for name in files if "__pycache__" not in name}
+    own = {name for name in held if not name.startswith("cgviz/notebooks/")}
+    assert own == {name for name in files if "__pycache__" not in name}
+    course = {name.removeprefix("cgviz/notebooks/") for name in held - own}
+    assert {"01_chain_rule.ipynb", "exercises/01_chain_rule.ipynb", "glossary.md"} <= course
+    assert not [name for name in course if "solutions" in name or "checkpoints" in name]
     assert any(name.endswith(".mjs") for name in held)
     assert "cgviz/py.typed" in held

@@ -1,7 +1,10 @@
 """Every link to the repository comes from its one address."""
 
 import json
+import re
 import runpy
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,8 +15,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-ADDRESS = PROJECT["urls"]["Repository"]
-SLUG = ADDRESS.removeprefix("https://github.com/")
+SLUG = "ada/gradients"
 HUB_PAGE = "classroom/jupyterhub.md"
 
 
@@ -21,37 +23,71 @@ def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def published():
+    """The address that the stored pages were written for: none, or a fork's."""
+    found = re.search(r"mybinder\.org/v2/gh/([\w.-]+/[\w.-]+)/HEAD", read("README.md"))
+    return found and found[1]
+
+
 def test_the_pages_have_the_links_that_make_links_writes():
-    assert read("README.md") == LINKS["written"](read("README.md")), "run: make links"
-    assert read(HUB_PAGE) == LINKS["hub_written"](read(HUB_PAGE)), "run: make links"
+    assert read("README.md") == LINKS["written"](read("README.md"), published()), "run: make links"
+    assert read(HUB_PAGE) == LINKS["hub_written"](read(HUB_PAGE), published()), "run: make links"
 
 
 @pytest.mark.parametrize("path", LINKS["notebooks"](), ids=lambda path: path.as_posix()[-40:])
-def test_a_notebook_installs_what_is_missing_on_colab(path):
+def test_a_notebook_installs_the_course_from_where_it_is_published(path):
     text = path.read_text(encoding="utf-8")
-    assert text == LINKS["with_colab"](text), "run: make links"
+    assert text == LINKS["with_install"](text, published()), "run: make links"
 
 
-@pytest.mark.parametrize("module", ["google.colab._shell", "ipykernel.zmqshell"])
-def test_the_cell_for_colab_installs_there_and_does_nothing_elsewhere(module):
-    shell = type("Shell", (InteractiveShell,), {"__module__": module})()
+def test_without_an_address_no_link_is_written():
+    page = LINKS["written"](read("README.md"), None)
+    assert "mybinder" not in page
+    assert "colab" not in page
+    first = LINKS["with_install"](notebook(cell("# Title"), cell("1 + 1", "code")), None)
+    assert len(json.loads(first)["cells"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("remote", "slug"),
+    [
+        ("https://github.com/ada/gradients.git", "ada/gradients"),
+        ("git@github.com:ada/my.course.git", "ada/my.course"),
+        ("https://github.com/ada/gradients/", "ada/gradients"),
+        ("/home/ada/gradients", None),
+        ("https://example.org/ada/gradients.git", None),
+    ],
+)
+def test_the_address_is_that_of_the_remote(tmp_path, monkeypatch, remote, slug):
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    subprocess.run(["git", "remote", "add", "origin", remote], cwd=tmp_path, check=True)
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    monkeypatch.setitem(LINKS["slug"].__globals__, "ROOT", tmp_path)
+    assert LINKS["slug"]() == slug
+    monkeypatch.setenv("GITHUB_REPOSITORY", "grace/fork")
+    assert LINKS["slug"]() == "grace/fork"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_cell_that_installs_the_course_does_nothing_where_it_is_installed(monkeypatch, there):
+    if not there:
+        monkeypatch.setitem(sys.modules, "cgviz", None)  # importing it is an ImportError
     ran = []
+    shell = InteractiveShell()
     shell.register_magic_function(ran.append, magic_name="pip")
-    shell.run_cell("".join(LINKS["colab_cell"]()["source"])).raise_error()
-    installed = ["--quiet anywidget", f'--quiet --no-deps "git+{ADDRESS}"']
-    colab = module.startswith("google")
-    assert ran == ([f"install {what}" for what in installed] if colab else [])
+    shell.run_cell("".join(LINKS["install_cell"](SLUG)["source"])).raise_error()
+    wanted = ["--quiet anywidget", f'--quiet --no-deps "git+https://github.com/{SLUG}"']
+    assert ran == ([] if there else [f"install {what}" for what in wanted])
 
 
 def test_what_colab_lacks_is_what_the_cell_installs():
     """Colab has TensorFlow, NumPy, Matplotlib and ipywidgets."""
     needed = {Requirement(line).name for line in PROJECT["dependencies"]}
-    on_colab = {"tensorflow", "tensorflow-cpu", "numpy", "matplotlib", "ipywidgets"}
-    assert needed - on_colab == {"anywidget"}
+    assert needed - {"numpy", "matplotlib", "ipywidgets"} == {"anywidget"}
 
 
 def test_every_lesson_opens_on_binder_and_colab():
-    readme = read("README.md")
+    readme = LINKS["written"](read("README.md"), SLUG)
     for lesson in ROOT.glob("notebooks/[0-9][0-9]_*.ipynb"):
         labpath = f"notebooks%2F{lesson.name}"
         assert f"(https://mybinder.org/v2/gh/{SLUG}/HEAD?labpath={labpath})" in readme
@@ -67,13 +103,13 @@ def cell(source, kind="markdown"):
     return {"cell_type": kind, "metadata": {}, "source": source.splitlines(keepends=True)}
 
 
-def test_the_cell_for_colab_stands_behind_the_title_and_once():
+def test_the_cell_that_installs_comes_after_the_title_and_once():
     text = notebook(cell("# Title"), cell("1 + 1", "code"))
-    once = LINKS["with_colab"](text)
+    once = LINKS["with_install"](text, SLUG)
     first, colab, last = json.loads(once)["cells"]
     assert (first["source"], last["source"]) == (["# Title"], ["1 + 1"])
-    assert LINKS["is_colab"](colab)
-    assert LINKS["with_colab"](once) == once
+    assert LINKS["is_install"](colab)
+    assert LINKS["with_install"](once, SLUG) == once
 
 
 def test_a_title_is_the_first_heading_in_text(tmp_path):
@@ -98,8 +134,7 @@ def test_a_course_is_written_once_and_then_left_alone(tmp_path, monkeypatch, cap
     monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)
     for folder in ("classroom", "notebooks/exercises"):
         (tmp_path / folder).mkdir(parents=True)
-    address = "https://github.com/owner/course"
-    (tmp_path / "pyproject.toml").write_text(f'[project]\nurls = {{Repository = "{address}"}}\n')
+    monkeypatch.setenv("GITHUB_REPOSITORY", "owner/course")
     page = f"{LINKS['BEGIN']}{LINKS['END']}"
     for name in ("README.md", HUB_PAGE):
         (tmp_path / name).write_text(page)
@@ -112,7 +147,7 @@ def test_a_course_is_written_once_and_then_left_alone(tmp_path, monkeypatch, cap
     )
     assert one.count("owner/course") == 4
     assert "labpath=notebooks%2Fexercises%2F01_one.ipynb" in one
-    assert two.endswith("| | | |")
+    assert two.endswith("| |")
     assert (
         "urlpath=lab%2Ftree%2Fcourse%2Fnotebooks%2F02_two.ipynb"
         in (tmp_path / HUB_PAGE).read_text()

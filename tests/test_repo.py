@@ -1,9 +1,7 @@
 """The files around the package agree with one another."""
 
-import json
 import os
 import re
-import runpy
 import subprocess
 import tomllib
 from itertools import chain
@@ -16,7 +14,8 @@ from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = {
-    *(".ci", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
+    *(".ci", ".devcontainer", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md"),
+    *("CODE_OF_CONDUCT.md", "SECURITY.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
     *("Makefile", "README.md", "binder", "cgviz", "classroom", "conftest.py", "constraints.txt"),
     *("environment.yml", "notebooks", "pyproject.toml", "tests", "tools"),
 }
@@ -30,8 +29,6 @@ PYPROJECT = tomllib.loads(read("pyproject.toml"))
 PROJECT = PYPROJECT["project"]
 ENVIRONMENT = yaml.safe_load(read("environment.yml"))
 CITATION = yaml.safe_load(read("CITATION.cff"))
-ADDRESS = PROJECT["urls"]["Repository"]
-SLUG = ADDRESS.removeprefix("https://github.com/")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +93,8 @@ def test_the_environment_has_the_learners_packages_in_the_pinned_versions():
     (pip,) = [d["pip"] for d in ENVIRONMENT["dependencies"] if isinstance(d, dict)]
     assert pip[0] == "-c constraints.txt"
     extras = PROJECT["optional-dependencies"]
-    wanted = [Requirement(line) for line in PROJECT["dependencies"] + extras["lab"]]
+    lines = PROJECT["dependencies"] + extras["cpu"] + extras["lab"]
+    wanted = [Requirement(line) for line in lines]
     installed = [Requirement(line) for line in pip[1:]]
     assert {(r.name, str(r.marker)) for r in installed} == {(r.name, str(r.marker)) for r in wanted}
     assert not any(r.specifier for r in installed), "versions belong in pyproject.toml"
@@ -123,9 +121,30 @@ def test_every_requirement_is_pinned_within_its_range():
 def test_each_tensorflow_of_the_matrix_is_in_the_range():
     (versions,) = re.findall(r"^TENSORFLOWS := (.*)$", read("Makefile"), re.MULTILINE)
     (first, *_, last) = versions.split()
-    ranges = [Requirement(d) for d in PROJECT["dependencies"] if d.startswith("tensorflow")]
+    extras = PROJECT["optional-dependencies"]
+    ranges = [Requirement(line) for line in extras["cpu"] + extras["tensorflow"]]
     assert all(version in r.specifier for r in ranges for version in versions.split())
     assert f"TensorFlow {first} to {last}" in read("README.md")
+
+
+def test_no_tensorflow_is_installed_over_another():
+    """`tensorflow-cpu` unpacks over an installed `tensorflow`, and neither works afterwards."""
+    assert not [line for line in PROJECT["dependencies"] if "tensorflow" in line]
+
+
+def test_nobody_is_told_to_install_another_projects_package(tracked):
+    """On the package index `cgviz` is another project."""
+    assert PROJECT["name"] != "cgviz"
+    wrong = [
+        path.as_posix()
+        for path in tracked
+        if (ROOT / path).is_file()
+        and re.search(
+            r"(pip|uv|uvx|pipx|conda|mamba)\b[^\n`'\"]* (install|add|run) (-[^\s]+ )*cgviz\b",
+            (ROOT / path).read_bytes().decode("utf-8", "ignore"),
+        )
+    ]
+    assert wrong == []
 
 
 # --- scripts ---------------------------------------------------------------------------------
@@ -140,33 +159,6 @@ def test_what_a_fresh_machine_runs_can_be_run():
 def test_tensorflow_is_kept_quiet_wherever_it_starts(name):
     assert re.search(r"TF_CPP_MIN_LOG_LEVEL\W+3\b", read(name))
     assert re.search(r"TF_ENABLE_ONEDNN_OPTS\W+0\b", read(name))
-
-
-# --- the address -------------------------------------------------------------------------------
-
-
-LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
-HUB_PAGE = "classroom/jupyterhub.md"
-
-
-def without_colab(text):
-    notebook = json.loads(text)
-    notebook["cells"] = [cell for cell in notebook["cells"] if not LINKS["is_colab"](cell)]
-    return json.dumps(notebook)
-
-
-def test_the_address_is_written_in_one_place(tracked):
-    assert re.fullmatch(r"https://github\.com/[\w-]+/[\w.-]+", ADDRESS)
-    found = {}
-    for path in tracked:
-        text = (ROOT / path).read_bytes().decode("utf-8", "ignore")
-        if path.suffix == ".ipynb":
-            text = without_colab(text)
-        if path in (Path("README.md"), Path(HUB_PAGE)):
-            text = re.sub(r"<!-- lessons.*<!-- end of lessons -->", "", text, flags=re.DOTALL)
-        if SLUG in text:
-            found[path.as_posix()] = text.count(SLUG)
-    assert found == {"pyproject.toml": 1}
 
 
 # --- what the prose says ---------------------------------------------------------------------
