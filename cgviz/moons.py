@@ -1,0 +1,195 @@
+"""The problem that runs through the lessons: two moons, a small network, and one picture.
+
+    data      200 points of two interleaved half circles, with noise
+    Network   points -> logits: one hidden layer with an activation of the caller's
+    train     gradient descent in plain TensorFlow -> Run
+    Run       a trained network and its losses
+    compare   two runs side by side: decision boundaries and loss curves
+
+Everything is seeded, so a lesson prints the same numbers each time it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from matplotlib import rcParams
+from matplotlib.colors import to_rgb, to_rgba
+
+from . import style
+from .drawing.figure import SpokenFigure
+
+COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
+NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
+HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
+GRID = 80  # points along each side of the map; finer ones look the same in print
+
+Loss = Callable[[Callable[..., Any], Any, Any], Any]
+
+
+def data() -> tuple[Any, Any]:
+    """The two moons, the same each time.
+
+    Returns:
+        Points, float32 [200, 2], centred on 0; labels, float32 [200, 1]: 0 for the upper moon, 1
+        for the lower one.
+
+    Example:
+        >>> points, labels = data()
+        >>> points.shape, float(tf.reduce_mean(labels))
+        (TensorShape([200, 2]), 0.5)
+    """
+    angle = np.linspace(0.0, np.pi, COUNT // 2)
+    upper = np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1)
+    noise = np.random.default_rng(0).normal(0.0, NOISE, (COUNT, 2))
+    points = np.concatenate([upper, -upper]) + noise
+    labels = np.repeat([0.0, 1.0], COUNT // 2)[:, None]
+    return tf.constant(points, tf.float32), tf.constant(labels, tf.float32)
+
+
+class Network:
+    """One hidden layer of 8 units: `activation(points @ w1 + b1) @ w2 + b2`.
+
+    Args:
+        activation: A function of a float32 tensor [n, 8] that keeps its shape.
+        *variables: What the activation learns besides, as `tf.Variable`s.
+
+    Example:
+        >>> Network(tf.tanh)(data()[0]).shape
+        TensorShape([200, 1])
+    """
+
+    def __init__(self, activation: Callable[[Any], Any], *variables: Any) -> None:
+        random = np.random.default_rng(0)
+        self.activation = activation
+        self.w1 = tf.Variable(random.normal(0.0, 1.0, (2, HIDDEN)).astype("float32"), name="w1")
+        self.b1 = tf.Variable(random.normal(0.0, 0.5, HIDDEN).astype("float32"), name="b1")
+        self.w2 = tf.Variable(random.normal(0.0, 0.5, (HIDDEN, 1)).astype("float32"), name="w2")
+        self.b2 = tf.Variable(tf.zeros(1), name="b2")
+        self.variables = [self.w1, self.b1, self.w2, self.b2, *variables]
+
+    def __call__(self, points: Any) -> Any:
+        """One logit for each point, [n, 1]: above 0 means the lower moon."""
+        return self.activation(points @ self.w1 + self.b1) @ self.w2 + self.b2
+
+
+def cross_entropy(network: Callable[..., Any], points: Any, labels: Any) -> Any:
+    """The mean cross-entropy of a network's logits."""
+    logits = network(points)
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+
+
+class Run(NamedTuple):
+    """A trained network and what training it looked like.
+
+    Attributes:
+        network: Points [n, 2] -> logits [n, 1].
+        losses: The loss before each step.
+    """
+
+    network: Callable[..., Any]
+    losses: Sequence[float]
+
+    @property
+    def percent(self) -> int:
+        """How many of 100 points it puts into the right moon, rounded down."""
+        return int(100 * _right(self.network).mean())
+
+
+def train(
+    network: Any,
+    loss: Loss = cross_entropy,
+    *,
+    steps: int = 300,
+    rate: float = 1.0,
+    graph: bool = True,
+) -> Run:
+    """Train on all points at once by gradient descent: each variable loses rate × gradient.
+
+    Args:
+        network: A `Network`, or anything that is called like one and has `variables`.
+        loss: `loss(network, points, labels)` -> a number.
+        steps: How often.
+        rate: The learning rate.
+        graph: Run each step as a `tf.function`; False runs it line by line.
+
+    Returns:
+        The network, trained in place, and its losses.
+
+    Example:
+        >>> train(Network(tf.tanh)).percent > 90
+        True
+    """
+    points, labels = data()
+
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            value = loss(network, points, labels)
+        gradients = tape.gradient(value, network.variables)
+        for variable, gradient in zip(network.variables, gradients, strict=True):
+            if gradient is not None:
+                variable.assign_sub(rate * gradient)
+        return value
+
+    run = tf.function(step, autograph=False) if graph else step
+    return Run(network, [float(run()) for _ in range(steps)])
+
+
+def compare(
+    right: Run, wrong: Run, names: tuple[str, str] = ("right rule", "wrong rule")
+) -> SpokenFigure:
+    """Two runs side by side: what each network believes, and its loss at each step.
+
+    Circles are the upper moon, triangles the lower one; a cross marks a point on the wrong side.
+    The hatched side is the one that the network gives to the triangles.
+
+    Args:
+        right: The run on the left, a solid loss curve.
+        wrong: The run in the middle, a dashed loss curve.
+        names: What the two are called.
+
+    Returns:
+        The figure; its `alt` says in words what it shows.
+    """
+    import matplotlib.pyplot as plt
+
+    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
+    figure = plt.figure(figsize=(9.5, 3.2), layout="constrained", FigureClass=SpokenFigure)
+    axes = figure.subplots(1, 3)
+    lines = []
+    for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
+        _map(ax, run, look)
+        ax.set_title(f"{name}: {run.percent} % right", color=look.ink)
+        tone = look.forward if dashes == "-" else look.backward
+        axes[2].plot(run.losses, dashes, color=tone, linewidth=2, label=name)
+        first, last = (style.number(run.losses[i], 2) for i in (0, -1))
+        lines.append(f"{name}: {run.percent} % of the points right, loss {first} -> {last}.")
+    axes[2].set(title="loss", xlabel="step", ylim=(0, None))
+    axes[2].legend(frameon=False)
+    figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
+    return figure
+
+
+def _right(network: Callable[..., Any]) -> Any:
+    """For each point, whether the network puts it into the right moon."""
+    points, labels = (np.asarray(part) for part in data())
+    return ((np.asarray(network(points)) > 0) == (labels > 0.5))[:, 0]
+
+
+def _map(ax: Any, run: Run, look: style.Palette) -> None:
+    points, labels = (np.asarray(part) for part in data())
+    low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
+    x, y = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)))
+    grid = np.stack([x.ravel(), y.ravel()], axis=1).astype("float32")
+    logits = np.asarray(run.network(grid)).reshape(x.shape)
+    lower = labels[:, 0] > 0.5
+    side = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
+    side.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
+    ax.contour(x, y, logits, [0.0], colors=look.ink, linewidths=2)
+    for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
+        ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
+    ax.plot(*points[~_right(run.network)].T, "x", color=look.backward, markersize=7, linestyle="")
+    ax.set(xticks=[], yticks=[])

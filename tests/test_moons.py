@@ -1,0 +1,90 @@
+"""The running problem: the same each time, learnable, and a picture that shows the damage."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from matplotlib.colors import same_color
+
+from cgviz import moons
+
+
+@tf.custom_gradient
+def forgetful(x):
+    return tf.tanh(x), lambda upstream: 1.0 - tf.tanh(x) ** 2
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return [moons.train(moons.Network(rule)) for rule in (tf.tanh, forgetful)]
+
+
+@pytest.fixture(scope="module")
+def figure(runs):
+    return moons.compare(*runs)
+
+
+def test_the_data_and_a_network_are_the_same_each_time():
+    for one, other in zip(moons.data(), moons.data(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    one, other = (moons.Network(tf.tanh)(moons.data()[0]) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_graph_and_eager_code_train_alike(runs):
+    eager = moons.train(moons.Network(tf.tanh), steps=20, graph=False)
+    np.testing.assert_allclose(eager.losses, runs[0].losses[:20], rtol=1e-4)
+
+
+def test_the_right_rule_learns_the_moons_and_the_wrong_one_does_not(runs):
+    right, wrong = runs
+    assert right.percent > 95
+    assert wrong.percent < 70
+    assert right.losses[0] == wrong.losses[0]
+    assert right.losses[-1] < wrong.losses[-1] / 5
+
+
+def test_what_an_activation_learns_is_trained_and_what_gets_none_stays():
+    slope, unused = tf.Variable(tf.ones(8)), tf.Variable(1.0)
+    network = moons.Network(lambda h: tf.tanh(slope * h), slope, unused)
+    moons.train(network, steps=3)
+    assert (slope.numpy() != 1.0).all()
+    assert unused.numpy() == 1.0
+
+
+def test_another_loss_and_another_kind_of_network_will_do():
+    """A run is what it needs: something that maps points to logits, and a list."""
+    decayed = moons.train(
+        moons.Network(tf.tanh),
+        lambda net, points, labels: (
+            moons.cross_entropy(net, points, labels) + tf.reduce_sum(net.w2**2)
+        ),
+        steps=50,
+    )
+    free = moons.train(moons.Network(tf.tanh), steps=50)
+    assert np.linalg.norm(decayed.network.w2) < np.linalg.norm(free.network.w2) / 2
+    by_hand = moons.Run(lambda points: -np.asarray(points)[:, 1:], [1.0])
+    assert by_hand.percent > 80
+
+
+def test_the_picture_says_in_words_what_it_shows(figure, runs):
+    said = [int(n) for n in re.findall(r"(\d+) % of the points right", figure.alt)]
+    assert said == [run.percent for run in runs]
+    assert repr(figure) == figure.alt
+
+
+def test_the_picture_needs_no_colour(figure):
+    right, wrong, losses = figure.axes
+    for ax in (right, wrong):
+        assert {line.get_marker() for line in ax.lines} >= {"o", "^", "x"}
+    assert [line.get_linestyle() for line in losses.lines] == ["-", "--"]
+    assert len(wrong.lines[-1].get_xdata()) > len(right.lines[-1].get_xdata())
+
+
+def test_the_picture_follows_a_dark_theme(runs):
+    import matplotlib.pyplot as plt
+
+    with plt.style.context("dark_background"):
+        dark = moons.compare(*runs)
+    assert not same_color(dark.axes[2].lines[0].get_color(), "#0072B2")
