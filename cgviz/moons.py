@@ -157,7 +157,8 @@ def compare(
     import matplotlib.pyplot as plt
 
     look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    figure = plt.figure(figsize=(9.5, 3.2), layout="constrained", FigureClass=SpokenFigure)
+    figure: Any = plt.figure(figsize=(9.5, 3.2), layout="constrained", FigureClass=SpokenFigure)
+    plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
     axes = figure.subplots(1, 3)
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
