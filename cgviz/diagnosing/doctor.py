@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..findings import Finding
 from ..graph import Trace, Value
 from ..graph.names import value_name
 from . import lost, nonfinite, overflow, scales, zeros
-from .findings import Diagnosis, Finding
+from .findings import Diagnosis
 from .survey import Survey, names
 
 

@@ -6,11 +6,11 @@ Where it stopped, the edge of the selection knows why; `lost_words` makes senten
 
 from __future__ import annotations
 
+from ..findings import Finding
 from ..graph import Op, Value
 from ..graph.selection import Edge
 from ..lessons import INPUTS
 from . import lexical
-from .findings import Finding
 from .lost_words import BY_POSITION, DROPPED, Cut, say, say_captured
 from .survey import Survey, line, names
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from .. import style
+from ..findings import Finding
 from ..graph import Op, Step, Value
 from ..graph.jacobian import wide
 from ..lessons import STABILITY
 from .entries import by_entry, entry, first_bad, has_nan, inputs_at, number_at, numbers
-from .findings import Finding
 from .survey import Origin, Survey, at, is_bad, names, outputs_with
 
 _TWICE = (

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from .. import style
+from ..findings import Finding
 from ..graph import Array, Op, Value
 from ..lessons import STABILITY
 from .entries import entry, first_bad, has_inf, has_nan, inputs_at, number_at, numbers
-from .findings import Finding
 from .ranges import BOTH_SIDES, exp_limit, limits
 from .survey import at, is_bad
 

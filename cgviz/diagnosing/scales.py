@@ -20,10 +20,10 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import style
+from ..findings import Finding
 from ..graph import Array, Op, Step, Value
 from ..graph.jacobian import wide
 from ..lessons import DEBUGGING
-from .findings import Finding
 from .survey import Survey, at, is_bad, is_zero, names
 
 FALL, RISE, SEVERAL, INSENSITIVE = 1e-6, 1e6, 1e3, 1e-6

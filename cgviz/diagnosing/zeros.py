@@ -6,10 +6,10 @@ long as what arrives is zero too; the op where it is not has made it so, or two 
 
 from __future__ import annotations
 
+from ..findings import Finding
 from ..graph import Value
 from ..graph.jacobian import wide
 from ..lessons import CHAIN, UPSTREAM
-from .findings import Finding
 from .survey import Origin, Survey, at, is_zero, names, outputs_with
 from .zero_reasons import reason
 

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz import style
-from cgviz.diagnosing import findings
-from cgviz.diagnosing.findings import Diagnosis, Finding
+from cgviz import findings, style
+from cgviz.diagnosing.findings import Diagnosis
+from cgviz.findings import Finding
 from cgviz.graph import Op, Source
 
 
@@ -43,10 +43,8 @@ def test_findings_are_counted_and_read_one_after_the_other_with_the_notes_last()
     diagnosis = Diagnosis("f", [finding(), finding("`y` is 0.", "zero")], "", ["A note."])
     assert repr(diagnosis).split("\n\n") == [
         "diagnosis of f: 2 findings",
-        "∅ None: `x` got None.\n"
-        "  how to mend it: Take `tf.round` away.\n"
-        "  lesson: 07_non_differentiable",
-        "○ 0: `y` is 0.\n  how to mend it: Take `tf.round` away.\n  lesson: 07_non_differentiable",
+        "∅ None: `x` got None.\n  hint: Take `tf.round` away.\n  lesson: 07_non_differentiable",
+        "○ 0: `y` is 0.\n  hint: Take `tf.round` away.\n  lesson: 07_non_differentiable",
         "A note.",
     ]
     page = diagnosis._repr_html_()
@@ -56,10 +54,20 @@ def test_findings_are_counted_and_read_one_after_the_other_with_the_notes_last()
 
 @pytest.mark.parametrize("what", findings.SIGNS)
 def test_each_kind_has_a_word_beside_its_symbol(what):
-    sign = findings.SIGNS[what]
+    sign = finding(what=what).sign
     page = Diagnosis("f", [finding(what=what)], "")._repr_html_()
-    assert f'<span aria-hidden="true">{sign.symbol}</span> {sign.word}</span>: ' in page
+    start = f'<span aria-hidden="true">{sign.symbol}</span> <strong>{sign.word}</strong>: '
+    assert start in page
     assert repr(finding(what=what)).startswith(f"{sign.symbol} {sign.word}: ")
+
+
+def test_a_broken_rule_is_named_beside_the_mark_of_its_level():
+    broken = Finding("shape", "It is [2].", "Sum it.", "03_multiple_inputs")
+    assert broken.rule == "shape"
+    assert repr(broken) == "✗ shape: It is [2].\n  hint: Sum it.\n  lesson: 03_multiple_inputs"
+    warning = Finding("kink", "It has a kink.", "", "", level="warning")
+    assert repr(warning) == "! kink: It has a kink."
+    assert "cgviz-warning" in warning.html()
 
 
 def test_names_and_code_of_the_learner_are_text_and_never_markup():
@@ -83,8 +91,8 @@ def test_a_finding_names_its_op_and_the_learners_line():
 
 
 def test_the_colours_are_those_of_the_palette():
-    used = set(re.findall("#[0-9A-Fa-f]{6}", findings.EXTRA))
-    assert used == {style.LIGHT.backward, style.LIGHT.backward_text, style.DARK.backward_text}
+    used = set(re.findall("#[0-9A-Fa-f]{6}", findings.STYLE))
+    assert used == {style.LIGHT.backward, "#8c8c8c"}  # a grey for warnings
 
 
 def test_what_a_trace_finds_reads_as_text_and_as_a_page():

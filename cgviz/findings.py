@@ -1,0 +1,98 @@
+"""One thing that is wrong with a gradient, as `check` and `diagnose` tell it: as text and HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+from . import style
+from .graph import Op, Source
+
+SIGNS = {  # by level, and for a diagnosis by what is wrong with the numbers
+    "error": style.Sign("✗", "failed"),
+    "warning": style.Sign("!", "warning"),
+    "none": style.NONE,
+    "zero": style.ZERO,
+    "nan": style.NAN,
+    "inf": style.POSITIVE_INFINITY,
+    "vanishing": style.Sign("↓", "vanishing"),
+    "exploding": style.Sign("↑", "exploding"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, where it began, and what to do about it."""
+
+    what: str  # the rule of `check` that is broken; or "none", "zero", "nan", "inf", ...
+    message: str
+    hint: str
+    lesson: str
+    op: Op | None = None  # where it began
+    sources: tuple[str, ...] = ()  # names of what the gradient is taken of
+    which: int | None = None  # the backward pass, as in `trace.passes`
+    line: Source | None = None  # where it began, if that is no line of the op
+    level: str = "error"  # or "warning"
+
+    @property
+    def rule(self) -> str:
+        """The rule that is broken: `what`, as a report calls it."""
+        return self.what
+
+    @property
+    def name(self) -> str:
+        """The name of the op where it began, or ""."""
+        return "" if self.op is None else self.op.name
+
+    @property
+    def source(self) -> Source | None:
+        """The learner's own line where it began."""
+        return self.line or (None if self.op is None else self.op.source or self.op.rule)
+
+    @property
+    def sign(self) -> style.Sign:
+        """The symbol and the word that it begins with."""
+        return SIGNS.get(self.what) or style.Sign(SIGNS[self.level].symbol, self.what)
+
+    def __repr__(self) -> str:
+        asides = [f"  {name}: {text}" for name, text in self._asides()]
+        return "\n".join([f"{self.sign}: {self.message}", *asides])
+
+    def html(self) -> str:
+        """It as a list item."""
+        asides = "".join(f"<p>{name}: {code(text)}</p>" for name, text in self._asides())
+        return (
+            f'<li class="cgviz-finding cgviz-{self.level}"><p>'
+            f'<span aria-hidden="true">{escape(self.sign.symbol)}</span> '
+            f"<strong>{escape(self.sign.word)}</strong>: {code(self.message)}</p>{asides}</li>\n"
+        )
+
+    def _asides(self) -> list[tuple[str, str]]:
+        return [(n, t) for n, t in (("hint", self.hint), ("lesson", self.lesson)) if t]
+
+
+def html(findings: Iterable[Finding]) -> str:
+    """Findings as a list, with its look; empty where there is none."""
+    items = "".join(each.html() for each in findings)
+    return f'{STYLE}\n<ol class="cgviz-findings">\n{items}</ol>\n' if items else ""
+
+
+def code(text: str) -> str:
+    """Text as HTML, with its `code` set as code.
+
+    >>> code("`x < y` is a bool")
+    '<code>x &lt; y</code> is a bool'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+STYLE = """<style>
+.cgviz-findings { list-style: none; margin: 0; padding: 0; }
+.cgviz-findings > .cgviz-finding { border-left: 4px solid var(--jp-border-color0, #8c8c8c);
+  margin: 0.8em 0; padding: 0.1em 0 0.1em 0.9em; max-width: 60em; }
+.cgviz-findings > .cgviz-error { border-left-color: #D55E00; }
+.cgviz-findings code { white-space: pre-wrap; background: none; color: inherit; padding: 0;
+  font-family: var(--jp-code-font-family, monospace); font-size: 0.95em; }
+</style>"""
