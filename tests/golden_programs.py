@@ -116,7 +116,8 @@ def recurrent():
 def network():
     tf.keras.utils.set_random_seed(3)
     model = tf.keras.Sequential(
-        [tf.keras.layers.Dense(3, "relu", name="hidden"), tf.keras.layers.Dense(1, name="out")]
+        [tf.keras.layers.Dense(3, "relu", name="hidden"), tf.keras.layers.Dense(1, name="out")],
+        name="model",  # else Keras numbers it by what ran before
     )
     model.build((None, 2))
 

@@ -50,7 +50,7 @@ class Hub:
             self.address + path,
             method=method,
             data=None if data is None else json.dumps(data).encode(),
-            headers={"Authorization": f"token {TOKEN}", "Trace-Type": "application/json"},
+            headers={"Authorization": f"token {TOKEN}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.read()

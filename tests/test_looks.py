@@ -42,7 +42,7 @@ def test_texts_can_be_read(palette, tone):
 def test_the_view_styles_nothing_outside_of_itself():
     """The stylesheet holds for the whole page, where tables and reports have classes too."""
     package = Path(cgviz.__file__).parent
-    wings = (p for p in package.rglob("*.py") if p.parent.name != "screen")
+    wings = (p for p in package.rglob("*.py") if p.parent.name != "live")
     others = {c for p in wings for c in re.findall(r"cgviz-[a-z]+", p.read_text("utf-8"))}
     assert {"cgviz-mark", "cgviz-rows", "cgviz-finding"} <= others
     rules = re.sub(r"/\*.*?\*/", "", looks.css(), flags=re.DOTALL)

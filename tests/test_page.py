@@ -40,7 +40,7 @@ def test_it_names_no_other_place(tmp_path):
 
 def test_the_policy_allows_this_script_and_this_style_only(tmp_path):
     text = saved(cgviz.trace(chain, 0.5, 0.3), tmp_path)
-    policy = re.search(r'Trace-Security-Policy" content="([^"]*)"', text)[1]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     assert policy.startswith("default-src 'none'; ")
     for tag in ("script", "style"):
         (inside,) = re.findall(rf"<{tag}(?: type=\"module\")?>(.*?)</{tag}>", text, re.DOTALL)
