@@ -2,9 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TENSORFLOWS := 2.16 2.18 2.19 2.20 2.21
-# The tests of every room in cgviz/recording.
-MATRIX_TESTS ?= $(wildcard $(patsubst cgviz/recording/%.py,tests/test_%*.py, \
-	$(subst /_,/,$(wildcard cgviz/recording/*.py))))
+MATRIX_TESTS ?= tests/recording
 
 # TensorFlow is quiet only if both are set before it is imported.
 export TF_CPP_MIN_LOG_LEVEL := 3

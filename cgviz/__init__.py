@@ -3,7 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .recording.recorder import record, trace
+from .hinting import hints
+from .recording import api
+from .recording.api import record, trace
 
 if TYPE_CHECKING:
     from .checking.checker import check
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "course", "explore", "load", "predict", "record", "trace"]
 __version__ = "0.1.0"
+
+api.on_error.append(hints.add)  # an error that leaves a recording carries its hint
 
 # What recording does not need is loaded when it is first used.
 _LATER = {
@@ -37,13 +41,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: object) -> None:
     """Show a hint under TensorFlow's gradient errors: `%load_ext cgviz`."""
-    from .hinting import hints
-
     hints.load_ipython_extension(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
     """Take the hints away again: `%unload_ext cgviz`."""
-    from .hinting import hints
-
     hints.unload_ipython_extension(shell)

@@ -174,7 +174,7 @@ def sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
         AssertionError: The first thing that is wrong, with its hint.
     """
     from .checking.checker import check
-    from .recording.recorder import trace
+    from .recording.api import trace
 
     name = _name(f)
     report = check(f, *args, **options)

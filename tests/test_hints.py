@@ -8,29 +8,28 @@ import tensorflow as tf
 from mistakes import ONE, gradient, one_gradient_for_two, raised
 
 import cgviz
-from cgviz.hinting import hints
 
-# --- the block ---------------------------------------------------------------------------------
+# --- a recording -------------------------------------------------------------------------------
 
 
-def test_a_block_adds_one_note_and_changes_nothing_else():
+def test_a_recording_adds_one_note_and_changes_nothing_else():
     error = RuntimeError("tf.gradients is not supported when eager execution is enabled.")
     args = error.args
-    with pytest.raises(RuntimeError) as caught, hints.hinting(), hints.hinting():
+    with pytest.raises(RuntimeError) as caught, cgviz.record(), cgviz.record():
         raise error
     assert caught.value is error
     assert error.args is args
     assert len(error.__notes__) == 1
     assert [f.name for f in traceback.extract_tb(error.__traceback__)] == [
-        "test_a_block_adds_one_note_and_changes_nothing_else"
+        "test_a_recording_adds_one_note_and_changes_nothing_else"
     ]
 
 
-def test_a_block_lets_an_interrupt_and_an_unknown_error_pass():
-    with pytest.raises(KeyboardInterrupt) as caught, hints.hinting():
+def test_a_recording_lets_an_interrupt_and_an_unknown_error_pass():
+    with pytest.raises(KeyboardInterrupt) as caught, cgviz.record():
         raise KeyboardInterrupt
     assert not hasattr(caught.value, "__notes__")
-    with pytest.raises(ZeroDivisionError) as caught, hints.hinting():
+    with pytest.raises(ZeroDivisionError) as caught, cgviz.record():
         1 / 0  # noqa: B018
     assert not hasattr(caught.value, "__notes__")
 
@@ -40,7 +39,7 @@ def test_an_error_whose_text_cannot_be_had_is_raised_as_it_is():
         def __str__(self):
             raise RuntimeError("no text")
 
-    with pytest.raises(OddError), hints.hinting():
+    with pytest.raises(OddError), cgviz.record():
         raise OddError
 
 

@@ -11,7 +11,15 @@ MODULES = {
 }
 # Above the data model; a method of Trace imports these when it is called.
 SECOND = ("cgviz.checking", "cgviz.diagnosing", "cgviz.hinting", "cgviz.classroom")
-CORE = ("cgviz.graph", "cgviz.reading", "cgviz.drawing", "cgviz.live", "cgviz.files", "cgviz.style")
+CORE = (
+    "cgviz.recording",
+    "cgviz.graph",
+    "cgviz.reading",
+    "cgviz.drawing",
+    "cgviz.live",
+    "cgviz.files",
+    "cgviz.style",
+)
 
 
 def imported(module, everywhere=False):

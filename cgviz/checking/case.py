@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Array, Op, Trace
-from ..recording import arguments, recorder, source, tf_hooks
+from ..recording import api, arguments, source, tf_hooks
+from ..recording.build import variable_name
 from ..recording.events import CallEvent, OpEvent, PassEvent
-from ..recording.values import variable_name
 from . import state
 from .comparison import Map
 from .report import Ledger
@@ -149,13 +149,13 @@ def first_run(case: Case, variables: dict[int, tuple[Any, Any]]) -> None:
     """Run f once under a recording, and learn what it is made of; note what it raises."""
     subject = case.subject
     given = subject.arguments(subject.x)
-    with tf_hooks.listening(True) as (hub, start, _):
+    with tf_hooks.recording(True) as recording:
         try:
-            recorded = recorder.trace(case.f, *given)
+            recorded = api.trace(case.f, *given)
         except Exception as error:
             case.error = error
-        log = list(hub.log[start:])
-    touched = {id(v): v for v in hub.variables.values()}
+        log = recording.events()
+    touched = {id(v): v for v in recording.recorder.variables.values()}
     for key, variable in touched.items():
         variables.setdefault(key, (variable, tf.identity(variable)))
     if case.error is None:
@@ -203,7 +203,7 @@ def widen(case: Case) -> None:
         wide = subject.widened()
         here, there = subject.forward(subject.x), wide.forward(wide.x)
         wide.pull()
-        trace = recorder.trace(case.f, *wide.arguments(wide.x))
+        trace = api.trace(case.f, *wide.arguments(wide.x))
     except Exception:
         return
     if here.shape != there.shape:

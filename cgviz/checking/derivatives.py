@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Array
-from ..recording import recorder
+from ..recording import api
 from . import causes
 from .case import Case, eps_of, upstream
 from .causes import digits, more, place
@@ -153,7 +153,7 @@ def _lost(case: Case) -> str:
 def _magnitudes(case: Case) -> Iterator[float]:
     """The smallest number but 0 of each gradient and value on the way, in float64."""
     judged = case.judged
-    trace = recorder.trace(case.f, *judged.arguments(judged.x))
+    trace = api.trace(case.f, *judged.arguments(judged.x))
     values = [v.numpy() for op in trace.walk() for v in op.outputs if v.differentiable]
     flows = [g for p in trace.passes for s in p.steps for g in (*s.upstream, *s.downstream)]
     for each in [*values, *flows]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from .. import style
 from ..graph import Array
-from ..recording.values import dense, variable_name
+from ..recording.build import dense, variable_name
 from .case import Case, CustomStep
 
 

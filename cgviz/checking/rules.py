@@ -14,7 +14,7 @@ import numpy as np
 from .. import style
 from ..graph import Array
 from ..recording import tf_hooks
-from ..recording.values import variable_name
+from ..recording.build import variable_name
 from . import raised
 from .case import Case, CustomStep
 from .subject import Pulled

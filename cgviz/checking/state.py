@@ -34,7 +34,7 @@ def kept(f: Any, args: Any) -> Iterator[tuple[dict[int, tuple[Any, Any]], String
     printed = StringIO()
     try:
         with ExitStack() as stack:
-            stack.enter_context(tf_hooks.afresh())
+            stack.enter_context(tf_hooks.unrecorded())
             stack.enter_context(tf_hooks.seeds_kept())
             stack.enter_context(redirect_stdout(printed))
             stack.enter_context(np.errstate(all="ignore"))

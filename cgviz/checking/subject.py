@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ..graph import Array
 from ..recording import arguments
-from ..recording.values import dense, variable_name
+from ..recording.build import dense, variable_name
 from .vectors import as_tensor, as_vector, as_vector_size, entry
 
 SEED = 20

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Array
-from ..recording.values import dense
+from ..recording.build import dense
 from .subject import Pulled, Subject
 
 

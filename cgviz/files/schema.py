@@ -226,7 +226,7 @@ class _Reader:
             self.valued(each["sources"]),
             _read_arrays(each["gradients"]),
             tuple(self.step(step) for step in each["steps"]),
-            _constant(self.picked(each["ops"])),
+            self.picked(each["ops"]),
             {key: read_array(array) for key, array in each["arrived"]},
             each["note"],
         )
@@ -243,10 +243,6 @@ class _Reader:
 def read(document: Document) -> Trace:
     """What the trace holds that a document describes."""
     return _Reader(document).content()
-
-
-def _constant(ops: tuple[Op, ...]) -> Callable[[], tuple[Op, ...]]:
-    return lambda: ops
 
 
 def _read_arrays(documents: Iterable[Document | None]) -> list[Array | None]:

@@ -200,7 +200,11 @@ class Step:
 
 
 class Pass:
-    """One backward pass: a call of `tape.gradient`, its steps in execution order."""
+    """One backward pass: a call of `tape.gradient`, its steps in execution order.
+
+    `ops` are those that it ran itself, in execution order, as far as they can matter: the ops of
+    custom rules, and, where a tape saw the pass, those of TensorFlow's own rules.
+    """
 
     def __init__(
         self,
@@ -210,7 +214,7 @@ class Pass:
         sources: tuple[Value, ...],
         gradients: Sequence[Any],
         steps: tuple[Step, ...],
-        ops: Callable[[], tuple[Op, ...]],
+        ops: tuple[Op, ...],
         arrived: Mapping[int, Any],
         note: str = "",
     ) -> None:
@@ -221,7 +225,7 @@ class Pass:
         self.note = note
         self._seeds = tuple(seeds)
         self._gradients = tuple(gradients)
-        self._ops = ops
+        self.ops = ops
         self._arrived = arrived
 
     def __repr__(self) -> str:
@@ -244,11 +248,6 @@ class Pass:
     def gradients(self) -> tuple[Array | None, ...]:
         """One gradient per source, as `tape.gradient` returned it."""
         return tuple(as_numpy(t) for t in self._gradients)
-
-    @cached_property
-    def ops(self) -> tuple[Op, ...]:
-        """The ops that this backward pass itself ran, in execution order."""
-        return self._ops()
 
     def upstream(self, value: Value) -> Array | None:
         """All that reached a value in this pass: the sum of its `contributions`.

@@ -6,7 +6,7 @@ called: the data model needs nothing above it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -126,11 +126,11 @@ class Trace:
 
     @cached_property
     def _producers(self) -> dict[int, tuple[Op, int]]:
-        return _by_output(_with_bodies(self.ops))
-
-    @cached_property
-    def _pass_producers(self) -> dict[int, tuple[Op, int]]:
-        return _by_output(op for each in self.passes for op in _with_bodies(each.ops))
+        found: dict[int, tuple[Op, int]] = {}
+        for op in self.walk():
+            for position, value in enumerate(op.outputs):
+                found.setdefault(value.key, (op, position))
+        return found
 
     def producer(self, value: Value) -> tuple[Op, int] | None:
         """Which op made a value.
@@ -141,8 +141,7 @@ class Trace:
         Returns:
             The op and which of its outputs the value is, from 0; None if it came from elsewhere.
         """
-        # What only a pass may have made is looked up last: its ops can cost a second run.
-        return self._producers.get(value.key) or self._pass_producers.get(value.key)
+        return self._producers.get(value.key)
 
     def walk(self) -> Iterator[Op]:
         """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
@@ -334,11 +333,3 @@ def _with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
         op = stack.pop()
         yield op
         stack.extend(reversed(op.body))
-
-
-def _by_output(ops: Iterable[Op]) -> dict[int, tuple[Op, int]]:
-    found: dict[int, tuple[Op, int]] = {}
-    for op in ops:
-        for position, value in enumerate(op.outputs):
-            found.setdefault(value.key, (op, position))
-    return found

@@ -1,7 +1,7 @@
 """Hints under TensorFlow's own errors: what was done, how to mend it, which lesson tells more.
 
     explain   an error -> a Hint, or None where nothing is sure
-    hinting   a block whose errors get their hint as a note (PEP 678)
+    add       an error gets its hint as a note (PEP 678); what leaves a recording has it
     load_ipython_extension   the same for a whole notebook: `%load_ext cgviz`
 
 The error stays the same object with the same arguments and traceback; only a note is added.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from ..lessons import DEBUGGING
@@ -81,32 +80,6 @@ def add(error: BaseException) -> Hint | None:
     except Exception:  # the learner's own error is what matters
         return None
     return hint
-
-
-class hinting:  # noqa: N801 - it reads as a verb: `with hinting():`
-    """A block whose errors get their hint as a note; they are raised on as they are.
-
-    Example:
-        >>> import tensorflow as tf
-        >>> try:
-        ...     with hinting():
-        ...         tf.gradients(1.0, 2.0)
-        ... except RuntimeError as error:
-        ...     print(error.__notes__[0].splitlines()[0])
-        cgviz: tf.gradients is from TensorFlow 1, and works in graphs only.
-    """
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(error, Exception):
-            add(error)
 
 
 # --- in a notebook -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..graph import Trace
 from ..reading import cells
-from ..recording import recorder
+from ..recording import api
 from . import notes, sketch
 from .album import Album, Document
 from .sweeps import Control, Sweeper, controls, summed
@@ -88,16 +88,16 @@ class Explorer(View):
         """The trace where the sliders stand; `like` is the one before, whose value has a shape."""
         given = self.sweeper.arguments(self.values)
         if not self.sliders[-1].upstream:
-            return recorder.trace(self.f, *given)
+            return api.trace(self.f, *given)
         if like is not None:
             try:
                 return self._with_upstream(given, like)
             except ValueError:  # another branch, a value of another shape
                 pass
-        return self._with_upstream(given, recorder.trace(self.f, *given))
+        return self._with_upstream(given, api.trace(self.f, *given))
 
     def _with_upstream(self, given: Sequence[Any], like: Trace) -> Trace:
-        return recorder.trace(self.f, *given, upstream=_filled(like.value, self.values[-1]))
+        return api.trace(self.f, *given, upstream=_filled(like.value, self.values[-1]))
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Also move: run f where the sliders stand now, and send what changed."""

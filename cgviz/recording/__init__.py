@@ -1,1 +1,1 @@
-"""What TensorFlow did becomes a Trace: seams, events, builder, and trace() and record()."""
+"""What TensorFlow did becomes a Trace: hooks, events, build, and `trace` and `record`."""

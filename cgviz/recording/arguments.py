@@ -1,4 +1,4 @@
-"""What a caller hands in: arguments become tensors with names, and mistakes clear errors."""
+"""Arguments become tensors with names, and mistakes clear errors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _seed(given: Any, target: Any) -> Any:
 
 
 def as_source(leaf: Any) -> Any:
-    """What a tape differentiates by: a Keras variable stands for the tf.Variable inside it."""
+    """What a tape differentiates by: for a Keras variable the tf.Variable inside it."""
     inner = getattr(leaf, "value", None)
     return inner if isinstance(inner, tf.Variable) else leaf
 

@@ -23,8 +23,8 @@ import numpy as np
 from ..graph import Source
 
 LEARNER, LIBRARY, OWN = range(3)
-_OWN_ROOM = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_SUSPECTS = _OWN_ROOM + "suspects.py"  # written to be looked at, as if a learner had written it
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SUSPECTS = _OWN + "suspects.py"  # written to be looked at, as if a learner had written it
 _LIBRARIES = tuple(
     path + os.sep
     for path in {
@@ -42,7 +42,7 @@ Span = tuple[int | None, int | None, int | None, int | None]
 
 def kind(filename: str) -> int:
     """Whether a file is the learner's, a library's or cgviz's own."""
-    if filename.startswith(_OWN_ROOM) and filename != _SUSPECTS:
+    if filename.startswith(_OWN) and filename != _SUSPECTS:
         found = OWN
     elif filename.startswith((*_LIBRARIES, "<frozen", "<__array_function__")) or (
         "__autograph_generated_file" in filename

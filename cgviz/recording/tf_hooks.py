@@ -1,11 +1,11 @@
-"""The only room that touches TensorFlow's non-public API, and why.
+"""The only module that touches TensorFlow's non-public API, and why.
 
 TensorFlow has no public hook for "this op's backward rule ran with this upstream and returned
 that". The attributes below, each replaced for the length of a recording and put back on every way
-out, tell exactly this. A thread that records has a `Hub`; what it sees becomes a list of events,
-which `builder` turns into a trace. A thread that does not record passes straight through.
+out, tell exactly this. A context that records has a `ThreadRecorder`; what it sees becomes a list
+of events, which `build` turns into a trace. Everything else passes straight through.
 
-- `op_callbacks.add_op_callback`: every op that runs eagerly. Thread-local; tfdbg stands on it.
+- `op_callbacks.add_op_callback`: every op that runs eagerly. Thread-local; tfdbg is built on it.
 - `execute.record_gradient`: when TensorFlow's slow path puts an op on the tape, which is after the
   callback has been.
 - `record.record_operation` and `.record_operation_backprop_only`: every custom gradient and every
@@ -14,8 +14,8 @@ which `builder` turns into a trace. A thread that does not record passes straigh
 - `imperative_grad.imperative_grad`: one call is one backward pass.
 - `resource_variable_ops.variable_accessed`: the variable behind a resource handle.
 - `BaseResourceVariable._handle`: a variable that C++ reads by itself on its way into an op.
-- `Function.__call__`: opens a `tf.function` on this thread only. `run_functions_eagerly` lost: it
-  is process-wide, and `tape.jacobian` warns of it.
+- `Function.__call__`: opens a `tf.function` in this context only. Not `run_functions_eagerly`,
+  because it is process-wide, and `tape.jacobian` warns of it.
 
 How a built-in op comes to tell its upstream: when it is on a tape, the tape is given a second
 record for the same outputs, whose backward function calls TensorFlow's own gradient function and
@@ -24,12 +24,13 @@ notes what went in and out. The tape keeps the last record; `tf.custom_gradient`
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ import tensorflow as tf
 
 from . import source
 from .arguments import as_source
-from .events import Body, CallEvent, Hub, OpEvent, PassEvent, RuleEvent
+from .events import Body, CallEvent, OpEvent, PassEvent, Recording, RuleEvent, ThreadRecorder
 from .source import learner_frame
 
 try:
@@ -61,7 +62,8 @@ try:
 except (ImportError, AttributeError) as error:
     _IMPORT_ERROR = error
 
-_PLACES = (
+# What a release must have, so that a missing one is an error that names it.
+_NEEDED = (
     "op_callbacks.add_op_callback",
     "op_callbacks.remove_op_callback",
     "execute.execute",
@@ -76,14 +78,26 @@ _PLACES = (
     "ops.uid",
 )
 
-
-class _Local(threading.local):
-    hub: Hub | None = None
-    # Which custom rules, by their code, are left out, so that their bodies are differentiated.
-    bodies: Callable[[Any], bool] | None = None
+_recorder: ContextVar[ThreadRecorder | None] = ContextVar("_recorder", default=None)
+# Which custom rules, by their code, are left out, so that their bodies are differentiated.
+_ignored: ContextVar[Callable[[Any], bool] | None] = ContextVar("_ignored", default=None)
 
 
-_local = _Local()
+def _open_recorder() -> ThreadRecorder | None:
+    """The recorder of this context, if it is open and belongs to this thread.
+
+    A context that was copied may run on another thread, or outlive the recording.
+    """
+    recorder = _recorder.get()
+    if recorder is None or not recorder.recordings or recorder.thread != threading.get_ident():
+        return None
+    return recorder
+
+
+def _eager_recorder() -> ThreadRecorder | None:
+    """The open recorder; None while a graph is being built, for a graph has no numbers to note."""
+    recorder = _open_recorder()
+    return recorder if recorder is not None and context.executing_eagerly() else None
 
 
 # --- noting ops and steps --------------------------------------------------------------------
@@ -123,22 +137,22 @@ def _built_in(event: OpEvent, upstream: Sequence[Any]) -> list[Any]:
 def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
     """Run a built-in op's backward rule; inside a pass, note what went in and came out."""
     gradients = _built_in(event, upstream)
-    hub = _local.hub
-    where = None if hub is None else hub.where
+    recorder = _recorder.get()
+    where = None if recorder is None else recorder.where
     if isinstance(where, PassEvent):
         where.noted += (event, upstream, gradients)
     return gradients
 
 
 def _note_rule(event: CallEvent, *upstream: Any) -> Any:
-    """The same for a rule of somebody's own, whose ops get a container."""
-    hub = _local.hub
-    where = None if hub is None else hub.where
-    if hub is None or not isinstance(where, PassEvent):
+    """Run a custom rule; inside a pass, note what went in and came out, and which ops it ran."""
+    recorder = _recorder.get()
+    where = None if recorder is None else recorder.where
+    if recorder is None or not isinstance(where, PassEvent):
         return event.rule(*upstream)
-    hub.where = RuleEvent(where, event)
+    recorder.where = RuleEvent(where, event)
     gradients = run_rule(event, *upstream)
-    hub.where = where
+    recorder.where = where
     noted = list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
     where.noted += (event, upstream, noted)
     return gradients
@@ -171,51 +185,47 @@ def _watched_inputs(inputs: Sequence[Any]) -> int:
     return watched
 
 
-def _op_callback(hub: Hub) -> Callable[..., None]:
-    """The callback that TensorFlow calls after every eager op; the hot path of a recording."""
-    log = hub.log.append
-    names = context.context()._thread_local_data
-    kinds = source.kinds
-
-    def on_op(
-        op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
-    ) -> None:
-        if graph is not None or hub.muted:
-            return
-        where = hub.where
-        if where.__class__ is PassEvent:  # a built-in rule runs this op
-            if _no_tape():
-                return  # nobody differentiates it: `rerun` has it when asked
-            frame = None
-        else:
-            frame = sys._getframe(1)
-            while frame is not None:  # `learner_frame`, inlined: a tenth of a recording's cost
-                kind = kinds.get(frame.f_code.co_filename)
-                if kind == source.LEARNER:
-                    break
-                if kind != source.LIBRARY:
+def _on_op(
+    op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
+) -> None:
+    """Note an op: TensorFlow calls this after each, so it is the hot path of a recording."""
+    recorder = _recorder.get()
+    if recorder is None or not recorder.recordings or graph is not None:
+        return
+    where = recorder.where
+    code, lasti = None, 0
+    if where.__class__ is PassEvent:  # a built-in rule runs this op
+        if _no_tape():
+            return  # nobody differentiates it
+    else:
+        kinds = source.kinds
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:  # `learner_frame`, inlined: a tenth of a recording's cost
+            kind = kinds.get(frame.f_code.co_filename)
+            if kind != source.LIBRARY:
+                if kind != source.LEARNER:
                     frame = learner_frame(frame)
-                    break
-                frame = frame.f_back
-        slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
-        if slow:
-            op_type = op_type.decode()
-        # `outputs` may be a list that its caller changes later, as a TensorArray does.
-        made = tuple(outputs or ())
-        event = _TapedOp(op_type, inputs, made, attrs, where, names.scope_name, frame)
-        if hub.touched:
-            _note_reads(hub, event)
-        log(event)
-        if op_type == "ResourceGather":
-            hub.snapshots[id(event)] = _read(hub, inputs[0])
-        if not slow and outputs and op_type[:2] != "__":
-            _put_on_tape(event)
-
-    return on_op
+                if frame is not None:
+                    code, lasti = frame.f_code, frame.f_lasti
+                break
+            frame = frame.f_back
+    slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
+    if slow:
+        op_type = op_type.decode()
+    scope = context.context()._thread_local_data.scope_name
+    # `outputs` may be a list that its caller changes later, as a TensorArray does.
+    event = _TapedOp(op_type, inputs, tuple(outputs or ()), attrs, where, scope, code, lasti)
+    if recorder.asked:
+        _note_reads(recorder, event)
+    recorder.events.append(event)
+    if op_type == "ResourceGather":
+        recorder.snapshots[id(event)] = _read(recorder, inputs[0])
+    if not slow and outputs and op_type[:2] != "__":
+        _put_on_tape(event)
 
 
 class _Handle:
-    """Stands for the attribute `_handle` of variables, and notes whose was asked for.
+    """Takes the place of the attribute `_handle` of variables, and notes whose was asked for.
 
     An op that is given a variable itself reads it in C++ and calls nobody back; all that Python
     sees of it is that it asks for the handle.
@@ -224,9 +234,9 @@ class _Handle:
     def __get__(self, variable: Any, owner: Any = None) -> Any:
         if variable is None:
             return self
-        hub = _local.hub
-        if hub is not None and not hub.muted:
-            hub.touched.append((variable, ops.uid()))
+        recorder = _eager_recorder()
+        if recorder is not None:
+            recorder.asked.append((variable, ops.uid()))
         try:
             return variable.__dict__["_handle"]
         except KeyError:
@@ -236,15 +246,15 @@ class _Handle:
         variable.__dict__["_handle"] = handle
 
 
-def _note_reads(hub: Hub, event: OpEvent) -> None:
+def _note_reads(recorder: ThreadRecorder, event: OpEvent) -> None:
     """Log the reads that C++ did for `event`: those of its inputs that are a variable's value.
 
     Such a tensor is younger than the moment the handle was asked for, and shares the variable's
     buffer. Its age matters: TensorFlow keeps small constants, so others can share it too.
     """
-    touched = {id(variable): (variable, uid) for variable, uid in reversed(hub.touched)}
-    hub.touched.clear()
-    for variable, uid in touched.values():
+    asked = {id(variable): (variable, uid) for variable, uid in reversed(recorder.asked)}
+    recorder.asked.clear()
+    for variable, uid in asked.values():
         handle = variable.__dict__.get("_handle")
         young = [
             t
@@ -253,13 +263,13 @@ def _note_reads(hub: Hub, event: OpEvent) -> None:
         ]
         if not young:
             continue
-        with aside(), record.stop_recording():
+        with unrecorded(), record.stop_recording():
             value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
         for tensor in young:
             if _same_memory(tensor, value):
-                hub.know(variable, handle)
-                read = OpEvent("ReadVariableOp", (handle,), (tensor,), (), hub.where, "", None)
-                hub.log.append(read)
+                recorder.know(variable, handle)
+                read = OpEvent("ReadVariableOp", (handle,), (tensor,), (), recorder.where)
+                recorder.events.append(read)
 
 
 def _same_memory(one: Any, other: Any) -> bool:
@@ -273,35 +283,39 @@ def _same_memory(one: Any, other: Any) -> bool:
     return bool(first == second)
 
 
-def _read(hub: Hub, handle: Any) -> Any:
+def _read(recorder: ThreadRecorder, handle: Any) -> Any:
     """The value of a variable that an op reads through its handle, as it is now."""
-    variable = hub.variables.get(id(handle))
+    variable = recorder.variables.get(id(handle))
     if variable is None:
         return None
-    with aside(), record.stop_recording():
+    with unrecorded(), record.stop_recording():
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
 
 
-def _note_unread(hub: Hub, sources: Sequence[Any], raw: Sequence[Any], where: Any) -> None:
+def _note_unread(
+    recorder: ThreadRecorder, sources: Sequence[Any], raw: Sequence[Any], where: Any
+) -> None:
     """Log a read of each variable among the sources of a pass that no code here has touched."""
-    unknown = {id(t): t for t in sources if id(t) not in hub.variables and t.dtype == tf.resource}
+    unknown = {
+        id(t): t for t in sources if id(t) not in recorder.variables and t.dtype == tf.resource
+    }
     for variable in map(as_source, raw if unknown else ()):
-        with aside():
+        with unrecorded():
             handle = unknown.get(id(getattr(variable, "handle", None)))
         if handle is not None:
-            hub.know(variable, handle)
-            value = _read(hub, handle)
-            hub.log.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where, "", None))
+            recorder.know(variable, handle)
+            value = _read(recorder, handle)
+            recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
 
 
-def _claim(hub: Hub, outputs: Sequence[Any]) -> list[OpEvent]:
+def _claim(recorder: ThreadRecorder, outputs: Sequence[Any]) -> list[OpEvent]:
     """The latest events that made `outputs`: what a record now replaces on the tape."""
     wanted = {id(t) for t in outputs}
     claimed = []
-    for event in reversed(hub.log):
+    for event in reversed(recorder.events):
         if not wanted:
             break
-        if isinstance(event, OpEvent) and event.where is hub.where:
+        if isinstance(event, OpEvent) and event.where is recorder.where:
             made = {id(t) for t in event.outputs}
             if made & wanted:
                 claimed.append(event)
@@ -317,10 +331,12 @@ def _free_variable(function: Any, name: str) -> Any:
     return function.__closure__[code.co_freevars.index(name)].cell_contents
 
 
-def _record_operation(hub: Hub, op_type: str, outputs: Any, inputs: Any, rule: Any) -> Any:
+def _record_operation(
+    recorder: ThreadRecorder, op_type: str, outputs: Any, inputs: Any, rule: Any
+) -> Any:
     """Note a custom gradient, or a closed `tf.function`, that TensorFlow records itself.
 
-    Returns the backward function to hand on to TensorFlow.
+    Returns the backward function that TensorFlow is given instead.
     """
     frame = learner_frame(sys._getframe(2))
     event = CallEvent(
@@ -328,33 +344,31 @@ def _record_operation(hub: Hub, op_type: str, outputs: Any, inputs: Any, rule: A
         tuple(inputs),
         tuple(outputs),
         (),
-        hub.where,
+        recorder.where,
         context.context().scope_name,
-        frame,
+        frame and frame.f_code,
+        frame.f_lasti if frame else 0,
+        _watched_inputs(inputs),
         rule=rule,
     )
-    event.watched = _watched_inputs(inputs)
-    claimed = _claim(hub, outputs)
-    body, hub.finished = hub.finished, None
-    if body is not None and body.outer is hub.where:
+    claimed = _claim(recorder, outputs)
+    body, recorder.finished = recorder.finished, None
+    if body is not None and body.outer is recorder.where:
         event.body = body
         event.grad_fn = _free_variable(rule, "grad_fn")
         event.variables = _free_variable(rule, "variables") or ()
         if not event.watched and any(e.watched for e in claimed):
-            body.flat = True  # called by keyword only: TensorFlow drops the rule, the body stays
-            hub.dropped.update((id(e), event) for e in claimed)
+            body.rule_dropped = (
+                True  # called by keyword only: TensorFlow drops the rule, the body stays
+            )
+            recorder.dropped.update((id(e), event) for e in claimed)
             claimed = [event]
-    hub.absorbed.update(map(id, claimed))
-    hub.log.append(event)
+    recorder.replaced.update(map(id, claimed))
+    recorder.events.append(event)
     return partial(_note_rule, event)
 
 
 # --- the replacements ------------------------------------------------------------------------
-
-
-def _eager_hub() -> Hub | None:
-    hub = _local.hub
-    return hub if hub is not None and not hub.muted and context.executing_eagerly() else None
 
 
 def _wrap_record(original: Any) -> Any:
@@ -366,14 +380,15 @@ def _wrap_record(original: Any) -> Any:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        if _local.bodies is not None and backward_function.__name__ == "actual_grad_fn":
+        ignored = _ignored.get()
+        if ignored is not None and backward_function.__name__ == "actual_grad_fn":
             grad_fn = _free_variable(backward_function, "grad_fn")
-            if _local.bodies(getattr(grad_fn, "__code__", None)):
+            if ignored(getattr(grad_fn, "__code__", None)):
                 return
-        hub = _eager_hub()
-        if hub is not None:
+        recorder = _eager_recorder()
+        if recorder is not None:
             backward_function = _record_operation(
-                hub, op_type, output_tensors, input_tensors, backward_function
+                recorder, op_type, output_tensors, input_tensors, backward_function
             )
         original(op_type, output_tensors, input_tensors, backward_function, *args, **kwargs)
 
@@ -383,8 +398,8 @@ def _wrap_record(original: Any) -> Any:
 def _wrap_record_gradient(original: Any) -> Any:
     def record_gradient(op_name: Any, inputs: Any, attrs: Any, outputs: Any) -> None:
         original(op_name, inputs, attrs, outputs)
-        hub = _eager_hub()
-        event = hub.log[-1] if hub is not None and hub.log else None
+        recorder = _eager_recorder()
+        event = recorder.events[-1] if recorder is not None and recorder.events else None
         if isinstance(event, OpEvent) and event.outputs and event.outputs[0] is outputs[0]:
             event.inputs, event.outputs, event.attrs = tuple(inputs), tuple(outputs), attrs
             _put_on_tape(event)
@@ -395,9 +410,9 @@ def _wrap_record_gradient(original: Any) -> Any:
 def _wrap_enter(original: Any) -> Any:
     def __enter__(self: Any) -> Any:
         result = original(self)
-        hub = _eager_hub()
-        if hub is not None:
-            hub.where = Body(hub.where)
+        recorder = _eager_recorder()
+        if recorder is not None:
+            recorder.where = Body(recorder.where)
         return result
 
     return __enter__
@@ -405,11 +420,11 @@ def _wrap_enter(original: Any) -> Any:
 
 def _wrap_exit(original: Any) -> Any:
     def __exit__(self: Any, *exc: Any) -> Any:
-        hub = _eager_hub()
-        if hub is not None and isinstance(hub.where, Body):
-            body = hub.where
-            hub.where = body.outer
-            hub.finished = body if exc[0] is None else None
+        recorder = _eager_recorder()
+        if recorder is not None and isinstance(recorder.where, Body):
+            body = recorder.where
+            recorder.where = body.outer
+            recorder.finished = body if exc[0] is None else None
         return original(self, *exc)
 
     return __exit__
@@ -425,36 +440,36 @@ def _wrap_imperative_grad(original: Any) -> Any:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        hub = _local.hub
-        if hub is None or hub.muted:
+        recorder = _open_recorder()
+        if recorder is None:
             return original(tape, target, sources, output_gradients, sources_raw, *args, **kwargs)
-        where = hub.where
-        event = PassEvent(where, target, output_gradients, sources, _no_tape())
+        where = recorder.where
+        event = PassEvent(where, target, output_gradients, sources)
         if context.executing_eagerly():
             frame = learner_frame(sys._getframe(1))
             if frame is not None:
                 event.code, event.lasti = frame.f_code, frame.f_lasti
-            hub.log.append(event)
-            _note_unread(hub, sources, sources_raw or (), where)
-            hub.where = event
+            recorder.events.append(event)
+            _note_unread(recorder, sources, sources_raw or (), where)
+            recorder.where = event
         else:
-            hub.where = None  # building a graph (tape.jacobian): there are no numbers to note
+            recorder.where = None  # building a graph (tape.jacobian): there are no numbers to note
         try:
             event.result = original(
                 tape, target, sources, output_gradients, sources_raw, *args, **kwargs
             )
             return event.result
         finally:
-            hub.where = where
+            recorder.where = where
 
     return imperative_grad
 
 
 def _wrap_variable_accessed(original: Any) -> Any:
     def variable_accessed(variable: Any) -> None:
-        hub = _eager_hub()
-        if hub is not None:
-            hub.know(variable, variable.handle)
+        recorder = _eager_recorder()
+        if recorder is not None:
+            recorder.know(variable, variable.handle)
         original(variable)
 
     return variable_accessed
@@ -462,8 +477,8 @@ def _wrap_variable_accessed(original: Any) -> Any:
 
 def _wrap_function_call(original: Any) -> Any:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        hub = _eager_hub()
-        if hub is not None and hub.open_functions[-1]:
+        recorder = _eager_recorder()
+        if recorder is not None and recorder.recordings[-1].open_functions:
             function = self.python_function
             # TensorFlow's own (pfor, optimizers) stay closed: they need the graph.
             if not (getattr(function, "__module__", None) or "").startswith("tensorflow."):
@@ -494,20 +509,16 @@ def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
 
 # --- on and off ------------------------------------------------------------------------------
 
-# A recording keeps all it makes, so the garbage collector finds nothing in it, and by its defaults
-# looks every 700 objects: a third of the time of a long recording. While one runs it looks less.
-_LOOK_EVERY = 50_000
 _lock = threading.Lock()
-_recording_threads = 0
-_thresholds = gc.get_threshold()
+_users: list[object] = []  # what needs the replacements now: recorders, and blocks without rules
 _saved: list[tuple[Any, str, Any]] = []
 
 
 def check_release() -> None:
-    """Raise one clear error when this TensorFlow lacks a seam that recording needs."""
+    """Raise one clear error when this TensorFlow lacks a hook that recording needs."""
     missing = str(_IMPORT_ERROR) if _IMPORT_ERROR else None
     if missing is None:
-        for place in _PLACES:
+        for place in _NEEDED:
             module, name = place.split(".")
             if not hasattr(globals()[module], name):
                 missing = f"`{globals()[module].__name__}.{name}` is gone"
@@ -519,58 +530,43 @@ def check_release() -> None:
         )
 
 
-@cache
-def _let_malloc_keep_memory() -> None:
-    """Let a trace that is dropped leave its memory to the next one.
-
-    A trace keeps tensors whose memory TensorFlow would have used again. When it goes, glibc hands
-    this memory back to the system, and the next recording pays for it in page faults. How much
-    glibc keeps it learns from the blocks that are freed: twice the largest, of those up to 32 MB.
-    So it is shown one, which costs nothing, for nobody writes to it. `mallopt` lost: it would end
-    the learning. Other systems' malloc takes no notice.
-    """
-    np.empty(2**25 - 2**16, np.uint8)
-
-
-def _install() -> None:
-    global _recording_threads, _thresholds
-    _let_malloc_keep_memory()
+def _install(user: object) -> None:
     with _lock:
-        if _recording_threads == 0:
-            _thresholds = gc.get_threshold()
-            if 0 < _thresholds[0] < _LOOK_EVERY:  # 0 is a collector that somebody switched off
-                gc.set_threshold(_LOOK_EVERY, *_thresholds[1:])
-            resource_variable_ops.BaseResourceVariable._handle = _Handle()
+        _users.append(user)
+        if not _saved:
             _saved.append((execute, "execute", execute.execute))
+            resource_variable_ops.BaseResourceVariable._handle = _Handle()
             for owner, name, wrap in _replacements():
                 original = getattr(owner, name)
                 _saved.append((owner, name, original))
                 setattr(owner, name, wrap(original))
-        _recording_threads += 1
 
 
-def _uninstall() -> None:
-    global _recording_threads
+def _uninstall(user: object) -> None:
+    """Undo `_install` and the callback; where an interrupt cut it short, it can run once more."""
     with _lock:
-        _recording_threads -= 1
-        if _recording_threads == 0:
-            while _saved:
-                owner, name, original = _saved.pop()
-                setattr(owner, name, original)
-            del resource_variable_ops.BaseResourceVariable._handle
-            if gc.get_threshold()[0] == _LOOK_EVERY:
-                gc.set_threshold(*_thresholds)
-        else:
+        if user in _users:
+            _users.remove(user)
+        threads = [each.thread for each in _users if isinstance(each, ThreadRecorder)]
+        if threading.get_ident() not in threads and _on_op in context.context().op_callbacks:
+            op_callbacks.remove_op_callback(_on_op)
+        if _users:
             # Removing a callback put back the fast `execute`, which other threads must not have.
             execute.execute = execute.execute_with_callbacks
+            return
+        while _saved:
+            owner, name, original = _saved[-1]
+            setattr(owner, name, original)
+            _saved.pop()
+        if "_handle" in vars(resource_variable_ops.BaseResourceVariable):
+            del resource_variable_ops.BaseResourceVariable._handle
 
 
 @contextmanager
-def listening(open_functions: bool) -> Iterator[tuple[Hub, int, Any]]:
-    """Record on this thread while the block runs.
+def recording(open_functions: bool) -> Iterator[Recording]:
+    """Record in this context and on this thread while the block runs.
 
-    Yields the thread's hub, the place in its log where this recording begins, and the container
-    that is top level to it. A recording inside a recording shares the hub, so each sees its part.
+    A recording inside a recording shares its recorder, and sees its part of the events.
     """
     check_release()
     if not tf.executing_eagerly():
@@ -578,69 +574,44 @@ def listening(open_functions: bool) -> Iterator[tuple[Hub, int, Any]]:
             "cgviz records eager execution, and this code is building a graph: start the "
             "recording outside of `tf.function`. The function itself is opened for you."
         )
-    hub = _local.hub
-    outermost = hub is None
-    if hub is None:
-        _install()
-        try:
-            hub = Hub()
-            hub.callback = _op_callback(hub)
-            op_callbacks.add_op_callback(hub.callback)
-        except BaseException:
-            _uninstall()
-            raise
-        _local.hub = hub
-    hub.open_functions.append(open_functions)
-    where = hub.where
+    recorder = _open_recorder() or ThreadRecorder()
+    mine = Recording(recorder, len(recorder.events), recorder.where, open_functions)
+
+    def end() -> None:
+        if mine in recorder.recordings:
+            recorder.recordings.remove(mine)
+        recorder.where = mine.root
+        if not recorder.recordings:
+            _recorder.set(None)
+            _uninstall(recorder)
+
     try:
-        yield hub, len(hub.log), where
+        recorder.recordings.append(mine)
+        if len(recorder.recordings) == 1:
+            _install(recorder)
+            op_callbacks.add_op_callback(_on_op)
+            _recorder.set(recorder)
+        yield mine
     finally:
-        hub.open_functions.pop()
-        hub.where = where
-        if outermost:
-            _local.hub = None
-            try:
-                op_callbacks.remove_op_callback(hub.callback)
-                hub.callback = None  # hub and callback hold each other: nothing waits for the gc
-            finally:
-                _uninstall()
+        try:
+            end()
+        except BaseException:  # an interrupt came while it ended
+            end()
+            raise
 
 
 @contextmanager
-def aside() -> Iterator[None]:
-    """Run TensorFlow code that a recording on this thread does not see.
+def unrecorded() -> Iterator[None]:
+    """Run code, recordings of its own included, that no recording around it sees.
 
     Tapes stay on: stopping them would also stop the tape that a rule opens for itself.
     """
-    hub = _local.hub
-    muted = hub.muted if hub else False
-    if hub:
-        hub.muted = True
+    before = _recorder.get()
+    _recorder.set(None)
     try:
         yield
     finally:
-        if hub:
-            hub.muted = muted
-
-
-def is_differentiable(op_type: str) -> bool:
-    """Whether TensorFlow has a gradient function for this op type."""
-    try:
-        return ops._gradient_registry.lookup(op_type) is not None
-    except LookupError:
-        return False
-
-
-@contextmanager
-def afresh() -> Iterator[None]:
-    """Run code, recordings of its own included, that a recording on this thread does not see."""
-    outer = _local.hub
-    with aside():
-        _local.hub = None
-        try:
-            yield
-        finally:
-            _local.hub = outer
+        _recorder.set(before)
 
 
 @contextmanager
@@ -650,13 +621,22 @@ def rules_ignored(which: Callable[[Any], bool] = lambda code: True) -> Iterator[
     `which` tells by the code of a rule whether it is left out.
     """
     check_release()
-    _install()
+    before, user = _ignored.get(), object()
     try:
-        _local.bodies = which
+        _install(user)
+        _ignored.set(which)
         yield
     finally:
-        _local.bodies = None
-        _uninstall()
+        _ignored.set(before)
+        _uninstall(user)
+
+
+def is_differentiable(op_type: str) -> bool:
+    """Whether TensorFlow has a gradient function for this op type."""
+    try:
+        return ops._gradient_registry.lookup(op_type) is not None
+    except LookupError:
+        return False
 
 
 def registered_gradients() -> int:

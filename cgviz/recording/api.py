@@ -10,11 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Trace, as_numpy
-from ..hinting import hints
-from . import arguments, passes, tf_hooks
-from .builder import Builder
-from .events import PassEvent
-from .values import dense, reference, variable_name
+from . import arguments, build, tf_hooks
+from .build import Builder, dense, reference, variable_name
+from .events import PassEvent, Recording
+
+# Called with each exception that leaves `trace` or `record`; `cgviz` adds its hints here.
+on_error: list[Callable[[Exception], object]] = []
 
 
 def trace(
@@ -57,25 +58,25 @@ def trace(
     given, names = arguments.convert(f, args)
     arguments.check_order(order)
     call = _Call(f, given, upstream, order)
-    with hints.hinting(), tf_hooks.listening(open_functions) as (hub, start, root):
-        call.run(hub.log)
-        events = hub.log[start:]
+    with _recording(open_functions) as recording:
+        call.run(recording.recorder.events)
+        events = recording.events()
 
-    def build() -> Trace:
-        builder = Builder(events, hub, root, names)
-        built = passes.build(builder)
+    def built() -> Trace:
+        builder = Builder(events, recording.recorder, recording.root, names)
+        passes = build.passes(builder)
         first = [event is call.first for event in builder.top_passes()].index(True)
         return Trace(
             arguments.title(f),
             tf.nest.map_structure(_number, call.value),
             tuple(tf.nest.map_structure(as_numpy, g) for g in call.gradients),
             _by_name(call.variables, call.variable_gradients),
-            tuple(builder.ops[root]),
-            built,
+            tuple(builder.ops[recording.root]),
+            passes,
             first,
         )
 
-    return Trace.deferred(build)
+    return Trace.deferred(built)
 
 
 @contextmanager
@@ -106,12 +107,24 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
         [3.0, 3.0]
     """
     recorded = Trace.deferred(_still_open)
-    with hints.hinting(), tf_hooks.listening(open_functions) as (hub, start, root):
+    with _recording(open_functions) as recording:
         try:
             yield recorded
         finally:
-            events = hub.log[start:]
-            recorded._build = lambda: _recorded(Builder(events, hub, root))
+            events = recording.events()
+            recorded._build = lambda: _recorded(Builder(events, recording.recorder, recording.root))
+
+
+@contextmanager
+def _recording(open_functions: bool) -> Iterator[Recording]:
+    """A recording whose errors are told to `on_error`."""
+    try:
+        with tf_hooks.recording(open_functions) as recording:
+            yield recording
+    except Exception as error:
+        for tell in on_error:
+            tell(error)
+        raise
 
 
 def _still_open() -> Trace:
@@ -120,15 +133,15 @@ def _still_open() -> Trace:
 
 def _recorded(builder: Builder) -> Trace:
     """The content of a `record()` trace: value and gradients are those of its first pass."""
-    built = passes.build(builder)
+    passes = build.passes(builder)
     value: Any = None
     gradients: tuple[Any, ...] = ()
     variables: dict[str, Any] = {}
-    if built:
+    if passes:
         event = builder.top_passes()[0]
         values = tuple(_number(t) for t in event.targets)
         value = values[0] if len(values) == 1 else values
-        known = builder.hub.variables
+        known = builder.recorder.variables
         pairs = list(zip(event.sources, event.result or [None] * len(event.sources), strict=True))
         gradients = tuple(_number(g, t.shape) for t, g in pairs if id(t) not in known)
         mine = [(known[id(t)], g) for t, g in pairs if id(t) in known]
@@ -139,7 +152,7 @@ def _recorded(builder: Builder) -> Trace:
         gradients,
         variables,
         tuple(builder.ops[builder.root]),
-        built,
+        passes,
         asked=True,
     )
 
@@ -157,10 +170,10 @@ class _Call:
         self.flat = [arguments.as_source(t) for t in tf.nest.flatten(given)]
         self.variables: Sequence[Any] = ()
 
-    def run(self, log: list[Any]) -> None:
-        self._differentiate(self.order, log)
+    def run(self, events: list[Any]) -> None:
+        self._differentiate(self.order, events)
 
-    def _differentiate(self, order: int, log: list[Any]) -> tuple[list[Any], list[Any] | None]:
+    def _differentiate(self, order: int, events: list[Any]) -> tuple[list[Any], list[Any] | None]:
         """The targets of the pass at `order`, and the upstream each starts with."""
         if order == 0:
             self.value = self.f(*self.given)
@@ -168,17 +181,17 @@ class _Call:
             return targets, arguments.seeds(self.upstream, targets)
         with tf.GradientTape() as tape:
             tape.watch([t for t in self.flat if arguments.can_be_watched(t)])
-            targets, seeds = self._differentiate(order - 1, log)
+            targets, seeds = self._differentiate(order - 1, events)
         if order == 1:
             mine = {id(t) for t in self.flat}
             self.variables = [v for v in tape.watched_variables() if id(v) not in mine]
-            place = len(log)
+            place = len(events)
         if not targets:  # the order below gave no gradient at all
             return [], None
         sources = [*self.flat, *self.variables]
         result = tape.gradient(targets, sources, output_gradients=seeds)
         if order == 1:
-            self.first = log[place]
+            self.first = events[place]
             leaves = [reference(g, t.shape) for t, g in zip(self.flat, result, strict=False)]
             self.gradients = tf.nest.pack_sequence_as(self.given, leaves)
             by_id = {id(t): g for t, g in zip(sources, result, strict=True)}
@@ -197,7 +210,7 @@ def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:
 
 
 def _by_name(variables: Sequence[Any], gradients: Sequence[Any]) -> dict[str, Any]:
-    """Gradients by the variables' names; a name that stands twice gets a number."""
+    """Gradients by the variables' names; a name that comes twice gets a number."""
     found: dict[str, np.ndarray[Any, Any] | None] = {}
     for variable, gradient in zip(variables, gradients, strict=True):
         name = candidate = variable_name(variable)

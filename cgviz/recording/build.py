@@ -2,26 +2,29 @@
 
 The events come flat and in execution order; each knows its container: the body of a custom op,
 a backward pass, a rule running inside one. Here they find their place, tensors become `Value`s,
-reads merge into their variable, and names are looked up.
+reads merge into their variable, and names are looked up; then each pass gets its steps.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from ..graph import Op, Value
+from ..graph import Op, Pass, Step, Value
+from ..graph.jacobian import local_jacobians
 from . import source, tf_hooks
-from .events import Body, CallEvent, Hub, OpEvent, PassEvent
-from .values import Values, Variable, variable_name
+from .events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
 
-_FUNCTION = re.compile(r"^__(?:forward|inference)_(.+?)_\d+$")
+_FUNCTION = re.compile(r"^__(?:forward|inference)_(.+?)_\d+$")  # how TensorFlow names its graphs
+_EARLIER = "its forward ops ran before the recording began, so their steps are not known"
+_FAILED = "it ended with an error, so it gave no gradients"
 _is_differentiable = lru_cache(maxsize=None)(tf_hooks.is_differentiable)
 
 
@@ -35,17 +38,16 @@ def _period(types: list[str]) -> int:
 
 
 class Builder:
-    """Builds the ops of one recording; `beside` another, it shares its values and its names."""
+    """Builds the ops of one recording."""
 
     def __init__(
         self,
         events: Sequence[OpEvent | PassEvent],
-        hub: Hub,
+        recorder: ThreadRecorder,
         root: Any,
         given: Sequence[tuple[Any, str]] = (),
-        beside: Builder | None = None,
     ) -> None:
-        self.hub = hub
+        self.recorder = recorder
         self.root = root
         self.given = {id(tensor): name for tensor, name in given}
         self.pass_events = [e for e in events if isinstance(e, PassEvent)]
@@ -53,12 +55,12 @@ class Builder:
         self.events = self._with_earlier(events)
         self.bodies = self._bodies()
         self.sought = {id(tensor) for each in self.pass_events for tensor in each.sources}
-        self.values: Values = Values() if beside is None else beside.values.beside()
+        self.values = Values()
         self.made_by: dict[int, OpEvent] = {}
         self.op_of: dict[int, Op] = {}
         self.ops: dict[Any, list[Op]] = {}
-        self.names: Counter[str] = Counter() if beside is None else beside.names
-        self.taken: set[str] = set() if beside is None else beside.taken
+        self.names: Counter[str] = Counter()
+        self.taken: set[str] = set()
         self.last_of_call = self._last_of_calls()
         self._name_sources()
         for tensor, name in given:
@@ -71,7 +73,7 @@ class Builder:
             e
             for e in events
             if isinstance(e, OpEvent)
-            and id(e) not in self.hub.absorbed
+            and id(e) not in self.recorder.replaced
             and e.type != "VarHandleOp"  # the making of a variable; its reads tell of it
         ]
         known = set(map(id, ours))
@@ -82,7 +84,7 @@ class Builder:
             if id(event) not in known
         }
         self.before = set(earlier)
-        order = {id(event): place for place, event in enumerate(self.hub.log)}
+        order = {id(event): place for place, event in enumerate(self.recorder.events)}
         return sorted(earlier.values(), key=lambda e: order.get(id(e), -1)) + ours
 
     # --- containers ---
@@ -91,7 +93,7 @@ class Builder:
         """The container that holds an event's op: the root, a custom op's body, or a pass."""
         while where is not None and where is not self.root:
             if isinstance(where, Body):
-                if not where.flat and where in self.owners:
+                if not where.rule_dropped and where in self.owners:
                     return where
             elif isinstance(where, PassEvent) and self.home(where.outer) is self.root:
                 return where
@@ -153,7 +155,7 @@ class Builder:
         function = _FUNCTION.match(event.type)
         if function:
             return self.unique(own or function.group(1)), "tf.function"
-        dropped = self.hub.dropped.get(id(event))
+        dropped = self.recorder.dropped.get(id(event))
         return self.unique(own or (dropped.type if dropped else event.type)), event.type
 
     # --- ops ---
@@ -180,7 +182,7 @@ class Builder:
         inputs = tuple(self._input(event, i, home) for i in range(len(event.inputs)))
         name, type_ = self._names(event)
         call = event if isinstance(event, CallEvent) and event.body is not None else None
-        ruled = call or self.hub.dropped.get(id(event))
+        ruled = call or self.recorder.dropped.get(id(event))
         op = Op(
             name,
             "custom" if call else "op",
@@ -212,7 +214,7 @@ class Builder:
         variable = self.values.variables.get(id(handle))
         if variable is None:
             root = self.ops[self.root]
-            known = self.hub.variables.get(id(handle))
+            known = self.recorder.variables.get(id(handle))
             name = variable_name(known) if known is not None else "variable"
             variable = self.values.variables[id(handle)] = Variable(name, len(root))
             root.append(None)  # type: ignore[arg-type]  # its op, once all reads are known
@@ -223,8 +225,8 @@ class Builder:
         tensor = event.inputs[position]
         if tensor in self.values or id(tensor) in self.made_by:
             return self.values.of(tensor)
-        if tensor.dtype == tf.resource and id(tensor) in self.hub.variables:
-            return self._read(tensor, self.hub.snapshots.get(id(event), tensor))
+        if tensor.dtype == tf.resource and id(tensor) in self.recorder.variables:
+            return self._read(tensor, self.recorder.snapshots.get(id(event), tensor))
         name = self.given.get(id(tensor))
         operands = source.operand_names(event.code, event.lasti)
         if name is None and len(operands) == len(event.inputs):
@@ -243,7 +245,7 @@ class Builder:
         """The value of a source or target of a pass, also of one that no op touched."""
         if tensor in self.values or id(tensor) in self.made_by:
             return self.values.of(tensor)
-        known = self.hub.variables.get(id(tensor))
+        known = self.recorder.variables.get(id(tensor))
         if known is not None:
             return self._add_source(tensor, "variable", variable_name(known), self.root)
         return self._add_source(tensor, "input", self.given.get(id(tensor), "input"), self.root)
@@ -272,3 +274,185 @@ class Builder:
         if event.follows(position):
             return True
         return bool(maker.watched) if maker is not None else id(tensor) in self.sought
+
+
+# --- passes ------------------------------------------------------------------------------------
+
+
+def passes(builder: Builder) -> tuple[Pass, ...]:
+    """The backward passes at the top level, in the order they ran."""
+    return tuple(_pass(builder, index, event) for index, event in enumerate(builder.top_passes()))
+
+
+def _pass(builder: Builder, index: int, event: PassEvent) -> Pass:
+    result = event.result if event.result is not None else [None] * len(event.sources)
+    steps = tuple(_steps(builder, event))
+    sources = tuple(builder.source(tensor) for tensor in event.sources)
+    known = bool(steps) or all(gradient is None for gradient in result)
+    note = _FAILED if event.result is None else "" if known else _EARLIER
+    return Pass(
+        index,
+        tuple(builder.source(tensor) for tensor in event.targets),
+        [reference(t) for t in event.seeds or [None] * len(event.targets)],
+        sources,
+        [reference(t, source.shape) for t, source in zip(result, sources, strict=True)],
+        steps,
+        tuple(builder.ops.get(event, ())),
+        _arrived(builder, event, steps, sources, result),
+        note,
+    )
+
+
+def _steps(builder: Builder, event: PassEvent) -> list[Step]:
+    """The steps, but for reads of variables: what reaches a read is the variable's gradient.
+
+    A rule may return something for an input that no tape follows. The tape drops it, so here it
+    is None, as for every input where nothing flows.
+    """
+    return [
+        _step(builder.op_of[id(op_event)], op_event, upstream, downstream)
+        for op_event, upstream, downstream in event.steps()
+        if id(op_event) in builder.op_of
+    ]
+
+
+def _step(op: Op, event: OpEvent, upstream: Sequence[Any], downstream: Sequence[Any]) -> Step:
+    given = [t if event.follows(position) else None for position, t in enumerate(downstream)]
+    return Step(
+        op,
+        _references(upstream, op.outputs),
+        _references(given, op.inputs),
+        pull(op, event, upstream),
+        local_jacobians,
+    )
+
+
+def _references(gradients: Sequence[Any], values: Sequence[Value]) -> list[Any]:
+    """Gradients by reference, each with the shape of the value it belongs to."""
+    return [reference(t, value.shape) for t, value in zip(gradients, values, strict=True)]
+
+
+def _arrived(
+    builder: Builder,
+    event: PassEvent,
+    steps: Sequence[Step],
+    sources: Sequence[Value],
+    result: Sequence[Any],
+) -> dict[int, Any]:
+    """The sum that reached each value, as TensorFlow had it, where TensorFlow had it."""
+    arrived: dict[int, Any] = {}
+    for step in steps:
+        arrived.update(zip((v.key for v in step.op.outputs), step.received, strict=False))
+    for tensor, value, gradient in zip(event.sources, sources, result, strict=True):
+        variable = builder.values.variables.get(id(tensor))
+        if gradient is not None and (variable is None or len(variable.versions) == 1):
+            arrived[value.key] = reference(gradient, value.shape)
+    return arrived
+
+
+def pull(
+    op: Op, event: OpEvent, original: Sequence[Any]
+) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """The backward rule of an op as a function of NumPy upstreams, unseen by any recording."""
+
+    def run(upstream: Sequence[Any]) -> Sequence[Any]:
+        with tf_hooks.unrecorded():
+            tensors = [
+                _like(u, t, o) for u, t, o in zip(upstream, original, event.outputs, strict=True)
+            ]
+            downstream = tf_hooks.run_rule(event, *tensors)
+            if not isinstance(downstream, list | tuple):
+                downstream = [downstream]
+            return _references(downstream, op.inputs)
+
+    return run
+
+
+def _like(upstream: Any, original: Any, output: Any) -> Any:
+    """A tensor for one output's upstream; None stays None only where TensorFlow gave None."""
+    if upstream is None:
+        return None if original is None else tf.zeros(output.shape, output.dtype)
+    return tf.convert_to_tensor(upstream, dtype=output.dtype)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+class Dense:
+    """A tensor by reference that NumPy cannot read as it is: sparse slices, handles, variants."""
+
+    def __init__(self, tensor: Any, shape: Sequence[int] | None = None) -> None:
+        self._tensor = tensor
+        self._shape = shape
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The numbers, dense; for what has none, its dtype as one string."""
+        if isinstance(self._tensor, tf.IndexedSlices):
+            with tf_hooks.unrecorded():
+                return np.asarray(dense(self._tensor, self._shape).numpy())
+        return np.asarray(str(self._tensor.dtype.name), dtype=object)
+
+
+def dense(tensor: Any, shape: Sequence[int] | None) -> Any:
+    """A gradient as a tensor; slices of which nobody said of what shape are taken from `shape`."""
+    if isinstance(tensor, tf.IndexedSlices) and tensor.dense_shape is None and shape is not None:
+        tensor = tf.IndexedSlices(
+            tensor.values, tensor.indices, tf.constant(tuple(shape), tf.int64)
+        )
+    return tf.convert_to_tensor(tensor)
+
+
+def reference(tensor: Any, shape: Sequence[int] | None = None) -> Any:
+    """What a record holds for a tensor: the tensor itself wherever NumPy can read it.
+
+    `shape` is that of what a gradient belongs to, for sparse ones that do not know their own.
+    """
+    if tensor is None or (
+        hasattr(tensor, "numpy") and tensor.dtype not in (tf.resource, tf.variant)
+    ):
+        return tensor
+    return Dense(tensor, shape)
+
+
+def variable_name(variable: Any) -> str:
+    """TensorFlow's name of a variable, without the output number; Keras names are paths."""
+    return str(variable.name).removesuffix(":0")
+
+
+class Variable:
+    """A variable being read: one `Value` per version, a new one after each assignment."""
+
+    def __init__(self, name: str, place: int) -> None:
+        self.name = name
+        self.place = place  # where its op goes among the ops
+        self.versions: list[Value] = []
+        self.stale = True
+
+
+class Values:
+    """The values of one recording, by the identity of their tensor."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Value] = {}
+        self.variables: dict[int, Variable] = {}  # by id of their handle
+
+    def __contains__(self, tensor: Any) -> bool:
+        return id(tensor) in self._known
+
+    def of(self, tensor: Any) -> Value:
+        """The one `Value` of a tensor."""
+        found = self._known.get(id(tensor))
+        if found is None:
+            shape, dtype = tuple(tensor.shape), tensor.dtype.name
+            found = Value(len(self._known), shape, dtype, reference(tensor))
+            self._known[id(tensor)] = found
+        return found
+
+    def read(self, variable: Variable, handle: Any, tensor: Any) -> Value:
+        """The `Value` of a variable as it is now; `tensor` is what reading it returned."""
+        if variable.stale:
+            variable.versions.append(self.of(tensor))
+            variable.stale = False
+            self._known.setdefault(id(handle), variable.versions[0])
+        self._known[id(tensor)] = variable.versions[-1]
+        return variable.versions[-1]
