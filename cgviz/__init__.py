@@ -9,7 +9,7 @@ from .recording.api import record, trace
 
 if TYPE_CHECKING:
     from .checking.checker import check
-    from .files.loading import load
+    from .files import load
     from .lessons import course
     from .live.explorer import explore
     from .live.quiz import predict
@@ -24,7 +24,7 @@ _LATER = {
     "check": ".checking.checker",
     "course": ".lessons",
     "explore": ".live.explorer",
-    "load": ".files.loading",
+    "load": ".files",
     "predict": ".live.quiz",
 }
 

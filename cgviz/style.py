@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from .graph.model import Statistics, statistics
+
 MINUS = "\N{MINUS SIGN}"
 INFINITY = "\N{INFINITY}"
 
@@ -141,6 +143,10 @@ def sign(a: Any) -> Sign | None:
     """
     if a is None:
         return NONE
+    if isinstance(a, Statistics):
+        if a.nans or a.infinities:
+            return NAN if a.nans else POSITIVE_INFINITY
+        return ZERO if a.zeros == a.size else None
     a = np.asarray(a)
     if a.size == 0 or a.dtype.kind in "OSUbV":
         return None
@@ -218,11 +224,6 @@ def shape(a: Any) -> str:
     return f"[{'×'.join(map(str, sizes))}]" if sizes else ""
 
 
-def norm(a: Any) -> float:
-    """The L2 norm of all entries, in double precision."""
-    return float(np.linalg.norm(_wide(np.asarray(a)).astype(np.complex128).reshape(-1)))
-
-
 def array(a: Any, *, digits: int = 4, most: int = 9, rows: str = ", ") -> str:
     """An array as text: in full if it is small, else its type, shape and norm.
 
@@ -243,6 +244,8 @@ def array(a: Any, *, digits: int = 4, most: int = 9, rows: str = ", ") -> str:
     """
     if a is None:
         return NONE.word
+    if isinstance(a, Statistics):
+        return summary(a)
     a = _wide(np.asarray(a))
     if a.ndim == 0:
         return number(a, digits)
@@ -263,15 +266,19 @@ def summary(a: Any, *, dtype: bool = True) -> str:
     >>> summary(np.array([[np.nan, 1.0]] * 20))
     'float64 [20×2] 20 of 40 NaN'
     """
-    a = np.asarray(a)
+    if not isinstance(a, Statistics):
+        a = np.asarray(a)
     head = f"{a.dtype} {shape(a)}".strip() if dtype else shape(a)
     if a.size == 0:
         return f"{head} empty"
-    a = _wide(a)
-    if a.dtype.kind not in "biufc":
-        return head
-    for test, word in ((np.isnan, NAN.word), (np.isinf, INFINITY)):
-        bad = int(test(a).sum())
+    if not isinstance(a, Statistics):
+        a = _wide(a)
+        if a.dtype.kind not in "biufc":
+            return head
+        a = statistics(a)
+    for bad, word in ((a.nans, NAN.word), (a.infinities, INFINITY)):
         if bad:
             return f"{head} {bad} of {a.size} {word}"
-    return f"{head} all 0" if not a.any() else f"{head} L2 norm {number(norm(a))}"
+    if a.norm is None:
+        return f"{head} numbers not in the file"
+    return f"{head} all 0" if a.zeros == a.size else f"{head} L2 norm {number(a.norm)}"

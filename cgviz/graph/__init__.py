@@ -1,6 +1,18 @@
 """The data model: one `Trace` of NumPy numbers, and the records that it is made of."""
 
-from .model import Array, Op, Pass, Source, Step, Value, as_numpy, total
+from .model import Array, Op, Pass, Source, Statistics, Step, Value, as_numpy, statistics, total
 from .trace import Trace
 
-__all__ = ["Array", "Op", "Pass", "Source", "Step", "Trace", "Value", "as_numpy", "total"]
+__all__ = [
+    "Array",
+    "Op",
+    "Pass",
+    "Source",
+    "Statistics",
+    "Step",
+    "Trace",
+    "Value",
+    "as_numpy",
+    "statistics",
+    "total",
+]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .model import Array, Step, Value
+from .model import wide as wide
 
 MOST_RUNS = 256  # entries of an output: the rule runs once for each
 MOST_NUMBERS = 65_536  # entries of a Jacobian
@@ -63,12 +64,6 @@ def times(upstream: Array, local: Any) -> Array:
     u, jacobian = wide(upstream), wide(local)
     with np.errstate(all="ignore"):
         return np.asarray(np.tensordot(u, jacobian, axes=u.ndim))
-
-
-def wide(array: Any) -> Array:
-    """The numbers in double precision, real or complex."""
-    array = np.asarray(array)
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def tolerance(dtype: Any) -> float:

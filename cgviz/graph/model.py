@@ -11,8 +11,9 @@ when it is read, so a recording costs no copy and whoever draws needs no framewo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +22,93 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True)
+class Statistics:
+    """What a file keeps of a large array: its size and its range, and not its numbers.
+
+    Attributes:
+        dtype: The name of the array's dtype.
+        shape: The array's shape.
+        norm: The L2 norm of all entries; None where it is not known.
+        low: The smallest finite entry, of complex numbers the smallest absolute value; None
+            where there is none.
+        high: The largest, as for `low`.
+        zeros: How many entries are 0.
+        nans: How many are NaN.
+        infinities: How many are infinite.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    norm: float | None
+    low: float | None
+    high: float | None
+    zeros: int
+    nans: int
+    infinities: int
+
+    @property
+    def size(self) -> int:
+        """How many numbers the array has."""
+        return math.prod(self.shape)
+
+    @property
+    def largest(self) -> float | None:
+        """The largest absolute value; None where an entry is not finite, or there is none."""
+        if self.low is None or self.high is None or self.nans or self.infinities:
+            return None
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def ndim(self) -> int:
+        """How many axes the array has."""
+        return len(self.shape)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Array:
+        raise RuntimeError(
+            f"the file has only the statistics of this {self.dtype} array of shape {self.shape}: "
+            "save the trace with `full=True` to keep its numbers"
+        )
+
+
+def statistics(array: Any) -> Statistics:
+    """The statistics of an array of numbers, in double precision.
+
+    >>> found = statistics(np.array([3.0, -4.0, 0.0, np.nan]))
+    >>> found.low, found.high, found.zeros, found.nans
+    (-4.0, 3.0, 1, 1)
+    """
+    if isinstance(array, Statistics):
+        return array
+    array = np.asarray(array)
+    flat = wide(array).reshape(-1)
+    finite = flat[np.isfinite(flat)]
+    finite = np.abs(finite) if finite.dtype.kind == "c" else finite
+    nans = int(np.isnan(flat).sum())
+    with np.errstate(all="ignore"):
+        norm = float(np.linalg.norm(flat))
+    return Statistics(
+        array.dtype.name,
+        array.shape,
+        norm,
+        float(finite.min()) if finite.size else None,
+        float(finite.max()) if finite.size else None,
+        int((flat == 0).sum()),
+        nans,
+        flat.size - finite.size - nans,
+    )
+
+
+def wide(array: Any) -> Array:
+    """The numbers in double precision, real or complex."""
+    array = np.asarray(array)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
 def as_numpy(reference: Any) -> Array | None:
     """The numbers behind a reference: an array, or anything with `.numpy()`; None stays None."""
-    if reference is None or isinstance(reference, np.ndarray):
-        return reference
+    if reference is None or isinstance(reference, np.ndarray | Statistics):
+        return reference  # type: ignore[return-value]
     return np.asarray(reference.numpy() if hasattr(reference, "numpy") else reference)
 
 
@@ -34,6 +118,9 @@ def total(arrays: Sequence[Any]) -> Any:
     >>> float(total([np.float32("inf"), np.float32("-inf")]))
     nan
     """
+    for each in arrays:
+        if isinstance(each, Statistics):
+            return replace(each, norm=None, low=None, high=None, zeros=0, nans=0, infinities=0)
     with np.errstate(all="ignore"):
         return sum(arrays[1:], arrays[0])
 
@@ -226,7 +313,7 @@ class Pass:
         self._seeds = tuple(seeds)
         self._gradients = tuple(gradients)
         self.ops = ops
-        self._arrived = arrived
+        self.arrived = arrived
 
     def __repr__(self) -> str:
         return f"<Pass {self.index}: {len(self.steps)} steps>"
@@ -264,8 +351,8 @@ class Pass:
             >>> backward.upstream(backward.sources[0]).item()
             6.0
         """
-        if value.key in self._arrived:
-            return as_numpy(self._arrived[value.key])
+        if value.key in self.arrived:
+            return as_numpy(self.arrived[value.key])
         given = [gradient for _, _, gradient in self.contributions(value)]
         return total(given) if given else None
 

@@ -291,25 +291,27 @@ class Trace:
 
         return view.view(self, which=which, full=full, against=against)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, *, full: bool = False) -> None:
         """Write the trace to a file.
 
         Args:
             path: Where to. `.html` gets the live picture, in one file that needs no kernel and no
-                network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets all
-                of it, to be read by `cgviz.load`.
+                network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
+                `cgviz.load` reads.
+            full: In a `.json` also the numbers of arrays of more than 1,024; else it keeps their
+                norm, range, and number of zeros, NaN and infinities.
 
         Raises:
-            ValueError: The suffix is none of these.
+            ValueError: The suffix is none of these, or `full` is given for a picture.
             FileNotFoundError: The folder does not exist.
 
         Example:
             >>> import cgviz
             >>> cgviz.trace(lambda x: x * x, 3.0).save("square.html")  # doctest: +SKIP
         """
-        from ..files import export
+        from .. import files
 
-        export.save(self, path)
+        files.save(self, path, full=full)
 
     def __repr__(self) -> str:
         from ..reading import sheet

@@ -32,7 +32,7 @@ from ..drawing.picture import (
     frame_title,
     storeys,
 )
-from ..graph import Array
+from ..graph import Array, statistics
 from ..graph.selection import Node, Selection
 
 Document = dict[str, Any]
@@ -113,11 +113,8 @@ def signature(shown: Selection) -> tuple[Any, ...]:
 
 def magnitude(a: Array | None) -> float | None:
     """The size of a gradient as a power of ten, from its largest entry; None where it has none."""
-    if a is None or a.size == 0:
-        return None
-    with np.errstate(all="ignore"):
-        largest = float(np.max(np.abs(np.asarray(a).astype(np.complex128))))
-        return round(float(np.log10(largest)), 2) if 0 < largest < np.inf else None
+    largest = None if a is None else statistics(a).largest
+    return round(float(np.log10(largest)), 2) if largest else None
 
 
 def _round(x: float) -> float:

@@ -20,7 +20,7 @@ import anywidget
 import numpy as np
 import traitlets
 
-from .. import disk
+from .. import files
 from ..drawing import figure
 from ..drawing.picture import Picture
 from ..graph import Trace
@@ -89,9 +89,9 @@ class View(anywidget.AnyWidget):
         """Write what is shown to an `.html` file that needs no kernel and no network."""
         from . import page
 
-        target = disk.target(path, (".html",))
+        target = files.target(path, (".html",))
         text = page.page(self.trace, self.albums, self.which, self.kept, self.words)
-        disk.write(target, text.encode())
+        files.write(target, text.encode())
 
     @property
     def words(self) -> str:

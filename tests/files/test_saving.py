@@ -1,19 +1,17 @@
 """Saving by suffix, whole or not at all."""
 
-import json
 import os
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib as mpl
-import numpy as np
 import pytest
-import tensorflow as tf
 from programs import square
 
 import cgviz
-from cgviz.files.export import SUFFIXES, save
+from cgviz import files
+from cgviz.files import SUFFIXES, save
 
 mpl.use("Agg")
 
@@ -109,12 +107,28 @@ def test_a_failure_leaves_the_old_file_and_no_half_of_a_new_one(
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_the_file_is_strict_json_whatever_the_numbers(tmp_path):
-    def refuse(token):
-        raise AssertionError(token)
+def test_a_file_takes_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
+    path = tmp_path / "kept.json"
+    files.write(path, b"old")
 
-    cgviz.trace(lambda x: tf.math.log(x) / x, [0.0, np.nan]).save(tmp_path / "trace.json")
-    text = (tmp_path / "trace.json").read_text(encoding="ascii")
-    json.loads(text, parse_constant=refuse)
-    assert '"NaN"' in text
-    assert '"-Infinity"' in text
+    def full(self, content):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(OSError, match="no space"):
+        files.write(path, b"new")
+    assert [p.name for p in tmp_path.iterdir()] == ["kept.json"]
+    assert path.read_text() == "old"
+
+
+def test_what_no_suffix_tells_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"told by its suffix: \.svg or \.png"):
+        files.target(tmp_path / "a.txt", (".svg", ".png"))
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        files.target(tmp_path / "nowhere" / "a.svg", (".svg",))
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".html"])
+def test_all_numbers_can_be_asked_of_a_document_only(trace, tmp_path, suffix):
+    with pytest.raises(ValueError, match=r"`full` belongs to \.json"):
+        trace.save(tmp_path / f"trace{suffix}", full=True)

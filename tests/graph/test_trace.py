@@ -1,4 +1,4 @@
-"""Trace: every door leads to its room."""
+"""Trace: every method shows what it says."""
 
 import pytest
 from handmade import square_plus_sine
@@ -14,7 +14,7 @@ def test_a_picture_of_magnitudes_has_no_steps():
         trace.plot(kind="bar")
 
 
-def test_every_door_opens(tmp_path):
+def test_every_method_works(tmp_path):
     trace = cgviz.trace(lambda x: x * x, 3.0)
     assert len(trace.table()) == 1
     assert trace.chain_rule().total["x"].item() == 6.0

@@ -4,13 +4,21 @@ import json
 
 import matplotlib as mpl
 import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from programs import square
 
 import cgviz
-from cgviz.files import schema
-from cgviz.files.loading import load
+from cgviz import files
+from cgviz.files import load
+from cgviz.graph import Trace
 
 mpl.use("Agg")
+
+
+def written(trace):
+    return json.loads(files.document(trace, False))
 
 
 @pytest.fixture
@@ -48,24 +56,75 @@ def test_a_json_file_of_something_else_is_refused(tmp_path, content):
         load(tmp_path / "trace.json")
 
 
-@pytest.mark.parametrize("version", [2, 99, None, "1"])
+@pytest.mark.parametrize("version", [1, 99, None, "2"])
 def test_another_version_is_refused(trace, tmp_path, version):
-    document = {**schema.write(trace), "version": version}
+    document = {**written(trace), "version": version}
     (tmp_path / "trace.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 1"):
+    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 2"):
         load(tmp_path / "trace.json")
 
 
-@pytest.mark.parametrize("key", ["values", "ops", "forward", "passes", "gradients"])
-@pytest.mark.parametrize("wrong", ["gone", 7])
+@pytest.mark.parametrize("key", ["records", "arrays", "trace"])
+@pytest.mark.parametrize("wrong", ["gone", 7, [], [None], {"record": 0}])
 def test_a_damaged_file_is_refused(trace, tmp_path, key, wrong):
-    document = schema.write(trace)
-    document[key] = wrong
+    document = {**written(trace), key: wrong}
     if wrong == "gone":
         del document[key]
     (tmp_path / "trace.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="holds a damaged trace"):
         load(tmp_path / "trace.json")
+
+
+def leaves(node, path=()):
+    """The ways to everything in a document."""
+    pairs = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
+    for key, inner in pairs:
+        yield (*path, key)
+        yield from leaves(inner, (*path, key))
+
+
+JUNK = (
+    None,
+    True,
+    -1,
+    3,
+    1e300,
+    10**30,
+    "",
+    "os.system",
+    [],
+    [[]],
+    {},
+    {"record": -1},
+    {"array": 0},
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_a_file_with_anything_changed_is_a_trace_or_a_clear_error(data):
+    """Nothing but a ValueError leaves `load`, whatever is in the file."""
+    document = json.loads(DOCUMENT)
+    for _ in range(data.draw(st.integers(1, 3))):
+        *way, last = data.draw(st.sampled_from(sorted(leaves(document), key=str)))
+        node = document
+        for key in way:
+            node = node[key]
+        node[last] = data.draw(st.sampled_from(JUNK))
+    try:
+        found = files.read(document)
+    except ValueError:
+        return
+    assert isinstance(found, Trace)
+
+
+DOCUMENT = files.document(cgviz.trace(lambda x: square(tf.sin(x) * x), [2.0, 3.0]), False)
 
 
 def test_a_file_that_is_not_there_is_python_s_own_error(tmp_path):

@@ -1,1 +1,0 @@
-"""Traces to files and back."""
