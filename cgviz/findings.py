@@ -63,9 +63,11 @@ class Finding:
     def html(self) -> str:
         """It as a list item."""
         asides = "".join(f"<p>{name}: {code(text)}</p>" for name, text in self._asides())
+        level = SIGNS[self.level].word  # the sign's own word is there to be read
+        spoken = 'aria-hidden="true"' if self.what in SIGNS else f'role="img" aria-label="{level}"'
         return (
             f'<li class="cgviz-finding cgviz-{self.level}"><p>'
-            f'<span aria-hidden="true">{escape(self.sign.symbol)}</span> '
+            f'<span {spoken}>{escape(self.sign.symbol)}</span> '
             f"<strong>{escape(self.sign.word)}</strong>: {code(self.message)}</p>{asides}</li>\n"
         )
 

@@ -1,4 +1,4 @@
-"""Why a derivative is wrong, and where: the rule that explains it best, the place, a hint."""
+"""Why a derivative is wrong, and where: the rule that explains it best, the entry, a hint."""
 
 from __future__ import annotations
 
@@ -15,38 +15,36 @@ from ..lessons import CHAIN, INPUTS, VARIABLES
 from ..recording import tf_hooks
 from .case import Case
 from .comparison import Comparison, Mismatch
-from .linearity import distinct, guilty
-from .subject import Leaf, Pulled
+from .flattened import Leaf
 
-GENERAL = "Work the rule out by hand at this place; does it still use the input, not the output?"
+GENERAL = "Work the rule out by hand for this entry; does it still use the input, not the output?"
+MOST_RULES = 8  # that are tried one by one: each takes a run
 _NUMPY_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction")
 
 
-def explain(
-    case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch], base: Pulled
-) -> None:
+def explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch]) -> None:
     """Note what is wrong with one leaf under the rule that explains it best."""
-    position = case.judged.leaves.index(leaf)
-    numbers = place(case, wrong[0], not case.linear) + more(len(wrong))
+    assert case.base is not None
+    numbers = entry(case, wrong[0], not case.linear) + more(len(wrong))
     numbers += _summed(found, leaf)
-    nothing = base.gradients[position] is None
+    nothing = case.base.gradients[case.judged.leaves.index(leaf)] is None
     dropped = [op for op in case.custom if op.rule_dropped]
     captured = [(op, value) for op in case.custom for value in op.captured]
-    if dropped or (leaf.variable and case.ledger.has("variables")):
+    if dropped or (leaf.variable and case.results.has("variables")):
         return  # found already, by `keywords` or `variables`
     if captured:
         names = sorted({_name(case, value) for _, value in captured})
-        case.ledger.broken(
+        case.results.broken(
             "captured",
             ", ".join(names),
             f"`{captured[0][0].name}` uses {', '.join(names)} from outside, which gets no "
             f"gradient: {numbers}.",
-            "Hand it over as an argument, and return its gradient too.",
+            "Pass it as an argument, and return its gradient too.",
         )
     elif nothing:
         _nothing(case, leaf, numbers)
     else:
-        case.ledger.broken(
+        case.results.broken(
             "value",
             f"wrong for {leaf.name}",
             f"{numbers}, by {_blamed(case, wrong[0]) if case.steps else 'f'}.",
@@ -57,21 +55,20 @@ def explain(
 
 def _blamed(case: Case, wrong: Mismatch) -> str:
     """The one rule without which the gradient is right: its body differentiated instead."""
-    judged = case.judged
-    size = judged.y.size
+    size = case.y.size
     upstream = np.eye(1, size, wrong.output)[0] if case.linear else np.ones(size)
     give = 1e-3 * max(abs(wrong.low), abs(wrong.high)) + 5 * wrong.error
-    steps = distinct(case.steps)
+    steps = case.distinct_steps[:MOST_RULES]
     mending = []
     for step in steps if len(steps) > 1 else []:
         try:
             with tf_hooks.rules_ignored(partial(operator.is_, step.code)):
-                pulled = judged.pull(lambda targets: judged.split(upstream, targets))
+                found = case.judged.pull(upstream).vector[wrong.input]
         except Exception:  # a body that cannot be differentiated
-            return guilty(case)
-        if wrong.low - give <= pulled.vector[wrong.input] <= wrong.high + give:
-            mending.append(step.where)
-    return mending[0] if len(mending) == 1 else guilty(case)
+            return case.guilty
+        if wrong.low - give <= found <= wrong.high + give:
+            mending.append(step.label)
+    return mending[0] if len(mending) == 1 else case.guilty
 
 
 def _name(case: Case, value: Any) -> str:
@@ -87,10 +84,10 @@ def _nothing(case: Case, leaf: Leaf, numbers: str) -> None:
     outside = [op for op in ops if op.type in _NUMPY_OPS and op.rule_missing]
     blocking = _blocking(case, ops)
     if leaf.variable and refused:
-        rule, why = "variables", f"{refused[0].where} returns None for `{leaf.name}`"
+        rule, why = "variables", f"{refused[0].label} returns None for `{leaf.name}`"
         hint = "Return a gradient for each variable in `variables`, in their order."
     elif refused:
-        rule, why = "none", f"{refused[0].where} returns None for `{leaf.name}`"
+        rule, why = "none", f"{refused[0].label} returns None for `{leaf.name}`"
         hint = "Return its gradient: one for each argument, in the order of the parameters."
     elif outside or not blocking:
         rule, why = "numpy", f"`{leaf.name}` leaves TensorFlow on its way, so nothing comes back"
@@ -101,7 +98,7 @@ def _nothing(case: Case, leaf: Leaf, numbers: str) -> None:
     else:
         rule, why = "none", f"`{blocking[0]}` lets nothing back to `{leaf.name}`"
         hint = "Give it a rule with tf.custom_gradient, or take it off the path."
-    case.ledger.broken(rule, f"nothing flows to {leaf.name}", f"{why}: {numbers}.", hint)
+    case.results.broken(rule, f"nothing flows to {leaf.name}", f"{why}: {numbers}.", hint)
 
 
 def _blocking(case: Case, ops: Sequence[Op]) -> list[str]:
@@ -141,15 +138,15 @@ def _summed(found: Comparison, leaf: Leaf) -> str:
     return f"; of sum(out): yours {style.array(mine)}, true {style.array(right)}"
 
 
-def place(case: Case, wrong: Mismatch, summed: bool = False) -> str:
+def entry(case: Case, wrong: Mismatch, summed: bool = False) -> str:
     """One wrong entry in words: `d out[1] / d in[2]: yours 6, true 0`."""
-    out, into = case.places()
-    several = case.judged.y.size > 1
-    left = "sum(out)" if summed and several else ("out" if summed else out(wrong.output))
+    left = case.output_name(wrong.output)
+    if summed:
+        left = "sum(out)" if case.y.size > 1 else "out"
     yours, right = digits(wrong.yours), true(wrong)
     if yours == right:
         yours, right = (f"{n:.7g}".replace("-", style.MINUS) for n in (wrong.yours, wrong.low))
-    return f"d {left} / d {into(wrong.input)}: yours {yours}, true {right}"
+    return f"d {left} / d {case.input_name(wrong.input)}: yours {yours}, true {right}"
 
 
 def true(wrong: Mismatch) -> str:
@@ -172,14 +169,14 @@ def _sure(number: float, error: float) -> str:
 
 
 def more(count: int) -> str:
-    """How many other places are wrong too, in words."""
-    return "" if count == 1 else f" (and {count - 1} more place{'s' * (count > 2)})"
+    """How many other entries are wrong too, in words."""
+    return "" if count == 1 else f" (and {count - 1} more)"
 
 
 def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     """What the wrong numbers look like, as a hint."""
     if found.claimed is None or found.true is None:
-        return "Work the rule out by hand at this place."
+        return "Work the rule out by hand for this entry."
     mine, right = (a[:, leaf.start : leaf.stop] for a in (found.claimed, found.true))
     for other in case.judged.leaves:
         theirs = found.true[:, other.start : other.stop]
@@ -201,7 +198,7 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
         return "The numbers are right, in the wrong order: look at how the parts are stacked."
     if mine.shape[0] == mine.shape[1] and _close(mine, np.eye(len(mine))):
-        return "Upstream is handed on as it came: the local derivative is missing."
+        return "Upstream is returned as it came: the local derivative is missing."
     return GENERAL
 
 

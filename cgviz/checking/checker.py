@@ -1,16 +1,9 @@
-"""check() judges a gradient: right here, and right wherever it will be used.
-
-checker       check(): the order of things
-case          what one recorded run shows of f, and the point it is judged at
-rules         what single runs tell: shape, dtype, upstream, variables, finite numbers, state
-derivatives   what finite differences tell: value, precision
-curvature     what they tell of the second order
-places        graph, XLA, SavedModel, forward mode, jacobian
-report        the outcome
-"""
+"""check() judges a gradient: right here, and right wherever it will be used."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -19,13 +12,16 @@ import numpy as np
 import tensorflow as tf
 
 from ..recording import arguments
-from . import curvature, derivatives, linearity, places, rules, state
-from .case import Case, first_run, widen
-from .progress import Progress
-from .report import Ledger, Report
-from .subject import Pulled, Subject
+from . import derivatives, places, rules, state, sweep
+from .case import Case, examine
+from .flattened import Flattened
+from .report import Report, Results
 
-STAGES = 8
+RULES = (*rules.RULES, *derivatives.RULES, *places.RULES)
+"""The rules that every check judges, in this order, which is that of the table too."""
+
+EVERY_RULE = (*RULES, *places.PLACES.values(), derivatives.SURROGATE)
+"""All lines that the table may have, in their order."""
 
 
 def check(
@@ -75,18 +71,18 @@ def check(
     wanted = _places(where)
     if not tf.executing_eagerly():
         raise RuntimeError("cgviz.check runs f eagerly, and this code is building a graph")
-    names = {id(tensor): name for tensor, name in named}
-    subject = Subject(f, given, names)
-    _finite(subject)
-    case = Case(f, subject, Ledger(), order, bool(surrogate))
-    progress = Progress(case.title, STAGES)
+    progress = Progress(arguments.title(f))
+    flat = Flattened(f, given, {id(t): name for t, name in named}, on_run=progress.run)
+    _finite(flat)
+    case = Case(f, flat, flat, Results(EVERY_RULE), order, bool(surrogate))
     try:
         with state.kept(f, given) as (variables, printed):
-            subject.on_run = progress.run
-            badges = _judge(case, wanted, variables, progress, printed)
+            case = examine(case, variables, printed)
+            _judge(case, wanted, progress)
     finally:
         progress.close()
-    return Report(case.title, case.ledger, badges, _notes(case, wanted), partial(_plot, case))
+    visited = places.visited(case, wanted)
+    return Report(case.title, case.results, visited, _notes(case, wanted), partial(_plot, case))
 
 
 def _places(where: Sequence[str] | str) -> list[str]:
@@ -96,130 +92,45 @@ def _places(where: Sequence[str] | str) -> list[str]:
         raise ValueError(
             f"`where` holds {unknown[0]!r}, and there are only {', '.join(map(repr, places.NAMES))}"
         )
-    return [name for name in places.NAMES if name in names]
+    return names
 
 
-def _finite(subject: Subject) -> None:
-    for leaf in subject.leaves:
-        if not np.isfinite(subject.x[leaf.start : leaf.stop]).all():
+def _finite(flat: Flattened) -> None:
+    for leaf in flat.leaves:
+        if not np.isfinite(flat.x[leaf.start : leaf.stop]).all():
             raise ValueError(
                 f"cgviz.check: `{leaf.name}` holds NaN or infinity, and a derivative is judged at "
                 "finite numbers. Check at a point beside it."
             )
 
 
-def _judge(
-    case: Case,
-    where: Sequence[str],
-    variables: dict[int, tuple[Any, Any]],
-    progress: Progress,
-    printed: Any,
-) -> Any:
-    """Run the rules in an order in which each may rely on those before it."""
-    progress.next("first run")
-    first_run(case, variables)
-    case.printed = bool(printed.getvalue())
-    if case.written:
-        case.subject.restless = True
-        case.subject.before_run = lambda: _keep(case.subject, variables)
-    before = state.fingerprint(case.f)  # what only the first run does, such as building, is past
-    _settle(case)
-    if not rules.runs(case):
-        _forward_only(case)
-        return places.visit(case, [w for w in where if w == "eager"])
-    case.targets = case.subject.call(case.subject.arguments(case.subject.x))
-    if not case.targets:
-        case.ledger.broken(
+def _judge(case: Case, where: Sequence[str], progress: Progress) -> None:
+    """Judge the rules in their order: each may rely on the results of those before it."""
+    if case.error is not None:
+        rules.runs(case)
+        return
+    if case.base is None:
+        rules.runs(case)
+        case.results.broken(
             "none",
             "no floating-point output",
             "f's value holds integers or booleans only, and no gradient comes from these.",
             "Round, argmax and comparisons need a surrogate rule: tf.custom_gradient.",
         )
-        return []
-    progress.next("gradient")
-    base = case.subject.pull()
-    after = state.fingerprint(case.f)
-    widen(case)
-    case.judged.quicken()
-    _local_rules(case, base, progress)
-    rules.mutation(case, before, after)
-    progress.next("jacobian")
-    places.vectorised(case)
-    progress.next("other places")
-    return places.visit(case, where)
-
-
-def _local_rules(case: Case, base: Pulled, progress: Progress) -> None:
-    rules.shapes(case)
-    rules.keywords(case)
-    linearity.variables(case)
-    linearity.upstream(case)
-    rules.finite(case, base)
-    progress.next("finite differences")
-    derivatives.value(case, base)
-    derivatives.precision(case)
-    progress.next("second derivative")
-    if case.linear:
-        curvature.second(case)
-    else:
-        case.ledger.skipped("second order", "not judged, for the rule is not linear in upstream")
-    rules.registry(case)
-
-
-def _keep(subject: Subject, variables: dict[int, tuple[Any, Any]]) -> None:
-    """Give f the variables it changes as they were; those being varied are set by the caller."""
-    own = {id(leaf.source) for leaf in subject.leaves}
-    state.restore({key: pair for key, pair in variables.items() if id(pair[0]) not in own})
-
-
-def _forward_only(case: Case) -> None:
-    """When the backward pass raises, at least say whether the value is finite."""
-    if not case.targets:
         return
-    y = case.subject.join(case.targets)
-    if np.isfinite(y).all():
-        case.ledger.passed("finite forward", "every output is finite")
-    else:
-        i = int(np.flatnonzero(~np.isfinite(y))[0])
-        case.ledger.broken(
-            "finite forward",
-            "not finite",
-            f"{case.subject.out_place(i, case.targets)} is not finite at a finite input.",
-            "Write the value in a form that does not overflow.",
-        )
-
-
-def _settle(case: Case) -> None:
-    """Find out whether f gives the same value twice; if it is random, fix its seeds.
-
-    The first run was recorded, with each `tf.function` opened. What raises only as a graph raises
-    here.
-    """
-    if case.error is not None:
-        return
-    subject = case.subject
-
-    def twice() -> bool:
-        one, other = subject.forward(subject.x), subject.forward(subject.x)
-        return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=True))
-
-    try:
-        if twice():
-            return
-    except Exception as error:
-        case.error = error
-        return
-    subject.seeded = True
-    case.deterministic = twice()
-    subject.seeded = subject.seeded and case.deterministic
+    visited = [rule for name, rule in places.PLACES.items() if name in where]
+    for rule in (*RULES, *visited):
+        progress.doing = rule.name
+        if rule.judge is not None:
+            rule.judge(case)
 
 
 def _notes(case: Case, where: Sequence[str]) -> list[str]:
     notes = []
-    if case.subject.seeded:
+    if case.flat.seeded:
         notes.append("f draws random numbers: every run here used the same seed.")
     if case.error is None:
-        missing = [name for name in places.NAMES if name not in where and name != "eager"]
+        missing = [name for name in places.PLACES if name not in where]
         if missing:
             listed = ", ".join(f'"{name}"' for name in missing)
             notes.append(f"not run: where=({listed}{',' if len(missing) == 1 else ''})")
@@ -227,10 +138,53 @@ def _notes(case: Case, where: Sequence[str]) -> list[str]:
 
 
 def _plot(case: Case, ax: Any) -> Any:
-    from . import sweep
-
     if case.error is not None or not case.targets or not case.judged.x.size:
         raise ValueError("there is nothing to draw: f has no derivative to sweep over")
-    with state.kept(case.f, case.subject.given):
+    with state.kept(case.f, case.flat.given):
         found = sweep.sweep(case)
     return sweep.plot(found, ax)
+
+
+# --- progress ----------------------------------------------------------------------------------
+
+PATIENCE = 3.0  # seconds after which somebody who waits wants to know what is being done
+PAUSE = 0.5  # seconds between two lines, to be read
+
+
+class Progress:
+    """A line that says what is being done, if it takes long and somebody is looking.
+
+    It is written to the error stream and vanishes at the end. A file, a pipe and a notebook that
+    runs by itself get nothing: what is stored must not depend on how fast the machine was.
+    """
+
+    def __init__(self, title: str) -> None:
+        self.doing = "first run"
+        self._title = title
+        self._runs = 0
+        self._start = self._last = time.monotonic()
+        self._written = 0
+
+    def run(self) -> None:
+        """f runs once more."""
+        self._runs += 1
+        now = time.monotonic()
+        if now - self._last > PAUSE and now - self._start > PATIENCE and _watched():
+            self._last = now
+            seconds = now - self._start
+            line = f"check of {self._title}: {self.doing}, {self._runs} runs in {seconds:.0f} s"
+            print(f"\r{line.ljust(self._written)}", end="", file=sys.stderr, flush=True)
+            self._written = len(line)
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._written:
+            print(f"\r{' ' * self._written}\r", end="", file=sys.stderr, flush=True)
+
+
+def _watched() -> bool:
+    """Whether somebody is looking: who runs a notebook as a whole answers no input."""
+    shell = sys.modules.get("IPython")
+    found = shell.get_ipython() if shell is not None else None
+    kernel = getattr(found, "kernel", None)
+    return sys.stderr.isatty() or bool(getattr(kernel, "_allow_stdin", False))

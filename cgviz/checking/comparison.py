@@ -32,7 +32,8 @@ class Map:
     forward: Callable[[Array], Array]
     pull: Callable[[Array], Array]  # upstream of size m -> claimed gradient of size n
     eps: float  # the rounding error of forward's values
-    slack: float  # the relative error that a right claim may have
+    told: float  # the relative error of a claim that is told
+    wrong: float  # and the one from which the claim is wrong, and not slightly off
     wobble: Callable[[Array], Array] | None = None  # upstream -> by how much rounding moves it
 
 
@@ -46,6 +47,7 @@ class Mismatch:
     low: float  # the true slope; at a kink the two sides
     high: float
     error: float
+    wrong: float  # the relative error from which it is not slight
 
     @property
     def size(self) -> float:
@@ -54,8 +56,8 @@ class Mismatch:
 
     @property
     def slight(self) -> bool:
-        """Whether three digits are right."""
-        return self.size <= 1e-3 * max(abs(self.low), abs(self.high))
+        """Whether only the last digits are wrong."""
+        return self.size <= self.wrong * max(abs(self.low), abs(self.high))
 
 
 @dataclass
@@ -109,7 +111,8 @@ def _sum_of(problem: Map) -> Map:
         lambda x: np.array([problem.forward(x).sum()]),
         lambda u: problem.pull(ones * u[0]),
         problem.eps,
-        problem.slack,
+        problem.told,
+        problem.wrong,
         None if wobble is None else lambda u: wobble(ones * u[0]),
     )
 
@@ -133,7 +136,7 @@ def _whole(problem: Map, middle: Array) -> Comparison:
         found.true[:, j] = truth.value / size
         natural = np.max(np.abs(middle[np.isfinite(middle)]), initial=0.0) / size
         column = claimed[:, j]
-        _judge_column(found, j, column, truth, size, wobble[:, j], problem.slack, natural)
+        _judge_column(found, j, column, truth, size, wobble[:, j], problem, natural)
     return found
 
 
@@ -144,7 +147,7 @@ def _judge_column(
     truth: Slope,
     size: float,
     wobble: Array,
-    slack: float,
+    problem: Map,
     natural: float,
 ) -> None:
     """Note what is wrong in one column of the Jacobian."""
@@ -152,7 +155,7 @@ def _judge_column(
     known = np.isfinite(low) & np.isfinite(high)
     largest = np.max(np.abs(np.where(known, high, 0.0)), initial=0.0)
     reach = np.fmax(np.abs(low), np.abs(high))
-    give = slack * reach + 1e-5 * slack * largest + 5 * error + 10 * wobble
+    give = problem.told * reach + 1e-5 * problem.wrong * largest + 5 * error + 10 * wobble
     for i in range(claimed.size):
         if truth.jump[i]:
             found.jumps.append((i, j))
@@ -161,14 +164,27 @@ def _judge_column(
         if not np.isfinite(claimed[i]) or not known[i] or not np.isfinite(give[i]):
             found.unjudged += 1
         elif low[i] - give[i] <= claimed[i] <= high[i] + give[i]:
-            enough = max(0.3 * reach[i], 0.3 * abs(claimed[i]), slack * largest, slack * natural)
+            enough = max(
+                0.3 * reach[i],
+                0.3 * abs(claimed[i]),
+                problem.wrong * largest,
+                problem.wrong * natural,
+            )
             vague = give[i] > enough
             found.unjudged += bool(vague)
             found.judged += not vague
         else:
             found.judged += 1
             found.mismatches.append(
-                Mismatch(i, j, float(claimed[i]), float(low[i]), float(high[i]), float(error[i]))
+                Mismatch(
+                    i,
+                    j,
+                    float(claimed[i]),
+                    float(low[i]),
+                    float(high[i]),
+                    float(error[i]),
+                    problem.wrong,
+                )
             )
 
 
@@ -191,7 +207,7 @@ def _sampled(problem: Map, middle: Array) -> Comparison:
             give = 10 * float(wobble @ np.abs(direction))
             natural = float(np.abs(u) @ np.abs(np.nan_to_num(middle)))
             mine = float(pulled @ direction)
-            verdict = _differs(u, mine, truth, problem.slack, give, natural)
+            verdict = _differs(u, mine, truth, problem.wrong, give, natural)
             if verdict is None:
                 found.unjudged += 1
                 continue
@@ -236,7 +252,7 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array) -> Mismatch
     size = heading[j]
     low, high = sorted((float(truth.low[i] / size), float(truth.high[i] / size)))
     yours = float(problem.pull(np.eye(1, u.size, i)[0])[j])
-    return Mismatch(i, j, yours, low, high, float(truth.error[i] / abs(size)))
+    return Mismatch(i, j, yours, low, high, float(truth.error[i] / abs(size)), problem.wrong)
 
 
 def _halve(places: Array, gap: Callable[[Array], float]) -> Array:

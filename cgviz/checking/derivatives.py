@@ -1,61 +1,81 @@
-"""The rules that finite differences judge: value, what nothing flows to, and precision."""
+"""The rules that finite differences judge: value, kink, precision, and the second order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .. import style
+from .. import dtypes, style
 from ..graph import Array
+from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY
 from ..recording import api
-from . import causes
-from .case import Case, eps_of, upstream
-from .causes import digits, more, place
-from .comparison import Comparison, Mismatch, compare
-from .subject import Leaf, Pulled
+from . import causes, rules
+from .case import Case, wobble
+from .causes import digits, entry, more, true
+from .comparison import Comparison, Map, Mismatch, compare
+from .flattened import (
+    Leaf,
+    Upstream,
+    gradient_at,
+    growing,
+    pull_twice,
+    pull_twice_in_a_graph,
+)
+from .report import Rule
 
 
-def value(case: Case, base: Pulled) -> None:
+def value(case: Case) -> None:
     """What the rules claim is the derivative, for each input and variable."""
-    found = compare(case.first_order(), summed=not case.linear)
-    where = f"in {'float64' if case.eps < 1e-10 else 'the dtype given'}"
+    results, judged = case.results, case.judged
+    assert case.base is not None
+    eps = case.dtype.eps
+    problem = Map(
+        judged.x,
+        judged.scale,
+        judged.forward,
+        lambda u: judged.pull(u).vector,
+        eps,
+        case.dtype.told,
+        case.dtype.wrong,
+        None if case.dtype is dtypes.FLOAT64 else lambda u: wobble(judged, u, eps),
+    )
+    found = compare(problem, summed=not case.linear)
     by_leaf: dict[Leaf, list[Mismatch]] = {}
     for each in found.mismatches:
         if case.surrogate or not each.slight:
-            by_leaf.setdefault(case.judged.leaf_at(each.input), []).append(each)
+            by_leaf.setdefault(judged.leaf_at(each.input), []).append(each)
     if case.surrogate:
-        _bias(case, found, by_leaf)
+        _bias(case, found)
     else:
         for leaf, wrong in by_leaf.items():
-            causes.explain(case, found, leaf, wrong, base)
+            causes.explain(case, found, leaf, wrong)
         _slight(case, [each for each in found.mismatches if each.slight])
     if found.judged:
-        case.ledger.passed("value", f"{_count(found)} with finite differences {where}")
-    elif base.vector.size and case.subject.y.size:
-        case.ledger.skipped("value", "finite differences are too uncertain here")
+        precise = "float64" if case.dtype is dtypes.FLOAT64 else "the dtype given"
+        results.passed("value", f"{_count(found)} with finite differences in {precise}")
+    elif case.base.vector.size and case.y.size:
+        results.skipped("value", "finite differences are too uncertain here")
     else:
-        case.ledger.passed("value", "nothing to compare: no numbers")
-    if not case.ledger.has("none") and not case.ledger.has("numpy"):
-        case.ledger.passed("none", "None only where the derivative is 0")
-    if case.custom and any(op.captured for op in case.custom):
-        case.ledger.passed("captured", "what the rule does not see does not matter")
+        results.passed("value", "nothing to compare: no numbers")
+    if not results.has("none") and not results.has("numpy"):
+        results.passed("none", "None only where the derivative is 0")
+    if any(op.captured for op in case.custom):
+        results.passed("captured", "what the rule does not see does not matter")
     elif case.custom:
-        case.ledger.passed("captured", "nothing is used behind the rule's back")
+        results.passed("captured", "nothing is used behind the rule's back")
     _kinks(case, found)
 
 
 def _slight(case: Case, wrong: Sequence[Mismatch]) -> None:
-    """Right to three digits: the method that f or its rule uses is no better."""
+    """Only the last digits are wrong: the method that f or its rule uses is no better."""
     if wrong:
-        case.ledger.broken(
+        case.results.broken(
             "precision",
-            "right to three digits",
-            f"{place(case, wrong[0], not case.linear)}{more(len(wrong))}.",
+            "the last digits are wrong",
+            f"{entry(case, wrong[0], not case.linear)}{more(len(wrong))}.",
             "An iteration that stops early, a series cut short or a constant with few digits "
             "gives such a difference.",
-            warning=True,
         )
 
 
@@ -65,88 +85,83 @@ def _count(found: Comparison) -> str:
     return "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
 
 
-def _bias(case: Case, found: Comparison, by_leaf: dict[Leaf, list[Mismatch]]) -> None:
+def _bias(case: Case, found: Comparison) -> None:
     """A surrogate's distance from the true derivative, as numbers."""
     if not found.mismatches:
-        case.ledger.passed("surrogate", "agrees with the true derivative here")
+        case.results.passed("surrogate", "agrees with the true derivative here")
         return
     several = len(found.mismatches)
     shown = "; ".join(
-        f"{place(case, each, not case.linear)}, bias "
+        f"{entry(case, each, not case.linear)}, bias "
         f"{style.number(each.yours - (each.low + each.high) / 2, 3)}"
         for each in found.mismatches[:4]
     )
     rest = f"; and {several - 4} more" if several > 4 else ""
-    case.ledger.skipped("surrogate", f"{shown}{rest}")
-    case.ledger.skipped("value", "a surrogate: see its bias")
+    case.results.skipped("surrogate", f"{shown}{rest}")
+    case.results.skipped("value", "a surrogate: see its bias")
 
 
 def _kinks(case: Case, found: Comparison) -> None:
-    out, into = case.places()
     wrong = [*found.kinks, *found.jumps]
     if not wrong:
-        case.ledger.passed("kink", "smooth at this point")
+        case.results.passed("kink", "smooth at this point")
         return
     i, j = wrong[0]
-    at = f" ({into(j)})" if j >= 0 else ""
+    at = f" ({case.input_name(j)})" if j >= 0 else ""
     what = "has a kink" if found.kinks else "jumps"
-    case.ledger.broken(
+    case.results.broken(
         "kink",
         what,
-        f"{out(i)} {what} at this very point{at}, so there is no one true derivative: "
+        f"{case.output_name(i)} {what} at this very point{at}, so there is no one true "
+        "derivative: "
         + ("any slope between the two sides was taken as right." if found.kinks else "not judged."),
         "Check at a point beside it as well.",
-        warning=True,
     )
+
+
+# --- precision ---------------------------------------------------------------------------------
 
 
 def precision(case: Case) -> None:
     """The rule is as accurate in f's own dtype as the inputs allow."""
-    if case.judged is case.subject:
+    if case.judged is case.flat:
         return
-    random = np.random.default_rng(5)
-    u = upstream(case)
-    mine, wide = _pulled(case.subject, u), _pulled(case.judged, u)
-    eps = max(eps_of(leaf.source.dtype) for leaf in case.subject.leaves)
-    moved = np.zeros(wide.size)
-    for signs in random.choice([-1.0, 1.0], size=(2, wide.size)):
-        there = _pulled(case.judged, u, case.judged.x * (1 + eps * signs))
-        moved = np.fmax(moved, np.abs(there - wide))
-    give = 0.01 * np.abs(wide) + 50 * moved + 30 * eps * np.max(np.abs(wide), initial=0.0)
-    largest = np.max(np.abs(case.judged.y[np.isfinite(case.judged.y)]), initial=0.0)
-    give = give + 30 * eps * largest / case.judged.scale
+    own = [dtypes.dtype(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in case.flat.leaves]
+    eps = max(each.eps for each in own)
+    mine = case.flat.pull(case.upstream).vector
+    wide = case.judged.pull(case.upstream).vector
+    # A percent, some last bits of the largest number, and what rounding f's value does.
+    give = 0.01 * np.abs(wide) + 25 * wobble(case.judged, case.upstream, eps)
+    give += 30 * eps * np.max(np.abs(wide), initial=0.0)
+    largest = np.max(np.abs(case.y[np.isfinite(case.y)]), initial=0.0)
+    give += 30 * eps * largest / case.judged.scale
     known = np.isfinite(mine) & np.isfinite(wide)
     wrong = np.flatnonzero(known & (np.abs(mine - wide) > give))
-    if wrong.size:
-        i = int(wrong[0])
-        into = case.places()[1](i)
-        case.ledger.broken(
-            "precision",
-            "right in float64 only",
-            f"the gradient for {into} is {digits(mine[i])}, and {digits(wide[i])} in "
-            f"float64{more(wrong.size)}.",
-            _lost(case),
-            warning=True,
-        )
-    else:
-        case.ledger.passed("precision", "as accurate as the inputs allow")
+    if not wrong.size:
+        case.results.passed("precision", "as accurate as the inputs allow")
+        return
+    i = int(wrong[0])
+    case.results.broken(
+        "precision",
+        "right in float64 only",
+        f"the gradient for {case.input_name(i)} is {digits(mine[i])}, and {digits(wide[i])} in "
+        f"float64{more(wrong.size)}.",
+        _lost(case, min(own, key=lambda each: each.largest)),
+    )
 
 
-def _lost(case: Case) -> str:
+def _lost(case: Case, dtype: dtypes.Dtype) -> str:
     """Why digits are lost in the dtype given: too small for it, or nearly equal and subtracted."""
-    names = {leaf.source.dtype for leaf in case.subject.leaves}
-    dtype = min(names, key=lambda each: float(each.max))
-    least = float(np.finfo(dtype.real_dtype.as_numpy_dtype).tiny)
-    small = [n for n in _magnitudes(case) if 0 < n < least]
+    small = [n for n in _magnitudes(case) if 0 < n < dtype.smallest]
     if not small:
         return (
             "Digits cancel inside the rule: write it so that nearly equal numbers are not "
             "subtracted, or compute it in float64 and cast back."
         )
     return (
-        f"On the way stands {digits(max(small))}, and below {digits(least)} {dtype.name} has no "
-        "digits left: write the rule so that no large number is divided by another, or compute "
-        "it in float64 and cast back."
+        f"A number on the way is {digits(max(small))}, and below {digits(dtype.smallest)} "
+        f"{dtype.name} has no digits left: write the rule so that no large number is divided by "
+        "another, or compute it in float64 and cast back."
     )
 
 
@@ -162,6 +177,175 @@ def _magnitudes(case: Case) -> Iterator[float]:
             yield float(np.min(sizes[sizes > 0]))
 
 
-def _pulled(subject: Any, upstream: Array, x: Array | None = None) -> Array:
-    seeds: Callable[[Sequence[Any]], list[Any]] = lambda t: subject.split(upstream, t)  # noqa: E731
-    return np.asarray(subject.pull(seeds, x).vector)
+# --- the second order --------------------------------------------------------------------------
+
+_RULE = (
+    "The rule is differentiated in its turn: write it with tf functions of the input, no NumPy "
+    "and no stop_gradient. A rule that is itself a custom gradient must be one of x."
+)
+_INNER = (
+    "A rule of the rule answers only for the arguments it is given: give it the input beside "
+    "upstream, and return a gradient for both."
+)
+_UNSTABLE = (
+    "Differentiating the rule makes another expression, which can overflow where the rule itself "
+    "does not: write the rule with functions that are stable in their turn, such as tf.sigmoid."
+)
+COLUMNS = 4  # inputs up to which the whole second derivative is compared: each takes gradients
+
+
+def second_order(case: Case) -> None:
+    """The derivative of what the rules claim is found by differentiating the rules."""
+    results = case.results
+    level = "error" if case.order > 1 else "warning"
+    if not case.linear:
+        results.skipped("second order", "not judged, for the rule is not linear in upstream")
+        return
+    if results.has("variables"):
+        results.skipped("second order", "not judged: see variables")
+        return
+    try:
+        upstream, found = _constant_upstream(case)
+        if not found.mismatches and found.judged and case.steps:
+            wide = growing(upstream.seed, case.judged)
+            growing_found = _compare_second(case, wide)
+            if growing_found.mismatches:
+                upstream, found = wide, growing_found
+        _finite(case, upstream, level)
+    except Exception as error:
+        message = f"the second derivative raised {rules.first_line(error)}"
+        hint = rules.explain(error, True)[1]
+        results.broken("second order", "raises", message, hint, level=level)
+        return
+    if found.mismatches:
+        _wrong(case, upstream, found, level)
+    elif found.judged or not case.judged.x.size:
+        results.passed("second order", "agrees with differences of the first derivative")
+    else:
+        results.skipped("second order", "the first derivative jumps or is not finite here")
+
+
+def _compare_second(case: Case, upstream: Upstream) -> Comparison:
+    """Upstream · df/dx as a map, with the second derivative that the rules claim."""
+    judged = case.judged
+    problem = Map(
+        judged.x,
+        judged.scale,
+        lambda x: gradient_at(judged, upstream, x),
+        lambda w: pull_twice(judged, upstream, w),
+        case.dtype.eps,
+        10 * case.dtype.wrong,  # a gradient is rounded more often than a value
+        10 * case.dtype.wrong,
+    )
+    return compare(problem, columns=COLUMNS)
+
+
+def _constant_upstream(case: Case) -> tuple[Upstream, Comparison]:
+    """The comparison for an upstream that does not depend on the inputs."""
+    ones = Upstream(np.ones(case.y.size))
+    if case.y.size == 1:
+        return ones, _compare_second(case, ones)
+    # Of a softmax, ones would ask for the derivative of a constant.
+    upstream = Upstream(np.random.default_rng(9).uniform(0.5, 1.5, case.y.size))
+    found = _compare_second(case, upstream)
+    if found.mismatches:
+        plain = _compare_second(case, ones)
+        if plain.mismatches:
+            return ones, plain
+    return upstream, found
+
+
+def _wrong(case: Case, upstream: Upstream, found: Comparison, level: str) -> None:
+    wrong = found.mismatches[0]
+    one, other = case.input_name(wrong.output), case.input_name(wrong.input)
+    numbers = f"yours {digits(wrong.yours)}, true {true(wrong)}{more(len(found.mismatches))}."
+    left = "out" if upstream.seed.size == 1 else "a sum of out"
+    left = "sum(out)" if upstream.seed.size > 1 and (upstream.seed == 1).all() else left
+    if upstream.growth is None:
+        by = f"d {one}²" if one == other else f"d {one} d {other}"
+        message, hint = f"d² {left} / {by}: {numbers}", _RULE
+    else:
+        which = case.input_name(0) if upstream.growth.size == 1 else "a sum of the inputs"
+        message = (
+            "Correct for a constant upstream; wrong when the upstream depends on the input. "
+            f"With upstream = {which}, d (upstream · d {left} / d {one}) / d {other}: {numbers}"
+        )
+        hint = _INNER
+    case.results.broken("second order", "wrong", message, hint, level=level)
+
+
+def _finite(case: Case, upstream: Upstream, level: str) -> None:
+    """A finite gradient has a finite second derivative, in f's own dtype too.
+
+    Where f itself is infinite already that is no news, unless the second order was asked for.
+    """
+    flat = case.flat
+    if case.order < 2 and case.results.has("finite forward"):
+        return
+    if upstream.seed.size != case.y.size or not flat.x.size:
+        return
+    first = flat.pull(upstream.seed).vector
+    direction = np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size)
+    constant = Upstream(upstream.seed)
+    mine = pull_twice(flat, constant, direction)
+    wrong = np.flatnonzero(np.isfinite(first) & ~np.isfinite(mine))
+    if not np.isfinite(first).all() or not wrong.size:
+        return
+    i = int(wrong[0])
+    words = f"differentiated twice, f gives {style.number(mine[i])} for {case.input_name(i)}"
+    if case.judged is not flat and np.isfinite(pull_twice(case.judged, constant, direction)[i]):
+        words += ", and a finite number in float64"
+    case.results.broken(
+        "second order",
+        "not finite",
+        f"{words}{more(wrong.size)}; its gradient is finite there.",
+        _UNSTABLE,
+        level=level,
+    )
+
+
+def second_order_in_a_graph(case: Case) -> None:
+    """The second derivative is the same with both tapes inside a `tf.function`."""
+    row = case.results.rows.get("second order")
+    if case.order < 2 or not case.steps or row is None or row.state != "pass":
+        return
+    flat = case.flat  # a graph makes float32 of Python numbers, and so judges this dtype
+    upstream = growing(np.ones(case.y.size), flat)
+    direction = np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size) * flat.scale
+    try:
+        eager = pull_twice(flat, upstream, direction)
+        found = pull_twice_in_a_graph(flat, upstream, direction)
+    except Exception as error:
+        message = f"inside a tf.function, the second derivative raised {rules.first_line(error)}"
+        hint = rules.explain(error, True)[1]
+        case.results.broken("second order", "raises", message, hint)
+        return
+    known = np.isfinite(eager) & np.isfinite(found)
+    size = np.max(np.abs(eager[known]), initial=0.0)
+    apart = np.flatnonzero(known & ~_near(found, eager, 0.02 * size))
+    if apart.size:
+        i = int(apart[0])
+        case.results.broken(
+            "second order",
+            "differs in a graph",
+            f"the second derivative for {case.input_name(i)} is {style.number(found[i])} inside a "
+            f"tf.function, and {style.number(eager[i])} in eager mode.",
+            _RULE,
+        )
+
+
+def _near(one: Array, other: Array, give: float) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(np.abs(one - other) <= give)
+
+
+RULES = (
+    Rule("captured", DEBUGGING),
+    Rule("numpy", GRAPHS),
+    Rule("none", INPUTS),
+    Rule("value", CHAIN, value),
+    Rule("precision", STABILITY, precision, "warning"),
+    Rule("kink", KINKS, level="warning"),
+    Rule("second order", NESTED, second_order),
+)
+SURROGATE = Rule("surrogate", KINKS)  # the last line of the table

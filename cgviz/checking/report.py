@@ -1,76 +1,41 @@
-"""What `check` found: a table of rules, and for each that is broken where, why and what to do.
+"""What `check` found: a table of rules, and for each broken one where, why and what to do.
 
-Finding   one thing that is wrong: rule, level, message, hint, lesson
+Rule      a record in the registry: what a gradient must keep
 Row       one line of the table: a rule and how it fared
-Ledger    what the rules write into while they run
+Results   what the rules write into while they run
 Report    the outcome, as text, as a page and as a picture
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..lessons import (
-    CHAIN,
-    DEBUGGING,
-    GRAPHS,
-    INPUTS,
-    KINKS,
-    NESTED,
-    STABILITY,
-    UPSTREAM,
-    VARIABLES,
-)
+from .. import findings
+from ..findings import Finding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-LESSONS = {
-    "runs": DEBUGGING,
-    "arity": INPUTS,
-    "shape": INPUTS,
-    "dtype": INPUTS,
-    "keywords": INPUTS,
-    "variables": VARIABLES,
-    "upstream": UPSTREAM,
-    "finite forward": STABILITY,
-    "finite gradient": STABILITY,
-    "captured": DEBUGGING,
-    "numpy": GRAPHS,
-    "none": INPUTS,
-    "value": CHAIN,
-    "precision": STABILITY,
-    "kink": KINKS,
-    "second order": NESTED,
-    "mutation": GRAPHS,
-    "registry": GRAPHS,
-    "vectorised": GRAPHS,
-    "graph": GRAPHS,
-    "xla": GRAPHS,
-    "saved": GRAPHS,
-    "forward mode": GRAPHS,
-    "surrogate": KINKS,
-}
-"""The rules in the order of the table, each with the lesson that explains it."""
 
 MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "skip": "–"}
 WORDS = {"pass": "passed", "fail": "failed", "warn": "warning", "skip": "not judged"}
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong, where, and what to do about it."""
+class Rule:
+    """What a right gradient keeps: one line of the report.
 
-    rule: str
-    level: str  # "error" or "warning"
-    message: str
-    hint: str
+    `level` is that of its findings, "error" or "warning", where they do not say otherwise;
+    `judge` writes into the results of the case it is given, and is None for a rule that another
+    one's function judges along with its own.
+    """
+
+    name: str
     lesson: str
+    judge: Callable[[Any], None] | None = None
+    level: str = "error"
 
 
 @dataclass(frozen=True)
@@ -82,12 +47,13 @@ class Row:
     reason: str
 
 
-@dataclass
-class Ledger:
-    """What the rules write into while they run."""
+class Results:
+    """What the rules write into while they run; `rows` is by the name of the rule."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = {rule.name: rule for rule in rules}
+        self.rows: dict[str, Row] = {}
+        self.findings: list[Finding] = []
 
     def passed(self, rule: str, reason: str) -> None:
         """The rule is kept."""
@@ -98,25 +64,19 @@ class Ledger:
         self.rows.setdefault(rule, Row(rule, "skip", reason))
 
     def broken(
-        self,
-        rule: str,
-        reason: str,
-        message: str,
-        hint: str,
-        *,
-        warning: bool = False,
-        lesson: str = "",
+        self, rule: str, reason: str, message: str, hint: str, *, level: str = "", lesson: str = ""
     ) -> None:
-        """The rule is broken: one row, and a finding with its place."""
-        state = "warn" if warning else "fail"
+        """The rule is broken: a row, and a finding; level and lesson are the rule's by default."""
+        known = self.rules[rule]
+        level = level or known.level
+        state = "warn" if level == "warning" else "fail"
         old = self.rows.get(rule)
         if old is None or old.state in ("pass", "skip") or (old.state, state) == ("warn", "fail"):
             self.rows[rule] = Row(rule, state, reason)
-        level = "warning" if warning else "error"
-        self.findings.append(Finding(rule, level, message, hint, lesson or LESSONS[rule]))
+        self.findings.append(Finding(rule, message, hint, lesson or known.lesson, level=level))
 
     def has(self, rule: str) -> bool:
-        """Whether this rule has an error-level finding."""
+        """Whether this rule has a finding of level "error"."""
         return any(f.rule == rule and f.level == "error" for f in self.findings)
 
 
@@ -131,16 +91,16 @@ class Report:
     def __init__(
         self,
         title: str,
-        ledger: Ledger,
+        results: Results,
         places: Sequence[Row] = (),
         notes: Sequence[str] = (),
         plot: Callable[[Any], Axes] | None = None,
     ) -> None:
-        order = list(LESSONS)
+        order = list(results.rules)
         self.title = title
-        self.rows = tuple(sorted(ledger.rows.values(), key=lambda row: order.index(row.rule)))
+        self.rows = tuple(sorted(results.rows.values(), key=lambda row: order.index(row.rule)))
         self.findings = tuple(
-            sorted(ledger.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
+            sorted(results.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
         )
         self.places = tuple(places)
         self.notes = tuple(notes)
@@ -176,11 +136,10 @@ class Report:
     def headline(self) -> str:
         """The outcome in a line."""
         errors = sum(f.level == "error" for f in self.findings)
-        warnings = len(self.findings) - errors
-        words = [f"{n} {word}{'s' * (n != 1)}" for n, word in _counts(errors, warnings) if n]
-        return f"check of {self.title}: {'✓ right' if self.ok else '✗ wrong'}" + (
-            f" ({', '.join(words)})" if words else ""
-        )
+        counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
+        words = ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n)
+        outcome = "✓ right" if self.ok else "✗ wrong"
+        return f"check of {self.title}: {outcome}{f' ({words})' if words else ''}"
 
     def __repr__(self) -> str:
         lines = [self.headline]
@@ -190,9 +149,7 @@ class Report:
         width = max((len(row.rule) for row in self.rows), default=0)
         lines += [f"{MARKS[r.state]} {r.rule.ljust(width)}  {r.reason}" for r in self.rows]
         for each in self.findings:
-            mark = MARKS["fail" if each.level == "error" else "warn"]
-            lines += ["", f"{mark} {each.rule}: {each.message}"]
-            lines += [f"  {name}: {text}" for name, text in _asides(each)]
+            lines += ["", repr(each)]
         lines += ["", *self.notes] if self.notes else []
         return "\n".join(lines)
 
@@ -216,7 +173,7 @@ class Report:
             '<table class="cgviz-rows">\n<caption>The rules, and how each fared</caption>\n'
             '<thead><tr><th scope="col"></th><th scope="col">rule</th>'
             f'<th scope="col">why</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n'
-            f"{''.join(map(_card, self.findings))}"
+            f"{findings.html(self.findings)}"
             f"{''.join(f'<p>{escape(note)}</p>' for note in self.notes)}</div>"
         )
 
@@ -227,9 +184,6 @@ EXTRA = """<style>
 .cgviz-report table.cgviz-rows td.cgviz-reason { white-space: normal; max-width: 60em; }
 .cgviz-report .cgviz-fail { color: var(--cgviz-wrong, light-dark(#A34700, #FF9A57)); }
 .cgviz-report .cgviz-mark { font-weight: 700; }
-.cgviz-report .cgviz-finding { border-left: 4px solid var(--jp-border-color0, #8c8c8c);
-  margin: 0.8em 0; padding: 0.1em 0 0.1em 0.9em; max-width: 60em; }
-.cgviz-report .cgviz-finding.cgviz-error { border-left-color: #D55E00; }
 </style>"""
 
 
@@ -238,24 +192,3 @@ def _mark(state: str) -> str:
         f'<span class="cgviz-mark cgviz-{state}" role="img" aria-label="{WORDS[state]}">'
         f"{MARKS[state]}</span>"
     )
-
-
-def _card(finding: Finding) -> str:
-    state = "fail" if finding.level == "error" else "warn"
-    asides = "".join(f"<p>{escape(name)}: {_words(text)}</p>" for name, text in _asides(finding))
-    return (
-        f'<div class="cgviz-finding cgviz-{finding.level}"><p>{_mark(state)} '
-        f"<strong>{escape(finding.rule)}</strong>: {_words(finding.message)}</p>{asides}</div>\n"
-    )
-
-
-def _words(text: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-
-
-def _asides(finding: Finding) -> list[tuple[str, str]]:
-    return [(n, t) for n, t in (("hint", finding.hint), ("lesson", finding.lesson)) if t]
-
-
-def _counts(errors: int, warnings: int) -> list[tuple[int, str]]:
-    return [(errors, "error"), (warnings, "warning")]

@@ -1,12 +1,14 @@
-"""What f could change by running, found before it runs, and put back after."""
+"""What f could change by running: found before it runs, and put back after."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import random
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager
 from io import StringIO
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -16,44 +18,76 @@ import tensorflow as tf
 
 from ..recording import tf_hooks
 
-DEEPEST = 4  # functions inside functions that are looked into
+DEEPEST = 4  # functions inside functions that are looked into: wrappers of wrappers are rare
+LARGEST = 1000  # entries of a container that are looked at, and numbers of an array (times ten)
+
+Kept = dict[int, tuple[Any, Any]]
+"""Variables by their id, each with a copy of its value."""
+
+# The streams of random numbers and sys.stdout belong to the process: one check at a time.
+_ALONE = threading.RLock()
 
 
 @contextmanager
-def kept(f: Any, args: Any) -> Iterator[tuple[dict[int, tuple[Any, Any]], StringIO]]:
+def kept(f: Any, args: Any) -> Iterator[tuple[Kept, StringIO]]:
     """Leave variables, random streams and the terminal as they were, on every way out.
 
     Yields:
-        The variables in reach, by id, each with a copy of its value (more may be added), and what
-        f printed.
+        The variables in reach (more may be added), and what f printed.
     """
-    variables = {id(v): (v, tf.identity(v)) for v in _variables(f, args)}
-    numpy_state, python_state = np.random.get_state(), random.getstate()
-    logger = tf.get_logger()
-    level = logger.level
-    printed = StringIO()
+    with _ALONE:
+        variables = {id(v): (v, tf.identity(v)) for v in _variables(f, args)}
+        numpy_state, python_state = np.random.get_state(), random.getstate()
+        logger = tf.get_logger()
+        level = logger.level
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(tf_hooks.unrecorded())
+                stack.enter_context(tf_hooks.seeds_kept())
+                stack.enter_context(np.errstate(all="ignore"))
+                printed = stack.enter_context(_printed())
+                logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
+                yield variables, printed
+        finally:
+            logger.setLevel(level)
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
+            restore(variables)
+
+
+class _OneThread(StringIO):
+    """Takes what one thread prints; what others print goes where it would have gone."""
+
+    def __init__(self, passed_on: Any) -> None:
+        super().__init__()
+        self._passed_on = passed_on
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() == self._thread:
+            return super().write(text)
+        return int(self._passed_on.write(text))
+
+
+@contextmanager
+def _printed() -> Iterator[StringIO]:
+    """Take what this thread prints."""
+    before, printed = sys.stdout, _OneThread(sys.stdout)
+    sys.stdout = printed
     try:
-        with ExitStack() as stack:
-            stack.enter_context(tf_hooks.unrecorded())
-            stack.enter_context(tf_hooks.seeds_kept())
-            stack.enter_context(redirect_stdout(printed))
-            stack.enter_context(np.errstate(all="ignore"))
-            logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
-            yield variables, printed
+        yield printed
     finally:
-        logger.setLevel(level)
-        np.random.set_state(numpy_state)
-        random.setstate(python_state)
-        restore(variables)
+        sys.stdout = before
 
 
-def restore(variables: dict[int, tuple[Any, Any]]) -> list[Any]:
+def restore(variables: Kept) -> list[Any]:
     """Put back every variable that changed; returns those."""
     changed = []
-    for variable, value in list(variables.values()):
-        if not same(variable, value):
-            variable.assign(value)
-            changed.append(variable)
+    with tf.init_scope():  # while a graph is traced, too
+        for variable, value in list(variables.values()):
+            if not same(variable, value):
+                variable.assign(value)
+                changed.append(variable)
     return changed
 
 
@@ -77,9 +111,9 @@ def _variables_of(value: Any) -> list[Any]:
         return [value]
     if isinstance(inner, tf.Variable):  # a Keras variable
         return [inner]
-    if isinstance(value, list | tuple) and len(value) < 1000:
+    if isinstance(value, list | tuple) and len(value) < LARGEST:
         return [v for each in value for v in _variables_of(each)]
-    if isinstance(value, dict) and len(value) < 1000:
+    if isinstance(value, dict) and len(value) < LARGEST:
         return [v for each in value.values() for v in _variables_of(each)]
     if isinstance(value, tf.Module | tf.random.Generator) or hasattr(value, "trainable_variables"):
         try:
@@ -149,6 +183,6 @@ def _mark(value: Any) -> Any:
         return repr(value)
     if isinstance(value, list | dict | set | bytearray):
         return len(value)
-    if isinstance(value, np.ndarray) and value.size <= 10_000 and value.dtype != object:
+    if isinstance(value, np.ndarray) and value.size <= 10 * LARGEST and value.dtype != object:
         return value.tobytes()
     return None

@@ -52,10 +52,9 @@ def sweep(case: Case) -> Sweep:
             )
         )
     custom, body, true = np.array(rows).T
-    out = "out" if judged.y.size == 1 else "sum(out)"
-    return Sweep(
-        out, judged.in_place(leaf.start), at, custom, body, true, float(judged.x[leaf.start])
-    )
+    out = "out" if case.y.size == 1 else "sum(out)"
+    here = float(judged.x[leaf.start])
+    return Sweep(out, case.input_name(leaf.start), at, custom, body, true, here)
 
 
 def _claimed(case: Case, x: Array, index: int) -> float:
@@ -75,7 +74,7 @@ def _true(case: Case, x: Array, index: int, scale: float) -> float:
         return np.array([judged.forward(x + t * unit).sum()])
 
     with np.errstate(all="ignore"):
-        found = slope(along, along(0.0), case.eps)
+        found = slope(along, along(0.0), case.dtype.eps)
     vague = found.jump[0] or found.kink[0] or found.error[0] > 0.05 * abs(found.value[0]) + 1e-3
     return float("nan") if vague else float(found.value[0] / scale)
 

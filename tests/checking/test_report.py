@@ -4,17 +4,18 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from cgviz.checking.report import Ledger, Report, Row
+from cgviz.checking.checker import EVERY_RULE
+from cgviz.checking.report import Report, Results, Row
 
 
 @pytest.fixture
 def report():
-    ledger = Ledger()
-    ledger.passed("shape", "fits")
-    ledger.broken("value", "wrong for <x>", "d out / d <x>: yours 1, true 2", "use `tf.sin`")
-    ledger.broken("kink", "a kink", "here", "", warning=True)
-    ledger.skipped("graph", "not tried")
-    return Report("f<script>", ledger, [Row("eager", "pass", "")], ["a note & more"])
+    results = Results(EVERY_RULE)
+    results.passed("shape", "fits")
+    results.broken("value", "wrong for <x>", "d out / d <x>: yours 1, true 2", "use `tf.sin`")
+    results.broken("kink", "a kink", "here", "")
+    results.skipped("graph", "not tried")
+    return Report("f<script>", results, [Row("eager", "pass", "")], ["a note & more"])
 
 
 def test_the_text_has_a_row_for_each_rule_and_a_paragraph_for_each_finding(report):
@@ -56,23 +57,23 @@ def test_errors_come_first_and_decide(report):
 
 
 def test_a_warning_is_no_error():
-    ledger = Ledger()
-    ledger.broken("kink", "a kink", "here", "", warning=True)
-    report = Report("f", ledger)
+    results = Results(EVERY_RULE)
+    results.broken("kink", "a kink", "here", "")
+    report = Report("f", results)
     assert report.ok
     report.assert_ok()
 
 
 def test_a_broken_rule_outweighs_a_kept_one():
-    ledger = Ledger()
-    ledger.passed("graph", "fine")
-    ledger.broken("graph", "prints", "m", "h", warning=True)
-    assert ledger.rows["graph"].state == "warn"
-    ledger.broken("graph", "differs", "m", "h")
-    ledger.passed("graph", "fine")
-    assert ledger.rows["graph"].state == "fail"
+    results = Results(EVERY_RULE)
+    results.passed("graph", "fine")
+    results.broken("graph", "prints", "m", "h", level="warning")
+    assert results.rows["graph"].state == "warn"
+    results.broken("graph", "differs", "m", "h")
+    results.passed("graph", "fine")
+    assert results.rows["graph"].state == "fail"
 
 
 def test_nothing_to_draw_is_said_so():
     with pytest.raises(ValueError, match="nothing to draw"):
-        Report("f", Ledger()).plot()
+        Report("f", Results(EVERY_RULE)).plot()

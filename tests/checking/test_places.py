@@ -1,4 +1,4 @@
-"""A SavedModel is differentiated where nothing of cgviz is, from what lies in its folder."""
+"""A gradient that is right in eager mode may fail elsewhere, and the report says where."""
 
 import ast
 from pathlib import Path
@@ -7,7 +7,70 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import cgviz
 from cgviz.checking import _reload
+
+
+def state(report, rule):
+    return next(row.state for row in report.rows if row.rule == rule)
+
+
+def test_another_answer_in_a_graph_is_an_error():
+    report = cgviz.check(lambda x: x * (2.0 if tf.executing_eagerly() else 3.0), 1.0)
+    (found,) = [f for f in report.findings if f.level == "error"]
+    assert (found.rule, found.message) == ("graph", "out is 3 there, and 2 in eager mode.")
+
+
+def test_a_python_function_cannot_be_compiled():
+    def f(x):
+        return tf.ensure_shape(tf.numpy_function(lambda x: x, [x], tf.float32), []) * 0.0 + x
+
+    report = cgviz.check(f, 1.0, where="xla")
+    assert state(report, "xla") == "warn"
+
+
+def test_forward_mode_that_ignores_the_rule_is_a_warning():
+    leaky = tf.custom_gradient(
+        lambda x: (tf.nn.relu(x), lambda dy: dy * tf.where(x > 0.0, 1.0, 0.01))
+    )
+    report = cgviz.check(leaky, [-1.0, 2.0], where="forward", surrogate=True)
+    assert state(report, "forward mode") == "warn"
+    assert report.ok
+    assert state(cgviz.check(tf.sin, [-1.0, 2.0], where="forward"), "forward mode") == "pass"
+
+
+def test_numpy_in_a_rule_fails_in_jacobian():
+    @tf.custom_gradient
+    def f(x):
+        return tf.sin(x), lambda dy: tf.constant(dy.numpy()) * tf.cos(x)
+
+    report = cgviz.check(f, [1.0, 2.0], where="eager")
+    assert state(report, "vectorised") == "warn"
+
+
+def test_badges_stand_for_the_places_asked_for():
+    report = cgviz.check(tf.sin, 1.0, where="graph")
+    assert [(p.rule, p.state) for p in report.places] == [("graph", "pass")]
+    assert 'not run: where=("xla", "saved", "forward")' in report.notes
+
+
+# --- a SavedModel in another process ----------------------------------------------------------
+
+
+def test_a_saved_model_keeps_variables_structures_and_every_type():
+    w = tf.Variable(2.0, name="w")
+
+    def f(pair, half, label):
+        x, z = pair
+        return {"a": w * x, "b": tf.abs(z), "c": half * 2, "d": label}
+
+    pair = (np.float32([1.0, 2.0]), np.complex64([1 + 2j]))
+    half, label = tf.constant([0.5], tf.bfloat16), tf.constant("kept")
+    report = cgviz.check(f, pair, half, label, where="saved")
+    assert state(report, "saved") == "pass", report
+
+
+# --- the script of that process ---------------------------------------------------------------
 
 
 def found(folder, f, given, upstream, kept=()):

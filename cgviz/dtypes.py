@@ -1,0 +1,45 @@
+"""The floating-point types: their limits, and how closely results in them must agree.
+
+A complex type has the limits of its parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """The range and the precision of a floating-point type.
+
+    `told` and `wrong` are relative errors of a derivative that `check` warns of, and calls wrong:
+    far above what rounding does in an op, so that a right rule keeps them. Where finite
+    differences are made in this type, they tell no more than that. `answer` is what an answer to
+    an exercise may be off by, after a few ops.
+    """
+
+    name: str
+    eps: float  # the distance from 1 to the next number
+    largest: float
+    smallest: float  # normal number; below it digits are lost, and TensorFlow may flush to 0
+    told: float
+    wrong: float
+    answer: float
+
+
+FLOAT16 = Dtype("float16", 2.0**-10, 65504.0, 2.0**-14, 0.05, 0.05, 1e-2)
+BFLOAT16 = Dtype("bfloat16", 2.0**-7, 2.0**127 * (2 - 2.0**-7), 2.0**-126, 0.1, 0.1, 3e-2)
+FLOAT32 = Dtype("float32", 2.0**-23, 2.0**127 * (2 - 2.0**-23), 2.0**-126, 5e-3, 5e-3, 1e-4)
+FLOAT64 = Dtype("float64", 2.0**-52, 2.0**1023 * (2 - 2.0**-52), 2.0**-1022, 1e-7, 1e-4, 1e-9)
+
+_KNOWN = {each.name: each for each in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
+_KNOWN |= {"complex64": FLOAT32, "complex128": FLOAT64}
+
+
+def dtype(name: str) -> Dtype | None:
+    """What is known of a dtype; None for one that is neither floating nor complex.
+
+    >>> dtype("float16").largest, dtype("complex64").name, dtype("int32")
+    (65504.0, 'float32', None)
+    """
+    return _KNOWN.get(name)

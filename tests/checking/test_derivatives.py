@@ -1,0 +1,251 @@
+"""What finite differences show is explained by the rule that causes it."""
+
+import re
+
+import gallery
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+
+@pytest.mark.parametrize("digits", [3, 6])
+def test_a_constant_with_few_digits_is_an_error_or_told(digits):
+    pi = round(np.pi, digits - 1)
+    f = tf.custom_gradient(lambda x: (np.pi * x, lambda dy: pi * dy))
+    report = cgviz.check(f, np.float64(2.0))
+    (found,) = report.findings
+    assert report.ok == (digits > 3)
+    assert found.rule == ("precision" if report.ok else "value")
+    assert f"yours {pi:.7g}" in found.message
+    assert "3.14159" in found.message or "3.142" in found.message
+
+
+def precision(f, *args):
+    return next(each for each in cgviz.check(f, *args).findings if each.rule == "precision")
+
+
+def test_digits_that_cancel_are_told_from_numbers_that_are_too_small():
+    assert "Digits cancel" in precision(lambda x: (1.0 - tf.cos(x)) / x**2, 1e-3).hint
+    small = precision(lambda x: tf.math.log(1.0 + tf.exp(x)), 88.0)
+    assert "yours" not in small.message
+    assert small.hint.startswith(
+        "A number on the way is 6.055e−39, and below 1.175e−38 float32 has no digits left"
+    )
+
+
+# --- the second order -------------------------------------------------------------------------
+
+
+def second_order(f, *args, **how):
+    report = cgviz.check(f, *args, **how)
+    return [(each.level, each.message) for each in report.findings if each.rule == "second order"]
+
+
+@tf.custom_gradient
+def naive(x):
+    """x³; the rule of its rule answers for upstream, and takes x from outside."""
+
+    @tf.custom_gradient
+    def grad(upstream):
+        return upstream * 3.0 * x**2, lambda upstream2: upstream2 * 3.0 * x**2
+
+    return x**3, grad
+
+
+@tf.custom_gradient
+def nested(x):
+    """x³; the rule of its rule answers for upstream and for x."""
+
+    @tf.custom_gradient
+    def grad(upstream, x):
+        def second(upstream2):
+            return upstream2 * 3.0 * x**2, upstream2 * upstream * 6.0 * x
+
+        return upstream * 3.0 * x**2, second
+
+    return x**3, lambda upstream: grad(upstream, x)
+
+
+def test_the_second_order_is_a_warning_unless_it_is_asked_for():
+    def wrong(x):
+        return tf.custom_gradient(
+            lambda x: (tf.sin(x), lambda dy: dy * tf.stop_gradient(tf.cos(x)))
+        )(x)
+
+    for order, level in ((1, "warning"), (2, "error")):
+        (found,) = cgviz.check(wrong, [0.5, 1.0], order=order).findings
+        assert (found.rule, found.level) == ("second order", level)
+
+
+def test_a_rule_of_a_rule_that_is_wrong_in_company_only_is_caught():
+    ((level, message),) = second_order(naive, 3.0, order=2)
+    assert level == "error"
+    assert message == (
+        "Correct for a constant upstream; wrong when the upstream depends on the input. "
+        "With upstream = in, d (upstream · d out / d in) / d in: yours 27, true 81."
+    )
+    assert second_order(naive, 3.0)[0][0] == "warning"
+    assert "upstream = a sum of the inputs" in second_order(naive, [3.0, 1.0], order=2)[0][1]
+
+
+def test_a_rule_of_a_rule_that_takes_its_input_is_right():
+    assert not cgviz.check(nested, 3.0, order=2).findings
+    assert not cgviz.check(nested, [3.0, -1.0], order=2).findings
+
+
+def test_a_second_derivative_that_is_nan_in_the_dtype_given_is_said():
+    @tf.custom_gradient
+    def log1pexp(x):
+        e = tf.exp(x)
+        return tf.nn.softplus(x), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
+
+    ((level, message),) = second_order(log1pexp, 100.0, order=2)
+    assert level == "error"
+    assert message == (
+        "differentiated twice, f gives NaN for in, and a finite number in float64; "
+        "its gradient is finite there."
+    )
+    assert second_order(log1pexp, 100.0)[0][0] == "warning"
+    assert not second_order(log1pexp, 1.0, order=2)
+
+
+def test_where_the_value_is_infinite_already_the_second_order_is_news_only_if_asked_for():
+    f, args = gallery.documented_log1pexp(np.float32)
+    assert not second_order(f, *args)
+    assert second_order(f, *args, order=2)[0][0] == "error"
+
+
+def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
+    def f(x):
+        return tf.where(x > 0.0, x, 1.0) * tf.where(x > 0.0, tf.sqrt(x) ** 3, 0.0 * x)
+
+    ((level, message),) = second_order(f, np.float64(0.0), order=2)
+    assert level == "error"
+    assert "f gives" in message
+
+
+def test_another_second_derivative_in_a_graph_is_caught():
+    @tf.custom_gradient
+    def f(x):
+        def grad(dy):
+            cos = tf.cos(x)
+            return dy * (cos if tf.executing_eagerly() else tf.stop_gradient(cos))
+
+        return tf.sin(x), grad
+
+    ((level, message),) = second_order(f, 0.5, order=2)
+    assert level == "error"
+    assert "inside a tf.function" in message
+    assert not second_order(f, 0.5, order=2, where="eager")
+
+
+# --- what a wrong derivative looks like -------------------------------------------------------
+
+
+def hint(rule, *args, forward=tf.sin):
+    f = tf.custom_gradient(lambda *x: (forward(*x), lambda dy: rule(dy, *x)))
+    found = cgviz.check(lambda *x: f(*x), *args).findings
+    return next(each.hint for each in found if each.rule == "value")
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda dy, x: -dy * tf.cos(x), "sign"),
+        (lambda dy, x: 3.0 * dy * tf.cos(x), "3 times"),
+        (lambda dy, x: 0.0 * dy, "0 everywhere"),
+        (lambda dy, x: dy, "local derivative is missing"),
+        (lambda dy, x: dy * tf.cos(x)[::-1], "wrong order"),
+    ],
+)
+def test_wrong_numbers_are_recognized_by_their_pattern(rule, words):
+    assert words in hint(rule, [0.3, 1.1])
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda dy, x: 8.0 * dy * tf.cos(x), "Yours is 8 times the true one."),
+        (lambda dy, x: 0.0 * dy, "Yours is 0:"),
+    ],
+)
+def test_of_one_number_nothing_is_said_to_hold_everywhere(rule, words):
+    assert words in hint(rule, 0.3)
+
+
+def test_a_factor_of_one_is_no_hint():
+    slopes = tf.constant([0.01, 1.0])
+    said = hint(lambda dy, x: dy * tf.cast(slopes, dy.dtype), [-1.0, 1.0], forward=tf.nn.relu)
+    assert said.startswith("Work the rule out by hand")
+    assert hint(lambda dy, x: 1.002 * dy * tf.cos(x), 0.3).startswith("Work the rule out")
+
+
+def test_a_transposed_jacobian_is_recognized():
+    matrix = tf.constant([[1.0, 2.0], [3.0, 5.0]])
+    said = hint(
+        lambda dy, x: tf.linalg.matvec(matrix, dy),
+        [0.3, 1.1],
+        forward=lambda x: tf.linalg.matvec(matrix, x),
+    )
+    assert "transposed" in said
+
+
+def test_numbers_alike_in_four_digits_are_written_with_more():
+    f = tf.custom_gradient(lambda x: (2.0 * x, lambda dy: 2.0003 * dy))
+    assert "yours 2.0003, true 2" in cgviz.check(f, 2.0).findings[0].message
+
+
+def test_stop_gradient_is_named_where_it_blocks():
+    report = cgviz.check(lambda x: tf.sin(tf.stop_gradient(x)), 0.5)
+    found = next(f for f in report.findings if f.rule == "none")
+    assert "`StopGradient`" in found.message
+
+
+def test_an_op_without_a_gradient_is_named():
+    report = cgviz.check(lambda x: tf.math.zeta(x, tf.constant(2.0, x.dtype)), 3.0)
+    assert "`Zeta`" in next(f for f in report.findings if f.rule == "none").message
+
+
+@tf.custom_gradient
+def right(x):
+    def grad(dy):
+        return dy * tf.cos(x)
+
+    return tf.sin(x), grad
+
+
+@tf.custom_gradient
+def doubled(x):
+    def grad(dy):
+        return 2.0 * dy * tf.cos(x)
+
+    return tf.sin(x), grad
+
+
+@tf.custom_gradient
+def ignoring(x):
+    def grad(dy):
+        return tf.cos(x)
+
+    return tf.sin(x), grad
+
+
+@pytest.mark.parametrize("f", [lambda x: right(doubled(x)), lambda x: doubled(x) * right(x)])
+def test_of_two_rules_the_wrong_one_is_named(f):
+    assert re.search(
+        r"by the rule of `doubled` \(line \d+\)", cgviz.check(f, 0.5).findings[0].message
+    )
+
+
+def test_of_two_wrong_rules_none_is_named():
+    other = tf.custom_gradient(lambda x: (tf.exp(x), lambda dy: 3.0 * dy * tf.exp(x)))
+    found = cgviz.check(lambda x: other(doubled(x)), 0.5).findings[0]
+    assert found.message.endswith("by a rule in f.")
+
+
+def test_of_two_rules_the_one_that_ignores_upstream_is_named():
+    found = cgviz.check(lambda x: right(ignoring(x)), 0.5).findings[0]
+    assert found.rule == "upstream"
+    assert found.message.startswith("the rule of `ignoring` (line")

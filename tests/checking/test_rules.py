@@ -1,0 +1,142 @@
+"""Each rule that single runs judge, on the smallest case that breaks it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz.checking.rules import explain, first_line, nonlinearity
+
+
+def test_growth_of_the_registry_is_a_warning():
+    square = tf.custom_gradient(lambda x: (x * x, lambda dy: 2.0 * x * dy))
+    report = cgviz.check(lambda x: tf.function(lambda x: square(x))(x), 3.0)
+    assert report.ok
+    assert "registry" in [f.rule for f in report.findings]
+    once = tf.function(lambda x: square(x))
+    assert not cgviz.check(once, 3.0).findings
+
+
+def test_a_shape_that_was_broadcast_is_named():
+    shift = tf.custom_gradient(lambda x, b: (x + b, lambda dy: (dy, dy)))
+    report = cgviz.check(lambda x, b: shift(x, b), np.ones((2, 3), np.float32), [1.0, 2.0, 3.0])
+    found = next(each for each in report.findings if each.rule == "shape")
+    assert "input 1" in found.message
+    assert "has the shape [3], and its gradient [2×3]" in found.message
+
+
+def test_a_value_that_is_infinite_by_nature_is_a_warning():
+    report = cgviz.check(lambda x: 1.0 / x, 0.0)
+    assert ("finite forward", "warning") in [(f.rule, f.level) for f in report.findings]
+
+
+def test_a_wrong_shape_for_a_variable_is_said_by_its_name():
+    w, b = tf.Variable([1.0, 2.0], name="w"), tf.Variable([3.0, 4.0], name="b")
+
+    @tf.custom_gradient
+    def f(x):
+        def grad(dy, variables=None):
+            return tf.reduce_sum(dy * w), [tf.stack([dy, dy]) for _ in variables]
+
+        return w * x + b, grad
+
+    found = next(each for each in cgviz.check(f, 3.0).findings if each.rule == "shape")
+    assert found.message.startswith("`b` of the rule of `f`")
+
+
+# --- upstream and variables -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda u: 0 * u + 3.0, "ignored"),
+        (lambda u: u + 1.0, "upstream 0 gives"),
+        (lambda u: abs(u), "negative"),
+        (lambda u: np.clip(u, -1, 1), "256 times the upstream"),
+        (lambda u: u * abs(u), "256 times the upstream"),
+        (lambda u: u * np.max(np.abs(u)) / (np.sum(np.abs(u)) or 1), "sum of two upstreams"),
+    ],
+)
+def test_a_rule_that_is_not_linear_is_told_how(rule, words):
+    _, said = nonlinearity(rule, 3, 256.0, 1e-4)
+    assert words in said
+
+
+def test_a_linear_rule_is_linear():
+    matrix = np.random.default_rng(0).normal(size=(3, 4))
+    assert nonlinearity(lambda u: u @ matrix, 3, 256.0, 1e-4) is None
+    assert nonlinearity(lambda u: np.zeros(0), 3, 256.0, 1e-4) is None
+    assert nonlinearity(lambda u: u, 0, 256.0, 1e-4) is None
+
+
+def test_clipping_is_an_error_unless_it_is_a_surrogate():
+    clip = tf.custom_gradient(lambda x: (x + 0.0, lambda dy: tf.clip_by_norm(dy, 0.5)))
+    assert cgviz.check(clip, [1.0, 2.0]).findings[0].rule == "upstream"
+    assert cgviz.check(clip, [1.0, 2.0], surrogate=True).ok
+
+
+def test_an_ignored_upstream_is_an_error_even_of_a_surrogate():
+    f = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: tf.ones_like(x)))
+    assert not cgviz.check(f, [1.2, 2.2], surrogate=True).ok
+
+
+def test_variables_are_shuffled():
+    w, b, c = (tf.Variable(float(i), name=n) for i, n in enumerate("wbc", 1))
+
+    def make(by_position):
+        @tf.custom_gradient
+        def f(x):
+            def grad(dy, variables=None):
+                known = {w.ref(): dy * x, b.ref(): dy, c.ref(): 2.0 * dy}
+                listed = [known[v.ref()] for v in variables]
+                return dy * w, list(known.values()) if by_position else listed
+
+            return w * x + b + 2.0 * c, grad
+
+        return f
+
+    assert cgviz.check(make(False), 3.0).ok
+    for _ in range(4):  # TensorFlow lists them in the order of a set
+        report = cgviz.check(make(True), 3.0, order=2)
+        (found,) = report.findings
+        assert found.rule == "variables"
+        assert "given as b, w, c, it" in found.message
+        skipped = [row.rule for row in report.rows if row.state == "skip"]
+        assert skipped == ["second order", "graph"]
+
+
+# --- what f raises ----------------------------------------------------------------------------
+
+
+MESSAGES = [
+    ("@tf.custom_gradient grad_fn must accept keyword argument 'variables'", "variables"),
+    ("Must return gradient for each variable from @custom_gradient grad_fn.", "variables"),
+    ("custom_gradient function expected to return 2 gradients, but returned 1", "arity"),
+    ("Recorded operation 'f' returned too few gradients. Expected 3 but received 2", "arity"),
+    ("decorator currently supports keywords arguments only when eager execution", "keywords"),
+    ("unsupported operand type(s) for *: 'IndexedSlices' and 'float'", "upstream"),
+    ("was expected to be a double tensor but is a float tensor", "dtype"),
+    ("'SymbolicTensor' object has no attribute 'numpy'", "numpy"),
+    ("Tensor.graph is undefined when eager execution is enabled.", "graph"),
+    ("Incompatible shapes: [3] vs. [4]", "shape"),
+    ("something else", "runs"),
+]
+
+
+@pytest.mark.parametrize(("message", "rule"), MESSAGES)
+def test_a_message_is_about_a_rule(message, rule):
+    found, hint = explain(ValueError(message), True)
+    assert found == rule
+    assert hint or rule in ("runs", "graph")
+
+
+def test_shapes_that_do_not_fit_in_the_forward_part_are_no_rules_fault():
+    assert explain(ValueError("Incompatible shapes: [3] vs. [4]"), False)[0] == "runs"
+
+
+def test_a_long_message_becomes_one_line():
+    assert first_line(KeyError()) == "KeyError"
+    assert first_line(ValueError("first\nsecond")) == "ValueError: first"
+    assert first_line(ValueError("in user code:\n\n  TypeError: this\n")) == "TypeError: this"
+    assert len(first_line(ValueError("x" * 1000))) < 330
