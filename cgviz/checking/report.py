@@ -154,7 +154,7 @@ class Report:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from ..reading.sheet import STYLE  # one look for all tables
+        from ..reading.format import STYLE  # one look for all tables
 
         head = f"<p><strong>{escape(self.headline)}</strong></p>\n"
         badges = "".join(

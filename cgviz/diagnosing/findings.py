@@ -54,7 +54,7 @@ class Diagnosis(Sequence[Finding]):
         return "\n\n".join([self.headline, *map(repr, self.findings), *self.notes])
 
     def _repr_html_(self) -> str:
-        from ..reading.sheet import STYLE  # one look for all that is read
+        from ..reading.format import STYLE  # one look for all that is read
 
         notes = "" if self.ok else "".join(f"<p>{escape(note)}</p>\n" for note in self.notes)
         return (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..diagnosing.findings import Diagnosis
     from ..live.view import View
-    from ..reading.chain import ChainRule
+    from ..reading.chain_rule import ChainRule
     from ..reading.table import Table
 
 
@@ -192,9 +192,9 @@ class Trace:
                     ≈ 0.96891 · 1
                     ≈ 0.96891
         """
-        from ..reading import chain
+        from ..reading import chain_rule
 
-        return chain.chain_rule(self, which)
+        return chain_rule.chain_rule(self, which)
 
     def plot(
         self,
@@ -314,9 +314,9 @@ class Trace:
         files.save(self, path, full=full)
 
     def __repr__(self) -> str:
-        from ..reading import sheet
+        from ..reading import summary
 
-        return sheet.text(self)
+        return summary.text(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         from ..live import view

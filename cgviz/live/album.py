@@ -17,7 +17,7 @@ from ..drawing import picture
 from ..drawing.picture import Picture
 from ..graph import Step, Trace
 from ..graph.selection import Selection, select
-from ..reading import cells
+from ..reading import summary
 from . import notes, sketch
 
 Document = dict[str, Any]
@@ -112,7 +112,7 @@ def document(trace: Trace, albums: Sequence[Album], which: int) -> Document:
     """All that the browser needs to begin: the pages of one trace, or of two beside each other."""
     return {
         "title": trace.title,
-        "about": cells.title(trace),
+        "about": summary.title(trace),
         "passes": [_pass_name(trace, i) for i in range(len(trace.passes))],
         "which": which,
         "names": [album.trace.title for album in albums],

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Trace
-from ..reading import cells
+from ..reading import summary
 from ..recording import api
 from . import notes, sketch
 from .album import Album, Document
@@ -176,7 +176,7 @@ class Explorer(View):
     def words(self) -> str:
         """What was traced, and the sliders."""
         ranges = ", ".join(f"{s.name} from {s.low:g} to {s.high:g}" for s in self.sliders)
-        return f"{cells.title(self.trace)}\nsliders: {ranges}"
+        return f"{summary.title(self.trace)}\nsliders: {ranges}"
 
 
 def _filled(value: Any, upstream: float) -> Any:

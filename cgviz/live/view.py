@@ -24,7 +24,7 @@ from .. import files
 from ..drawing import figure
 from ..drawing.picture import Picture
 from ..graph import Trace
-from ..reading import cells
+from ..reading import summary
 from . import album, looks, module
 from .album import Album, Document
 
@@ -104,7 +104,7 @@ class View(anywidget.AnyWidget):
         return {name: x for name, x in self.extra.items() if name == "quiz"}
 
     def __repr__(self) -> str:
-        return f"live view of a {cells.title(self.trace)}"
+        return f"live view of a {summary.title(self.trace)}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         shown = super()._repr_mimebundle_(**kwargs)

@@ -1,0 +1,111 @@
+"""How arrays, counts and tables are written, as text and as HTML.
+
+    Written     an array as text: at length, and short for a narrow page
+    text_table  lines of cells -> an aligned table
+    html_table  rows of HTML -> a table
+    sheet       parts of HTML -> what a notebook shows, with the look that all tables share
+
+HTML takes its colours from JupyterLab's variables and is legible without them. The caller escapes
+what comes from the learner's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from .. import style
+
+WIDTH = 100  # columns of a text table where that is possible, for a terminal of usual width
+STYLE = """<style>
+.cgviz-sheet { color: var(--jp-content-font-color1, inherit); overflow-x: auto; }
+.cgviz-sheet p { margin: 0 0 0.4em; }
+.cgviz-sheet table.cgviz-rows { border-collapse: collapse; border: 0; margin: 0.5em 0;
+  font-size: var(--jp-ui-font-size1, 13px); font-variant-numeric: tabular-nums; }
+.cgviz-sheet table.cgviz-rows caption { caption-side: top; text-align: left; padding: 0 0 0.4em;
+  color: var(--jp-content-font-color2, inherit); }
+.cgviz-sheet table.cgviz-rows tr { background: none; }
+.cgviz-sheet table.cgviz-rows th, .cgviz-sheet table.cgviz-rows td { padding: 0.25em 0.8em;
+  text-align: left; vertical-align: top; white-space: pre; max-width: none; border: 0; }
+.cgviz-sheet table.cgviz-rows thead th { font-weight: 600; vertical-align: bottom;
+  border-bottom: 2px solid var(--jp-border-color0, #8c8c8c); }
+.cgviz-sheet table.cgviz-rows tbody th { font-weight: 600; }
+.cgviz-sheet table.cgviz-rows tr.cgviz-first > * {
+  border-top: 1px solid var(--jp-border-color2, #c4c4c4); }
+.cgviz-sheet table.cgviz-rows .cgviz-number { text-align: right; }
+.cgviz-sheet .cgviz-custom { border: 1px solid currentColor; border-radius: 0.3em;
+  padding: 0 0.35em; font-size: 0.85em; }
+</style>"""
+
+
+@dataclass(frozen=True)
+class Written:
+    """An array as text: at length, and short for a narrow page."""
+
+    full: str
+    short: str
+    name: str = ""  # stands before it, as in `x = 2`
+
+    def at(self, width: int | None) -> str:
+        """The text to use where there are so many columns; None: as many as it takes."""
+        text = self.full if width is None or len(self.full) <= width else self.short
+        return f"{self.name} = {text}" if self.name else text
+
+
+def written(array: Any, most: int, rows: str, name: str = "") -> Written:
+    """An array in numbers up to `most` entries, with `rows` between the rows of a matrix."""
+    full = style.array(array, most=most, rows=rows)
+    if array is None or array.ndim == 0:
+        return Written(full, full, name)
+    # The norm of a large array takes its time: what is a summary already is not made again.
+    head = f"{array.dtype} "
+    if full.startswith(head):
+        return Written(full, full.removeprefix(head), name)
+    return Written(full, style.summary(array, dtype=False), name)
+
+
+def counted(n: int, word: str) -> str:
+    """How many of something.
+
+    >>> counted(1, "op"), counted(0, "pass")
+    ('1 op', '0 passes')
+    """
+    return f"{n:,} {word}{'' if n == 1 else 'es' if word.endswith('s') else 's'}"
+
+
+def clipped(text: str, width: int) -> str:
+    """Text cut to a width, with a sign that it is."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def text_table(head: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
+    """Cells in columns of these widths, the first aligned right; a line of one cell as it is."""
+    found = []
+    for line in [head, *lines]:
+        cells = [clipped(cell, width) for cell, width in zip(line, widths, strict=False)]
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
+        padded[0] = cells[0].rjust(widths[0])
+        found.append(line[0] if len(line) == 1 else "  ".join(padded).rstrip())
+    return "\n".join(found)
+
+
+def html_table(caption: str, head: Sequence[str], numeric: Sequence[str], rows: str) -> str:
+    """A table with a caption and a heading; `numeric` are the columns aligned right."""
+    titles = "".join(
+        f'<th scope="col"{NUMBER if name in numeric else ""}>{escape(name)}</th>' for name in head
+    )
+    return (
+        f'<table class="cgviz-rows">\n<caption>{escape(caption)}</caption>\n'
+        f"<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    )
+
+
+NUMBER = ' class="cgviz-number"'  # of a cell that is aligned right
+
+
+def sheet(*parts: str, kind: str = "") -> str:
+    """What a notebook shows: the parts, with the look that all tables share."""
+    classes = f"cgviz-sheet {kind}".strip()
+    return f'{STYLE}\n<div class="{classes}">\n{"".join(parts)}</div>'
