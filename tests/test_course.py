@@ -10,10 +10,11 @@ import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+REFERENCES = sorted(NOTEBOOKS.glob("reference_*.ipynb"))
 LONGEST_CELL = 20
 INDEX = NOTEBOOKS / "index.md"
 PLACES = {"system": 16, "pitfall": 30}
-SHORTENED = ("00", "01")  # lessons written for an honest 40 minutes; the others follow
+SHORTENED = ("00", "01", "02", "03")  # lessons written for an honest 40 minutes; the others follow
 
 
 def read(path):
@@ -35,9 +36,9 @@ def tags(cell):
 
 
 def tagged():
-    """Which lessons have a cell with each tag: `{"system-1": ["01_chain_rule.ipynb"], ...}`."""
+    """Which notebooks have a cell with each tag: `{"system-1": ["01_chain_rule.ipynb"], ...}`."""
     found = {}
-    for path in LESSONS:
+    for path in [*LESSONS, *REFERENCES]:
         for tag in {tag for cell in code(read(path)) for tag in tags(cell)}:
             found.setdefault(tag, []).append(path.name)
     return found
@@ -70,6 +71,12 @@ def imports(cell):
 
 @pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
 def lesson(request):
+    return request.param
+
+
+@pytest.fixture(params=[*LESSONS, *REFERENCES], ids=lambda path: path.stem)
+def notebook(request):
+    """A lesson or a reference page."""
     return request.param
 
 
@@ -140,8 +147,8 @@ def test_neighbours_link_to_each_other():
         assert before.name in last[after].split("**Previous:**")[-1]
 
 
-def test_every_cell_was_run_in_order_and_no_error_is_a_surprise(lesson):
-    cells = [cell for cell in code(read(lesson)) if cell.source.strip()]
+def test_every_cell_was_run_in_order_and_no_error_is_a_surprise(notebook):
+    cells = [cell for cell in code(read(notebook)) if cell.source.strip()]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     for cell in cells:
         errors = [o for o in cell.outputs if o.output_type == "error"]
@@ -150,13 +157,13 @@ def test_every_cell_was_run_in_order_and_no_error_is_a_surprise(lesson):
         assert not any("WARNING:" in o.get("text", "") for o in cell.outputs)
 
 
-def test_a_cell_holds_one_idea(lesson):
-    for cell in code(read(lesson)):
+def test_a_cell_holds_one_idea(notebook):
+    for cell in code(read(notebook)):
         assert len(cell.source.splitlines()) <= LONGEST_CELL, cell.source
 
 
-def test_every_stored_picture_stands_beside_its_text(lesson):
-    for cell in code(read(lesson)):
+def test_every_stored_picture_stands_beside_its_text(notebook):
+    for cell in code(read(notebook)):
         for output in cell.outputs:
             if "image/png" in output.get("data", {}):
                 assert output.data.get("text/plain")
@@ -167,10 +174,10 @@ def test_every_stored_picture_stands_beside_its_text(lesson):
 
 
 def table(kind):
-    """The rows of the index: number, name, lessons."""
+    """The rows of the index: number, name, and (label, file) of each lesson or reference page."""
     part = INDEX.read_text(encoding="utf-8").partition(f"## {kind.capitalize()}s")[2]
     rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+) \|$", part.partition("\n## ")[0], flags=re.M)
-    return {int(n): (name, re.findall(r"\[(\d\d)\]\((.+?)\)", links)) for n, name, links in rows}
+    return {int(n): (name, re.findall(r"\[(\w+)\]\((.+?)\)", links)) for n, name, links in rows}
 
 
 @pytest.mark.parametrize("kind", PLACES)
@@ -180,7 +187,18 @@ def test_the_index_says_where_each_one_is(kind):
     assert len({name for name, _ in rows.values()}) == len(rows)
     where = {n: [target for _, target in links] for n, (_, links) in rows.items()}
     assert where == {n: tagged().get(f"{kind}-{n}") for n in rows}
-    assert all(target.startswith(label) for _, links in rows.values() for label, target in links)
+    for label, target in (link for _, links in rows.values() for link in links):
+        assert target.startswith((label, f"reference_{label}"))
+
+
+@pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
+def test_a_reference_page_is_found_by_its_table_and_leads_back(path):
+    texts = prose(read(path))
+    headings = re.findall(r"^## (.+)$", "\n".join(texts), flags=re.M)
+    listed = re.findall(r"\]\(#(.+?)\)", texts[0])
+    assert sorted(listed) == sorted(h.replace(" ", "-") for h in headings if h != "Set-up")
+    assert re.search(r"\]\(\d\d_.+\.ipynb\)", texts[-1])
+    assert f"]({path.name})" in INDEX.read_text(encoding="utf-8")
 
 
 def test_no_tag_is_misspelt():
@@ -188,8 +206,8 @@ def test_no_tag_is_misspelt():
     assert set(tagged()) == known | {"raises-exception"}
 
 
-def test_a_system_is_asserted_and_a_pitfall_is_seen(lesson):
-    for cell in code(read(lesson)):
+def test_a_system_is_asserted_and_a_pitfall_is_seen(notebook):
+    for cell in code(read(notebook)):
         if any(tag.startswith("system-") for tag in tags(cell)):
             assert re.search(r"^\s*assert ", cell.source, flags=re.M), cell.source
         if any(tag.startswith("pitfall-") for tag in tags(cell)):
