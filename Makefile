@@ -34,7 +34,7 @@ exercises: .venv/teach.stamp  ## build notebooks/exercises from notebooks/soluti
 	$(BIN)/python tools/exercises.py
 
 grade: .venv/teach.stamp  ## grade a class: make grade COURSE=folder EXERCISE=02_upstream_downstream
-	$(BIN)/python tools/grade.py $(COURSE) $(EXERCISE) $(FLAGS)
+	$(BIN)/python tools/grade.py $(COURSE) $(EXERCISE) $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
 
 slides: .venv/lab.stamp  ## make slides of a lesson: make slides LESSON=01_chain_rule
 	$(BIN)/python tools/slides.py notebooks/$(LESSON).ipynb

@@ -1,14 +1,13 @@
-"""What an exercise says at once, and what its hidden tests demand.
+"""What an exercise says at once, and what its hidden tests ask.
 
 feedback   one line to the student: "not yet", "✗ your rule ignores upstream: ...", "✓"
 guessed    the same for a prediction
 cases      numbers to try: several shapes and dtypes
-demand     the value and the gradients at one point, or an AssertionError that says what is wrong
-sound      the judgement of `cgviz.check`, or an AssertionError that says what is wrong
-predicted  a prediction, or an AssertionError that says how many entries are right
+ask        notes what an answer computes, in `answers`: for a grader, who compares it with what the
+           solution computes
 
 `feedback` and `guessed` print and never raise, so that an exercise runs from top to bottom however
-far it is done. The others raise, for a grade hangs on them.
+far it is done.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,18 +24,25 @@ import numpy as np
 import tensorflow as tf
 
 from . import style
+from .recording.api import trace
 
 TOLERANCE = {"float16": 1e-2, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
-
+"""Relative and absolute error that an answer may have: some hundred times the dtype's own."""
 
 SHAPES = ((), (3,), (2, 3))
+"""A rule that is right for these is rarely wrong for others."""
+
+MOST_NUMBERS = 10_000
+"""Numbers of one array that `ask` notes; of a larger one it notes the shape only."""
+
+PREDICTION = "prediction"
+LEFT = "a `...` is left in it. Write your code there."
 
 _ANY = object()
 """Gradients of which only one must be there."""
 
-
-PREDICTION = "prediction"
-LEFT = "a `...` is left in it. Write your code there."
+answers: list[dict[str, Any]] = []
+"""What `ask` has noted, in order. A grader reads and empties it."""
 
 
 class NotYetError(Exception):
@@ -64,10 +71,10 @@ def feedback(
     """
     name = _name(f)
     try:
-        demand(f, *args, value=value, gradients=_ANY)
+        _demand(f, *args, value=value, gradients=_ANY)
         if options.pop("check", True):
-            sound(f, *args, custom=custom, **options)
-        demand(f, *args, value=value, gradients=gradients, upstream=upstream)
+            _sound(f, *args, custom=custom, **options)
+        _demand(f, *args, value=value, gradients=gradients, upstream=upstream)
     except Exception as error:  # the student's own, whatever it is
         if _unwritten(f):
             print(f"not yet · {name}: {LEFT}")
@@ -93,12 +100,6 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
         print(f"✓ {name}")
 
 
-def predicted(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
-    """Raise an AssertionError unless a prediction is right."""
-    with _unfinished(name):
-        _guess(prediction, truth, name)
-
-
 def cases(
     count: int, low: float = -2.0, high: float = 2.0, shapes: Sequence[tuple[int, ...]] = SHAPES
 ) -> Iterator[tuple[Any, ...]]:
@@ -115,7 +116,80 @@ def cases(
             )
 
 
-def demand(
+def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> None:
+    """Note what an answer computes, without a word on whether it is right.
+
+    Args:
+        thing: The student's function, or a result such as a prediction (then without `args`).
+        *args: One tensor each; arrays keep their dtype, floats become float32.
+        upstream: One entry per output. None notes the value only; otherwise the gradients of
+            `args` are noted too.
+        custom: Whether to note also if thing holds a custom gradient, and what it computes as a
+            `tf.function`.
+
+    Raises:
+        RuntimeError: nbgrader runs this cell. It would take an answer that is noted for a right
+            one; `make grade` compares it.
+
+    >>> ask(lambda x: x * x, 3.0, upstream=2.0)
+    >>> note = answers.pop()
+    >>> note["value"][0]["data"], note["gradients"][0]["data"]
+    ([9.0], [12.0])
+    """
+    if os.environ.get("NBGRADER_EXECUTION") == "autograde":
+        raise RuntimeError("nbgrader cannot grade this cell. Use `make grade`.")
+    if thing is ...:
+        raise NotYetError(LEFT)
+    if not args:
+        answers.append({"plain": _plain(thing)})
+        return
+    name = _name(thing)
+    given = [_tensor(arg) for arg in args]
+    note: dict[str, Any] = {"at": f"{name}({', '.join(_kind(t) for t in given)})"}
+    note |= _computed(thing, given, name, upstream)
+    if custom:
+        note["custom"] = "custom" in {op.kind for op in trace(thing, *args).ops}
+        in_graph = tf.function(lambda *inner: thing(*inner))
+        note["graph"] = _computed(in_graph, given, name, upstream)
+    answers.append(note)
+
+
+def _computed(f: Any, given: Sequence[Any], name: str, upstream: Any) -> dict[str, Any]:
+    """The value of f, and its gradients where there is an upstream, in a form for JSON."""
+    with tf.GradientTape() as tape:
+        tape.watch([t for t in given if isinstance(t, tf.Tensor) and t.dtype.is_floating])
+        out = _call(f, given, name)
+    note: dict[str, Any] = {"value": [_numbers(part) for part in out]}
+    if upstream is not None:
+        found = _pull(tape, out, given, _seeds(out, upstream), name)
+        note["gradients"] = [None if g is None else _numbers(g) for g in found]
+    return note
+
+
+def _numbers(part: Any) -> dict[str, Any]:
+    """A tensor in a form for JSON."""
+    array = _array(part)
+    wide = array.dtype.kind not in "iub"  # bfloat16 is of no kind of NumPy's
+    flat = array.ravel()[:MOST_NUMBERS].astype(np.float64 if wide else array.dtype)
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "data": flat.tolist()}
+
+
+def _plain(thing: Any) -> Any:
+    """Numbers, words, None, and lists of them, in a form for JSON."""
+    if thing is None or isinstance(thing, bool | str):
+        return thing
+    if isinstance(thing, np.bool_):
+        return bool(thing)
+    if isinstance(thing, list | tuple):
+        return [_plain(part) for part in thing]
+    return float(thing)
+
+
+def _kind(tensor: Any) -> str:
+    return f"{tensor.dtype.name} of shape {tuple(tensor.shape)}"
+
+
+def _demand(
     f: Any, *args: Any, value: Any = None, gradients: Any = None, upstream: Any = None
 ) -> None:
     """Raise unless f has this value and hands back these gradients, in the right shape and dtype.
@@ -161,7 +235,7 @@ def demand(
             _same(place, got, wanted, given[number])
 
 
-def sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
+def _sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
     """Raise unless `cgviz.check` finds no error.
 
     Args:
@@ -174,7 +248,6 @@ def sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
         AssertionError: The first thing that is wrong, with its hint.
     """
     from .checking.checker import check
-    from .recording.api import trace
 
     name = _name(f)
     report = check(f, *args, **options)

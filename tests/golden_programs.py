@@ -209,53 +209,35 @@ def _paper(trace, which, step):
     """The words on the picture for paper."""
     from matplotlib import pyplot as plt
 
-    from cgviz.drawing.figure import DrawnTexts
+    from cgviz.drawing.letters import Words
 
     ax = trace.plot(which=which, step=step)
-    (drawn,) = [c for c in ax.collections if isinstance(c, DrawnTexts)]
+    (words,) = [c for c in ax.collections if isinstance(c, Words)]
     plt.close(ax.figure)
-    return sorted(drawn.words)
+    return sorted(w.text for w in words.words)
 
 
-def _builder(trace, which):
-    from cgviz.live.pages import PageBuilder
+def _album(trace, which):
+    from cgviz.live.album import Album
 
-    return PageBuilder(trace, which).patiently()
+    return Album(trace, which).patiently()
 
 
 def _names(trace, which):
-    return _builder(trace, which).names(which)
+    return _album(trace, which).names(which)
 
 
 def _live(trace, which, toggled):
     """The words of the live picture, with the step at which each comes, and the side panels."""
-    page = _builder(trace, which).page(which, toggled)
-    shown = page["display"]
-    said = {
-        (text["of"], text["i"], text["role"]): versions
-        for text, versions in zip(shown["texts"], page["texts"]["written"], strict=True)
-    }
-
-    def last(*of):
-        return said[of][-1][1] if of in said else ""
-
+    page = _album(trace, which).page(which, toggled)
+    texts = page["texts"]
     return {
-        "nodes": [
-            [last("node", i, role) for role in ("title", "name", "kind")]
-            + [said.get(("node", i, "gradient"), [])]
-            for i in range(len(page["texts"]["nodes"]))
-        ],
+        "nodes": [[n["head"], n["name"], n["word"], n["gradient"]] for n in texts["nodes"]],
         "links": [
-            [
-                last("link", i, "value"),
-                last("link", i, "gradient") or last("link", i, "reason"),
-                ("link", i, "reason") in said,
-                link["step"],
-                link["order"],
-            ]
-            for i, link in enumerate(shown["links"])
+            [t["value"], t["gradient"], t["blocked"], link["come"], link["order"]]
+            for t, link in zip(texts["links"], page["lines"]["links"], strict=True)
         ],
-        "side panels": page["panels"],
-        "forward": shown["forward"],
-        "backward": shown["backward"],
+        "side panels": page["notes"],
+        "forward": page["lines"]["forward"],
+        "backward": page["lines"]["backward"],
     }

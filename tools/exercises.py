@@ -8,11 +8,14 @@ preprocessors take both out. The result is what `nbgrader generate_assignment` w
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from handin import Cell
 from nbformat import NotebookNode
 from nbgrader.preprocessors import (
     CheckCellMetadata,
@@ -31,6 +34,8 @@ EXERCISES = ROOT / "notebooks" / "exercises"
 
 STUB = "...  # your code"
 """What stands where an answer is to be written: it runs, and is None for `classroom.feedback`."""
+
+HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS\n(.*?)^### END HIDDEN TESTS", re.M | re.S)
 
 # In nbgrader's order, without the step that writes into a course's database.
 STEPS = (
@@ -51,6 +56,30 @@ def released(solution: NotebookNode) -> NotebookNode:
     for step in STEPS:
         notebook, resources = step(config=config()).preprocess(notebook, resources)
     return notebook
+
+
+def cells(path: Path) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
+    """Return the cells that students get of a solution notebook, and the same with the answers.
+
+    Both have the hidden tests as their probes.
+    """
+    solution = nbformat.read(path, as_version=4)
+    given, solved = [], []
+    for full, free in zip(solution.cells, released(solution).cells, strict=True):
+        marks = free.metadata.get("nbgrader", {})
+        role = "tests" if marks.get("grade") else "answer" if marks.get("solution") else "locked"
+        cell = Cell(
+            free.cell_type,
+            free.source,
+            marks.get("grade_id", ""),
+            role if marks else "prose" if free.cell_type == "markdown" else "",
+            float(marks.get("points", 0)),
+            marks.get("checksum", ""),
+            "\n".join(HIDDEN.findall(full.source)),
+        )
+        given.append(cell)
+        solved.append(replace(cell, source=full.source) if role == "answer" else cell)
+    return tuple(given), tuple(solved)
 
 
 def text(notebook: NotebookNode) -> str:

@@ -1,212 +1,183 @@
 """Grade what a class has handed in for one exercise, and write everyone's feedback.
 
-python tools/grade.py COURSE EXERCISE [--jobs 2] [--seconds 30] [--gigabytes 3] [--fresh]
+python tools/grade.py COURSE EXERCISE [--cluster tcp://...] [--jobs 2] [--seconds 30] [--total 180]
+                      [--gigabytes 3] [--reveal] [--again] [--gradebook] [--without-box]
 
 COURSE is a folder. What was handed in lies in COURSE/submitted/STUDENT/EXERCISE/EXERCISE.ipynb,
 as nbgrader has it. Afterwards COURSE holds
 
-    marks.csv                 a line per student: points, and what was noticed
-    feedback/STUDENT/...      a page for each student
-    grade.log                 what nbgrader did
-    gradebook.db, autograded/ nbgrader's own, for `nbgrader formgrader`
-    checked/                  the submissions as they were run
+    marks.csv                     a line per student: points, and what was noticed
+    feedback/STUDENT/...          a page for each student
+    graded/EXERCISE/STUDENT.json  the points of each cell; whoever is in it is not graded again
+                                  as long as neither hand-in nor exercise changes
+    gradebook.db, autograded/     with --gradebook: for `nbgrader formgrader` and `nbgrader export`
 
-Marks are nbgrader's. Only the running of notebooks is ours: several at once, in kernels that need
-not import TensorFlow again (zygote.py), with limits on time and memory.
+judge.py grades one hand-in. Here it is mapped over the class by dask.distributed.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
 import csv
-import logging
+import hashlib
+import json
 import os
-import shutil
 import sys
-import tempfile
-import threading
 import time
-import warnings
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-# Both must be set before TensorFlow is imported; kernels inherit them.
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-# nbgrader calls alembic by name, also where the environment is not activated.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-
+import box
 import exercises
-import mend
-import nbformat
-from kernels import Limits, Nursery, error, run
-from nbformat import NotebookNode
-from nbgrader.api import Gradebook
-from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
-from nbgrader.converters.base import NbGraderException
-from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import (
-    CheckCellMetadata,
-    ClearOutput,
-    DeduplicateIds,
-    NbGraderPreprocessor,
-    OverwriteCells,
-    OverwriteKernelspec,
-)
-from traitlets.config import Config
+import gradebook
+import judge
+from box import Limits
+from distributed import Client, LocalCluster, as_completed
+from handin import UnreadableError, find
 
-SANITIZE = (ClearOutput, DeduplicateIds, OverwriteKernelspec, OverwriteCells, CheckCellMetadata)
+AHEAD = 4
+"""Hand-ins sent to each worker: enough that none waits, few enough for the memory."""
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet compute a text."""
 
 
-@dataclass
-class Submission:
-    """One student's notebook on its way to a mark."""
-
-    student: str
-    notebook: NotebookNode
-    notices: list[str] = field(default_factory=list)
-    done: Future[NotebookNode] = field(default_factory=Future)
-
-
-@dataclass
 class Course:
-    """A folder in nbgrader's layout."""
+    """A folder in nbgrader's layout, and one exercise of it."""
 
-    root: Path
-    exercise: str
-
-    def __post_init__(self) -> None:
-        """Let nbgrader write what it does into a file."""
-        self.log = logging.getLogger("cgviz-grade")
-        self.log.propagate = False
-        self.log.handlers = [logging.FileHandler(self.root / "grade.log", "w", "utf-8", delay=True)]
-        self.log.setLevel(logging.INFO)
-
-    @property
-    def config(self) -> Config:
-        """nbgrader's settings. It reads `checked`, so that what was handed in stays as it is."""
-        config = exercises.config()
-        config.CourseDirectory.root = str(self.root.resolve())
-        config.CourseDirectory.assignment_id = self.exercise
-        config.CourseDirectory.submitted_directory = "checked"
-        return config
-
-    def convert(self, converter: Any, **settings: Any) -> None:
-        """Run one of nbgrader's converters."""
-        course = CourseDirectory(config=self.config)
-        made = converter(coursedir=course, config=self.config)
-        made.log = self.log
-        made.force = True
-        for name, value in settings.items():
-            setattr(made, name, value)
-        made.start()
-
-    def convert_each(self, converter: Any, **settings: Any) -> None:
-        """The same for every student: nbgrader notes in its log whom it could not convert."""
-        with contextlib.suppress(NbGraderException):
-            self.convert(converter, **settings)
-
-    @property
-    def database(self) -> str:
-        """The address of the gradebook."""
-        return str(CourseDirectory(config=self.config).db_url)
-
-    def prepare(self) -> NotebookNode:
-        """Give the course its exercise; returns what students got."""
-        solution = exercises.SOLUTIONS / f"{self.exercise}.ipynb"
+    def __init__(self, root: Path, name: str) -> None:
+        solution = exercises.SOLUTIONS / f"{name}.ipynb"
         if not solution.exists():
-            names = ", ".join(sorted(p.stem for p in exercises.SOLUTIONS.glob("*.ipynb")))
-            sys.exit(f"There is no exercise '{self.exercise}'. There are: {names}.")
-        source = self.root / "source" / self.exercise / solution.name
-        if not source.exists() or source.read_bytes() != solution.read_bytes():
-            source.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(solution, source)
-        self.convert(GenerateAssignment)
-        released = self.root / "release" / self.exercise / solution.name
-        return nbformat.read(released, as_version=4)
-
-    def collect(self, expected: NotebookNode) -> list[Submission]:
-        """Read, mend and sanitise every submission, into `checked`."""
-        found = []
-        for folder in sorted(self.root.glob(f"submitted/*/{self.exercise}")):
-            student = folder.parent.name
-            path, notices = self._notebook(folder)
-            notebook, more = mend.read(path, expected)
-            try:
-                more += mend.mend(notebook, expected)
-                notebook = self._sanitised(notebook, student)
-            except Exception as error:  # never one student's trouble for the others
-                why = f"The notebook cannot be graded ({type(error).__name__}: {error})"
-                notebook, more = mend.empty(expected, why)
-                notebook = self._sanitised(notebook, student)
-            notices += more
-            mend.note(notebook, notices)
-            self._write(folder, student, notebook)
-            found.append(Submission(student, notebook, notices))
-        if not found:
+            names = ", ".join(sorted(path.stem for path in exercises.SOLUTIONS.glob("*.ipynb")))
+            sys.exit(f"There is no exercise '{name}'. There are: {names}.")
+        self.root, self.name, self.solution = root, name, solution
+        self.folders = {path.parent.name: path for path in sorted(root.glob(f"submitted/*/{name}"))}
+        if not self.folders:
             sys.exit(
-                f"Nothing was handed in: there is no folder {self.root}/submitted/STUDENT/"
-                f"{self.exercise}. Put each student's notebook into one."
+                f"Nothing was handed in: there is no folder {root}/submitted/STUDENT/{name}. Put "
+                "each student's notebook into one."
             )
-        return found
 
-    def _notebook(self, folder: Path) -> tuple[Path, list[str]]:
-        """The file to grade: the one with the right name, or else the newest."""
-        wanted = folder / f"{self.exercise}.ipynb"
-        every = [p for p in folder.rglob("*.ipynb*") if p.is_file()]  # browsers add `.txt`
-        found = [p for p in every if ".ipynb_checkpoints" not in p.parts]
-        if not found:
-            return wanted, []
-        chosen = wanted if wanted in found else max(found, key=lambda p: (p.stat().st_mtime, p))
-        notices = []
-        if len(found) > 1:
-            names = ", ".join(sorted(f"'{p.relative_to(folder)}'" for p in found))
-            notices = [
-                f"{len(found)} notebooks were handed in: {names}. '{chosen.relative_to(folder)}' "
-                "was graded. If another one is yours, hand in that one alone."
-            ]
-        elif chosen != wanted:
-            name = chosen.relative_to(folder)
-            notices = [f"The file is named '{name}' and not '{wanted.name}'. It was graded."]
-        return chosen, notices
+    def handed_in(self, student: str) -> tuple[bytes | UnreadableError, list[str]]:
+        """The content of a student's file or why there is none, and what was noticed."""
+        try:
+            return find(self.folders[student], f"{self.name}.ipynb")
+        except UnreadableError as why:
+            return why, []
+        except OSError as error:  # never one student's trouble for the others
+            return UnreadableError(f"The hand-in cannot be read ({error.strerror})"), []
 
-    def _sanitised(self, notebook: NotebookNode, student: str) -> NotebookNode:
-        named = {"student": student, "assignment": self.exercise, "notebook": self.exercise}
-        resources = {"nbgrader": {**named, "db_url": self.database}}
-        for step in SANITIZE:
-            made = step(config=self.config)
-            made.log = self.log
-            notebook, resources = made.preprocess(notebook, resources)
-        return notebook
+    def stored(self, student: str) -> Path:
+        """Where a student's points are kept."""
+        return self.root / "graded" / self.name / f"{student}.json"
 
-    def _write(self, folder: Path, student: str, notebook: NotebookNode) -> None:
-        target = self.root / "checked" / student / self.exercise
-        shutil.rmtree(target, ignore_errors=True)
-        ignored = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints")
-        shutil.copytree(folder, target, ignore=ignored)
-        nbformat.write(notebook, target / f"{self.exercise}.ipynb")
+    def done(self, student: str, key: str) -> bool:
+        """Whether this very hand-in was graded with this very exercise."""
+        try:
+            return bool(json.loads(self.stored(student).read_text("utf-8"))["key"] == key)
+        except (OSError, ValueError, KeyError):
+            return False
 
-    def marks(self, submissions: list[Submission]) -> list[dict[str, Any]]:
-        """Write marks.csv from the gradebook."""
+    def keep(self, student: str, key: str, result: judge.Result) -> None:
+        """Store a result and write the page, whole or not at all."""
+        page = self.root / "feedback" / student / self.name / f"{self.name}.html"
+        points = {"key": key, **asdict(replace(result, page="", cells=[]))}
+        for path, text in ((page, result.page), (self.stored(student), json.dumps(points))):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(path.name + ".part")
+            unfinished.write_text(text, "utf-8")
+            unfinished.replace(path)
+
+    def marks(self, failed: dict[str, str]) -> list[dict[str, Any]]:
+        """Write marks.csv; whoever could not be graded has no points in it."""
         rows: list[dict[str, Any]] = []
-        with Gradebook(self.database) as book:
-            for one in submissions:
-                points: dict[str, Any] = {"points": "", "of": ""}
-                if (self.root / "autograded" / one.student / self.exercise).exists():
-                    mark = book.find_submission(self.exercise, one.student)
-                    points = {"points": mark.score, "of": mark.max_score}
-                else:
-                    one.notices.append("nbgrader could not grade it: see grade.log.")
-                rows.append({"student": one.student, **points, "noticed": " ".join(one.notices)})
+        for student in self.folders:
+            if student in failed:
+                rows.append(
+                    {"student": student, "points": "", "of": "", "noticed": failed[student]}
+                )
+                continue
+            result = json.loads(self.stored(student).read_text("utf-8"))
+            noticed = " ".join(result["noticed"])
+            rows.append({"student": student, **{k: result[k] for k in ("points", "of")}})
+            rows[-1]["noticed"] = noticed
         with (self.root / "marks.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, ["student", "points", "of", "noticed"])
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
         return rows
+
+
+def grade(
+    root: Path,
+    name: str,
+    client: Client,
+    limits: Limits | None = None,
+    boxed: bool = True,
+    reveal: bool = False,
+    again: bool = False,
+) -> list[dict[str, Any]]:
+    """Grade one exercise of a course; returns the rows of marks.csv.
+
+    Args:
+        root: The course's folder.
+        name: The exercise.
+        client: Of the cluster whose workers grade.
+        limits: What a hand-in may use.
+        boxed: Whether each runs in a box.
+        reveal: Whether pages of feedback show the hidden tests.
+        again: Whether to grade also whoever was graded before.
+    """
+    course, limits = Course(root, name), limits or Limits()
+    if boxed:
+        for path in (root, exercises.SOLUTIONS):
+            if box.visible(path):
+                sys.exit(f"{path} lies in a folder that every box can read. Move it elsewhere.")
+    exercise = judge.read_exercise(course.solution, limits, boxed)
+    settings = repr((exercise, limits, boxed, reveal)).encode()
+    bar, failed = Bar(len(course.folders)), {}
+    (sent,) = client.scatter([exercise], broadcast=True)
+
+    def work() -> Iterator[tuple[str, str, list[str], Any]]:
+        for student in course.folders:
+            data, noticed = course.handed_in(student)
+            content = data if isinstance(data, bytes) else str(data).encode()
+            key = hashlib.sha256(settings + repr(noticed).encode() + content).hexdigest()
+            if not again and course.done(student, key):
+                bar.step()
+                continue
+            yield (
+                student,
+                key,
+                noticed,
+                client.submit(
+                    judge.grade, data, sent, limits, boxed, reveal, key=f"{student}-{key}"
+                ),
+            )
+
+    todo, running = work(), as_completed()
+    started: dict[str, tuple[str, str, list[str]]] = {}
+    while True:
+        # The workers of a cluster may come and go.
+        while len(started) < AHEAD * max(1, len(client.nthreads())) and (one := next(todo, None)):
+            student, key, noticed, future = one
+            started[future.key] = (student, key, noticed)
+            running.add(future)
+        if not started:
+            break
+        future = next(running)
+        student, key, noticed = started.pop(future.key)
+        try:
+            result = future.result()
+            result.noticed[:0] = noticed
+            course.keep(student, key, result)
+        except Exception as error:  # never one student's trouble for the others
+            failed[student] = f"It could not be graded ({type(error).__name__}: {error})"
+        future.release()
+        bar.step()
+    return course.marks(failed)
 
 
 class Bar:
@@ -214,94 +185,21 @@ class Bar:
 
     def __init__(self, total: int) -> None:
         self.total, self.done, self.began = total, 0, time.monotonic()
-        self.live = sys.stderr.isatty()
 
     def step(self) -> None:
         """One more is done."""
         self.done += 1
-        minutes = (time.monotonic() - self.began) / 60
-        filled = round(30 * self.done / self.total)
-        pace = f"{self.done / minutes:.0f} a minute" if minutes else ""
-        line = f"[{'#' * filled}{'.' * (30 - filled)}] {self.done} of {self.total}, {pace}"
-        if self.live:
-            print(f"\r{line}  ", end="\n" if self.done == self.total else "", file=sys.stderr)
-        elif self.done == self.total:
-            print(line, file=sys.stderr)
+        pace = 60 * self.done / max(1e-3, time.monotonic() - self.began)
+        filled = "#" * round(30 * self.done / self.total)
+        line = f"[{filled:.<30}] {self.done} of {self.total}, {pace:.0f} a minute"
+        last = self.done == self.total
+        if sys.stderr.isatty() or last:
+            print(f"\r{line}  ", end="\n" if last else "", file=sys.stderr, flush=True)
 
 
-def execute(submissions: list[Submission], jobs: int, limits: Limits, nursery: Nursery) -> None:
-    """Run all notebooks, `jobs` at a time; each fills its `done`."""
-
-    async def one(submission: Submission, gate: asyncio.Semaphore) -> None:
-        async with gate:
-            notebook = submission.notebook
-            try:
-                with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cwd:
-                    submission.notices += await run(notebook, nursery, cwd, limits)
-            except Exception as why:  # never one student's trouble for the others
-                submission.notices.append(f"It could not be run: {why}")
-                for cell in notebook.cells:
-                    if cell.cell_type == "code":
-                        cell.outputs = [error("NotRun", f"the kernel could not be used: {why}")]
-            submission.done.set_result(notebook)
-
-    async def everyone() -> None:
-        gate = asyncio.Semaphore(jobs)
-        await asyncio.gather(*(one(submission, gate) for submission in submissions))
-
-    asyncio.run(everyone())
-
-
-def executed(submissions: list[Submission], bar: Bar) -> type[NbGraderPreprocessor]:
-    """A preprocessor in the place of nbgrader's Execute that waits for what runs elsewhere."""
-    by_student = {submission.student: submission for submission in submissions}
-
-    class Executed(NbGraderPreprocessor):
-        def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-            done = by_student[resources["nbgrader"]["student"]].done.result()
-            assert [c.source for c in nb.cells] == [c.source for c in done.cells]
-            bar.step()
-            return done, resources
-
-    return Executed
-
-
-def grade(
-    root: Path,
-    exercise: str,
-    jobs: int = 2,
-    limits: Limits | None = None,
-    fork: bool | None = None,
-    pages: bool = True,
-) -> list[dict[str, Any]]:
-    """Grade one exercise of a course; returns the rows of marks.csv.
-
-    Args:
-        root: The course's folder.
-        exercise: The name of the exercise.
-        jobs: How many kernels run at a time.
-        limits: What a submission may use.
-        fork: Whether kernels are forked; None means wherever that is safe.
-        pages: Whether to write the pages of feedback.
-    """
-    # SQLAlchemy warns of nbgrader's own queries.
-    warnings.filterwarnings("ignore", module="nbgrader")
-    course = Course(root, exercise)
-    submissions = course.collect(course.prepare())
-    nursery, bar = Nursery(fork), Bar(len(submissions))
-    work = (submissions, jobs, limits or Limits(), nursery)
-    runner = threading.Thread(target=execute, args=work, daemon=True)
-    runner.start()
-    try:
-        stand_in = executed(submissions, bar)
-        steps = [stand_in, *Autograde.autograde_preprocessors.default_args[0][1:]]
-        course.convert_each(Autograde, autograde_preprocessors=steps)
-        runner.join()
-    finally:
-        nursery.close()
-    if pages:
-        course.convert_each(GenerateFeedback)
-    return course.marks(submissions)
+def _cell(value: Any) -> Any:
+    """A value that a spreadsheet takes for what it is."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def main() -> None:
@@ -309,13 +207,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("course", type=Path, help="the folder with `submitted` in it")
     parser.add_argument("exercise", help="such as 02_upstream_downstream")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="kernels at a time")
-    parser.add_argument("--seconds", type=int, default=30, help="for one cell")
-    parser.add_argument("--gigabytes", type=float, default=3.0, help="for one kernel")
-    parser.add_argument("--fresh", action="store_true", help="start every kernel anew")
+    parser.add_argument("--cluster", help="address of a Dask scheduler; else this machine grades")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="boxes at a time")
+    parser.add_argument("--seconds", type=float, default=Limits.seconds, help="for one cell")
+    parser.add_argument("--total", type=float, default=Limits.total, help="seconds for one hand-in")
+    parser.add_argument("--gigabytes", type=float, default=3.0, help="for one hand-in")
+    parser.add_argument("--reveal", action="store_true", help="show hidden tests on the pages")
+    parser.add_argument("--again", action="store_true", help="grade also who was graded before")
+    parser.add_argument("--gradebook", action="store_true", help="write marks for nbgrader too")
+    parser.add_argument(
+        "--without-box", action="store_true", help="run hand-ins with all rights of your account"
+    )
     given = parser.parse_args()
-    limits = Limits(given.seconds, int(given.gigabytes * 2**30))
-    rows = grade(given.course, given.exercise, given.jobs, limits, False if given.fresh else None)
+    if not given.without_box and (why := box.missing()):
+        sys.exit(
+            f"Hand-ins cannot be kept in a box: {why}. Without one, a hand-in can read your files "
+            "(solutions and other hand-ins too), use your network, and leave programs running. If "
+            "you trust everyone who has handed in: FLAGS=--without-box."
+        )
+    limits = Limits(given.seconds, given.total, int(given.gigabytes * 2**30))
+    boxed = not given.without_box
+    # Encrypted, with a key of its own, so that no other account of this machine can use it.
+    cluster = given.cluster or LocalCluster(
+        n_workers=given.jobs,
+        threads_per_worker=1,
+        memory_limit=None,
+        dashboard_address=None,
+        security=True,
+    )
+    with Client(cluster) as client:
+        rows = grade(given.course, given.exercise, client, limits, boxed, given.reveal, given.again)
+    if not given.cluster:
+        cluster.close()
+    if given.gradebook:
+        gradebook.export(given.course, given.exercise)
     for row in rows:
         if row["noticed"]:
             print(f"{row['student']}: {row['points']} of {row['of']}. {row['noticed']}")

@@ -1,0 +1,92 @@
+// Curves: f and its derivatives over a slider.
+import { h, s } from "./dom.mjs";
+import { number } from "./numbers.mjs";
+
+/** Round steps for an axis. */
+export function ticks(low, high, about = 4) {
+  const rough = (high - low) / about;
+  if (!(rough > 0) || !Number.isFinite(rough)) return [low];
+  const base = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * base).find((m) => m >= 0.7 * rough);
+  const found = [];
+  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) found.push(i * step);
+  return found;
+}
+
+/** The range of a plot: all finite values, but not the last few of a pole. */
+export function rangeOf(series) {
+  const values = series.flat().filter((y) => y !== null && Number.isFinite(y)).sort((a, b) => a - b);
+  if (!values.length) return [-1, 1];
+  const cut = Math.floor(values.length * 0.02);
+  let [low, high] = [values[cut], values[values.length - 1 - cut]];
+  if (high - low < 1e-9 * Math.max(1, Math.abs(high))) [low, high] = [low - 1, high + 1];
+  const room = 0.08 * (high - low);
+  return [Math.min(low - room, 0), Math.max(high + room, 0)];
+}
+
+/** The `d` of a curve; it breaks where there is no number. */
+export function curvePath(xs, ys, toX, toY) {
+  let d = "";
+  let pen = false;
+  ys.forEach((y, i) => {
+    if (y === null || !Number.isFinite(y)) pen = false;
+    else {
+      d += `${pen ? "L" : "M"}${toX(xs[i]).toFixed(1)} ${toY(y).toFixed(1)}`;
+      pen = true;
+    }
+  });
+  return d;
+}
+
+/** The value of a curve at x, between its points. */
+export function between(xs, ys, x) {
+  const i = Math.min(Math.max(xs.findIndex((v) => v >= x), 1), xs.length - 1);
+  const [a, b] = [ys[i - 1], ys[i]];
+  if (a === null || b === null || a === undefined || b === undefined) return null;
+  return a + ((b - a) * (x - xs[i - 1])) / (xs[i] - xs[i - 1]);
+}
+
+const PLOT = { width: 360, height: 190, left: 44, right: 10, top: 10, bottom: 34 };
+
+/** One plot: curves over a slider and a point on each. */
+export function plotInk(plot, xs, axis) {
+  const { width, height, left, right, top, bottom } = PLOT;
+  const [x0, x1] = [xs[0], xs[xs.length - 1]];
+  const [y0, y1] = rangeOf(plot.lines.map((l) => l.ys));
+  const toX = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
+  const toY = (y) => top + ((y1 - Math.min(Math.max(y, y0 - (y1 - y0)), y1 + (y1 - y0))) / (y1 - y0)) * (height - top - bottom);
+  const grid = [];
+  for (const x of ticks(x0, x1)) {
+    grid.push(s("path.grid", { d: `M${toX(x)} ${top}V${height - bottom}` }),
+      s("text.tick", { x: toX(x), y: height - bottom + 14, "text-anchor": "middle" }, number(x, 3)));
+  }
+  for (const y of ticks(y0, y1)) {
+    grid.push(s("path.grid", { d: `M${left} ${toY(y)}H${width - right}` }),
+      s("text.tick", { x: left - 5, y: toY(y) + 4, "text-anchor": "end" }, number(y, 3)));
+  }
+  const clip = { x: left, y: top, width: width - left - right, height: height - top - bottom };
+  const frame = s("svg", { ...clip, viewBox: `${clip.x} ${clip.y} ${clip.width} ${clip.height}` });
+  const dots = plot.lines.map((line) => {
+    frame.append(s(`path.curve.${line.role}`, { d: curvePath(xs, line.ys, toX, toY) }));
+    return s(`circle.dot.${line.role}`, { r: line.role === "rule" || line.role === "f" ? 5 : 3.5 });
+  });
+  const rule = s("path.now", {});
+  const svg = s("svg.plot", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${plot.title} over ${axis}` },
+    ...grid, rule, frame, ...dots, s("text.tick", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, axis));
+  const legend = h("ul.legend", {}, ...plot.lines.map((line) =>
+    h("li", {}, swatch(line.role), line.name)));
+  const move = (x, ys) => {
+    rule.setAttribute("d", `M${toX(x)} ${top}V${height - bottom}`);
+    plot.lines.forEach((line, k) => {
+      const y = ys?.[line.role] ?? between(xs, line.ys, x);
+      const shown = y !== null && Number.isFinite(y) && y >= y0 && y <= y1;
+      dots[k].setAttribute("cx", toX(x));
+      dots[k].setAttribute("cy", shown ? toY(y) : -50);
+    });
+  };
+  return { element: h("figure.plotbox", {}, h("figcaption", {}, plot.title), svg, legend), move };
+}
+
+function swatch(role) {
+  return s("svg.swatch", { viewBox: "0 0 26 10", "aria-hidden": "true" }, s(`path.curve.${role}`, { d: "M0 5H26" }));
+}

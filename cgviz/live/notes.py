@@ -1,0 +1,223 @@
+"""What the card of each node says in full: `upstream x local = downstream`, with the numbers.
+
+Texts only, made here once for the browser. A local Jacobian costs a run of the backward rule for
+each entry of the output, so `note` is told whether to ask for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import style
+from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian
+from ..graph.names import value_name
+from ..graph.selection import Node, Selection
+
+Document = dict[str, Any]
+Ask = Callable[[Step], bool]
+
+MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
+MOST_LETTERS = 6  # of a name beside each entry, or they leave no room for the numbers
+MOST_OPS = 12  # ops of a folded node that are listed
+INSIDE = ("backward", "no gradient comes here: TensorFlow runs the custom rule instead")
+KINDS = {
+    "op": "op",
+    "custom": "custom op",
+    "variable": "variable",
+    "input": "input",
+    "constant": "constant",
+    "scope": "folded ops",
+}
+
+
+def notes(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
+    """The card of every node; `ask` tells for which steps to run the rule for its local."""
+    return [note(trace, shown, node, ask) for node in shown.nodes]
+
+
+def note(trace: Trace, shown: Selection, node: Node, ask: Ask) -> Document:
+    """The card of one node."""
+    if not node.ops:
+        name = value_name(trace, node.outputs[0])
+        return {"title": name, "kind": "port", "facts": [], "outputs": [], "inputs": []}
+    each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
+    op = node.ops[0]
+    folded = len(node.ops) > 1
+    found: Document = {
+        "title": node.label or " ".join(node.symbol.split()),
+        "kind": KINDS[node.kind],
+        "facts": [] if folded else _facts(op) + ([INSIDE] if node.owner >= 0 else []),
+        "outputs": [_output(trace, each, node, i, v) for i, v in enumerate(node.outputs)],
+        "inputs": [],
+    }
+    if folded:
+        found["ops"] = _listed(node)
+    elif node.step is not None:
+        found["inputs"] = _inputs(trace, node.step, ask(node.step))
+        found["asked"] = ask(node.step)
+        if op.rule_variables:
+            found["variables"] = _variables(node.step)
+    return found
+
+
+def small(step: Step) -> bool:
+    """Whether the local Jacobians of a step are few numbers, and few runs of its rule."""
+    return all(v.size <= MOST_SIDE for v in step.op.outputs)
+
+
+def _facts(op: Op) -> list[tuple[str, str]]:
+    facts = []
+    if op.kind in ("op", "custom"):
+        facts.append(("type", op.type))
+    if op.source is not None:
+        facts.append(("your code", str(op.source)))
+    if op.rule is not None:
+        facts.append(("backward rule", str(op.rule)))
+    if op.scope:
+        facts.append(("scope", op.scope))
+    if op.captured:
+        facts.append(("captured by closure", f"{len(op.captured)}: no gradient flows to it"))
+    return facts
+
+
+def described(value: Value) -> str:
+    """The dtype and shape of a value.
+
+    >>> described(Value(0, (2, 3), "float32", None))
+    'float32 [2×3]'
+    """
+    shape = f"[{'×'.join(map(str, value.shape))}]" if value.shape else "scalar"
+    return f"{value.dtype} {shape}"
+
+
+def _written(a: Any) -> str:
+    mark = style.sign(a)
+    text = style.array(a)
+    return text if mark is None or mark is style.ZERO else f"{mark.symbol} {text}"
+
+
+def _value(value: Value) -> str:
+    return value.dtype if value.dtype in ("resource", "variant") else _written(value.numpy())
+
+
+def _output(trace: Trace, each: Pass | None, node: Node, i: int, value: Value) -> Document:
+    """A value of a node: what it is, what came back to it, and from where."""
+    found: Document = {
+        "name": value_name(trace, value),
+        "value": _value(value),
+        "is": described(value),
+        "upstream": None if each is None else _written(node.upstream[i]),
+    }
+    if each is not None:
+        parts = [
+            (f"from {_user(step.op)}", _written(given))
+            for step, _, given in each.contributions(value)
+        ]
+        if i in node.targets:
+            parts.append(("the pass starts here", _written(node.seeds[node.targets.index(i)])))
+        found["parts"] = parts
+    return found
+
+
+def _user(op: Op) -> str:
+    return op.name if op.kind == "custom" or op.name != op.type else op.type
+
+
+def _inputs(trace: Trace, step: Step, asked: bool) -> list[Document]:
+    local: Any = None
+    if asked and any(step.flows):
+        try:
+            local = step.local
+        except RuntimeError:
+            asked = False
+    found = []
+    for j, value in enumerate(step.op.inputs):
+        given = step.downstream[j]
+        one: Document = {
+            "name": value_name(trace, value),
+            "value": _value(value),
+            "is": described(value),
+            "downstream": _written(given),
+            "flows": given is not None,
+            "products": [],
+        }
+        if given is not None and local is not None:
+            one["products"] = [
+                _product(trace, step, i, j, row[j])
+                for i, row in enumerate(local)
+                if row[j] is not None and step.upstream[i] is not None
+            ]
+            one["other"] = _other(step, j, local)
+        found.append(one)
+    return found
+
+
+def _product(trace: Trace, step: Step, i: int, j: int, local: Any) -> Document:
+    """Upstream and local of one output and one input, entry by entry where they are few."""
+    output, value, up = step.op.outputs[i], step.op.inputs[j], step.upstream[i]
+    if isinstance(local, jacobian.LargeJacobian) or local.size != output.size * value.size:
+        shape = "×".join(map(str, local.shape))
+        return {"upstream": _written(up), "local": f"[{shape}]"}
+    if max(output.size, value.size) > MOST_SIDE:
+        return {"upstream": _written(up), "local": style.summary(local, dtype=False)}
+    if local.size == 1:
+        return {"upstream": style.number(up), "local": style.number(local)}
+    matrix = np.asarray(local).reshape(output.size, value.size)
+    return {
+        "upstream": _written(up),
+        "local": style.shape(local),
+        "weights": [style.number(x) for x in np.reshape(up, -1)],  # type: ignore[arg-type]
+        "cells": [[style.number(x) for x in row] for row in matrix],
+        "heat": _heat(matrix),
+        "sum": [style.number(x) for x in np.reshape(step.downstream[j], -1)],  # type: ignore[arg-type]
+        "rows": _entries(value_name(trace, output), output),
+        "columns": _entries(value_name(trace, value), value),
+    }
+
+
+def _entries(name: str, value: Value) -> list[str]:
+    if not value.shape:
+        return [name]
+    name = name if len(name) <= MOST_LETTERS else ""
+    return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(*value.shape)]
+
+
+def _heat(matrix: Array) -> list[list[float]]:
+    """Every entry between -1 and 1, for its tint."""
+    with np.errstate(all="ignore"):
+        real = np.nan_to_num(np.real(jacobian.wide(matrix)), nan=0.0, posinf=1e300, neginf=-1e300)
+        top = np.max(np.abs(real), initial=0.0)
+    return [[round(float(x), 2) for x in row] for row in (real / top if top else real)]
+
+
+def _other(step: Step, j: int, local: Any) -> str:
+    """The product, where the rule handed back something else; a clipping rule does that."""
+    total: Any = 0.0
+    size: Any = 0.0
+    for up, row in zip(step.upstream, local, strict=True):
+        if isinstance(row[j], jacobian.LargeJacobian):
+            return ""
+        if up is not None and row[j] is not None:
+            total = total + jacobian.times(up, row[j])
+            size = size + jacobian.times(np.abs(up), np.abs(row[j]))
+    given = step.downstream[j]
+    return "" if jacobian._same(given, total, size) else _written(np.asarray(total))
+
+
+def _variables(step: Step) -> list[tuple[str, str]]:
+    """The variables a custom rule was handed, in TensorFlow's order, each with its gradient."""
+    names = step.op.rule_variables
+    return list(zip(names, map(_written, step.downstream[-len(names) :]), strict=False))
+
+
+def _listed(node: Node) -> list[tuple[str, str, str]]:
+    """The ops of a folded node: name, what it makes, its value in short."""
+    found = [
+        (op.name, op.type, described(op.outputs[0]) if op.outputs else "")
+        for op in node.ops[:MOST_OPS]
+    ]
+    left = len(node.ops) - len(found)
+    return found + ([(f"and {left} more", "", "")] if left else [])

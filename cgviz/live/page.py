@@ -1,0 +1,142 @@
+"""A trace as one HTML file: live, offline, without a kernel.
+
+    page   a trace -> HTML
+
+The file holds the module, the stylesheet and the state of the live picture, and nothing else: its
+content security policy lets it load nothing and run this one script only. As there is no kernel to
+ask for a layout, the pictures of other passes, and with scopes and custom ops opened and closed,
+are in the state, which is compressed.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from .. import style as tones
+from ..graph import Trace
+from . import album, looks, module
+from .album import Album, Document
+
+MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
+MOST_MORE = 36_000  # bytes up to which there are those in which several are
+DARK = '[data-jp-theme-light="false"]'
+BODY = """\
+body { margin: 0; padding: 1rem; font-family: system-ui, sans-serif; }
+h1 { font-size: 1.2rem; margin: 0 0 0.6rem; }
+noscript { white-space: pre-wrap; }
+"""
+
+
+def page(
+    trace: Trace,
+    albums: Sequence[Album] = (),
+    which: int | None = None,
+    extra: Document | None = None,
+    words: str = "",
+) -> str:
+    """A trace as a page that opens from disk and within another page.
+
+    Args:
+        trace: The trace.
+        albums: Its pages, and those of a trace beside it; by default made here.
+        which: The backward pass to begin with.
+        extra: More of the view's document, such as the questions of a quiz.
+        words: What it says without scripts; by default the trace as text.
+
+    Returns:
+        The HTML.
+    """
+    patient = [a.patiently() for a in albums] or [Album(trace).patiently()]
+    which = which if which is not None else patient[0].which or 0
+    extra = extra or {}
+    document = album.document(trace, patient, which) | extra
+    pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
+    step = 0 if "quiz" in extra else pages[""][0]["lines"]["steps"]
+    state = {"document": document, "which": which, "step": step, "selected": ""}
+    script = module.source() + "\nboot();\n"
+    style = looks.css() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY
+    policy = (
+        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    title = f"How the gradient flows through {trace.title}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<main><h1>{escape(title)}</h1>\n"
+        f"<noscript>{escape(words or repr(trace))}</noscript>\n"
+        '<div id="cgviz"></div></main>\n'
+        f'<script type="text/plain" id="cgviz-state">{_packed(state, pages)}</script>\n'
+        f'<script type="module">{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def _others(
+    albums: Sequence[Album], which: int, passes: int
+) -> Iterator[tuple[str, list[Document]]]:
+    """The other pictures, each by its name: passes, and what is opened and closed.
+
+    Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, and more as
+    long as they are small. The page shows the one most like what is wanted: what was clicked is as
+    wanted, another fold may not be.
+    """
+    for other in range(passes):
+        if other != which:
+            yield album.page_key(other, []), album.pages(albums, other, [])
+    seen: set[tuple[str, ...]] = {()}
+    waiting: list[tuple[str, ...]] = [()]
+    size = 0
+    while waiting:
+        toggled = waiting.pop(0)
+        names = list(dict.fromkeys(n for a in albums for n in a.names(which, toggled)))
+        several = [tuple(sorted(names))] if not toggled else []
+        for then in [tuple(sorted({*toggled} ^ {name})) for name in names] + several:
+            if then in seen or size > (MOST_MORE if toggled else MOST_FOLDS):
+                continue
+            seen.add(then)
+            waiting.append(then)
+            found = album.pages(albums, which, then)
+            size += len(zlib.compress(json.dumps([x["lines"] for x in found]).encode()))
+            yield album.page_key(which, then), found
+
+
+def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
+    """The state and its pages, compressed, what stands in many of them once; as base64."""
+    parts: dict[str, int] = {}
+
+    def once(found: Sequence[Any]) -> list[int]:
+        return [parts.setdefault(json.dumps(x, allow_nan=False), len(parts)) for x in found]
+
+    rows = [
+        (
+            key,
+            [
+                page
+                | {"notes": once(page["notes"])}
+                | {"texts": {name: once(x) for name, x in page["texts"].items()}}
+                for page in found
+            ],
+        )
+        for key, found in pages.items()
+    ]
+    whole = {"state": state, "parts": [json.loads(part) for part in parts], "pages": rows}
+    text = json.dumps(whole, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def _ground(when: str, palette: tones.Palette) -> str:
+    return f"body{when} {{ background: {palette.paper}; color: {palette.ink}; }}\n"
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

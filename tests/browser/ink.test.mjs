@@ -1,0 +1,244 @@
+// Plain Node: what of `ink` needs no page. Run by tests/test_ink.py, which makes the data.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+
+import { arrangement } from "../../cgviz/live/js/camera.mjs";
+import { between, curvePath, rangeOf, ticks } from "../../cgviz/live/js/curves.mjs";
+import { VERDICTS, judge } from "../../cgviz/live/js/judging.mjs";
+import { repeated, staticModel } from "../../cgviz/live/js/mount.mjs";
+import { number } from "../../cgviz/live/js/numbers.mjs";
+import { reading, sizeClass } from "../../cgviz/live/js/picture.mjs";
+import { Questions } from "../../cgviz/live/js/questions.mjs";
+import { Shelf, nearestKey, pageKey, toggledOf, turnedOver } from "../../cgviz/live/js/shelf.mjs";
+import { at, moments, next, nodeAt, previous, textAt } from "../../cgviz/live/js/time.mjs";
+import { rows, sentence, spokenLink, spokenNode } from "../../cgviz/live/js/words.mjs";
+
+const { numbers, page, opened } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
+const question = (answer, mistakes = []) => ({ answer, mistakes });
+
+test("numbers are written as Python writes them", () => {
+  for (const [x, digits, text] of numbers) assert.equal(number(Number(x), digits), text, `${x} to ${digits}`);
+});
+
+test("None is written as None", () => assert.equal(number(null), "None"));
+
+test("time runs from nothing, over the end of the forward pass, to the last step", () => {
+  assert.deepEqual(moments(page.lines), [-2, -1, 0, 1, 2]);
+  assert.equal(next(page.lines, 0), 1);
+  assert.equal(next(page.lines, 2), 2);
+  assert.equal(previous(page.lines, 1), 0);
+  assert.equal(previous(page.lines, -2), -2);
+});
+
+test("a step that shows nothing is passed over", () => {
+  const lines = { forward: [0], backward: [1, 4] };
+  assert.equal(next(lines, 1), 4);
+  assert.equal(previous(lines, 4), 1);
+});
+
+test("before anything ran only inputs are seen", () => {
+  const seen = at(page.lines, -2).nodes.map((n) => n.seen);
+  assert.deepEqual(seen, [true, true, false, false, false]);
+});
+
+test("the op that runs is marked, and what it reads", () => {
+  const now = at(page.lines, -1);
+  const op = now.nodes.findIndex((n) => n.now);
+  assert.equal(op, nodeAt(page.lines, -1));
+  now.links.forEach((link, i) => assert.equal(link.forwardNow, page.lines.links[i].to === op));
+});
+
+test("gradients come one step at a time, last op first", () => {
+  const back = (step) => at(page.lines, step).links.filter((l) => l.back).length;
+  assert.deepEqual([0, 1, 2].map(back), [0, 3, 5]);
+  assert.ok(nodeAt(page.lines, 1) > nodeAt(page.lines, 2));
+});
+
+test("a sum is shown as far as it has come", () => {
+  const { gradient } = page.texts.nodes[0];
+  assert.equal(textAt(gradient, 0), "");
+  assert.match(textAt(gradient, 1), /…$/);
+  assert.match(textAt(gradient, 2), /= 12$/);
+});
+
+test("a sentence tells what happens at a step", () => {
+  assert.equal(sentence(page, -1), "Forward 1 of 2: a makes a = 6.");
+  assert.equal(sentence(page, 1), "Backward step 1 of 2: y gets upstream 1 and hands back 2 to a, 6 to x.");
+  assert.match(sentence(page, -2), /Nothing has run yet/);
+});
+
+test("the table has a row for each step and input", () => {
+  const found = rows(page);
+  assert.deepEqual(found.map((r) => r.step), [1, 1, 2, 2]);
+  assert.deepEqual(found[0], { step: 1, op: "y", input: "a = 6", upstream: "1", local: "2", downstream: "2" });
+});
+
+test("a node and a link can be spoken", () => {
+  assert.equal(spokenNode(page, 0, 0), "x (input), value 2");
+  assert.match(spokenNode(page, 0, 2), /x \(input\), value 2, dy\/dx = 6 \+ 6 = 12/);
+  assert.match(spokenLink(page, 0, 2), /^x \(input\) to a \(×\): value 2, gradient 6 flows back$/);
+  assert.match(spokenLink(page, 0, -2), /value 2$/);
+});
+
+test("an answer is right to the digits that were shown", () => {
+  assert.equal(judge("12", question([12])), "right");
+  assert.equal(judge("0.333", question([1 / 3])), "right");
+  assert.equal(judge("1/3", question([1 / 3])), "right");
+  assert.equal(judge("−2,5", question([-2.5])), "right");
+  assert.equal(judge("[1, 2.5; 3]", question([1, 2.5, 3])), "right");
+  assert.equal(judge("1 2 3", question([1, 2, 3])), "right");
+  assert.equal(judge("nan", question(["NaN"])), "right");
+  assert.equal(judge("-inf", question(["-Infinity"])), "right");
+  assert.equal(judge("None", question(null)), "right");
+});
+
+test("a mistake is called by its name", () => {
+  const asked = question([12], [["sign", [-12]], ["upstream", [4]], ["path", [9]], ["local", [3]]]);
+  assert.equal(judge("-12", asked), "sign");
+  assert.equal(judge("4", asked), "upstream");
+  assert.equal(judge("9", asked), "path");
+  assert.equal(judge("3", asked), "local");
+  assert.equal(judge("5", asked), "wrong");
+  assert.equal(judge("twelve", asked), "unreadable");
+  assert.equal(judge("", asked), "unreadable");
+  assert.equal(judge("1 2", asked), "count");
+  assert.equal(judge("0", question(null)), "none");
+});
+
+test("what is right is right, even where a mistake gives the same", () => {
+  assert.equal(judge("0", question([0], [["sign", [0]]])), "right");
+});
+
+test("every verdict has words", () => {
+  for (const name of ["right", "unreadable", "count", "none", "sign", "upstream", "local", "path", "sum", "wrong"]) {
+    assert.ok(VERDICTS[name].length > 5);
+  }
+});
+
+test("sizes run from vanishing to exploding", () => {
+  assert.deepEqual([-9, -5, -3, 0, 3, 5, 9].map(sizeClass),
+    ["vanishing", "tiny", "small", "usual", "large", "huge", "exploding"]);
+  assert.equal(sizeClass(null), "none");
+});
+
+test("a page is known by its pass and by what is open", () => {
+  assert.equal(pageKey(1, new Set(["b", "a"])), "1|a,b");
+  assert.equal(pageKey(0, []), "0|");
+});
+
+test("what is turned over twice is as it was", () => {
+  assert.deepEqual([...turnedOver(["a"], "b")], ["a", "b"]);
+  assert.deepEqual([...turnedOver(["a", "b"], "a")], ["b"]);
+  assert.deepEqual(toggledOf(pageKey(0, ["b", "a"])), ["a", "b"]);
+  assert.deepEqual(toggledOf("0|"), []);
+});
+
+test("without a kernel the picture most like the wanted one is shown, with what was clicked as wanted", () => {
+  const keys = ["0|", "0|a", "0|b", "0|a,b,c", "1|"];
+  assert.equal(nearestKey(keys, 0, new Set(["a"]), "a"), "0|a");
+  assert.equal(nearestKey(keys, 0, new Set(["a", "b"]), "b"), "0|b");
+  assert.equal(nearestKey(keys, 0, new Set(["a", "c"]), "c"), "0|a,b,c");
+  assert.equal(nearestKey(keys, 1, new Set(["a"]), ""), "1|");
+  assert.equal(nearestKey(keys, 0, new Set(), "a"), "0|");
+});
+
+test("the body of a custom op comes with the op, and is read after it", () => {
+  const { lines } = opened;
+  const owner = lines.frames.find((frame) => frame.node >= 0).node;
+  const inside = lines.nodes.flatMap((node, i) => (node.owner === owner ? [i] : []));
+  assert.equal(inside.length, 3);
+  for (const step of [-2, -1, 0]) {
+    const { nodes } = at(lines, step);
+    for (const i of inside) assert.equal(nodes[i].seen, nodes[owner].seen);
+  }
+  const order = reading(lines).map(({ kind, i }) => (kind === "frame" ? lines.frames[i].name : lines.nodes[i].key));
+  assert.deepEqual(order.slice(0, 3), ["0:x", "scope:part:0", "1:square"]);
+  assert.equal(order.length, 5); // ports and targets are passed by
+});
+
+test("what stands in many saved pictures is kept once", () => {
+  const pages = [["0|", [{ notes: [1], texts: { nodes: [0], links: [] } }]]];
+  const [[key, [found]]] = repeated({ parts: ["a", "b"], pages });
+  assert.equal(key, "0|");
+  assert.deepEqual(found, { notes: ["b"], texts: { nodes: ["a"], links: [] } });
+});
+
+test("pictures stand where all of them can be read", () => {
+  assert.deepEqual(arrangement([500], 1000), { below: false, columns: 1 });
+  assert.deepEqual(arrangement([900], 1000), { below: true, columns: 1 });
+  assert.deepEqual(arrangement([300, 300], 1000), { below: false, columns: 2 });
+  assert.deepEqual(arrangement([550, 550], 1000), { below: true, columns: 2 });
+  assert.deepEqual(arrangement([700, 700], 1000), { below: false, columns: 1 });
+  assert.deepEqual(arrangement([200], 700), { below: true, columns: 1 });
+  assert.deepEqual(arrangement([2000, 2000], 1000), { below: true, columns: 1 });
+});
+
+test("an axis has round steps", () => {
+  assert.deepEqual(ticks(-3, 3), [-2, 0, 2]);
+  assert.deepEqual(ticks(0, 1), [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
+  assert.deepEqual(ticks(1, 1), [1]);
+});
+
+test("a curve breaks where there is no number", () => {
+  const same = (v) => v;
+  assert.equal(curvePath([0, 1, 2, 3], [0, 1, null, 3], same, same), "M0.0 0.0L1.0 1.0M3.0 3.0");
+  assert.equal(between([0, 1, 2], [0, 10, null], 0.5), 5);
+  assert.equal(between([0, 1, 2], [0, 10, null], 1.5), null);
+});
+
+test("the range of a plot holds zero and leaves a pole out", () => {
+  const [low, high] = rangeOf([[...Array(100).fill(1), 1e9]]);
+  assert.ok(low <= 0 && high < 10);
+  assert.deepEqual(rangeOf([[null]]), [-1, 1]);
+});
+
+test("a page without a kernel keeps its state and sends nothing", () => {
+  const model = staticModel({ step: 3 });
+  model.set("step", 4);
+  assert.equal(model.get("step"), 4);
+  assert.equal(model.save_changes(), undefined);
+});
+
+test("a shelf gives what it has and turns over what it can", () => {
+  const doc = { which: 0, pages: ["first"], more: [["0|a", ["a open"]], ["1|", ["second pass"]]] };
+  const saved = new Shelf(doc, false);
+  assert.deepEqual(saved.pages, ["first"]);
+  assert.deepEqual([saved.canTurn("a"), saved.canTurn("b")], [true, false]);
+  saved.turn(0, "a");
+  assert.deepEqual(saved.pages, ["a open"]);
+  saved.turn(1, "");
+  assert.deepEqual([saved.key, saved.pages], ["1|", ["second pass"]]); // 1|a was not saved
+  const live = new Shelf(doc, true);
+  live.turn(0, "b");
+  assert.deepEqual([live.key, live.pages], ["0|b", undefined]); // Python has to be asked
+  live.reset();
+  assert.deepEqual(live.pages, ["first"]);
+});
+
+test("what a quiz or a slider stands on is not turned over", () => {
+  const doc = { which: 0, pages: [], more: [["0|a", []]] };
+  for (const fixed of ["quiz", "sliders"]) assert.equal(new Shelf({ ...doc, [fixed]: {} }, true).canTurn("a"), false);
+});
+
+test("a question holds back its step, its link and the nodes that would tell", () => {
+  const lines = { nodes: [{ orders: [1] }, { orders: [2] }, { orders: [] }], links: [{ come: 1 }, { come: 2 }] };
+  const asked = [{ key: "a", step: 1, link: 0, nodes: [1] }, { key: "b", step: 2, link: null, nodes: [2] }];
+  const questions = new Questions({ questions: asked });
+  assert.equal(questions.allowed(9), 1);
+  assert.equal(questions.hides("link", 0, lines, 1), true);
+  assert.equal(questions.hides("node", 0, lines, 1), true);
+  questions.answer(asked[0]);
+  assert.equal(questions.allowed(9), 2);
+  assert.deepEqual([[...questions.hidden.nodes], [...questions.hidden.links]], [[2], []]);
+  assert.deepEqual([0, 1].map((i) => questions.hides("link", i, lines, 1)), [false, true]);
+  assert.deepEqual([0, 1].map((i) => questions.hides("node", i, lines, 1)), [false, true]);
+  questions.answer(asked[1]);
+  assert.equal(questions.hides("node", 1, lines, 1), false);
+});
+
+test("without a quiz everything is told", () => {
+  const questions = new Questions(null);
+  assert.equal(questions.allowed(7), 7);
+  assert.equal(questions.hides("node", 0, { nodes: [{ orders: [] }] }, 0), false);
+});

@@ -1,0 +1,193 @@
+"""A whole class is graded on a cluster: nobody is lost, nobody is graded twice."""
+
+import csv
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbgrader", reason="pip install 'custom-gradients[teach]'")
+pytest.importorskip("distributed", reason="pip install 'custom-gradients[teach]'")
+
+import box
+import grade
+import gradebook
+import judge
+from distributed import Client, LocalCluster
+from handins import MODEL, UPSTREAM, answered, load, right_and, written
+
+pytestmark = pytest.mark.skipif(box.missing() is not None, reason=str(box.missing()))
+
+STUDENTS = {f"s{number}": answered(MODEL) for number in range(5)} | {
+    "=cmd()": load(),
+    "slow": right_and("import time\ntime.sleep(3)"),
+}
+
+
+def hand_in(course, student, notebook):
+    path = course / "submitted" / student / UPSTREAM / f"{UPSTREAM}.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(written(notebook))
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit=None, dashboard_address=None, security=True
+    )
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory, client):
+    """A course, the rows, how often each result was stored; a worker was killed in the middle."""
+    course = tmp_path_factory.mktemp("course")
+    for student, notebook in STUDENTS.items():
+        hand_in(course, student, notebook)
+    (course / "submitted" / "eve" / UPSTREAM).mkdir(parents=True)
+    (course / "submitted" / "eve" / UPSTREAM / f"{UPSTREAM}.ipynb").symlink_to(
+        course / "submitted" / "s0" / UPSTREAM / f"{UPSTREAM}.ipynb"
+    )
+    (course / "submitted" / "fay").mkdir()
+    (course / "submitted" / "fay" / UPSTREAM).write_text("a file and no folder")
+    stored, killed = [], []
+
+    def kill_one():
+        while not (course / "graded").exists():
+            time.sleep(0.05)
+        pid = next(iter(client.run(os.getpid).values()))
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    with pytest.MonkeyPatch.context() as patch:
+        keep = grade.Course.keep
+        patch.setattr(
+            grade.Course, "keep", lambda self, *args: stored.append(args[0]) or keep(self, *args)
+        )
+        rows = grade.grade(course, UPSTREAM, client)
+    killer.join()
+    return course, {row["student"]: row for row in rows}, stored, killed
+
+
+def test_with_a_worker_killed_nobody_is_lost_and_nobody_is_graded_twice(graded):
+    _, rows, stored, killed = graded
+    assert killed
+    assert sorted(stored) == sorted(rows) == sorted([*STUDENTS, "eve", "fay"])
+    assert {rows[student]["points"] for student in STUDENTS} == {9, 0}
+    assert all(rows[student]["points"] == 9 for student in STUDENTS if student != "=cmd()")
+
+
+def test_links_and_files_in_place_of_folders_are_named_and_have_no_points(graded):
+    _, rows, *_ = graded
+    assert rows["eve"]["points"] == rows["fay"]["points"] == 0
+    assert "is a link or no regular file" in rows["eve"]["noticed"]
+    assert "is a file or a link, and no folder" in rows["fay"]["noticed"]
+
+
+def test_marks_are_a_table_that_a_spreadsheet_opens_and_computes_nothing_of(graded):
+    course, rows, *_ = graded
+    with (course / "marks.csv").open(encoding="utf-8", newline="") as file:
+        read = list(csv.DictReader(file))
+    assert {row["student"].lstrip("'") for row in read} == set(rows)
+    assert not any(value.startswith("=") for row in read for value in row.values())
+
+
+def test_every_student_has_a_page(graded):
+    course, rows, *_ = graded
+    for student in rows:
+        page = course / "feedback" / student / UPSTREAM / f"{UPSTREAM}.html"
+        assert f"{rows[student]['points']:g} of 9 points" in page.read_text("utf-8")
+
+
+def test_who_was_graded_is_not_graded_again_until_the_hand_in_changes(graded, client, monkeypatch):
+    course, *_ = graded
+    asked = []
+    submit = client.submit
+    monkeypatch.setattr(
+        client, "submit", lambda *args, **more: asked.append(more["key"]) or submit(*args, **more)
+    )
+    grade.grade(course, UPSTREAM, client)
+    assert asked == []
+    path = course / "submitted" / "s1" / UPSTREAM / f"{UPSTREAM}.ipynb"
+    path.write_bytes(written(load()))
+    (course / "graded" / UPSTREAM / "s2.json").write_text("{")  # as after a full disk
+    again = {row["student"]: row for row in grade.grade(course, UPSTREAM, client)}
+    assert sorted(key.partition("-")[0] for key in asked) == ["s1", "s2"]
+    assert (again["s1"]["points"], again["s2"]["points"]) == (0, 9)
+
+
+def test_whom_the_cluster_cannot_grade_has_no_points_and_does_not_stop_the_others(
+    graded, client, monkeypatch
+):
+    course, *_ = graded
+    submit = client.submit
+
+    def fails(function, *args, **more):
+        return submit(divmod, 1, 0) if more["key"].startswith("s3-") else submit(function, *args)
+
+    monkeypatch.setattr(client, "submit", fails)
+    (course / "graded" / UPSTREAM / "s3.json").unlink()
+    rows = {row["student"]: row for row in grade.grade(course, UPSTREAM, client)}
+    assert rows["s3"]["points"] == ""
+    assert "It could not be graded (ZeroDivisionError" in rows["s3"]["noticed"]
+    assert rows["s4"]["points"] == 9
+
+
+def test_the_marks_go_into_the_gradebook_and_points_by_hand_stay(graded):
+    from nbgrader.api import Gradebook
+
+    course, *_ = graded
+    gradebook.export(course, UPSTREAM)
+    address = f"sqlite:///{course / 'gradebook.db'}"
+    with Gradebook(address) as book:
+        by_hand = book.find_grade("cube-tests", UPSTREAM, UPSTREAM, "s4")
+        by_hand.manual_score = 1
+        book.db.commit()
+    gradebook.export(course, UPSTREAM)
+    with Gradebook(address) as book:
+        points = {s.student.id: s.score for s in book.assignment_submissions(UPSTREAM)}
+    stored = {path.stem: json.loads(path.read_text())["points"] for path in marks(course)}
+    assert points == stored | {"s4": 8}
+    shown = course / "autograded" / "s0" / UPSTREAM / f"{UPSTREAM}.ipynb"
+    assert '"grade_id": "cube"' in shown.read_text("utf-8")
+
+
+def marks(course):
+    return sorted((course / "graded" / UPSTREAM).glob("*.json"))
+
+
+# --- a course that is not ready --------------------------------------------------------------
+
+
+def test_an_unknown_exercise_names_those_that_exist(tmp_path, client):
+    with pytest.raises(SystemExit, match=r"no exercise '77_x'.*There are: 01_chain_rule"):
+        grade.grade(tmp_path, "77_x", client)
+
+
+def test_a_course_without_hand_ins_says_where_to_put_them(tmp_path, client):
+    with pytest.raises(SystemExit, match=r"Nothing was handed in: there is no folder"):
+        grade.grade(tmp_path, UPSTREAM, client)
+
+
+def test_a_course_where_every_box_can_read_it_is_refused(client, monkeypatch, tmp_path):
+    hand_in(tmp_path, "ada", load())
+    monkeypatch.setattr(box, "_shown", lambda: [Path("/usr"), tmp_path])
+    with pytest.raises(SystemExit, match="every box can read"):
+        grade.grade(tmp_path, UPSTREAM, client)
+
+
+def test_a_solution_that_fails_its_own_tests_is_named(tmp_path):
+    path = tmp_path / f"{UPSTREAM}.ipynb"
+    notebook = load(kind="solutions")
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("return upstream * 3.0 * x**2", "return 1 / 0")
+    path.write_bytes(written(notebook))
+    with pytest.raises(ValueError, match=r"fails in 'cube-tests'.*division by zero"):
+        judge.read_exercise(path)

@@ -1,0 +1,287 @@
+"""An exercise says at once how far it is, and a grade hangs on more than the case it shows."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cgviz import classroom
+from cgviz.classroom import NotYetError, answers, ask, cases, feedback, guessed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cube_with(rule):
+    @tf.custom_gradient
+    def cube(x):
+        return x**3, lambda upstream: rule(x, upstream)
+
+    return cube
+
+
+right = cube_with(lambda x, upstream: upstream * 3.0 * x**2)
+forgetful = cube_with(lambda x, upstream: 3.0 * x**2)
+wrong = cube_with(lambda x, upstream: upstream * 2.0 * x)
+untouched = cube_with(lambda x, upstream: ...)
+empty = cube_with(lambda x, upstream: None)
+
+
+def said(capsys):
+    return capsys.readouterr().out.rstrip("\n")
+
+
+# --- feedback --------------------------------------------------------------------------------
+
+
+def test_a_right_rule_gets_a_tick_and_nothing_else(capsys):
+    feedback(right, 2.0, value=8.0, gradients=12.0, custom=True)
+    assert said(capsys) == "✓ cube"
+
+
+def raises(x):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "stub", [..., None, lambda x: ..., lambda x: None, untouched, empty, raises], ids=range(7)
+)
+def test_an_untouched_stub_is_not_yet_done(capsys, stub):
+    feedback(stub, 2.0, value=8.0, gradients=12.0)
+    assert said(capsys).startswith("not yet · ")
+    assert "\n" not in said(capsys)
+
+
+def test_a_stub_that_reads_a_variable_is_not_yet_done(capsys):
+    factor = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def gain(x):
+        def grad(upstream, variables=None):
+            return None
+
+        return factor * x, grad
+
+    feedback(gain, 2.0, value=6.0, gradients=3.0)
+    assert said(capsys).startswith("not yet · gain: it, or its rule, returns None")
+
+
+@tf.custom_gradient
+def unwritten(a, b):
+    def grad(upstream): ...  # your code
+
+    return a * b, grad
+
+
+@tf.custom_gradient
+def one_of_two(a, b):
+    def grad(upstream):
+        return upstream * b[..., tf.newaxis][..., 0]
+
+    return a * b, grad
+
+
+def test_a_stub_of_two_inputs_is_not_yet_done_but_one_gradient_of_two_is_wrong(capsys):
+    feedback(unwritten, 2.0, 3.0)
+    assert said(capsys) == "not yet · unwritten: a `...` is left in it. Write your code there."
+    feedback(one_of_two, 2.0, 3.0)
+    assert "✗ one_of_two: ValueError: custom_gradient function expected" in said(capsys)
+
+
+def test_a_rule_that_ignores_upstream_is_told_so(capsys):
+    feedback(forgetful, 2.0, value=8.0, gradients=12.0)
+    assert said(capsys).startswith("✗ cube: your rule ignores upstream: any upstream gives")
+
+
+def test_a_wrong_value_is_shown_beside_the_right_one(capsys):
+    feedback(lambda x: x * x, 2.0, value=8.0)
+    assert said(capsys) == "✗ your answer(2) is 4, and should be 8."
+
+
+def test_a_wrong_gradient_is_named_by_the_rule_that_it_breaks(capsys):
+    feedback(wrong, 2.0, value=8.0, gradients=12.0)
+    assert re.match(r"✗ cube: value: ", said(capsys))
+
+
+def test_a_missing_custom_gradient_is_told_where_one_is_asked_for(capsys):
+    feedback(lambda x: x**3, 2.0, custom=True)
+    assert "holds no custom gradient: keep @tf.custom_gradient" in said(capsys)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("x"), KeyError(3), RecursionError("deep")])
+def test_whatever_a_student_raises_becomes_a_line(capsys, error):
+    def answer(x):
+        raise error
+
+    feedback(answer, 2.0)
+    assert said(capsys).startswith(f"✗ answer: {type(error).__name__}")
+
+
+@pytest.mark.parametrize("answer", ["text", 3.0, np.sin, print, dict, object()], ids=range(6))
+def test_whatever_stands_in_place_of_a_function_raises_nothing(capsys, answer):
+    feedback(answer, 2.0, value=8.0, gradients=12.0)
+    assert said(capsys)
+
+
+# --- predictions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prediction", "words"),
+    [
+        (..., "not yet · prediction"),
+        (None, "not yet · prediction"),
+        ([1.0, 2.0, None], "✓ prediction"),
+        ([1, 2.00001, None], "✓ prediction"),
+        ([1.0, 3.0, None], "✗ prediction: 2 of 3 are right"),
+        ([1.0, 2.0], "✗ prediction: 3 entries are asked for, here are 2"),
+        (["a", [], {}], "✗ prediction: 0 of 3 are right"),
+        ([True, 2.0, None], "✗ prediction: 2 of 3 are right"),
+    ],
+)
+def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, prediction, words):
+    guessed(prediction, [1.0, 2.0, None])
+    assert said(capsys).startswith(words)
+
+
+def test_a_result_that_is_missing_is_not_taken_for_a_prediction(capsys):
+    guessed(None, 24.0, "total")
+    assert said(capsys) == "not yet · total: it is None. Write your code where the `...` stands."
+
+
+# --- what a grade hangs on -------------------------------------------------------------------
+
+
+def test_several_shapes_and_both_dtypes_are_tried():
+    tried = [(x.shape, x.dtype.name) for (x,) in cases(1)]
+    assert {shape for shape, _ in tried} == {(), (3,), (2, 3)}
+    assert {dtype for _, dtype in tried} == {"float32", "float64"}
+
+
+def asked(*args, **options):
+    """What `ask` notes, as a grader gets it."""
+    answers.clear()
+    ask(*args, **options)
+    (note,) = json.loads(json.dumps(answers))
+    return note
+
+
+def test_an_answer_is_noted_with_its_shape_and_dtype_and_the_upstream_it_was_given():
+    x, u = np.array([1.0, 2.0]), np.array([1.0, -1.0])
+    note = asked(right, x, upstream=u)
+    assert note["at"] == "cube(float64 of shape (2,))"
+    assert note["value"] == [{"dtype": "float64", "shape": [2], "data": [1.0, 8.0]}]
+    assert note["gradients"] == [{"dtype": "float64", "shape": [2], "data": [3.0, -12.0]}]
+
+
+def test_without_an_upstream_only_the_value_is_asked():
+    assert asked(np.sin, 0.0) == {
+        "at": "sin(float32 of shape ())",
+        "value": [{"dtype": "float32", "shape": [], "data": [0.0]}],
+    }
+
+
+def test_of_an_input_that_nothing_depends_on_no_gradient_is_noted():
+    note = asked(lambda a, b: (a * 2.0, a), 1.0, 2.0, upstream=[1.0, 1.0])
+    assert (len(note["value"]), note["gradients"][1]) == (2, None)
+
+
+@pytest.mark.parametrize(("f", "custom"), [(right, True), (lambda x: x**3, False)])
+def test_a_custom_gradient_is_asked_for_and_tried_in_a_graph(f, custom):
+    note = asked(f, 2.0, upstream=1.0, custom=True)
+    assert note["custom"] is custom
+    assert note["graph"] == {"value": note["value"], "gradients": note["gradients"]}
+
+
+def test_a_rule_that_a_graph_cannot_hold_has_no_answer():
+    with pytest.raises(AssertionError, match="numpy"):
+        asked(cube_with(lambda x, u: u * 3.0 * x.numpy() ** 2), 2.0, upstream=1.0, custom=True)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "plain"),
+    [
+        ([1, None, "none"], [1.0, None, "none"]),
+        ((np.True_, False), [True, False]),
+        (tf.constant(2.5), 2.5),
+        ([np.float32(0.5), [1]], [0.5, [1.0]]),
+    ],
+)
+def test_a_prediction_is_noted_as_plain_numbers_and_words(prediction, plain):
+    assert asked(prediction) == {"plain": plain}
+
+
+@pytest.mark.parametrize("stub", [..., lambda x: ..., lambda x: None, raises, untouched])
+def test_what_has_not_been_written_has_no_answer(stub):
+    with pytest.raises(NotYetError):
+        asked(stub, *[2.0] * callable(stub), upstream=1.0)
+
+
+def test_of_a_huge_array_only_the_beginning_is_noted():
+    (note,) = asked(tf.zeros, [300, 300])["value"]
+    assert (note["shape"], len(note["data"])) == ([300, 300], 10_000)
+
+
+X = np.float32([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("f", "expected", "words"),
+    [
+        (lambda x: x * x, {"value": X**3}, "is [1, 4], and should be [1, 8]"),
+        (lambda x: tf.reduce_sum(x), {"value": X}, "has the shape (), and should have (2,)"),
+        (lambda x: (x, x), {"value": X}, "has 2 parts, and should have 1"),
+        (forgetful, {"upstream": -X, "gradients": -X}, "the gradient of input 0 is"),
+        (lambda x: x * 2.0, {"gradients": [None]}, "and should be None"),
+    ],
+)
+def test_what_is_wrong_in_the_visible_case_is_said_in_a_sentence(capsys, f, expected, words):
+    feedback(f, X, check=False, **expected)
+    assert words in said(capsys)
+
+
+# --- the teacher's page ----------------------------------------------------------------------
+
+
+def test_the_exercise_of_ten_minutes_runs_as_it_is_printed():
+    page = (ROOT / "classroom" / "teaching.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    names = {"tf": tf, "np": np, "classroom": classroom}
+    for block in blocks:
+        exec(re.sub(r"^   ", "", block, flags=re.MULTILINE), names)
+
+
+def test_the_plan_has_each_lesson_with_the_minutes_it_claims():
+    page = (ROOT / "classroom" / "teaching.md").read_text("utf-8")
+    plan = dict(re.findall(r"^\| (\d\d) \| (\d+) \|", page, re.MULTILINE))
+    for lesson in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        minutes = re.search(r"Time:\*\* (\d+) minutes", lesson.read_text("utf-8"))[1]
+        assert plan[lesson.name[:2]] == minutes, lesson.name
+
+
+QUESTIONS = dict(
+    re.findall(
+        r"^## (\d\d|The exercises)(.*?)(?=^## |\Z)",
+        (ROOT / "classroom" / "questions.md").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+)
+
+
+@pytest.mark.parametrize("lesson", sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")))
+def test_each_prediction_of_a_lesson_has_its_row_for_the_teacher(lesson):
+    _, _, *rows = re.findall(r"^\|.*\|$", QUESTIONS[lesson.name[:2]], re.MULTILINE)
+    assert len(rows) == lesson.read_text("utf-8").count("**Predict.**"), lesson.name
+
+
+def test_each_exercise_has_its_row_for_the_teacher():
+    rows = re.findall(r"^\| (\d\d\.\d) ", QUESTIONS["The exercises"], re.MULTILINE)
+    tasks = [
+        f"{path.name[:2]}.{number}"
+        for path in sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
+        for number in re.findall(r'"## (\d) · ', path.read_text("utf-8"))
+    ]
+    assert rows == tasks

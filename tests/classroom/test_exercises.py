@@ -1,0 +1,141 @@
+"""The exercises that students get come from the solutions, and ask what the lessons teach."""
+
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+pytest.importorskip("nbgrader", reason="pip install 'cgviz[teach]'")
+
+ROOT = Path(__file__).resolve().parents[2]
+SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
+EXERCISES = ROOT / "notebooks" / "exercises"
+TOOL = runpy.run_path(str(ROOT / "tools" / "exercises.py"))
+
+
+@pytest.fixture(params=SOLUTIONS, ids=lambda path: path.stem)
+def solution(request):
+    return nbformat.read(request.param, as_version=4), request.param
+
+
+def graded(notebook, key):
+    """The cells that nbgrader treats as `key`, by their grade_id."""
+    marked = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get(key)]
+    return {cell.metadata.nbgrader.grade_id: cell for cell in marked}
+
+
+def test_each_lesson_from_01_to_09_has_its_exercises():
+    lessons = {p.name for p in (ROOT / "notebooks").glob("0[1-9]_*.ipynb")}
+    assert {p.name for p in SOLUTIONS} == {p.name for p in EXERCISES.glob("*.ipynb")}
+    assert lessons <= {p.name for p in SOLUTIONS}
+    assert [p.name[:2] for p in SOLUTIONS] == [f"{n:02}" for n in range(1, 10)]
+
+
+def test_building_the_exercises_again_changes_no_byte(solution):
+    path = solution[1]
+    assert (EXERCISES / path.name).read_text("utf-8") == TOOL["built"](path), "make exercises"
+
+
+def test_the_build_names_what_is_stale_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    main = TOOL["main"]
+    monkeypatch.setitem(main.__globals__, "EXERCISES", tmp_path)
+    monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["exercises.py", "--check"])
+    assert main() == 1
+    assert capsys.readouterr().out.count("stale") == len(SOLUTIONS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_answer_and_no_hidden_test_is_left_in_what_students_get(solution):
+    notebook, path = solution
+    text = (EXERCISES / path.name).read_text("utf-8")
+    assert "SOLUTION" not in text
+    assert "HIDDEN" not in text
+    assert "classroom.ask" not in text
+    released = nbformat.reads(text, as_version=4)
+    for name, cell in graded(released, "solution").items():
+        assert "..." in cell.source, name
+        assert cell.source != graded(notebook, "solution")[name].source
+
+
+def test_each_notebook_has_three_to_six_exercises_with_hints(solution):
+    notebook, _ = solution
+    prose = [c.source for c in notebook.cells if c.cell_type == "markdown"]
+    tasks = [text for text in prose if re.match(r"## \d · ", text)]
+    assert 3 <= len(tasks) <= 6
+    assert "".join(prose).count("<details><summary>Hint</summary>") >= len(tasks) - 1
+
+
+def test_one_exercise_is_a_prediction(solution):
+    notebook, _ = solution
+    sources = [c.source for c in notebook.cells if c.cell_type == "code"]
+    assert any(s.startswith("cgviz.predict(") for s in sources)
+    assert any("classroom.guessed(prediction" in s for s in sources)
+
+
+def test_every_graded_cell_answers_at_once_and_has_hidden_tests(solution):
+    notebook, _ = solution
+    cells = graded(notebook, "grade")
+    assert cells
+    for name, cell in cells.items():
+        shown, _, hidden = cell.source.partition("### BEGIN HIDDEN TESTS")
+        assert re.search(r"classroom\.(feedback|guessed)\(", shown), name
+        assert re.search(r"classroom\.ask\(", hidden), name
+        assert cell.metadata.nbgrader.points >= 1
+
+
+def test_grade_ids_are_unique_and_say_what_they_grade(solution):
+    notebook, _ = solution
+    names = [c.metadata.nbgrader.grade_id for c in notebook.cells if "nbgrader" in c.metadata]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+
+
+def test_solutions_store_only_right_answers(solution):
+    notebook, _ = solution
+    said = [
+        output.text
+        for cell in graded(notebook, "grade").values()
+        for output in cell.outputs
+        if output.output_type == "stream"
+    ]
+    assert len(said) == len(graded(notebook, "grade"))
+    assert all(re.fullmatch(r"✓ [\w ]+\n", text) for text in said), said
+
+
+def test_binder_does_not_open_the_solutions_first():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert not re.search(r"labpath=[^)]*solutions", readme)
+
+
+def test_what_students_get_has_no_outputs_and_no_empty_lines_at_the_end_of_a_cell():
+    for path in EXERCISES.glob("*.ipynb"):
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            assert not cell.get("outputs")
+            assert cell["source"] == [] or not cell["source"][-1].endswith("\n")
+
+
+@pytest.fixture(params=SOLUTIONS, ids=lambda path: path.stem)
+def untouched(request, capsys, monkeypatch):
+    """What each graded cell says where nothing has been written."""
+    # As a notebook: the source of an answer is found through IPython.
+    shell = InteractiveShell()
+    monkeypatch.setattr("builtins.display", lambda *shown, **_: None, raising=False)
+    said = {}
+    for cell in nbformat.read(EXERCISES / request.param.name, as_version=4).cells:
+        if cell.cell_type == "code":
+            capsys.readouterr()
+            shell.run_cell(cell.source).raise_error()
+            said[cell.metadata.get("nbgrader", {}).get("grade_id")] = capsys.readouterr().out
+    notebook = nbformat.read(request.param, as_version=4)
+    return {name: said[name] for name in graded(notebook, "grade")}
+
+
+def test_where_nothing_is_written_each_cell_says_not_yet(untouched):
+    assert untouched
+    assert all(re.fullmatch(r"not yet · .*\n", text) for text in untouched.values()), untouched

@@ -1,0 +1,280 @@
+"""A class is graded: honest, hostile and broken hand-ins get the points that are due."""
+
+import hashlib
+import html
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbgrader", reason="pip install 'cgviz[teach]'")
+
+import box
+import handins
+import judge
+from answers import HARD_CODED
+from box import Limits
+from handin import UnreadableError
+from handins import NOTEBOOKS, ROOT, UPSTREAM, answered, model_answers, written
+
+pytestmark = pytest.mark.skipif(
+    box.missing() is not None and "CI" not in os.environ, reason=str(box.missing())
+)
+
+LIMITS = Limits(seconds=5, total=20, memory=2**30)
+CLASS = handins.class_of_all_kinds()
+
+
+def read(exercise):
+    return judge.read_exercise(NOTEBOOKS / "solutions" / f"{exercise}.ipynb")
+
+
+@pytest.fixture(scope="module")
+def exercise():
+    return read(UPSTREAM)
+
+
+def outside():
+    """What a hand-in could change: files of this repository, of the home, and of /tmp."""
+    places = [NOTEBOOKS, ROOT / "tools", ROOT / "cgviz", Path.home() / ".ipython"]
+    files = [path for place in places for path in place.rglob("*") if "pycache" not in str(path)]
+    hashes = {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.is_file()}
+    return hashes, set(os.listdir("/dev/shm"))
+
+
+@pytest.fixture(scope="module")
+def graded(exercise):
+    """By student the result, graded two at a time; and what was outside before."""
+    before = outside()
+
+    def one(student):
+        return judge.grade(written(CLASS[student][0]), exercise, LIMITS)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(CLASS, pool.map(one, CLASS), strict=True)), before
+
+
+# --- points ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("student", CLASS)
+def test_each_hand_in_has_the_points_that_are_due_and_a_word_on_what_is_unusual(graded, student):
+    result = graded[0][student]
+    _, points, words = CLASS[student]
+    assert (result.points, result.of) == (points, 9), result.marks
+    noticed = " ".join(result.noticed)
+    assert words in noticed if words else not noticed.replace("cell 'cube' asked", "")
+
+
+def test_each_point_that_is_missing_has_a_reason(graded):
+    for student, result in graded[0].items():
+        assert all(bool(mark.why) == (mark.points < mark.of) for mark in result.marks.values())
+        for name, mark in result.marks.items():
+            assert html.escape(f"{name}: {mark.points:g} of {mark.of:g}") in result.page, student
+
+
+def test_after_the_end_of_a_box_no_later_cell_counts(graded):
+    marks = graded[0]["leaves"].marks
+    assert marks["downstreams-tests"].points == 1  # it was before the cube
+    assert marks["logistic-rule-tests"].why.startswith("not run, because cell 'cube' ended")
+
+
+def test_nothing_is_left_running(graded):
+    for _ in range(50):
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+        left = [line for line in listed.splitlines() if "86399" in line or "inside.py" in line]
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
+
+
+def test_nothing_outside_of_the_boxes_has_changed(graded):
+    assert outside() == graded[1]
+
+
+def test_a_box_holds_no_notebook_and_no_setting_of_the_teachers_session(graded):
+    page = graded[0]["looks-for-solutions"].page
+    (found,) = re.findall(r"found \[.*", page)
+    assert found == "found []"
+    assert "&#x27;HOME&#x27;: &#x27;/home/student&#x27;" in page
+    assert str(Path.home()) not in page
+
+
+def test_the_box_of_one_has_no_network_and_its_own_numbers(exercise):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        source = (
+            f"import os, socket\ntry:\n    socket.create_connection(('127.0.0.1', {port}), 2)\n"
+            f"except OSError as error:\n    print('no way', os.getpid(), os.getuid())\n"
+            f"print(sorted(int(n) for n in os.listdir('/proc') if n.isdigit())[-1] < 100)"
+        )
+        reports, _ = box.run([{"source": source, "probe": ""}], LIMITS)
+    first, second = reports[0]["stdout"].splitlines()
+    assert first.startswith("no way")
+    assert first.split()[-1] != "0"
+    assert second == "True"
+
+
+def test_without_a_box_the_limits_on_time_hold_and_the_points_are_due(exercise):
+    result = judge.grade(written(CLASS["loops"][0]), exercise, LIMITS, boxed=False)
+    assert result.points == 4
+    assert "'cube' was stopped after 5 s" in result.noticed[0]
+
+
+# --- what the box says is not believed -------------------------------------------------------
+
+WANTED = [
+    {
+        "at": "f(float32 of shape ())",
+        "value": [{"dtype": "float32", "shape": [], "data": [8.0]}],
+        "gradients": [{"dtype": "float32", "shape": [], "data": [12.0]}, None],
+    }
+]
+
+
+def told(**changes):
+    """The right answer, changed."""
+    return [json.loads(json.dumps(WANTED[0] | changes))]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (None, "the tests did not run to their end"),
+        ("right", "the tests did not run to their end"),
+        ([], "the tests did not run to their end"),
+        ([[]], "the tests did not run to their end"),
+        ([{}], "0 come back, and there should be 1"),
+        (told(value=None), "0 come back"),
+        (told(value=[8.0]), "the value has the shape None"),
+        (told(value=[{"dtype": "float32", "shape": [], "data": 8.0}]), "no list of numbers"),
+        (told(value=[{"dtype": "float32", "shape": [], "data": []}]), "no list of numbers"),
+        (told(value=[{"dtype": "float32", "shape": [], "data": ["8"]}]), "the value is wrong"),
+        (told(value=[{"dtype": "float32", "shape": [], "data": [True]}]), "the value is wrong"),
+        (told(value=[{"dtype": "float32", "shape": [], "data": [float("nan")]}]), "is wrong"),
+        (told(value=[{"dtype": "float32", "shape": [], "data": [10**400]}]), "is wrong"),
+        (told(value=[{"dtype": "float64", "shape": [], "data": [8.0]}]), "not float32"),
+        (told(gradients=[None, None]), "the gradient of input 0 is None"),
+        (told(gradients=WANTED[0]["value"] * 2), "the gradient of input 0 is wrong"),
+        (told(gradients=[WANTED[0]["gradients"][0]] * 2), "input 1 should be None"),
+        ([{"error": {"name": "NotYetError", "value": "write it"}}], "not yet: write it"),
+        ([{"error": {"name": 3}}], "3: None"),
+    ],
+)
+def test_whatever_is_no_right_number_is_wrong_and_said_in_words(given, words):
+    assert words in judge.judged(given, WANTED, "")
+    assert "8" not in judge.judged(given, WANTED, "").replace("is 8", "")
+
+
+def test_the_right_numbers_are_right_up_to_rounding():
+    near = [{"dtype": "float32", "shape": [], "data": [8.0001]}]
+    assert judge.judged(WANTED, WANTED, "") == ""
+    assert judge.judged(told(value=near), WANTED, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([1.0, None, "none"], ""),
+        ([1, None, "none"], ""),
+        ([1.00001, None, "none"], ""),
+        ([True, None, "none"], "2 of 3 are right"),
+        ([2.0, 0.0, "none"], "1 of 3 are right"),
+        ([1.0, None], "0 of 3 are right"),
+        ("1", "0 of 3 are right"),
+    ],
+)
+def test_a_prediction_is_compared_entry_by_entry(given, words):
+    assert judge.judged([{"plain": given}], [{"plain": [1.0, None, "none"]}], "") == words
+
+
+def test_a_claimed_custom_gradient_must_be_written():
+    wanted = [WANTED[0] | {"custom": True}]
+    assert "no custom gradient" in judge.judged(told(custom=True), wanted, "def f(x): ...")
+    assert "no custom gradient" in judge.judged(told(), wanted, "@tf.custom_gradient")
+    assert judge.judged(told(custom=True), wanted, "@tf.custom_gradient") == ""
+
+
+def test_numbers_that_are_expected_are_shown_only_where_the_teacher_wants(graded, exercise):
+    wrong = written(answered({"cube": MODEL_WITHOUT_UPSTREAM}))
+    closed = judge.grade(wrong, exercise, LIMITS)
+    opened = judge.grade(wrong, exercise, LIMITS, reveal=True)
+    assert closed.marks["cube-tests"].why.endswith("the gradient of input 0 is wrong")
+    assert "and should be [" in opened.marks["cube-tests"].why
+    assert "classroom.ask" not in closed.page
+    assert "classroom.ask(cube, x, upstream=u)" in opened.page
+
+
+MODEL_WITHOUT_UPSTREAM = handins.MODEL["cube"].replace("upstream * ", "")
+
+
+# --- pages ------------------------------------------------------------------------------------
+
+
+def test_what_a_student_writes_is_never_markup(graded):
+    for student, result in graded[0].items():
+        assert "<script" not in result.page, student
+        assert "javascript:y</a>" not in result.page
+        assert "default-src 'none'" in result.page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in graded[0]["scripted"].page
+
+
+def test_a_page_is_small_whatever_is_printed(graded):
+    assert max(len(result.page) for result in graded[0].values()) < 10**6
+
+
+# --- every exercise --------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(HARD_CODED))
+def test_right_is_full_marks_and_untouched_or_hard_coded_none_in_every_exercise(name):
+    exercise, right = read(name), model_answers(name)
+    assert HARD_CODED[name].keys() == right.keys()
+
+    def points(answers):
+        return judge.grade(written(answered(answers, name)), exercise).points
+
+    assert points(right) == exercise.points >= 5
+    assert points({}) == 0
+    assert points(HARD_CODED[name]) == 0
+    assert 0 < points(dict(list(right.items())[: len(right) // 2])) < exercise.points
+
+
+def test_who_hands_in_nothing_has_no_points_and_a_page_that_says_so(exercise):
+    result = judge.grade(UnreadableError("No notebook was handed in"), exercise)
+    assert (result.points, result.of) == (0, 9)
+    assert result.noticed[0].startswith("No notebook was handed in. The file is kept")
+    assert "downstreams-tests: 0 of 1 points: No notebook was handed in." in result.page
+
+
+def test_nbgrader_alone_gives_no_points_for_answers_that_nobody_compares(monkeypatch):
+    from cgviz import classroom
+
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with pytest.raises(RuntimeError, match="nbgrader cannot grade this cell"):
+        classroom.ask(lambda x: x, 1.0)
+
+
+def test_where_no_box_can_be_made_grading_says_what_is_not_safe(tmp_path):
+    handed = tmp_path / "submitted" / "ada" / UPSTREAM
+    handed.mkdir(parents=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "grade.py", tmp_path, UPSTREAM],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": "/nowhere"},
+    )
+    assert done.returncode == 1
+    assert "bubblewrap is not installed" in done.stderr
+    assert "FLAGS=--without-box" in done.stderr

@@ -1,0 +1,309 @@
+"""What students hand in is read within bounds, and each oddity gets a sentence about it."""
+
+import copy
+import json
+import os
+
+import nbformat
+import pytest
+
+pytest.importorskip("nbgrader", reason="pip install 'custom-gradients[teach]'")
+
+import exercises
+import handin
+import handins
+from handin import UnreadableError, find, merge
+from handins import NOTEBOOKS, UPSTREAM, cell_of, diligent, load, written
+
+NAME = f"{UPSTREAM}.ipynb"
+GIVEN, SOLVED = exercises.cells(NOTEBOOKS / "solutions" / NAME)
+SECRET = NOTEBOOKS / "solutions" / NAME
+
+
+def names(cells):
+    return [cell.name for cell in cells if cell.name]
+
+
+def cell(cells, name):
+    (found,) = [one for one in cells if one.name == name]
+    return found
+
+
+def merged(notebook):
+    """The cells and what was noticed; each cell of the exercise is there once."""
+    cells, noticed = merge(written(notebook), GIVEN)
+    assert sorted(names(cells)) == sorted(names(GIVEN))
+    return cells, noticed
+
+
+def the_notice(notebook):
+    _, (notice,) = merged(notebook)
+    return notice
+
+
+@pytest.mark.parametrize("path", sorted((NOTEBOOKS / "exercises").glob("*.ipynb")), ids=str)
+def test_an_exercise_as_it_was_given_out_is_left_as_it_is(path):
+    given, _ = exercises.cells(NOTEBOOKS / "solutions" / path.name)
+    assert merge(path.read_bytes(), given) == (list(given), [])
+
+
+# --- the file ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "submitted" / "ada" / UPSTREAM
+    made.mkdir(parents=True)
+    return made
+
+
+def put(folder, name, notebook, age=0):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(written(notebook))
+    os.utime(path, (1e9 - age, 1e9 - age))
+    return path
+
+
+def test_the_file_with_the_right_name_is_read_and_nothing_is_said(folder):
+    path = put(folder, NAME, diligent())
+    assert find(folder, NAME) == (path.read_bytes(), [])
+
+
+@pytest.mark.parametrize(
+    ("handed_in", "words"),
+    [
+        (["Copy of 02 (1).ipynb"], "is named 'Copy of 02 (1).ipynb' and not"),
+        ([f"{NAME}.txt"], f"is named '{NAME}.txt' and not"),
+        ([f"My work/{NAME}"], f"is named 'My work/{NAME}' and not"),
+        (["a\nb<i>.ipynb"], "is named 'a?b<i>.ipynb' and not"),
+        (["old.ipynb", "a new one.ipynb"], "'a new one.ipynb' was graded"),
+        ([f"{UPSTREAM}-Copy1.ipynb", NAME], "2 notebooks were handed in"),
+    ],
+)
+def test_a_file_of_another_name_is_found_and_of_several_the_right_one(folder, handed_in, words):
+    for age, name in enumerate(reversed(handed_in)):  # the newest is the last
+        put(folder, name, load() if age else diligent(), age)
+    data, (notice,) = find(folder, NAME)
+    assert data == written(diligent())
+    assert words in notice
+
+
+def test_an_empty_folder_and_checkpoints_are_no_hand_in(folder):
+    put(folder, f".ipynb_checkpoints/{NAME}", diligent())
+    with pytest.raises(UnreadableError, match="No notebook was handed in"):
+        find(folder, NAME)
+
+
+def dangling(folder):
+    (folder / NAME).symlink_to(folder / "nowhere")
+
+
+def loop(folder):
+    (folder / NAME).symlink_to(folder / NAME)
+
+
+def to_the_solution(folder):
+    (folder / NAME).symlink_to(SECRET)
+
+
+def through_a_folder(folder):
+    (folder / "work").symlink_to(SECRET.parent)
+
+
+def a_pipe(folder):
+    os.mkfifo(folder / NAME)
+
+
+def a_folder_for_a_file(folder):
+    (folder / NAME).mkdir()
+
+
+@pytest.mark.parametrize(
+    "make", [dangling, loop, to_the_solution, through_a_folder, a_pipe, a_folder_for_a_file]
+)
+def test_what_is_no_regular_file_is_never_read(folder, make):
+    make(folder)
+    with pytest.raises(UnreadableError, match=r"was not read|No notebook was handed in"):
+        find(folder, NAME)
+
+
+def test_a_regular_file_beside_a_link_is_read(folder):
+    to_the_solution(folder)
+    put(folder, "mine.ipynb", diligent())
+    assert find(folder, NAME)[0] == written(diligent())
+
+
+@pytest.mark.parametrize("which", ["folder", "parent"])
+def test_a_link_in_place_of_a_students_folder_is_never_followed(tmp_path, folder, which):
+    put(folder, NAME, diligent())
+    eve = tmp_path / "submitted" / "eve"
+    if which == "parent":
+        eve.symlink_to(folder.parent)
+    else:
+        eve.mkdir()
+        (eve / UPSTREAM).symlink_to(folder)
+    with pytest.raises(UnreadableError, match="a link, and no folder"):
+        find(eve / UPSTREAM, NAME)
+
+
+def test_a_file_in_place_of_a_folder_is_named(tmp_path):
+    (tmp_path / UPSTREAM).write_text("mine")
+    with pytest.raises(UnreadableError, match="is a file or a link"):
+        find(tmp_path / UPSTREAM, NAME)
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_does_not_block(folder):
+    os.mkfifo(folder / NAME)
+    with pytest.raises(UnreadableError, match="no regular file"):
+        handin._content(folder / NAME)
+
+
+def test_too_much_is_not_read(folder, monkeypatch):
+    with open(folder / NAME, "wb") as file:
+        file.truncate(handin.MOST_BYTES + 1)
+    with pytest.raises(UnreadableError, match="larger than 20 MB"):
+        find(folder, NAME)
+    for number in range(handin.MOST_FILES):
+        (folder / str(number)).touch()
+    with pytest.raises(UnreadableError, match="More than 1000 files"):
+        find(folder, NAME)
+
+
+# --- what is no notebook -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"null", b"[]", b"{}", b"<html>", b"\x00\xff\xfe", b"{" * 9, b"[" * 10**6),
+        b'{"cells": 3, "nbformat": 4}',
+        b'{"worksheets": [], "nbformat": 3}',
+        b'{"cells": [' + b"1" * 5000 + b"]}",
+        written(load())[:3000],
+    ],
+    ids=lambda content: str(content[:20]),
+)
+def test_what_is_no_notebook_is_said_to_be_none(content):
+    with pytest.raises(UnreadableError, match="no notebook that can be read"):
+        merge(content, GIVEN)
+
+
+def test_a_notebook_of_too_many_cells_or_too_much_code_is_not_run():
+    many = {"cells": [{"cell_type": "code", "source": "1"}] * 10**4}
+    with pytest.raises(UnreadableError, match="more than 400 cells"):
+        merge(json.dumps(many).encode(), GIVEN)
+    long = {"cells": [{"cell_type": "code", "source": "1\n" * 10**6}]}
+    with pytest.raises(UnreadableError, match="more than 1000000 characters"):
+        merge(json.dumps(long).encode(), GIVEN)
+
+
+def test_whatever_cells_and_marks_may_be_is_read_as_far_as_it_goes():
+    cells, notices = merged(handins.garbled())
+    assert cell(cells, "cube").source == handins.MODEL["cube"]
+    assert notices == []
+
+
+# --- cells that are gone, or elsewhere -----------------------------------------------------------
+
+
+def test_tests_and_tags_come_from_the_exercise_and_only_answers_from_the_student():
+    notebook = handins.tagged(diligent())
+    cell_of(notebook, "cube-tests").source = "print('✓')"
+    cells, (notice,) = merged(notebook)
+    assert notice.startswith("Locked cells were changed (cube-tests).")
+    assert cell(cells, "cube-tests") == cell(GIVEN, "cube-tests")
+    assert cell(cells, "cube").source == handins.MODEL["cube"]
+
+
+def test_of_an_empty_notebook_every_cell_is_put_back_in_its_order():
+    cells, notices = merged(nbformat.v4.new_notebook())
+    assert cells == [cell for cell in GIVEN if cell.name]
+    assert len(notices) == len(names(GIVEN))
+    assert sum("so it has no points" in notice for notice in notices) == 4  # the answers
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        ("cube", "The answer cell 'cube' is missing, so it has no points."),
+        ("cube-tests", "The cell 'cube-tests' was deleted, and has been put back."),
+        ("setup", "The cell 'setup' was deleted, and has been put back."),
+    ],
+)
+def test_what_was_deleted_comes_back_where_it_was(gone, words):
+    notebook = handins.without(gone)
+    assert the_notice(notebook).startswith(words)
+    assert names(merged(notebook)[0]) == names(GIVEN)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["prediction = 3.0", "prediction: float = 3.0", "prediction, other = 3.0, 4.0", "%time\n{0}"],
+)
+def test_an_answer_that_was_retyped_is_found_by_what_it_defines(source):
+    notebook = handins.without("downstreams")
+    source = source.format("prediction = 3.0")
+    notebook.cells += [nbformat.v4.new_code_cell(text) for text in ("prediction = 0.0", source)]
+    assert "'downstreams' had been retyped" in the_notice(notebook)
+    assert merged(notebook)[0][-1].source == source  # of two, the one that counts when it is run
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("import prediction", "def other():\n    prediction = 3.0", "print(prediction)"),
+        *("prediction == 3", "prediction.x = 3"),
+    ],
+)
+def test_a_cell_that_only_names_it_is_no_answer(source):
+    notebook = handins.without("downstreams")
+    notebook.cells.append(nbformat.v4.new_code_cell(source))
+    assert "The answer cell 'downstreams' is missing" in the_notice(notebook)
+
+
+def test_an_answer_that_lost_its_mark_is_found_and_a_locked_cell_is_put_back_beside_it():
+    assert "'cube' had been retyped" in the_notice(handins.retyped("cube"))
+    assert "'cube-tests' was deleted" in the_notice(handins.retyped("cube-tests"))
+
+
+def test_a_copy_that_was_pasted_behind_is_the_one_that_counts():
+    notebook = diligent()
+    notebook.cells.append(copy.deepcopy(cell_of(notebook, "cube")))
+    notebook.cells[-1].source = "cube = 3"
+    assert the_notice(notebook).startswith("The cell 'cube' is there 2 times.")
+    assert cell(merged(notebook)[0], "cube").source == "cube = 3"
+
+
+# --- cells that are not what they were -----------------------------------------------------------
+
+
+def test_another_version_is_named_once_and_its_own_cells_lose_their_mark():
+    cells, (notice, back) = merged(handins.older())
+    assert back.startswith("The cell 'triple' was deleted")
+    assert notice.startswith("This is another version of the exercises (cube-tests, gone-since).")
+    assert "gone-since" not in names(cells)
+
+
+def test_an_answer_that_was_turned_into_text_is_code_again():
+    cells, (notice,) = merged(handins.as_text("cube"))
+    assert notice == "The cell 'cube' had been turned into text. It was run as code."
+    assert cell(cells, "cube").kind == "code"
+
+
+@pytest.mark.parametrize("kernel", [{"name": "py27", "display_name": "Old"}, {"name": 3}])
+def test_another_kernel_is_named(kernel):
+    notebook = json.dumps(json.loads(nbformat.writes(handins.with_kernel(name="x"))))
+    notebook = notebook.replace('"name": "x"', json.dumps(kernel)[1:-1])
+    assert f"the kernel '{kernel['name']}', which is not there" in the_notice(notebook)
+
+
+def test_what_colab_has_saved_is_read_without_a_word():
+    cells, notices = merged(handins.from_colab())
+    assert cell(cells, "cube").source == handins.MODEL["cube"]
+    assert notices == []
+
+
+def test_half_of_a_pair_of_surrogates_does_no_harm():
+    notebook = nbformat.writes(diligent()).replace("upstream * 3.0", "upstream * 3.0  # \\ud800")
+    merged(notebook)[0][5].source.encode()

@@ -1,0 +1,125 @@
+"""Sliders: numbers travel, the picture follows a branch, nothing is left in TensorFlow."""
+
+import gc
+
+import pytest
+import tensorflow as tf
+from programs import square
+from tensorflow.python.framework import ops
+
+import cgviz
+from cgviz.live.view import LIVE, View
+
+
+def f(x):
+    y = square(x) * 3.0
+    return y
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    found = []
+    monkeypatch.setattr(View, "send", lambda self, content, buffers=None: found.append(content))
+    return found
+
+
+def move(explorer, *values, active=0, settle=False, open_=-1):
+    content = {"move": values, "active": active, "id": 1, "settle": settle, "open": open_}
+    explorer._answer(content, None)
+
+
+def test_it_begins_with_the_flow_and_the_curves():
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    assert explorer.trace.value == 3.0
+    assert [s["name"] for s in explorer.document["sliders"]] == ["x", "upstream"]
+    assert [p["title"] for p in explorer.document["curves"]["plots"]] == [
+        "f(x)",
+        "gradient to x: upstream × df/dx",
+    ]
+    assert explorer.document["points"] == {"f": 3.0, "rule": 6.0}
+
+
+def test_a_move_sends_numbers_and_no_lines(sent):
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    move(explorer, 2.0, -1.0)
+    (answer,) = sent
+    assert set(answer) == {"moved", "settled", "points", "texts", "notes", "took"}
+    assert answer["points"] == {"f": 12.0, "rule": -12.0}
+    assert explorer.trace.gradients[0] == -12.0
+
+
+def test_the_open_card_comes_along(sent):
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    move(explorer, 2.0, 1.0, open_=1)
+    assert list(sent[0]["notes"]) == [1]
+    assert sent[0]["notes"][1]["inputs"][0]["products"] == [{"upstream": "3", "local": "4"}]
+
+
+def test_at_rest_all_cards_and_the_curves_come(sent):
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    move(explorer, 2.0, 2.0, settle=True)
+    assert len(sent[0]["notes"]) == len(explorer.albums[0].selection().nodes)
+    assert sent[0]["curves"]["active"] == 0
+
+
+def test_curves_are_drawn_again_only_where_they_change(sent):
+    explorer = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-3.0, 3.0))
+    move(explorer, 2.0, 1.0, 1.0, active=0, settle=True)  # along the curve that is there
+    assert "curves" not in sent[-1]
+    move(explorer, 2.0, 2.0, 1.0, active=1, settle=True)
+    assert sent[-1]["curves"]["active"] == 1
+
+
+def test_another_branch_brings_another_picture(sent):
+    def branch(x):
+        return x * x if x > 0 else -x
+
+    explorer = cgviz.explore(branch, x=(-3.0, 3.0))
+    move(explorer, 2.0, 1.0)
+    move(explorer, -2.0, 1.0)
+    assert "pages" not in sent[0]
+    assert "texts" not in sent[1]
+    assert sent[1]["pages"][0]["lines"]["steps"] == 1
+
+
+def test_what_f_raises_is_told(sent):
+    def picky(x):
+        if x < 0:
+            raise ValueError("negative")
+        return tf.sqrt(x)
+
+    explorer = cgviz.explore(picky, x=(-1.0, 4.0))
+    move(explorer, -0.5, 1.0)
+    assert sent[0]["error"] == "ValueError: negative"
+    move(explorer, 4.0, 1.0)
+    assert sent[1]["points"]["f"] == 2.0
+
+
+def test_upstream_fills_the_shape_of_the_value(sent):
+    explorer = cgviz.explore(lambda v: v * v, v=[(-1.0, 1.0, 0.5), (-1.0, 1.0, -0.5)])
+    move(explorer, 0.5, -0.5, 2.0, active=2)
+    assert explorer.trace.gradients[0].tolist() == [2.0, -2.0]
+
+
+def test_a_view_that_is_opened_later_begins_where_the_sliders_stand(sent):
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    move(explorer, 2.0, 1.5, settle=True)
+    assert [s["value"] for s in explorer.document["sliders"]] == [2.0, 1.5]
+
+
+def test_moving_leaves_nothing_in_tensorflows_registry(sent):
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    before = len(ops.gradient_registry.list())
+    for i in range(5):
+        move(explorer, 0.1 * i, 1.0, settle=True)
+    gc.collect()
+    assert len(ops.gradient_registry.list()) == before
+
+
+def test_what_a_cell_stores_is_stable():
+    data, _ = cgviz.explore(f, x=(-3.0, 3.0))._repr_mimebundle_()
+    assert set(data) == {LIVE, "image/png", "text/plain"}
+    assert data["text/plain"].splitlines() == [
+        "trace of f: 2 ops, 1 backward pass",
+        "sliders: x from -3 to 3, upstream from -2 to 2",
+    ]

@@ -1,0 +1,67 @@
+"""What of the browser's part needs no page, tested by plain Node in tests/browser/*.test.mjs."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import nested
+
+import cgviz
+from cgviz import style
+from cgviz.live.album import Album
+
+TESTS = sorted(Path(__file__).parent.glob("browser/*.test.mjs"))
+NODE = shutil.which("node")
+
+
+def numbers():
+    """Numbers of every size with the text that Python makes of them."""
+    random = np.random.default_rng(0)
+    plain = [0.0, -0.0, 1.0, -1.5, 0.5, 1e7, 1e7 + 1, 9999999, 12345.678, 123456.7, 99999.5]
+    plain += [0.1, 0.0001, 0.00001, 1234.5, 1235.5, 2.5, 1e22, 5e-324, 1.7e308, 31.999999]
+    plain += [math.nan, math.inf, -math.inf]
+    exponents = random.uniform(-12, 12, 400)
+    plain += [float(x) for x in random.choice([-1, 1], 400) * 10**exponents]
+    plain += [float(np.float32(x)) for x in random.normal(size=200)]
+    names = {math.inf: "Infinity", -math.inf: "-Infinity"}
+    return [
+        ["NaN" if x != x else names.get(x, x), digits, style.number(x, digits)]
+        for x in plain
+        for digits in (3, 4)
+    ]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """What the tests in JavaScript are held to, made by Python."""
+
+    def f(x, w):
+        a = x * w
+        y = a * x
+        return y
+
+    page = Album(cgviz.trace(f, 2.0, 3.0)).page()
+    opened = Album(cgviz.trace(nested, 2.0)).page(None, ["custom:square"])
+    path = tmp_path_factory.mktemp("node") / "data.json"
+    path.write_text(json.dumps({"numbers": numbers(), "page": page, "opened": opened}))
+    return path
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
+def test_it_holds_in_node(path, data):
+    if NODE is None and os.environ.get("CGVIZ_BROWSER_TESTS") == "required":
+        pytest.fail("tests of the module are required here: install Node 18 or newer")
+    if NODE is None:
+        pytest.skip("Node is not installed. On Debian: apt-get install nodejs")
+    ran = subprocess.run(
+        [NODE, "--test", str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CGVIZ_TEST_DATA": str(data)},
+    )
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]

@@ -1,0 +1,96 @@
+"""The saved page: one file that loads nothing, and in which the learner's words are words."""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+
+import tensorflow as tf
+
+import cgviz
+from cgviz.live import page
+
+ATTACK = "<img src=x onerror=alert(1)>"
+
+
+def chain(x, w):
+    y = x
+    for _ in range(10):
+        y = tf.sin(y) * w + x
+    return y
+
+
+def saved(trace, tmp_path):
+    trace.save(tmp_path / "flow.html")
+    return (tmp_path / "flow.html").read_text(encoding="utf-8")
+
+
+def test_thirty_ops_are_well_under_200_kilobytes(tmp_path):
+    trace = cgviz.trace(chain, 0.5, 0.3)
+    assert len(trace.steps) == 30
+    assert len(saved(trace, tmp_path).encode()) < 200_000
+
+
+def test_it_names_no_other_place(tmp_path):
+    text = saved(cgviz.trace(chain, 0.5, 0.3), tmp_path)
+    assert set(re.findall(r"\w+://[^\s\"'<)]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<(link|img|iframe)|\bimport\b\s*[({'\"]|@import|url\(", text)
+
+
+def test_the_policy_allows_this_script_and_this_style_only(tmp_path):
+    text = saved(cgviz.trace(chain, 0.5, 0.3), tmp_path)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none'; ")
+    for tag in ("script", "style"):
+        (inside,) = re.findall(rf"<{tag}(?: type=\"module\")?>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_names_and_values_cannot_leave_their_place(tmp_path):
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        x = tf.Variable(1.0, name="w")
+        y = x * x
+    tape.gradient(y, x)
+    document = {"title": f"</script>{ATTACK}"}
+    text = page.page(trace, extra=document)
+    assert ATTACK not in text
+    assert kept(text)["state"]["document"]["title"] == f"</script>{ATTACK}"
+
+
+def kept(text):
+    state = re.search(r'id="cgviz-state">([A-Za-z0-9+/=]*)</script>', text)[1]
+    return json.loads(gzip.decompress(base64.b64decode(state)))
+
+
+def layers(x):
+    for name in ("one", "two"):
+        with tf.name_scope(name):
+            for inner in ("a", "b"):
+                with tf.name_scope(inner):
+                    x = tf.sin(tf.cos(x))
+    return x
+
+
+def test_every_scope_can_be_closed_and_opened_in_it(tmp_path):
+    names = {key for key, _ in kept(saved(cgviz.trace(layers, 0.5), tmp_path))["pages"]}
+    assert "0|scope:one:0" in names
+    assert "0|scope:one/a:0" in names
+    assert "0|scope:one:0,scope:two:0" in names
+
+
+def test_what_stands_in_many_pictures_is_kept_once(tmp_path):
+    parts = kept(saved(cgviz.trace(layers, 0.5), tmp_path))["parts"]
+    assert len(parts) == len({json.dumps(part) for part in parts})
+
+
+def test_without_scripts_it_says_the_same_in_words(tmp_path):
+    text = saved(cgviz.trace(lambda x: x * x, 3.0), tmp_path)
+    words = re.search(r"<noscript>(.*?)</noscript>", text, re.DOTALL)[1]
+    assert "gradients: x 6" in words
+
+
+def test_the_same_trace_gives_the_same_file(tmp_path):
+    one, other = (saved(cgviz.trace(chain, 0.5, 0.3), tmp_path) for _ in range(2))
+    assert one == other

@@ -1,0 +1,151 @@
+"""The widget: what it tells the browser, what it answers, what a cell stores."""
+
+import base64
+import io
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import cgviz
+from cgviz.live import view
+from cgviz.live.view import LIVE, View
+
+
+def f(x):
+    return tf.sin(x) * x
+
+
+@pytest.fixture
+def trace():
+    return cgviz.trace(f, 2.0)
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    found = []
+    monkeypatch.setattr(View, "send", lambda self, content, buffers=None: found.append(content))
+    return found
+
+
+def test_it_begins_at_the_end_of_the_pass(trace):
+    shown = trace.view()
+    assert (shown.step, shown.which, shown.selected) == (2, 0, "")
+    assert shown.document["passes"] == ["backward pass 0: 2 steps"]
+
+
+def test_it_can_be_linked_to_other_widgets(trace):
+    import ipywidgets
+
+    slider = ipywidgets.IntSlider(min=-2, max=2)
+    shown = trace.view()
+    ipywidgets.link((shown, "step"), (slider, "value"))
+    slider.value = 1
+    assert shown.step == 1
+
+
+def test_a_step_computes_nothing(trace, sent):
+    shown = trace.view()
+    shown.step = 1
+    assert sent == []
+
+
+def test_another_pass_is_sent_when_it_is_asked_for(sent):
+    shown = cgviz.trace(lambda x: x * x * x, 2.0, order=2).view()
+    shown._answer({"ask": "pages", "which": 1, "opened": []}, None)
+    (answer,) = sent
+    assert answer["key"] == "1|"
+    assert answer["pages"][0]["lines"]["which"] == 1
+
+
+def test_local_jacobians_are_sent_when_they_are_asked_for(sent):
+    def f(x):
+        for _ in range(41):
+            x = tf.sin(x)
+        return x
+
+    shown = cgviz.trace(f, 1.0).view()
+    shown._answer({"ask": "notes", "which": 0, "opened": [], "side": 0, "key": "0| 0"}, None)
+    (answer,) = sent
+    assert any(note.get("asked") for note in answer["notes"])
+    assert answer["key"] == "0| 0"
+
+
+def test_what_cannot_be_shown_is_named(trace):
+    with pytest.raises(TypeError, match="`against` must be a trace, not int"):
+        trace.view(against=3)
+    with pytest.raises(ValueError, match="`which` is 7, but this trace has 1 backward pass"):
+        trace.view(which=7)
+
+
+def test_two_traces_stand_side_by_side(trace):
+    other = cgviz.trace(f, 3.0)
+    pages = trace.view(against=other).document["pages"]
+    assert len(pages) == 2
+    assert pages[0]["differs"]["nodes"]
+
+
+def test_a_cell_stores_a_picture_and_text_beside_the_live_view(trace):
+    data, metadata = trace.view()._repr_mimebundle_()
+    assert set(data) == {LIVE, "image/png", "text/plain"}
+    assert metadata["image/png"] == {"alt": repr(trace)}
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+    assert data["text/plain"] == repr(trace)
+
+
+def test_the_text_is_the_same_in_every_run(trace):
+    again = cgviz.trace(f, 2.0)
+    assert repr(trace) == repr(again)
+    assert repr(trace.view()) == repr(again.view())
+
+
+def test_outside_a_notebook_nothing_is_live(trace):
+    assert trace._repr_mimebundle_() is None
+    assert not hasattr(trace, "_repr_html_")
+
+
+def test_in_a_notebook_a_trace_is_live(trace, monkeypatch):
+    monkeypatch.setattr(view, "_in_a_notebook", lambda: True)
+    data, _ = trace._repr_mimebundle_()
+    assert set(data) == {LIVE, "image/png", "text/plain"}
+
+
+def test_a_closed_view_closes_its_layout_too(trace):
+    shown = trace.view()
+    layout = shown.layout
+    shown.close()
+    assert shown.comm is None
+    assert layout.comm is None
+
+
+def test_marimo_is_handed_the_live_view(trace):
+    assert isinstance(trace._display_(), view.View)
+
+
+def test_importing_cgviz_imports_no_widget():
+    rooms = "('anywidget', 'cgviz.live.view', 'cgviz.drawing.figure')"
+    code = f"import sys, cgviz; print([m for m in {rooms} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_picture_beside_it_is_small_enough():
+    def f(x):
+        for _ in range(30):
+            x = tf.sin(x)
+        return x
+
+    data, _ = cgviz.trace(f, 1.0).view()._repr_mimebundle_()
+    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    assert image.width * image.height <= view.MOST_PIXELS * 1.02
+
+
+def test_the_stored_picture_keeps_its_palest_colours():
+    shown = cgviz.trace(lambda x: tf.sin(x) * x, 1.0, order=2).view(which=1)
+    data, _ = shown._repr_mimebundle_()
+    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+    most = {colour for _, colour in sorted(image.getcolors(1 << 20), reverse=True)[:3]}
+    assert (255, 255, 255) in most  # the paper, and the floors of both passes
+    assert all(min(colour) > 235 for colour in most)

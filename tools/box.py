@@ -1,0 +1,275 @@
+"""A box in which the code of one hand-in runs, and the limits of what it may use there.
+
+missing   None, or why no box can be made on this machine
+visible   whether code in a box could read a path
+run       runs cells in a fresh box, to the end or to a limit; what they report
+
+A box is made by bubblewrap. It has no network, a home, /tmp and /dev/shm of its own in memory,
+its own processes, and of this machine's files only /usr, Python and the package cgviz, read-only.
+It ends as a whole. Without a box only the limits on time, memory and output hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+INSIDE = Path(__file__).with_name("inside.py")
+HOME = "/home/student"
+
+START = 120.0
+"""Seconds for the start: TensorFlow takes 3 on a quiet core, and many times that on a busy one."""
+
+GRACE = 10.0
+"""Seconds beyond a cell's limit until the box is ended: the cell was first interrupted inside."""
+
+LOOK = 0.5
+"""Seconds between two looks at the memory that a box uses."""
+
+OWN = range(10**6, 2 * 10**9)
+"""User numbers that no account has: root gives each box one, so that limits count it alone."""
+
+SYSTEM = (
+    *("/bin", "/sbin", "/lib", "/lib64"),
+    *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache"),
+)
+"""What programs need beside /usr to find their libraries and fonts."""
+
+SETTINGS = {
+    "LANG": "C.UTF-8",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    # One thread each: there are as many boxes as cores.
+    **{"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    **{"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"},
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one hand-in may use."""
+
+    seconds: float = 30.0  # for a cell
+    total: float = 180.0  # seconds for the notebook, after the start
+    memory: int = 3 * 2**30  # bytes of all its processes
+    disk: int = 64 * 2**20  # bytes in each of its folders, which are in memory
+    output: int = 8 * 2**20  # bytes that it may report
+    processes: int = 256  # with their threads; TensorFlow has about 30
+
+    @property
+    def gigabytes(self) -> str:
+        """The memory in words."""
+        return f"{self.memory / 2**30:.3g} GB"
+
+
+class EndedError(Exception):
+    """A box ended before its notebook did. The text says why, without a full stop."""
+
+
+@functools.cache
+def missing() -> str | None:
+    """Return None where a box can be made, or why none can."""
+    if sys.platform != "linux":
+        return f"bubblewrap is for Linux, and this is {sys.platform}"
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed (on Debian and Ubuntu: apt-get install bubblewrap)"
+    made = subprocess.run([*_box(), "true"], capture_output=True, text=True)
+    return None if made.returncode == 0 else f"bubblewrap makes no box: {made.stderr.strip()}"
+
+
+def visible(path: Path) -> bool:
+    """Whether code in a box could read this path."""
+    return any(path.resolve().is_relative_to(shown.resolve()) for shown in _shown())
+
+
+def run(
+    cells: list[dict[str, str]], limits: Limits, boxed: bool = True
+) -> tuple[list[dict[str, Any]], str]:
+    """Run cells one after the other.
+
+    Args:
+        cells: For each its "source", and a "probe" to run after it.
+        limits: What they may use together.
+        boxed: Whether in a box.
+
+    Returns:
+        What the cells report that ran, in their order, as inside.py describes it; and why the
+        others did not run, or "". The reports are whatever the hand-in wants them to be.
+    """
+    work = {
+        "cells": cells,
+        "uid": random.choice(OWN) if boxed else 0,
+        **{"seconds": limits.seconds, "memory": limits.memory},
+        **{"disk": limits.disk, "processes": limits.processes},
+    }
+    reports: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        process = _Process(home, limits, boxed)
+        try:
+            process.write(json.dumps(work).encode())
+            started = process.read(START)
+            if started != {"ready": True}:
+                raise EndedError(f"the box did not start: {started}")
+            end = time.monotonic() + limits.total
+            for index, cell in enumerate(cells):
+                most = (2 if cell["probe"] else 1) * limits.seconds + GRACE
+                left = end - time.monotonic()
+                report = process.read(min(most, left))
+                if report is None:
+                    raise EndedError(
+                        f"the notebook took more than {limits.total:g} s"
+                        if left < most
+                        else "it never ended and could not be interrupted"
+                    )
+                if report.get("cell") != index:
+                    raise EndedError("it wrote into the grader's own messages")
+                reports.append(report)
+        except EndedError as ended:
+            return reports, str(ended)
+        finally:
+            process.kill()
+    return reports, ""
+
+
+class _Process:
+    """The process in a box, its messages, and its end."""
+
+    def __init__(self, home: str, limits: Limits, boxed: bool) -> None:
+        python = [sys.executable, "/box/inside.py" if boxed else str(INSIDE)]
+        elsewhere = {"HOME": home, "PATH": os.defpath, "PYTHONPATH": str(_package().parent)}
+        self.limits = limits
+        self.popen = subprocess.Popen(
+            [*_box(), *python] if boxed else python,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=home,
+            env=os.environ if boxed else SETTINGS | elsewhere,
+            start_new_session=True,
+        )
+        self.pending = b""
+        self.taken = 0
+        self.looked = 0.0
+
+    def write(self, work: bytes) -> None:
+        """Send the work; a process that has ended is noticed when it is read from."""
+        assert self.popen.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.popen.stdin as stream:
+            stream.write(work)
+
+    def read(self, seconds: float) -> dict[str, Any] | None:
+        """Return the next message, or None if none comes in time."""
+        assert self.popen.stdout is not None
+        end = time.monotonic() + seconds
+        while b"\n" not in self.pending:
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            if select.select([self.popen.stdout], [], [], min(left, LOOK))[0]:
+                chunk = os.read(self.popen.stdout.fileno(), 2**16)
+                if not chunk:
+                    raise EndedError("a call such as os._exit, a crash, or too much memory")
+                self.taken += len(chunk)
+                self.pending += chunk
+            if self.taken > self.limits.output:
+                raise EndedError("its outputs are too large")
+            if time.monotonic() > self.looked + LOOK and self.memory() > self.limits.memory:
+                raise EndedError(f"it used more than {self.limits.gigabytes} of memory")
+        line, _, self.pending = self.pending.partition(b"\n")
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            raise EndedError("it wrote into the grader's own messages")
+        return message
+
+    def memory(self) -> int:
+        """Bytes that all processes of the box hold in memory; what they share counts once."""
+        self.looked = time.monotonic()
+        total = 0
+        for process in self._all():
+            try:
+                total += process.memory_full_info().pss
+            except psutil.Error:  # it has ended, or this account may not see it
+                continue
+        return total
+
+    def kill(self) -> None:
+        """End every process of the box."""
+        for process in self._all():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        with self.popen:  # closes its pipes and waits
+            pass
+
+    def _all(self) -> list[psutil.Process]:
+        try:
+            first = psutil.Process(self.popen.pid)
+            return [first, *first.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+
+def _package() -> Path:
+    """The folder of cgviz, which is not imported here: it would import TensorFlow."""
+    spec = importlib.util.find_spec("cgviz")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _shown() -> list[Path]:
+    """The folders of this machine that a box shows under their own names."""
+    return [Path("/usr"), Path(sys.base_prefix), Path(sys.prefix)]
+
+
+def _box() -> list[str]:
+    """The command that runs another command in a box."""
+    command = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
+    command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
+    if os.getuid() == 0:  # becomes a user of its own in inside.py
+        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        command += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    binds = [(str(path), str(path)) for path in _shown()]
+    binds += [(str(INSIDE), "/box/inside.py"), (str(_package()), "/box/cgviz")]
+    for name in SYSTEM:
+        if os.path.islink(name):
+            command += ["--symlink", os.readlink(name), name]
+        elif os.path.exists(name):
+            binds.append((name, name))
+    folders = {str(parent) for _, target in binds for parent in Path(target).parents}
+    for folder in sorted(folders - {"/"}):
+        command += ["--perms", "0755", "--dir", folder]
+    for source, target in binds:
+        command += ["--ro-bind", source, target]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for folder in ("/dev/shm", "/tmp", HOME):
+        command += ["--perms", "1777", "--size", str(Limits.disk), "--tmpfs", folder]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
+    settings = SETTINGS | {"HOME": HOME, "PATH": "/usr/bin:/bin", "PYTHONPATH": "/box"}
+    for name, value in settings.items():
+        command += ["--setenv", name, value]
+    return [*command, "--"]

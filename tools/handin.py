@@ -1,0 +1,293 @@
+"""What a student has handed in, read within bounds, and brought into the form of its exercise.
+
+find    the file to grade among what lies in a student's folder
+merge   the cells to run: each cell of the exercise once, and what the student has added
+
+What students do to notebooks: delete cells, retype them, choose another kernel, hand in last
+year's version, a file that is no notebook, or a link to somebody else's. Each gets a sentence that
+says what to do. Of a cell that the exercise knows only the answer is taken from the hand-in;
+everything else, tags and tests included, comes from the exercise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+MOST_FILES = 1000
+"""Files of one hand-in that are looked at: an exercise is one notebook."""
+
+MOST_BYTES = 20 * 2**20
+"""Bytes of a notebook: with its figures an exercise has less than one million."""
+
+MOST_CELLS = 400
+"""Cells of a notebook: an exercise has about 20."""
+
+MOST_SOURCE = 10**6
+"""Characters of code in a notebook: an exercise has about 4,000."""
+
+KERNEL = "python3"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell, as far as grading needs it.
+
+    A cell without a name is the student's own, but for prose as the exercise has it.
+    """
+
+    kind: str  # "code" or "markdown"
+    source: str
+    name: str = ""  # its grade_id
+    role: str = ""  # "answer", "locked", "tests" or "prose"
+    points: float = 0.0
+    checksum: str = ""  # tells one version of the exercise from another
+    probe: str = ""  # what computes the answers to compare, of a cell with tests
+
+
+class UnreadableError(Exception):
+    """There is no notebook that can be graded. The text says why, without a full stop."""
+
+
+def find(folder: Path, name: str) -> tuple[bytes, list[str]]:
+    """Read the notebook of a folder: the one with the right name, or else the newest.
+
+    Args:
+        folder: What one student has handed in for one exercise.
+        name: The right name of the file.
+
+    Returns:
+        The content of the file, and what was noticed.
+
+    Raises:
+        UnreadableError: There is none, or it is no regular file, or too large.
+    """
+    if not all(stat.S_ISDIR(path.lstat().st_mode) for path in (folder.parent, folder)):
+        raise UnreadableError("The hand-in is a file or a link, and no folder")
+    found, links = [], []
+    for path in _files(folder):
+        if ".ipynb" not in path.name:  # browsers add `.txt`
+            continue
+        try:
+            info = path.lstat()
+        except OSError:
+            continue
+        if stat.S_ISREG(info.st_mode):
+            found.append((path, info.st_mtime))
+        else:
+            links.append(path)
+    if not found and links:
+        words = f"'{_shown(links[0].relative_to(folder))}' is a link or no regular file"
+        raise UnreadableError(f"{words}, and was not read")
+    if not found:
+        raise UnreadableError("No notebook was handed in")
+    wanted = folder / name
+    chosen = max(found, key=lambda one: (one[0] == wanted, one[1], one[0]))[0]
+    what = _shown(chosen.relative_to(folder))
+    notices = []
+    if len(found) > 1:
+        names = ", ".join(sorted(f"'{_shown(p.relative_to(folder))}'" for p, _ in found[:9]))
+        notices = [
+            f"{len(found)} notebooks were handed in: {names}. '{what}' was graded. If another one "
+            "is yours, hand in that one alone."
+        ]
+    elif chosen != wanted:
+        notices = [f"The file is named '{what}' and not '{name}'. It was graded."]
+    return _content(chosen), notices
+
+
+def merge(data: bytes, exercise: tuple[Cell, ...]) -> tuple[list[Cell], list[str]]:
+    """Return the cells to run, and what was noticed.
+
+    Args:
+        data: A notebook as it was handed in.
+        exercise: The cells of the exercise, as students got them, with their probes.
+
+    Raises:
+        UnreadableError: It is no notebook, or too large.
+    """
+    notebook = _parsed(data)
+    known = {cell.name: cell for cell in exercise if cell.name}
+    prose = {cell.source: cell for cell in exercise if cell.role == "prose"}
+    notices = _kernel(notebook)
+    cells, more = _named(notebook["cells"], known)
+    cells = [cell if cell.name else prose.get(cell.source, cell) for cell in cells]
+    notices += more
+    cells, more = _once(cells)
+    notices += more
+    for number, name in enumerate(known):
+        more = _put_back(cells, known[name], list(known)[:number])
+        notices += more
+    return cells, notices
+
+
+def _files(folder: Path) -> list[Path]:
+    """The paths of a folder, of which no link is followed."""
+    paths: list[Path] = []
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(set(folders) - {".ipynb_checkpoints"})
+        paths += [Path(root, file) for file in (*files, *folders)]
+        if len(paths) > MOST_FILES:
+            raise UnreadableError(f"More than {MOST_FILES} files were handed in")
+    return [path for path in paths if path.is_symlink() or not path.is_dir()]
+
+
+def _content(path: Path) -> bytes:
+    # A pipe put in the place of the file since then must not block, and a link not be followed.
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise UnreadableError(f"The file cannot be read ({error.strerror})") from error
+    with os.fdopen(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise UnreadableError("The file is no regular file")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise UnreadableError(f"The file is larger than {MOST_BYTES // 2**20} MB")
+    return data
+
+
+def _shown(name: object) -> str:
+    """A file's name as a line of text."""
+    return "".join(c if c.isprintable() else "?" for c in str(name))[:120]
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    why = "The file is no notebook that can be read"
+    try:
+        notebook = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"{why} ({_shown(error)})") from error
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise UnreadableError(f"{why} (it has no cells)")
+    cells = [_raw(cell) for cell in notebook["cells"][: MOST_CELLS + 1]]
+    if len(cells) > MOST_CELLS:
+        raise UnreadableError(f"The notebook has more than {MOST_CELLS} cells")
+    if sum(len(source) for _, source, _ in cells) > MOST_SOURCE:
+        raise UnreadableError(f"The notebook has more than {MOST_SOURCE} characters of code")
+    return {"cells": cells, "metadata": notebook.get("metadata")}
+
+
+def _raw(cell: Any) -> tuple[str, str, dict[str, Any]]:
+    """Kind, source and nbgrader's marks of a cell that may be anything."""
+    cell = cell if isinstance(cell, dict) else {}
+    source = cell.get("source", "")
+    if isinstance(source, list):
+        source = "".join(line for line in source if isinstance(line, str))
+    marks = _within(cell, "metadata", "nbgrader")
+    # Half of a pair of surrogates cannot be written to any file.
+    source = source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""
+    return ("code" if cell.get("cell_type") == "code" else "markdown", source, marks)
+
+
+def _within(thing: Any, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        thing = thing.get(key) if isinstance(thing, dict) else None
+    return thing if isinstance(thing, dict) else {}
+
+
+def _kernel(notebook: dict[str, Any]) -> list[str]:
+    name = _within(notebook, "metadata", "kernelspec").get("name", KERNEL)
+    if name == KERNEL:
+        return []
+    return [
+        f"The notebook asks for the kernel '{_shown(name)}', which is not there. It was graded "
+        f"with '{KERNEL}'. Choose that one: Kernel, Change Kernel."
+    ]
+
+
+def _named(
+    raw: list[tuple[str, str, dict[str, Any]]], known: dict[str, Cell]
+) -> tuple[list[Cell], list[str]]:
+    """The cells with all that the exercise knows of them; what is of another version."""
+    cells, text, other, edited = [], [], [], []
+    for kind, source, marks in raw:
+        name = str(marks.get("grade_id", ""))
+        if name not in known:
+            cells.append(Cell(kind, source))
+            if name:
+                other.append(_shown(name))
+            continue
+        cell = known[name]
+        if marks.get("checksum") != cell.checksum:
+            other.append(name)
+        elif cell.role != "answer" and source != cell.source:
+            edited.append(name)
+        if kind != cell.kind:
+            text.append(name)
+        cells.append(replace(cell, source=source) if cell.role == "answer" else cell)
+    notices = []
+    if other:
+        notices.append(
+            f"This is another version of the exercises ({', '.join(sorted({*other})[:9])}). It was "
+            "graded with the current one. If a task has changed, get the new notebook and copy "
+            "your answers into it."
+        )
+    if edited:
+        notices.append(
+            f"Locked cells were changed ({', '.join(edited[:9])}). They were graded as they were "
+            "given out. Write your code in the answer cells, or in cells that you add."
+        )
+    notices += [
+        f"The cell '{name}' had been turned into text. It was run as code." for name in text[:9]
+    ]
+    return cells, notices
+
+
+def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
+    """Of cells that were copied with all that marks them the last one keeps the mark."""
+    count = Counter(cell.name for cell in cells if cell.name)
+    left = count.copy()
+    kept = []
+    for cell in cells:
+        left[cell.name] -= 1
+        kept.append(Cell(cell.kind, cell.source) if cell.name and left[cell.name] else cell)
+    return kept, [
+        f"The cell '{name}' is there {times} times. All of them were run in their order, so the "
+        "last one before the tests counts. Delete the others."
+        for name, times in count.items()
+        if times > 1
+    ]
+
+
+def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> list[str]:
+    """Give the notebook a cell of the exercise that it has lost."""
+    name = wanted.name
+    if any(cell.name == name for cell in cells):
+        return []
+    if wanted.role == "answer" and (place := _retyped(cells, wanted)) is not None:
+        cells[place] = replace(wanted, source=cells[place].source)
+        return [
+            f"The answer cell '{name}' had been retyped as a new cell. It was found by what it "
+            "defines, and graded."
+        ]
+    places = [i for i, cell in enumerate(cells) if cell.name in before]
+    cells.insert(max(places, default=-1) + 1, wanted)
+    if wanted.role == "answer":
+        return [
+            f"The answer cell '{name}' is missing, so it has no points. If you wrote the answer "
+            "elsewhere, copy it into that cell of a new notebook, and hand in again."
+        ]
+    return [f"The cell '{name}' was deleted, and has been put back."]
+
+
+def _retyped(cells: list[Cell], wanted: Cell) -> int | None:
+    names = _defined(wanted.source)
+    for place in reversed(range(len(cells))):
+        cell = cells[place]
+        if cell.kind == "code" and not cell.name and names and names <= _defined(cell.source):
+            return place
+    return None
+
+
+def _defined(source: str) -> set[str]:
+    """The names that a cell defines at its top level. No parser: a hand-in could make it hang."""
+    functions = re.findall(r"^(?:async def|def|class) (\w+)", source, re.MULTILINE)
+    lists = re.findall(r"^(\w[\w, ]{0,200})(?::[^=\n]{1,200})?=(?!=)", source, re.MULTILINE)
+    return {*functions, *(name.strip() for names in lists for name in names.split(","))}

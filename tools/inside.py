@@ -1,0 +1,201 @@
+"""The program inside a box: runs the cells of one notebook and reports what came of each.
+
+It reads one JSON object from standard input:
+
+    {"cells": [{"source": str, "probe": str}], "seconds": float, "memory": int, "disk": int,
+     "processes": int, "uid": int}
+
+and writes one JSON object a line to standard output: {"ready": true}, or {"failed": error}; then
+for each cell
+
+    {"cell": index, "stdout": str, "stderr": str, "shown": [{mime type: str}],
+     "error": {"name": str, "value": str} or null, "answers": [...]}
+
+The answers are what a probe, the part of a hidden test that computes, has asked for; numbers
+only. Code of a hand-in runs in this process and can forge every line. So nothing here is trusted:
+no expected value is in the box, and whoever reads the lines compares the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+SHOWN = ("text/plain", "image/png")
+"""What a feedback page can show of an output: nothing that a browser would run."""
+
+MOST_TEXT = 20_000
+"""Characters kept of each stream and of each text of a cell: some screens full."""
+
+MOST_IMAGE = 400_000
+"""Characters kept of an image: a figure of Matplotlib has about 50,000 in base64."""
+
+MOST_SHOWN = 10
+"""Outputs kept of a cell."""
+
+AGAIN = 2.0
+"""Seconds after which a cell that goes on is interrupted once more."""
+
+
+class CellTimeoutError(KeyboardInterrupt):
+    """A cell ran too long. It is an interrupt, so that `except Exception` does not stop it."""
+
+
+def restrict(work: dict[str, Any]) -> None:
+    """Give up root, and set the limits that hold for each process here."""
+    if sys.platform == "linux" and os.getuid() == 0 and work["uid"]:
+        os.setgroups([])
+        os.setgid(work["uid"])
+        os.setuid(work["uid"])
+    wanted = {
+        "RLIMIT_DATA": work["memory"],
+        "RLIMIT_FSIZE": work["disk"],
+        "RLIMIT_CORE": 0,
+        "RLIMIT_NPROC": work["processes"],
+    }
+    for name, most in wanted.items():
+        if name == "RLIMIT_NPROC" and not work["uid"]:
+            continue  # without a box it would count all processes of this account
+        resource.setrlimit(getattr(resource, name), (most, most))
+
+
+def text(path: str) -> str:
+    """What was written to a file, cut; the file is emptied."""
+    with open(path, "r+b") as file:
+        found = file.read(4 * MOST_TEXT).decode("utf-8", "replace")
+        file.truncate(0)
+    return found[:MOST_TEXT] + ("\n(cut)" if len(found) > MOST_TEXT else "")
+
+
+def described(error: BaseException | None) -> dict[str, str] | None:
+    """An error as plain text; its own `__str__` may do anything."""
+    if error is None:
+        return None
+    name = type(error).__name__
+    try:
+        if isinstance(error, SyntaxError):
+            return {"name": name, "value": f"line {error.lineno}: {error.msg}"[:MOST_TEXT]}
+        return {"name": name, "value": str(error)[:MOST_TEXT]}
+    except BaseException as worse:
+        return {"name": name, "value": f"(its text raises {type(worse).__name__})"}
+
+
+class Cells:
+    """A shell that runs cells one after the other."""
+
+    def __init__(self, seconds: float) -> None:
+        from IPython.core.displayhook import CapturingDisplayHook
+        from IPython.core.displaypub import CapturingDisplayPublisher
+        from IPython.core.interactiveshell import InteractiveShell
+        from traitlets.config import Config
+
+        config = Config()
+        config.HistoryManager.enabled = False
+        self.seconds = seconds
+        self.shell: Any = InteractiveShell.instance(config=config)
+        self.shown: list[Any] = []
+        publisher: Any = CapturingDisplayPublisher()
+        publisher.outputs = self.shown
+        self.shell.display_pub = publisher
+        self.shell.display_trap.hook = CapturingDisplayHook(self.shell, self.shown)
+        # What a probe needs, whatever names a hand-in has taken.
+        import numpy
+        import tensorflow
+
+        import cgviz
+        from cgviz import classroom
+
+        self.names = {"np": numpy, "tf": tensorflow, "cgviz": cgviz, "classroom": classroom}
+        self.answers = classroom.answers
+        signal.signal(signal.SIGALRM, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        raise CellTimeoutError(f"this cell was stopped after {self.seconds:g} s")
+
+    def run(self, source: str, probe: str) -> dict[str, Any]:
+        """Run a cell, and after it its probe, which adds to no output."""
+        self.shown.clear()
+        self.answers.clear()
+        result: dict[str, Any] = {"answers": []}
+        try:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN)
+            done = self.shell.run_cell(source, store_history=True)
+            error = done.error_before_exec or done.error_in_exec
+        except BaseException as raised:
+            error = raised
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        result |= {"stdout": text(STDOUT), "stderr": text(STDERR), "error": described(error)}
+        result["shown"] = [self._kept(output) for output in self.shown[:MOST_SHOWN]]
+        if probe:
+            result["answers"] = self._asked(probe)
+            text(STDOUT), text(STDERR)
+        return result
+
+    def _asked(self, probe: str) -> list[Any]:
+        self.answers.clear()
+        failed = []
+        try:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN)
+            exec(compile(probe, "<hidden test>", "exec"), {**self.shell.user_ns, **self.names})
+        except BaseException as error:
+            failed = [{"error": described(error)}]
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return [*self.answers, *failed]
+
+    def _kept(self, output: Any) -> dict[str, str]:
+        """The safe forms of one output."""
+        data = output.get("data", {}) if isinstance(output, dict) else output.data
+        kept = {mime: str(data[mime]) for mime in SHOWN if mime in data}
+        kept["text/plain"] = kept.get("text/plain", "")[:MOST_TEXT]
+        if len(kept.get("image/png", "")) > MOST_IMAGE:
+            del kept["image/png"]
+        return kept
+
+
+STDOUT, STDERR = (str(Path.home() / name) for name in (".stdout", ".stderr"))
+
+
+def main() -> None:
+    """Read the work, do it, and end."""
+    work = json.load(sys.stdin)
+    restrict(work)
+    # Results go where standard output went. What cells print goes to files, also from C++.
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    for number, path in ((1, STDOUT), (2, STDERR)):
+        opened = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_TRUNC, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.path[0] = str(Path.cwd())  # not this file's folder
+
+    first = os.getpid()
+
+    def tell(**message: Any) -> None:
+        if os.getpid() != first:
+            os._exit(0)  # a process that a cell has forked, and that went on to its end
+        results.write(json.dumps(message) + "\n")
+        results.flush()
+
+    try:
+        cells = Cells(work["seconds"])
+    except BaseException as error:
+        tell(failed=described(error))
+        raise
+    tell(ready=True)
+    for index, cell in enumerate(work["cells"]):
+        tell(cell=index, **cells.run(cell["source"], cell["probe"]))
+    os._exit(0)  # what a hand-in has left to be run at the end is of no use
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""Grade one hand-in: run it in a box, compare what it computes, give points and say why.
+
+read_exercise   an exercise, with the numbers that its solution computes
+grade           a hand-in and an exercise -> a result
+
+The code of a hand-in only computes. It runs in a box (box.py) that holds no expected value, and
+comes out as numbers. Here they are compared with what the solution computed in a box of its own,
+at the same inputs. A cell has its points if all of its answers are right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import box
+import exercises
+import page
+from box import Limits
+from handin import Cell, UnreadableError, merge
+
+TOLERANCE = {"float16": 1e-2, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
+"""Relative and absolute error by dtype, as `cgviz.classroom` has it for the visible tests."""
+
+PLAIN = (1e-4, 1e-6)
+"""Relative and absolute error of a prediction: four digits."""
+
+AGAIN = (
+    "The file is kept as it is. Open it in JupyterLab; if that fails too, take the last checkpoint "
+    "(File, Revert Notebook to Checkpoint), save, and hand in again."
+)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """What hand-ins of one exercise are compared with."""
+
+    name: str
+    cells: tuple[Cell, ...]  # as students got them, with their probes
+    expected: dict[str, list[Any]]  # by the name of a cell with tests: the solution's answers
+
+    @property
+    def points(self) -> float:
+        """The points of a right hand-in."""
+        return sum(cell.points for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The points of one cell with tests, and why not all."""
+
+    points: float
+    of: float
+    why: str
+
+
+@dataclass
+class Result:
+    """One hand-in, graded."""
+
+    points: float
+    of: float
+    noticed: list[str]
+    marks: dict[str, Mark] = field(default_factory=dict)
+    page: str = ""  # feedback for the student, in HTML
+    cells: list[Cell] = field(default_factory=list)  # what was run
+
+
+def read_exercise(path: Path, limits: Limits | None = None, boxed: bool = True) -> Exercise:
+    """Read an exercise, and run its solution.
+
+    Args:
+        path: The notebook with the solution.
+        limits: What the solution may use.
+        boxed: Whether it runs in a box.
+
+    Raises:
+        ValueError: The solution does not answer its own tests.
+    """
+    given, solved = exercises.cells(path)
+    work = [{"source": cell.source, "probe": cell.probe} for cell in solved]
+    reports, ended = box.run(work, limits or Limits(), boxed)
+    if ended:
+        raise ValueError(f"The solution of {path.stem} did not run to its end: {ended}.")
+    expected = {}
+    for cell, report in zip(solved, reports, strict=True):
+        if cell.role == "tests":
+            expected[cell.name] = report["answers"]
+            wrong = [a["error"] for a in report["answers"] if "error" in a]
+            if wrong or not report["answers"]:
+                raise ValueError(f"The solution of {path.stem} fails in '{cell.name}': {wrong}")
+    return Exercise(path.stem, given, expected)
+
+
+def grade(
+    notebook: bytes | UnreadableError,
+    exercise: Exercise,
+    limits: Limits | None = None,
+    boxed: bool = True,
+    reveal: bool = False,
+) -> Result:
+    """Grade one hand-in. It depends on the arguments alone, and leaves nothing behind.
+
+    Args:
+        notebook: The content of the file, or why there is none.
+        exercise: From `read_exercise`.
+        limits: What the hand-in may use.
+        boxed: Whether it runs in a box; without one its code can read and change your files.
+        reveal: Whether the page shows the hidden tests, with the numbers that they expect.
+    """
+    limits = limits or Limits()
+    try:
+        if isinstance(notebook, UnreadableError):
+            raise notebook
+        cells, noticed = merge(notebook, exercise.cells)
+    except UnreadableError as error:
+        noticed = [f"{error}. {AGAIN}"]
+        tests = [cell for cell in exercise.cells if cell.role == "tests"]
+        marks = {cell.name: Mark(0.0, cell.points, f"{error}.") for cell in tests}
+        return _result(exercise, [], [], marks, noticed, reveal)
+    code = [cell for cell in cells if cell.kind == "code"]
+    work = [{"source": cell.source, "probe": cell.probe} for cell in code]
+    reports, ended = box.run(work, limits, boxed)
+    if ended:
+        ended = f"{_place(code, len(reports))} ended the run ({ended})"
+        noticed.append(f"{_capital(ended)}.")
+    marks = {}
+    for number, cell in enumerate(code):
+        report = reports[number] if number < len(reports) else None
+        noticed += _unusual(_place(code, number), report, limits)
+        if cell.role != "tests":
+            continue
+        why = f"not run, because {ended}"
+        if report is not None:
+            sources = _sources(cells, cell)
+            why = judged(report.get("answers"), exercise.expected[cell.name], sources, reveal)
+        marks[cell.name] = Mark(0.0 if why else cell.points, cell.points, why)
+    return _result(exercise, cells, reports, marks, noticed, reveal)
+
+
+def judged(given: Any, wanted: list[Any], sources: str, reveal: bool = False) -> str:
+    """Return what is wrong with the answers of a cell, or "" if nothing is.
+
+    Args:
+        given: What the hand-in reports: the answers, but it may be anything.
+        wanted: The solution's answers.
+        sources: The code in which a custom gradient must be, where one is asked for.
+        reveal: Whether to name the numbers.
+    """
+    given = given if isinstance(given, list) else []
+    for number, want in enumerate(wanted):
+        got = given[number] if number < len(given) else None
+        if not isinstance(got, dict):
+            return "the tests did not run to their end"
+        if isinstance(error := got.get("error"), dict):
+            name = _text(error.get("name"))
+            return f"{'not yet' if name == 'NotYetError' else name}: {_text(error.get('value'))}"
+        if why := _wrong(got, want, reveal):
+            return why
+        # A box can claim anything, but not what the student has written.
+        if want.get("custom") and not re.search(r"\bcustom_gradient\b", sources):
+            return f"{want['at']}: there is no custom gradient. Keep @tf.custom_gradient"
+    return ""
+
+
+def _wrong(got: dict[str, Any], want: dict[str, Any], reveal: bool) -> str:
+    """What is wrong with one answer."""
+    if "plain" in want:
+        right, count = _right(got.get("plain"), want["plain"]), _count(want["plain"])
+        if right == count:
+            return ""
+        shown = f" It is {_text(got.get('plain'))}, and should be {want['plain']}" * reveal
+        return (f"{right} of {count} are right" if count > 1 else "it is wrong") + shown
+    if want.get("custom") and got.get("custom") is not True:
+        return f"{want['at']}: there is no custom gradient. Keep @tf.custom_gradient"
+    for way, words in (("", ""), ("graph", " in a tf.function")):
+        mine = got.get(way) if way else got
+        ours = want.get(way) if way else want
+        if ours is None:
+            continue
+        mine = mine if isinstance(mine, dict) else {}
+        for part, name in (("value", "the value"), ("gradients", "the gradient of input {}")):
+            if part in ours and (why := _unlike(mine.get(part), ours[part], name, reveal)):
+                return f"{want['at']}{words}: {why}"
+    return ""
+
+
+def _unlike(got: Any, want: list[Any], name: str, reveal: bool) -> str:
+    got = got if isinstance(got, list) else []
+    if len(got) != len(want):
+        return f"{len(got)} come back, and there should be {len(want)}"
+    for number, (mine, ours) in enumerate(zip(got, want, strict=True)):
+        which = name.format(number)
+        if mine is None or ours is None:
+            if mine is not ours:
+                return f"{which} is None" if mine is None else f"{which} should be None"
+            continue
+        mine = mine if isinstance(mine, dict) else {}
+        for part in ("shape", "dtype"):
+            if mine.get(part) != ours[part]:
+                return f"{which} has the {part} {_text(mine.get(part))}, and not {ours[part]}"
+        give = TOLERANCE.get(ours["dtype"], 1e-9)
+        data = mine.get("data")
+        if not isinstance(data, list) or len(data) != len(ours["data"]):
+            return f"{which} is no list of numbers"
+        if not all(_close(a, b, give, give) for a, b in zip(data, ours["data"], strict=True)):
+            shown = f": it is {_text(data)}, and should be {_text(ours['data'])}" * reveal
+            return f"{which} is wrong{shown}"
+    return ""
+
+
+def _close(one: Any, other: Any, relative: float, absolute: float) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if not isinstance(one, int | float) or not isinstance(other, int | float):
+        return False
+    with contextlib.suppress(OverflowError):  # of an integer that no float can hold
+        one, other = float(one), float(other)
+        same = one == other or (math.isnan(one) and math.isnan(other))
+        return same or abs(one - other) <= absolute + relative * abs(other) < math.inf
+    return False
+
+
+def _count(want: Any) -> int:
+    return sum(map(_count, want)) if isinstance(want, list) else 1
+
+
+def _right(got: Any, want: Any) -> int:
+    """How many entries are right; a list of another length has none."""
+    if isinstance(want, list):
+        if not isinstance(got, list) or len(got) != len(want):
+            return 0
+        return sum(_right(a, b) for a, b in zip(got, want, strict=True))
+    if want is None or isinstance(want, str):
+        return int(type(got) is type(want) and got == want)
+    return int(_close(got, want, *PLAIN))
+
+
+def _sources(cells: list[Cell], tests: Cell) -> str:
+    """The answer that a cell tests and all that the student has added, without comments."""
+    before = [cell for cell in cells[: cells.index(tests)] if cell.role == "answer"]
+    own = [cell for cell in cells if cell.kind == "code" and not cell.name]
+    return re.sub(r"#.*", "", "\n".join(cell.source for cell in [*before[-1:], *own]))
+
+
+def _unusual(place: str, report: dict[str, Any] | None, limits: Limits) -> list[str]:
+    """Errors of which the whole notebook should tell."""
+    error = (report or {}).get("error")
+    if not isinstance(error, dict):
+        return []
+    name, start = error.get("name"), _capital(place)
+    if name == "CellTimeoutError":
+        return [f"{start} was stopped after {limits.seconds:g} s. Is there an endless loop?"]
+    if name == "MemoryError":
+        return [f"{start} asked for more than {limits.gigabytes} of memory."]
+    if name in ("SyntaxError", "IndentationError", "TabError"):
+        return [
+            f"{start} has a syntax error in {_text(error.get('value'))}. Python ran nothing of "
+            "this cell; the others were graded. Run it in JupyterLab to see where."
+        ]
+    return []
+
+
+def _place(code: list[Cell], number: int) -> str:
+    if number >= len(code):
+        return "the end of the notebook"
+    return f"cell '{code[number].name}'" if code[number].name else f"code cell {number + 1}"
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _text(thing: Any) -> str:
+    """Whatever a hand-in reports, as a line."""
+    line = " ".join(str(thing).split())
+    return line[:200] + ("..." if len(line) > 200 else "")
+
+
+def _result(
+    exercise: Exercise,
+    cells: list[Cell],
+    reports: list[dict[str, Any]],
+    marks: dict[str, Mark],
+    noticed: list[str],
+    reveal: bool,
+) -> Result:
+    points = sum(mark.points for mark in marks.values())
+    result = Result(points, exercise.points, noticed, marks, "", cells)
+    result.page = page.feedback(exercise.name, result, reports, reveal)
+    return result
