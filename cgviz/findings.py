@@ -67,7 +67,7 @@ class Finding:
         spoken = 'aria-hidden="true"' if self.what in SIGNS else f'role="img" aria-label="{level}"'
         return (
             f'<li class="cgviz-finding cgviz-{self.level}"><p>'
-            f'<span {spoken}>{escape(self.sign.symbol)}</span> '
+            f"<span {spoken}>{escape(self.sign.symbol)}</span> "
             f"<strong>{escape(self.sign.word)}</strong>: {code(self.message)}</p>{asides}</li>\n"
         )
 

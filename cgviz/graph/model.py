@@ -86,7 +86,8 @@ def statistics(array: Any) -> Statistics:
     finite = np.abs(finite) if finite.dtype.kind == "c" else finite
     nans = int(np.isnan(flat).sum())
     with np.errstate(all="ignore"):
-        norm = float(np.linalg.norm(flat))
+        # Not `np.linalg.norm`, whose last digits depend on the threads of its library.
+        norm = float(np.sqrt(np.square(np.abs(flat)).sum()))
     return Statistics(
         array.dtype.name,
         array.shape,
@@ -355,6 +356,12 @@ class Pass:
             return as_numpy(self.arrived[value.key])
         given = [gradient for _, _, gradient in self.contributions(value)]
         return total(given) if given else None
+
+    def reaches(self, value: Value) -> bool:
+        """Whether anything reached a value in this pass; reads no numbers, unlike `upstream`."""
+        if value.key in self.arrived:
+            return self.arrived[value.key] is not None
+        return any(step.flows[i] for step, i in self._uses.get(value.key, ()))
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
         """What each use of a value handed back to it, in execution order.

@@ -186,11 +186,16 @@ class _Builder:
         self.labels: dict[str, str] = {}  # of closed folds
         self._unfold(found, -1)
         self.step_of: dict[Op, tuple[int, Step]] = {}
-        if self.pass_ is not None:
-            self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
-        self.live = {  # what a tape follows; a rule may hand back more, which the tape drops
+        self.gradients: dict[int, Array | None] = {}  # of sources, by their keys
+        self.reached: set[int] = set()  # keys of values whose upstream is shown
+        self.live = {  # what a tape follows; a rule may return more, which the tape drops
             v.key for op in pruned.levels for i, v in enumerate(op.inputs) if _followed(op, i)
         }
+        if self.pass_ is not None:
+            self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
+            self.reached = self.live | {target.key for target in self.pass_.targets}
+            for source, gradient in zip(self.pass_.sources, self.pass_.gradients, strict=True):
+                self.gradients.setdefault(source.key, gradient)
         self.where = {op: g for g, members in self.members.items() for op in members}
         self.readers = self._readers()
         self.outputs = {g: self._outputs(g) for g in self.members}
@@ -293,13 +298,19 @@ class _Builder:
         )
 
     def _upstream(self, value: Value) -> Array | None:
-        if self.pass_ is None:
+        if value.key in self.gradients:
+            return self.gradients[value.key]
+        if self.pass_ is None or value.key not in self.reached:
             return None
-        for source, gradient in zip(self.pass_.sources, self.pass_.gradients, strict=True):
-            if source.key == value.key:
-                return gradient
-        ends = {t.key for t in self.pass_.targets}
-        return self.pass_.upstream(value) if value.key in self.live | ends else None
+        return self.pass_.upstream(value)
+
+    def _arrives(self, value: Value) -> bool:
+        """Whether `_upstream` has anything, without reading its numbers."""
+        if value.key in self.gradients:
+            return self.gradients[value.key] is not None
+        if self.pass_ is None or value.key not in self.reached:
+            return False
+        return self.pass_.reaches(value)
 
     def _words(self, group: str) -> tuple[str, str, str]:
         members = self.members[group]
@@ -358,7 +369,7 @@ class _Builder:
         if position >= len(op.inputs):
             return "captured by closure"
         step = self.step_of.get(op, (0, None))[1]
-        arrives = any(self._upstream(v) is not None for v in op.outputs)
+        arrives = any(map(self._arrives, op.outputs))
         value = op.inputs[position]
         live = value.key in self.live or maker.recorded
         found = names.reason(op, position, step, arrives, live)
