@@ -96,9 +96,9 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
     if full and suffix != ".json":
         raise ValueError(f"`full` belongs to .json, and `path` is {str(found)!r}")
     if suffix == ".html":
-        from .live import page
+        from .live import saved
 
-        write(found, page.page(trace).encode())
+        write(found, saved.page(trace).encode())
     else:
         write(found, picture(trace, suffix) if suffix in PICTURES else document(trace, full))
 

@@ -209,35 +209,53 @@ def _paper(trace, which, step):
     """The words on the picture for paper."""
     from matplotlib import pyplot as plt
 
-    from cgviz.drawing.letters import Words
+    from cgviz.drawing.figure import DrawnTexts
 
     ax = trace.plot(which=which, step=step)
-    (words,) = [c for c in ax.collections if isinstance(c, Words)]
+    (drawn,) = [c for c in ax.collections if isinstance(c, DrawnTexts)]
     plt.close(ax.figure)
-    return sorted(w.text for w in words.words)
+    return sorted(drawn.words)
 
 
-def _album(trace, which):
-    from cgviz.live.album import Album
+def _builder(trace, which):
+    from cgviz.live.pages import PageBuilder
 
-    return Album(trace, which).patiently()
+    return PageBuilder(trace, which).patiently()
 
 
 def _names(trace, which):
-    return _album(trace, which).names(which)
+    return _builder(trace, which).names(which)
 
 
 def _live(trace, which, toggled):
     """The words of the live picture, with the step at which each comes, and the side panels."""
-    page = _album(trace, which).page(which, toggled)
-    texts = page["texts"]
+    page = _builder(trace, which).page(which, toggled)
+    shown = page["display"]
+    said = {
+        (text["of"], text["i"], text["role"]): versions
+        for text, versions in zip(shown["texts"], page["texts"]["written"], strict=True)
+    }
+
+    def last(*of):
+        return said[of][-1][1] if of in said else ""
+
     return {
-        "nodes": [[n["head"], n["name"], n["word"], n["gradient"]] for n in texts["nodes"]],
-        "links": [
-            [t["value"], t["gradient"], t["blocked"], link["come"], link["order"]]
-            for t, link in zip(texts["links"], page["lines"]["links"], strict=True)
+        "nodes": [
+            [last("node", i, role) for role in ("title", "name", "kind")]
+            + [said.get(("node", i, "gradient"), [])]
+            for i in range(len(page["texts"]["nodes"]))
         ],
-        "side panels": page["notes"],
-        "forward": page["lines"]["forward"],
-        "backward": page["lines"]["backward"],
+        "links": [
+            [
+                last("link", i, "value"),
+                last("link", i, "gradient") or last("link", i, "reason"),
+                ("link", i, "reason") in said,
+                link["step"],
+                link["order"],
+            ]
+            for i, link in enumerate(shown["links"])
+        ],
+        "side panels": page["panels"],
+        "forward": shown["forward"],
+        "backward": shown["backward"],
     }

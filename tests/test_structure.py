@@ -81,17 +81,7 @@ def test_no_module_uses_a_private_name_of_another():
 
 
 # What is left from before the rule; a name that goes from the code goes from here.
-STILL_PRIVATE: list[str] = [
-    "cgviz.live.notes: jacobian._same",
-    "cgviz.live.sketch: cards._called",
-    "cgviz.live.sketch: cards._card",
-    "cgviz.live.sketch: cards._gradient",
-    "cgviz.live.sketch: cards._spoken",
-    "cgviz.live.sketch: cards._target_name",
-    "cgviz.live.sketch: figure._cut",
-    "cgviz.live.sketch: figure._head",
-    "cgviz.live.view: figure._Ink",
-]
+STILL_PRIVATE: list[str] = []
 
 
 def test_only_the_tensorflow_hooks_use_private_tensorflow():

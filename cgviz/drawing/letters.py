@@ -1,23 +1,18 @@
-"""Words as outlines: measured before they are placed, and drawn as one collection.
+"""Text as outlines: measured before it is placed, and drawn as one collection.
 
 Matplotlib lays out and renders each `Text` letter by letter whenever it is drawn, which was two
-thirds of a picture's time. Outlines are kept, and those of a whole picture are one artist.
+thirds of a picture's time. So the outlines of a line are made once.
 
-    extent   width and height of a text
-    word     a text at its place
-    Words    all words of one picture, an artist
+    extent    the width and height of a text
+    outlined  a text at its place, as a path
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import Literal
 
 import numpy as np
-from matplotlib.collections import PathCollection
 from matplotlib.font_manager import FontProperties
 from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
@@ -26,92 +21,78 @@ from ..graph import Array
 
 # Shipped with Matplotlib and holding every sign we use, so a figure is the same everywhere.
 FONT = "DejaVu Sans"
-LINE = 1.25  # the height of a line, in sizes
-STEP = 1.12  # from one line of a text to the next, in sizes
-NUMERIC = frozenset("0123456789.,−+×=e∞[] ")  # no pair of them asks for other room than its own
-ASCENT, DESCENT = 0.76, 0.21  # of the letters above and below their line, in sizes
+LINE = 1.25  # the height of a line, in sizes: what browsers give a line of this font
+STEP = 1.12  # from one line of a text to the next, in sizes: a little closer, so that they belong
+ASCENT, DESCENT = 0.76, 0.21  # of this font's letters above and below their line, in sizes
 
-Across = Literal["left", "center", "right"]
-Down = Literal["top", "center", "bottom"]
-_SHARE = {"left": 0.0, "center": 0.5, "right": 1.0, "top": 0.0, "bottom": 1.0}
+Anchor = Literal["start", "middle", "end"]
+Side = Literal["above", "around", "below"]
+SHARE = {"start": 0.0, "middle": 0.5, "end": 1.0, "below": 0.0, "around": 0.5, "above": 1.0}
 
 
-Outline = tuple[Array, Array, float]  # vertices, codes and width
+def _font(bold: bool) -> FontProperties:
+    return FontProperties(family=FONT, weight="bold" if bold else "normal", size=1)
 
 
 @lru_cache(maxsize=4096)
-def _outline(line: str, bold: bool) -> Outline:
-    """The letters of a line at size 1, its start at 0; a number is put together of its digits."""
-    if len(line) < 2 or not NUMERIC.issuperset(line):
-        return _laid_out(line, bold)
-    letters = [_outline(letter, bold) for letter in line]
-    *starts, width = accumulate((wide for *_, wide in letters), initial=0.0)
-    placed = [v + np.array((x, 0.0)) for (v, *_), x in zip(letters, starts, strict=True)]
-    return np.concatenate(placed), np.concatenate([codes for _, codes, _ in letters]), width
+def _width(line: str, bold: bool = False) -> float:
+    """The width of a line at size 1."""
+    font = _font(bold)  # not `ismath`: a `$` is a `$`
+    return float(text_to_path.get_text_width_height_descent(line, font, ismath=False)[0])
 
 
-def _laid_out(line: str, bold: bool) -> Outline:
-    """A line as Matplotlib lays it out, with the room between letters that each pair asks for."""
-    font = FontProperties(family=FONT, weight="bold" if bold else "normal", size=1)
-    vertices, codes = text_to_path.get_text_path(font, line)  # not `ismath`: a `$` is a `$`
-    width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
-    return np.array(vertices) / text_to_path.FONT_SCALE, np.array(codes), float(width)
+@lru_cache(maxsize=4096)
+def _outline(line: str, bold: bool) -> tuple[Array, Array]:
+    """The letters of a line at size 1, beginning at 0: vertices and codes."""
+    vertices, codes = text_to_path.get_text_path(_font(bold), line)
+    return np.array(vertices) / text_to_path.FONT_SCALE, np.array(codes)
 
 
 def extent(text: str, size: float) -> tuple[float, float]:
-    """Width and height of a text of one or more lines, in points."""
+    """The width and height of a text of one or more lines, in points."""
     if not text:
         return 0.0, 0.0
     lines = text.split("\n")
-    return 1.05 * size * max(_outline(t, False)[2] for t in lines) + 2, len(lines) * size * LINE
+    # A browser's letters are up to a twentieth wider: it has hinting and fonts of its own.
+    return 1.05 * size * max(map(_width, lines)) + 2, len(lines) * size * LINE
 
 
-@dataclass(frozen=True)
-class Word:
-    """A text as it stands in a picture, in the picture's points, y growing downwards."""
-
-    text: str
-    size: float
-    colour: str
-    box: tuple[float, float, float, float]  # left, top, right, bottom
-    path: Path
+Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def word(
+def outlined(
+    text: str,
     x: float,
     y: float,
-    text: str,
     size: float,
-    colour: str,
-    across: Across = "center",
-    down: Down = "center",
+    anchor: Anchor = "middle",
+    side: Side = "around",
     *,
     bold: bool = False,
-) -> Word:
-    """A text so placed that (x, y) is its left, centre or right, and its top, centre or bottom.
+) -> tuple[Path, Box]:
+    """The outlines of a text, and the box that it fills, in points, y growing downwards.
 
-    The lines of a matrix are flush left, so that its columns stand below each other.
+    Args:
+        text: One or more lines; those of a matrix are flush left, so that its columns are below
+            each other.
+        x: Where its start, its middle or its end is.
+        y: Where its middle is, or the point that it is above or below.
+        size: Of the letters, in points.
+        anchor: Which of its points is at x.
+        side: How it is placed to y.
+        bold: Whether the letters are bold.
+
+    Returns:
+        The path and left, top, right and bottom of the box.
     """
-    lines = [_outline(line, bold) for line in text.split("\n")]
-    width = size * max(line[2] for line in lines)
-    height = size * (STEP * (len(lines) - 1) + ASCENT + DESCENT)
-    left, top = x - _SHARE[across] * width, y - _SHARE[down] * height
-    flush = 0.0 if "[[" in text else _SHARE[across]
+    lines = text.split("\n")
+    widths = [size * _width(line, bold) for line in lines]
+    width, height = max(widths), size * (STEP * (len(lines) - 1) + ASCENT + DESCENT)
+    left, top = x - SHARE[anchor] * width, y - SHARE[side] * height
+    flush = 0.0 if "[[" in text else SHARE[anchor]
     paths = []
-    for n, (vertices, codes, advance) in enumerate(lines):
-        start = (left + flush * (width - advance * size), top + (ASCENT + n * STEP) * size)
+    for n, (line, own) in enumerate(zip(lines, widths, strict=True)):
+        vertices, codes = _outline(line, bold)
+        start = (left + flush * (width - own), top + (ASCENT + n * STEP) * size)
         paths.append(Path(vertices * (size, -size) + start, codes))
-    box = (left, top, left + width, top + height)
-    return Word(text, size, colour, box, Path.make_compound_path(*paths))
-
-
-class Words(PathCollection):
-    """All words of one picture, as one outline per colour."""
-
-    def __init__(self, words: Sequence[Word]) -> None:
-        colours = list(dict.fromkeys(w.colour for w in words))
-        together = [
-            Path.make_compound_path(*(w.path for w in words if w.colour == c)) for c in colours
-        ]
-        super().__init__(together, facecolors=colours, linewidths=0, zorder=6)
-        self.words = words
+    return Path.make_compound_path(*paths), (left, top, left + width, top + height)

@@ -46,7 +46,7 @@ def is_linear(step: Step) -> bool:
     if any(isinstance(j, LargeJacobian) for row in step.local for j in row):
         doubled = step.vjp([None if u is None else 2 * u for u in step.upstream])
         pairs = zip((_twice(d) for d in step.downstream), doubled, strict=True)
-        return all(_same(a, b, 0.0 if a is None else np.abs(a).max(initial=0)) for a, b in pairs)
+        return all(same(a, b, 0.0 if a is None else np.abs(a).max(initial=0)) for a, b in pairs)
     for j, handed_back in enumerate(step.downstream):
         total: Any = 0.0
         size: Any = 0.0
@@ -54,7 +54,7 @@ def is_linear(step: Step) -> bool:
             if upstream is not None and row[j] is not None:
                 total = total + times(upstream, row[j])
                 size = size + times(np.abs(upstream), np.abs(row[j]))
-        if not _same(handed_back, total, size):
+        if not same(handed_back, total, size):
             return False
     return True
 
@@ -182,7 +182,7 @@ def _twice(array: Array | None) -> Array | None:
     return None if array is None else 2 * array
 
 
-def _same(a: Any, b: Any, size: Any) -> bool:
+def same(a: Any, b: Any, size: Any) -> bool:
     """Whether two results agree, to what rounding the terms they are sums of can explain."""
     if a is None or b is None:
         return a is None and not np.any(b)

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ..drawing import display
 from ..graph import Trace
 from ..reading import summary
 from ..recording import api
-from . import notes, sketch
-from .album import Album, Document
+from . import pages, panel
+from .pages import Document, PageBuilder
 from .sweeps import Control, Sweeper, controls, summed
 from .view import View
 
@@ -73,8 +74,8 @@ class Explorer(View):
         self.values = [slider.value for slider in sliders]
         self.focus = 0
         trace = self._traced()
-        album = Album(trace, roomy=True, framed=False)
-        self.signature = sketch.signature(album.selection())
+        builder = PageBuilder(trace, roomy=True, framed=False)
+        self.signature = display.signature(builder.selection())
         self.custom = any(op.kind == "custom" for op in trace.walk())
         self.curves, self.swept = self._curves(0), self._swept(0)
         extra = {
@@ -82,7 +83,7 @@ class Explorer(View):
             "curves": self.curves,
             "points": self._points(trace, 0),
         }
-        super().__init__(trace, [album], extra)
+        super().__init__(trace, [builder], extra)
 
     def _traced(self, like: Trace | None = None) -> Trace:
         """The trace where the sliders stand; `like` is the one before, whose value has a shape."""
@@ -119,28 +120,28 @@ class Explorer(View):
         if not self.sliders[active].upstream:
             self.focus = active
         self.trace = self._traced(self.trace)
-        album = Album(self.trace, which=self.which, roomy=True, framed=False)
-        shown = album.selection()
-        signature = sketch.signature(shown)
+        builder = PageBuilder(self.trace, which=self.which, roomy=True, framed=False)
+        shown = builder.selection()
+        signature = display.signature(shown)
         answer: Document = {"points": self._points(self.trace, active)}
         if signature != self.signature:
             self.signature = signature
-            answer["pages"] = [album.page()]
+            answer["pages"] = [builder.page()]
         else:
             open_ = int(content.get("open", -1))
             wanted = range(len(shown.nodes)) if settled else [open_]
-            answer["texts"] = sketch.texts(shown)
-            answer["notes"] = {
-                i: notes.note(self.trace, shown, shown.nodes[i], notes.small)
+            answer["texts"] = pages.texts_of(shown)
+            answer["panels"] = {
+                i: panel.panel(self.trace, shown, shown.nodes[i], panel.small)
                 for i in wanted
                 if 0 <= i < len(shown.nodes)
             }
-        self.albums = (album,)
+        self.builders = (builder,)
         if settled:
             if (key := self._swept(active)) != self.swept:
                 answer["curves"] = self.curves = self._curves(active)
                 self.swept = key
-            page = album.page() if "pages" not in answer else answer["pages"][0]
+            page = builder.page() if "pages" not in answer else answer["pages"][0]
             self._keep(page, answer)
         return answer
 

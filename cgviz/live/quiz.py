@@ -18,7 +18,7 @@ from ..graph import Array, Step, Trace, total
 from ..graph.jacobian import LargeJacobian, times
 from ..graph.names import value_name
 from ..graph.selection import Edge, Node, Selection
-from .album import Album, Document
+from .pages import Document, PageBuilder
 from .view import View
 
 HIDE = ("downstream", "local", "gradient")
@@ -57,14 +57,14 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
     if hide not in HIDE:
         raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
     trace.pass_(which)
-    album = Album(trace, which, framed=False)
-    found = list(_questions(trace, album.selection(), hide))
+    builder = PageBuilder(trace, which, framed=False)
+    found = list(_questions(trace, builder.selection(), hide))
     if not found:
         raise ValueError(
             f"there is no {hide} to ask for in this trace: questions are about arrays of at most "
             f"{MOST_NUMBERS} numbers"
         )
-    return Quiz(trace, [album], {"quiz": {"hide": hide, "questions": found}})
+    return Quiz(trace, [builder], {"quiz": {"hide": hide, "questions": found}})
 
 
 class Quiz(View):

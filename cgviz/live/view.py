@@ -1,8 +1,8 @@
 """The live picture: an anywidget that steps through a trace in the browser.
 
-Python says where everything stands and what is written there; `ink` shows it, step by step,
-without asking again. Only what is costly is made on demand, and never for a step: the picture of
-another pass, a folded scope opened, the local Jacobians of a large trace.
+Python makes the display list and its texts; the browser draws it and steps through it without
+asking again. Only what is costly is made on demand, and never for a step: the picture of another
+pass, a folded scope opened, the local Jacobians of a large trace.
 
     view     a trace -> a View
     View     the widget: `step`, `selected` and `which` can be linked to other widgets
@@ -22,14 +22,14 @@ import traitlets
 
 from .. import files
 from ..drawing import figure
-from ..drawing.picture import Picture
+from ..drawing.display import Display
 from ..graph import Trace
 from ..reading import summary
-from . import album, looks, module
-from .album import Album, Document
+from . import assets, pages
+from .pages import Document, PageBuilder
 
 LIVE = "application/vnd.jupyter.widget-view+json"
-MOST_PIXELS = 900_000  # of the picture beside a live view
+MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
 
 
 class View(anywidget.AnyWidget):
@@ -44,8 +44,8 @@ class View(anywidget.AnyWidget):
 
     drawn = True  # whether a picture is stored beside it
 
-    _esm = module.source()
-    _css = looks.css()
+    _esm = assets.module()
+    _css = assets.stylesheet()
 
     step = traitlets.Int().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
@@ -53,16 +53,16 @@ class View(anywidget.AnyWidget):
     document = traitlets.Dict().tag(sync=True)
 
     def __init__(
-        self, trace: Trace, albums: Sequence[Album], extra: Document | None = None
+        self, trace: Trace, builders: Sequence[PageBuilder], extra: Document | None = None
     ) -> None:
         self.trace = trace
-        self.albums = tuple(albums)
+        self.builders = tuple(builders)
         self.extra = extra or {}
-        which = albums[0].which or 0
-        shown = album.document(trace, self.albums, which) | self.extra
+        which = builders[0].which or 0
+        shown = pages.document(trace, self.builders, which) | self.extra
         super().__init__(
             document=shown,
-            step=0 if self.extra.get("quiz") else shown["pages"][0]["lines"]["steps"],
+            step=0 if self.extra.get("quiz") else shown["pages"][0]["display"]["steps"],
             which=which,
         )
         self.on_msg(_asked)
@@ -71,12 +71,12 @@ class View(anywidget.AnyWidget):
         """Send what the browser asked for."""
         which, toggled = content.get("which", self.which), content.get("toggled", [])
         if content.get("ask") == "pages":
-            found = album.pages(self.albums, which, toggled)
-            self.send({"pages": found, "key": album.page_key(which, toggled)})
-        elif content.get("ask") == "notes":
+            found = pages.pages(self.builders, which, toggled)
+            self.send({"pages": found, "key": pages.page_key(which, toggled)})
+        elif content.get("ask") == "panels":
             side = int(content.get("side", 0))
-            notes = self.albums[side].notes(which, toggled)
-            self.send({"notes": notes, "side": side, "key": content.get("key")})
+            found = self.builders[side].panels(which, toggled)
+            self.send({"panels": found, "side": side, "key": content.get("key")})
 
     def close(self) -> None:
         """Take it off every page; its layout, a widget with a comm of its own, goes with it."""
@@ -87,10 +87,10 @@ class View(anywidget.AnyWidget):
 
     def save(self, path: Any) -> None:
         """Write what is shown to an `.html` file that needs no kernel and no network."""
-        from . import page
+        from . import saved
 
         target = files.target(path, (".html",))
-        text = page.page(self.trace, self.albums, self.which, self.kept, self.words)
+        text = saved.page(self.trace, self.builders, self.which, self.kept, self.words)
         files.write(target, text.encode())
 
     @property
@@ -112,7 +112,7 @@ class View(anywidget.AnyWidget):
         data = {**data, "text/plain": self.words}
         if not self.drawn:
             return data, metadata
-        data["image/png"] = b64encode(png(self.albums[0].arranged())).decode()
+        data["image/png"] = b64encode(png(self.builders[0].display())).decode()
         return data, {**metadata, "image/png": {"alt": self.words}}
 
 
@@ -127,10 +127,10 @@ def view(
     """What `trace.view` returns."""
     if against is not None and not isinstance(against, Trace):
         raise TypeError(f"`against` must be a trace, not {type(against).__name__}")
-    albums = [Album(trace, which, full)]
+    builders = [PageBuilder(trace, which, full)]
     if against is not None:
-        albums.append(Album(against, which, full))
-    return View(trace, albums)
+        builders.append(PageBuilder(against, which, full))
+    return View(trace, builders)
 
 
 # --- in a cell -----------------------------------------------------------------------------------
@@ -151,20 +151,20 @@ def _in_a_notebook() -> bool:
     return getattr(get_ipython(), "kernel", None) is not None
 
 
-def png(placed: Picture) -> bytes:
+def png(shown: Display) -> bytes:
     """The picture of paper as a PNG, small enough to be made at once."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from PIL import Image
 
-    size = placed.width / 72, placed.height / 72
-    dots = min(100.0, (MOST_PIXELS / (size[0] * size[1])) ** 0.5)
-    sheet = Figure(figsize=size, dpi=dots)
+    width, height = (length / 72 for length in figure.size(shown))
+    dots = min(100.0, (MOST_PIXELS / (width * height)) ** 0.5)
+    sheet = Figure(figsize=(width, height), dpi=dots)
     canvas = FigureCanvasAgg(sheet)
-    figure._Ink(sheet.add_axes((0, 0, 1, 1)), placed, None).draw()
+    figure.draw(sheet.add_axes((0, 0, 1, 1)), shown)
     canvas.draw()  # type: ignore[no-untyped-call]
-    # In full colours: a palette would be a third as large, and lose the pale floors.
-    inked = Image.fromarray(np.asarray(canvas.buffer_rgba()))  # type: ignore[no-untyped-call]
+    # In full colours: a palette would be a third as large, and lose the pale bands.
+    drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))  # type: ignore[no-untyped-call]
     buffer = io.BytesIO()
-    inked.convert("RGB").save(buffer, "png", compress_level=3)
+    drawn.convert("RGB").save(buffer, "png", compress_level=3)
     return buffer.getvalue()

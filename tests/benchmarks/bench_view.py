@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.live import view
-from cgviz.live.album import Album
+from cgviz.live.pages import PageBuilder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -141,7 +141,7 @@ def in_python() -> None:
     for i in range(60):
         explorer._answer({"move": [i / 30, 0.3, 1.0], "active": 0, "id": i, "open": 3}, None)
     print(f"{'30 ops: a slider, in Python':44} {statistics.median(took):8.1f} ms")
-    size = len(json.dumps(Album(small).page(), separators=(",", ":")))
+    size = len(json.dumps(PageBuilder(small).page(), separators=(",", ":")))
     print(f"{'30 ops: one page of the document':44} {size / 1e3:8.1f} kB")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "flow.html"

@@ -66,13 +66,13 @@ def use(page):
     view.get_by_role("button", name="One step back").click()
     assert view.locator(".cgviz-where").inner_text() == "backward step 1 of 2"
     view.locator("g.cgviz-node", has_text="sin").click()
-    assert "−0.4161" in view.locator(".cgviz-card").inner_text()
+    assert "−0.4161" in view.locator(".cgviz-panel").inner_text()
     explorer.get_by_label("x", exact=True).fill("2")
     expect(explorer.locator(".cgviz-explore")).to_have_attribute("data-moved", re.compile("[1-9]"))
     expect(explorer.locator(".cgviz-svg")).to_contain_text("−0.8323")
     quiz.get_by_role("button", name="One step forward").click()
-    quiz.locator(".cgviz-card input").first.fill("-2")
-    quiz.locator(".cgviz-card input").first.press("Enter")
+    quiz.locator(".cgviz-panel input").first.fill("-2")
+    quiz.locator(".cgviz-panel input").first.press("Enter")
     assert "Wrong sign" in quiz.locator(".cgviz-verdict").first.inner_text()
 
 

@@ -52,15 +52,15 @@ def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
     assert page.locator(".cgviz-status").inner_text().startswith("Backward step 3 of 3")
     button(page, "To the start").click()
     assert page.locator(".cgviz-status").inner_text().startswith("Nothing has run yet")
-    has_count(page.locator(".cgviz-link.cgviz-flowing"), 0)
+    has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 0)
     for _ in range(3):
         button(page, "One step forward").click()
     assert page.locator(".cgviz-where").inner_text() == "forward 3 of 3"
     button(page, "One step forward").click()
     assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
-    assert "−0.7568" in texts(page, ".cgviz-link.cgviz-backnow .cgviz-gradient")
+    assert "−0.7568" in texts(page, ".cgviz-link .cgviz-gradient.cgviz-now")
     button(page, "One step back").click()
-    has_count(page.locator(".cgviz-link.cgviz-flowing"), 0)
+    has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 0)
 
 
 def test_it_plays_and_pauses(show):
@@ -72,17 +72,17 @@ def test_it_plays_and_pauses(show):
     assert page.locator(".cgviz-where").inner_text() == "backward step 3 of 3"
 
 
-def test_cards_bodies_and_the_table(show):
+def test_side_panel_bodies_and_the_table(show):
     page = show("cgviz.trace(f, 2.0)")
     page.locator("g.cgviz-node.cgviz-custom").click()
-    card = page.locator(".cgviz-card")
-    assert "−1.307" in card.inner_text()
-    assert "def grad(upstream):" in card.inner_text()
-    card.get_by_role("button", name="Open", exact=True).click()
+    panel = page.locator(".cgviz-panel")
+    assert "−1.307" in panel.inner_text()
+    assert "def grad(upstream):" in panel.inner_text()
+    panel.get_by_role("button", name="Open", exact=True).click()
     has_count(page.locator("g.cgviz-open"), 1)
     assert page.locator("g.cgviz-open").get_attribute("aria-expanded") == "true"
     has_count(page.locator("g.cgviz-port"), 2)
-    card.get_by_role("button", name="Close", exact=True).click()
+    panel.get_by_role("button", name="Close", exact=True).click()
     has_count(page.locator("g.cgviz-open"), 0)
     assert page.locator("g.cgviz-custom").get_attribute("aria-expanded") == "false"
     page.locator(".cgviz-table summary").click()
@@ -102,7 +102,7 @@ def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
     assert len(seen) == 6
     page.keyboard.press("Home")
     page.keyboard.press("Enter")
-    assert "input" in page.locator(".cgviz-card .cgviz-title").inner_text()
+    assert "input" in page.locator(".cgviz-panel .cgviz-title").inner_text()
     page.keyboard.press("b")
     page.keyboard.press("+")
     page.keyboard.press("0")
@@ -135,9 +135,7 @@ def test_axe_finds_no_violation(notebook, show, dark):
 
 def test_those_who_want_no_motion_get_none(show):
     page = show("cgviz.trace(f, 2.0)")
-    moving = (
-        "getComputedStyle(document.querySelector('.cgviz-backnow > .cgviz-back')).animationName"
-    )
+    moving = "getComputedStyle(document.querySelector('.cgviz-backward.cgviz-now')).animationName"
     assert page.evaluate(moving) == "cgviz-flow"
     page.emulate_media(reduced_motion="reduce")
     assert page.evaluate(moving) == "none"
@@ -154,7 +152,7 @@ def test_names_from_user_code_are_text(show):
     )
     page.on("dialog", lambda dialog: pytest.fail("a script ran"))
     page.locator("g.cgviz-node.cgviz-variable").click()
-    assert ATTACK in page.locator(".cgviz-card").inner_text()
+    assert ATTACK in page.locator(".cgviz-panel").inner_text()
     has_count(page.locator(".cgviz-view img"), 0)
 
 
@@ -199,14 +197,14 @@ def test_predictions_are_judged(show):
     assert "?" in texts(page, ".cgviz-link.cgviz-asked .cgviz-gradient")
     shown = page.locator(".cgviz-view").inner_text()
     assert "hands back" not in shown
-    field = page.locator(".cgviz-card input").first
+    field = page.locator(".cgviz-panel input").first
     for answer, verdict in [("-2", "Wrong sign"), ("two", "Type a number"), ("2", "")]:
         field.fill(answer)
         field.press("Enter")
         if verdict:
             assert verdict in page.locator(".cgviz-verdict").first.inner_text()
-    assert "✓ 2" in page.locator(".cgviz-card").inner_text()
-    assert "2" in texts(page, ".cgviz-link.cgviz-flowing .cgviz-gradient")
+    assert "✓ 2" in page.locator(".cgviz-panel").inner_text()
+    assert "2" in texts(page, ".cgviz-link .cgviz-gradient")
 
 
 def test_traits_can_be_linked_and_steps_reach_python_later(show):
@@ -227,7 +225,7 @@ def test_a_view_that_is_shown_again_begins_with_the_pass_of_the_first(show):
         "view = cgviz.trace(f, 2.0, order=2).view()\nview.which = 1\ndisplay(view)\nview", views=2
     )
     second = page.locator(".cgviz-view").nth(1)
-    has_count(second.locator(".cgviz-floor"), 2)
+    has_count(second.locator("g.cgviz-band"), 2)
     for shown in page.locator(".cgviz-view").all():
         assert shown.get_by_label("Backward pass").input_value() == "1"
     count = "found => found.map(x => x.querySelectorAll('.cgviz-node').length)"
@@ -243,7 +241,7 @@ def test_two_traces_stand_side_by_side(show):
     assert page.evaluate(CUT) == []
     assert page.locator("g.cgviz-differs").count() >= 2
     button(page, "To the start").click()
-    has_count(page.locator(".cgviz-flowing"), 0)
+    has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 0)
 
 
 def test_scopes_unfold_and_fold(show):
@@ -287,7 +285,7 @@ def test_a_small_trace_folds_by_click_and_by_key(show):
     page.locator("g.cgviz-custom .cgviz-handle").first.click()
     has_count(page.locator("g.cgviz-open"), 1)
     button(page, "To the start").click()
-    has_count(page.locator("g.cgviz-open.cgviz-seen"), 0)
+    has_count(page.locator("g.cgviz-open > .cgviz-frame.cgviz-seen"), 0)
 
 
 def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show):

@@ -49,14 +49,14 @@ def test_it_opens_from_disk_and_steps(offline, tmp_path):
     offline.get_by_role("button", name="One step forward").click()
     assert offline.locator(".cgviz-where").inner_text() == "forward 1 of 3"
     offline.locator("g.cgviz-node.cgviz-custom").click()
-    assert "−1.307" in offline.locator(".cgviz-card").inner_text()
+    assert "−1.307" in offline.locator(".cgviz-panel").inner_text()
 
 
 def test_it_has_every_pass(offline, tmp_path):
     cgviz.trace(lambda x: x * x * x, 2.0, order=2).save(tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
     offline.get_by_label("Backward pass").first.select_option("1")
-    has_count(offline.locator(".cgviz-floor"), 2)
+    has_count(offline.locator("g.cgviz-band"), 2)
 
 
 def test_its_policy_lets_in_no_other_script_and_no_request(page, tmp_path):
@@ -115,7 +115,7 @@ def test_a_quiz_works_in_it(offline, tmp_path):
     cgviz.predict(cgviz.trace(f, 2.0)).save(tmp_path / "quiz.html")
     offline.goto((tmp_path / "quiz.html").as_uri())
     offline.get_by_role("button", name="One step forward").click()
-    field = offline.locator(".cgviz-card input").first
+    field = offline.locator(".cgviz-panel input").first
     field.fill("-2")
     field.press("Enter")
     assert "Wrong sign" in offline.locator(".cgviz-verdict").first.inner_text()
@@ -136,7 +136,7 @@ def test_names_are_text(offline, tmp_path):
     trace.save(tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
     offline.locator("g.cgviz-node.cgviz-input").click()
-    assert ATTACK in offline.locator(".cgviz-card .cgviz-title").inner_text()
+    assert ATTACK in offline.locator(".cgviz-panel .cgviz-title").inner_text()
     has_count(offline.locator("img"), 0)
 
 

@@ -15,7 +15,7 @@ const ICONS = {
 const icon = (d) => s("svg.icon", { viewBox: "0 0 16 14", "aria-hidden": "true" }, s("path", { d }));
 
 /** The bar: time, speed, pass, colour, zoom. */
-export function barInk(doc) {
+export function makeBar(doc) {
   const button = (words, sign) => h("button", { type: "button", title: words, "aria-label": words }, sign);
   const first = button("To the start", icon(ICONS.first));
   const back = button("One step back", icon(ICONS.back));
@@ -51,14 +51,14 @@ export function barInk(doc) {
       on(speed, "change", () => run.speed(Number(speed.value)));
       if (passes) on(passes, "change", () => run.which(Number(passes.value)));
     },
-    paint(state, lines, shelf) {
-      const every = moments(lines);
+    paint(state, display, cache) {
+      const every = moments(display);
       const place = every.indexOf(state.step);
       if (Number(seek.max) !== every.length - 1) seek.max = every.length - 1;
       if (Number(seek.value) !== place) seek.value = place;
       const words = state.step <= 0
-        ? `forward ${lines.forward.length + state.step} of ${lines.forward.length}`
-        : `backward step ${state.step} of ${lines.steps}`;
+        ? `forward ${display.forward.length + state.step} of ${display.forward.length}`
+        : `backward step ${state.step} of ${display.steps}`;
       seek.setAttribute("aria-valuetext", words);
       say(where, words);
       for (const [target, off] of [[first, place <= 0], [back, place <= 0], [forward, place >= every.length - 1], [last, place >= every.length - 1]]) {
@@ -72,23 +72,21 @@ export function barInk(doc) {
       }
       colour.setAttribute("aria-pressed", String(state.colour));
       wide.setAttribute("aria-pressed", String(state.wide));
-      fold.hidden = !shelf.toggled.size;
-      if (passes && Number(passes.value) !== shelf.which) passes.value = shelf.which;
+      fold.hidden = !cache.toggled.size;
+      if (passes && Number(passes.value) !== cache.which) passes.value = cache.which;
     },
   };
 }
 
 /** What the lines and colours mean. */
-export function legendInk() {
+export function makeLegend(display) {
   const sample = (name, classes, d) =>
     h("li", {}, s("svg.swatch", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s(classes, { d })), name);
-  const usual = [
-    sample("forward value", "path.line", "M0 5H32"),
-    sample("backward gradient", "path.back", "M32 5H0"),
-  ];
+  const lines = { forward: "M0 5H32", backward: "M32 5H0" };
+  const usual = display.legend.map(([role, words]) => sample(words, `path.${role}.seen`, lines[role]));
   const sizes = [["vanishing", "below 10\u207b\u2076"], ["tiny", "10\u207b\u2076"], ["small", "10\u207b\u2074"], ["usual", "around 1"],
     ["large", "10\u00b2"], ["huge", "10\u2074"], ["exploding", "above 10\u2076"]].map(([name, words]) => {
-    const item = sample(`${name} ${words}`, "path.back", "M34 5H0");
+    const item = sample(`${name} ${words}`, "path.backward.seen", lines.backward);
     item.dataset.size = name;
     item.classList.add("cgviz-sizeitem");
     return item;

@@ -41,8 +41,8 @@ export function darkAround(el) {
 
 /** Red, green, blue and opacity from 0 to 255 of any CSS colour, in whatever notation. */
 function pixel(colour) {
-  const ink = new OffscreenCanvas(1, 1).getContext("2d");
-  ink.fillStyle = colour;
-  ink.fillRect(0, 0, 1, 1);
-  return ink.getImageData(0, 0, 1, 1).data;
+  const context = new OffscreenCanvas(1, 1).getContext("2d");
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  return context.getImageData(0, 0, 1, 1).data;
 }

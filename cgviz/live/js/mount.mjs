@@ -25,10 +25,11 @@ export async function unpacked(text) {
 
 /** The pages of a saved file by their names; what stands in many of them was kept once. */
 export function repeated({ parts, pages }) {
+  const all = (places) => places.map((i) => parts[i]);
   const whole = (each) => ({
     ...each,
-    notes: each.notes.map((i) => parts[i]),
-    texts: { nodes: each.texts.nodes.map((i) => parts[i]), links: each.texts.links.map((i) => parts[i]) },
+    panels: all(each.panels),
+    texts: Object.fromEntries(Object.entries(each.texts).map(([name, places]) => [name, all(places)])),
   });
   return pages.map(([key, found]) => [key, found.map(whole)]);
 }

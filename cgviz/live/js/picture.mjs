@@ -1,198 +1,139 @@
-// The picture: the SVG of one page, built once, then painted.
-import { h, s, toggle } from "./dom.mjs";
-import { at, textAt } from "./time.mjs";
+// The picture: the SVG of one display list, built once, then painted at a step.
+import { s, toggle } from "./dom.mjs";
+import { textAt } from "./time.mjs";
 
-/** A text of one or more lines around its middle; `anchor` as in SVG. */
-function label(classes, x, y, anchor) {
-  return s(`text.${classes}`, { x, y, "text-anchor": anchor, "aria-hidden": "true" });
-}
+const STEP = 1.12; // from one line of a text to the next, in sizes, as on paper
+const HEIGHT = 0.97; // of the letters of a line, in sizes, as on paper
+const SIZES = [["vanishing", -Infinity], ["tiny", -6], ["small", -4], ["usual", -2], ["large", 2], ["huge", 4], ["exploding", 6]];
 
-function write(text, words) {
-  if (text.cgvizWords === words) return;
-  text.cgvizWords = words;
-  const lines = words ? words.split("\n") : [];
-  const x = text.getAttribute("x");
-  if (lines.length === 1) {
-    text.textContent = words;
-    return;
+/**
+ * The SVG of one page.
+ *
+ * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts`
+ * every path and text of the display list; `items` its nodes, frames and links in reading order,
+ * for the keyboard.
+ */
+export function makePicture(page, name) {
+  const { display } = page;
+  const groups = new Map();
+  const groupOf = ({ of, i }) => {
+    const key = `${of} ${i}`;
+    if (!groups.has(key)) groups.set(key, s(`g.${classesOf(display, of, i)}`));
+    return groups.get(key);
+  };
+  const parts = [];
+  const add = (element, part) => {
+    groupOf(part).append(element);
+    parts.push({ ...part, element });
+  };
+  for (const path of display.paths) {
+    const element = s(`path.${path.role}`, { d: path.d });
+    if (path.role === "forward") groupOf(path).append(s("path.hit", { d: path.d }));
+    add(element, path);
   }
-  const first = -((lines.length - 1) * 1.25) / 2;
-  text.replaceChildren(
-    ...lines.map((line, i) => s("tspan", { x, dy: `${i ? 1.25 : first}em` }, line)),
-  );
-}
-
-/** The SVG of one page. `items` are its nodes, frames and links in reading order, for the keyboard. */
-export function drawing(page, name) {
-  const { lines } = page;
-  const down = lines.direction === "down";
-  const frames = lines.frames.map(frameInk);
-  const nodes = lines.nodes.map((node, i) => nodeInk(node, lines.frames.findIndex((f) => f.node === i), frames));
-  const links = lines.links.map((link) => linkInk(link, down));
-  const floors = lines.floors.map((floor) =>
-    s(floor.floor ? "g.floor.upper" : "g.floor", {},
-      s("rect", { x: floor.x, y: floor.y, width: floor.width, height: floor.height, rx: 8 }),
-      s("text", { x: floor.x + 9, y: floor.y + 13, "aria-hidden": "true" }, floor.title)),
-  );
-  const inFront = nodes.filter((n) => !n.frame);
-  const inner = s("g", {}, ...floors, ...frames.map((f) => f.g), ...links.map((l) => l.g), ...inFront.map((n) => n.g));
+  display.texts.forEach((text, k) => add(makeText(text), { ...text, k }));
+  display.nodes.forEach((node, i) => groups.get(`node ${i}`).append(differenceMark(node)));
+  const inner = s("g", {}, ...groups.values());
   const svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1 }, inner);
-  const items = [];
-  for (const { kind, i } of reading(lines)) {
-    items.push({ kind, i, ...(kind === "node" ? nodes : frames)[i], name: kind === "node" ? lines.nodes[i].group : lines.frames[i].name });
-    if (kind === "frame") continue;
-    lines.links.forEach((link, k) => {
-      if (link.from === i) items.push({ kind: "link", i: k, ...links[k] });
-    });
-  }
+  const items = reading(display).map(({ kind, i }) => {
+    const { group, name: own } = kind === "node" ? display.nodes[i] : kind === "frame" ? display.frames[i] : {};
+    return { kind, i, g: groups.get(`${kind} ${i}`), name: group || own };
+  });
   for (const item of items) {
     item.g.setAttribute("role", "button");
     item.g.setAttribute("tabindex", -1);
-    if (item.name) item.g.setAttribute("aria-expanded", String(isOpen(lines, item.name)));
+    if (item.name) item.g.setAttribute("aria-expanded", String(isOpen(display, item.name)));
     item.g.cgvizItem = item;
   }
   if (items.length) items[0].g.setAttribute("tabindex", 0);
-  return { svg, inner, nodes, links, items, page };
+  return { svg, inner, groups, parts, items, page };
 }
 
-export const isOpen = (lines, name) => lines.frames.some((frame) => frame.name === name);
+export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
 
-/** A plus or a minus in a ring: opens and closes what it is on. */
-function handleInk(x, y, open) {
-  return s("g.handle", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 6.5 }),
-    s("path", { d: `M${x - 3.5} ${y}h7${open ? "" : `M${x} ${y - 3.5}v7`}` }));
+/** The classes of a group: what it is, the kind of a node, and on which level of differentiation. */
+function classesOf(display, of, i) {
+  if (of === "band") return i ? "band.upper" : "band";
+  if (of !== "node") return of;
+  const { kind, level } = display.nodes[i];
+  const open = display.frames.some((frame) => frame.node === i);
+  return `node.${kind}${level ? ".upper" : ""}${open ? ".open" : ""}`;
 }
 
-/** What is around open ops. */
-function frameInk(frame) {
-  const written = {};
-  for (const [role, x, y] of frame.lines) written[role] = label(role, x, y, "middle");
-  const box = s("rect.around", { x: frame.x, y: frame.y, width: frame.width, height: frame.height, rx: 8 });
-  const handle = handleInk(frame.x + 12, frame.middle, true);
-  if (frame.node >= 0) return { g: s("g.node.custom.open", {}, box, ...Object.values(written), handle), written };
-  written.head.textContent = frame.label;
-  const tab = s("rect.tab", { x: frame.x, y: frame.y, width: frame.wide, height: 2 * (frame.middle - frame.y), rx: 8 });
-  return { g: s("g.frame", {}, box, tab, written.head, handle), written };
+function makeText({ role, x, y, anchor, side, size }) {
+  const element = s(`text.${role}`, { x, y, "text-anchor": anchor, "font-size": size, "aria-hidden": "true" });
+  element.cgvizSide = { above: -1, around: 0, below: 1 }[side];
+  return element;
 }
 
-function nodeInk(node, frame, frames) {
-  const [left, top] = [node.x - node.width / 2 + 6, node.y - node.height / 2 + 3];
-  const mark = s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: left, cy: top, r: 8 }),
-    s("text", { x: left, y: top, "text-anchor": "middle" }, "\u2260"));
-  if (frame >= 0) {
-    frames[frame].g.append(mark);
-    return { ...frames[frame], frame: true };
+/** Change what a text says; lines above or below a point keep off it. */
+function write(element, words) {
+  if (element.cgvizWords === words) return;
+  element.cgvizWords = words;
+  const lines = words.split("\n");
+  const x = element.getAttribute("x");
+  const first = -((lines.length - 1) * STEP) / 2;
+  if (lines.length === 1) element.textContent = words;
+  else element.replaceChildren(...lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : first}em` }, line)));
+  const away = element.cgvizSide * (((lines.length - 1) * STEP + HEIGHT) / 2);
+  element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
+}
+
+/** A mark on what differs from the other picture. */
+function differenceMark(node) {
+  const [x, y] = [node.x - node.width / 2 + 6, node.y - node.height / 2 + 3];
+  return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }),
+    s("text", { x, y, "text-anchor": "middle" }, "\u2260"));
+}
+
+/** Bring a picture to a state; touches only what changed. */
+export function paintPicture(picture, { step, selected, hidden, colour }) {
+  const { page, groups, parts } = picture;
+  const { display, texts } = page;
+  toggle(picture.svg, "goingback", step > 0);
+  for (const part of parts) {
+    const [seen, now] = [part.step <= step, part.now.includes(step)];
+    if (part.seen !== seen) toggle(part.element, "seen", (part.seen = seen));
+    if (part.current !== now) toggle(part.element, "now", (part.current = now));
+    if (part.k === undefined) continue;
+    const words = textAt(texts.written[part.k], step);
+    const asked = part.role === "gradient" && (part.of === "node" ? hidden.nodes : hidden.links).has(part.i);
+    write(part.element, asked && words ? "?" : words);
   }
-  const paths = node.paths.map((d, n) => s(n ? "path.outline.inner" : "path.outline", { d }));
-  const written = {};
-  for (const [role, x, y] of node.lines) written[role] = label(role, x, y, "middle");
-  const corner = node.x + node.width / 2 - (node.kind === "custom" ? 11 : 3);
-  const handle = node.group ? handleInk(corner, node.y - node.height / 2 + 2, false) : null;
-  const kind = node.floor ? `${node.kind}.upper` : node.kind;
-  const g = s(`g.node.${kind}`, {}, ...paths, ...Object.values(written), mark, handle ?? "");
-  return { g, written };
-}
-
-function linkInk(link, down) {
-  const line = s("path.line", { d: link.line });
-  const head = s("path.head", { d: link.head });
-  const hit = s("path.hit", { d: link.line });
-  const value = label("value", ...link.valueAt, down ? "end" : "middle");
-  const gradient = label("gradient", ...link.gradientAt, down ? "start" : "middle");
-  if (!down) {
-    value.setAttribute("class", "cgviz-value cgviz-above");
-    gradient.setAttribute("class", "cgviz-gradient cgviz-below");
-  }
-  const back = link.back ? s("path.back", { d: link.back }) : null;
-  const backHead = link.back ? s("path.backhead", { d: link.backHead }) : null;
-  const g = s("g.link", {}, hit, line, head, back, backHead, value, gradient);
-  return { g, back, value, gradient };
-}
-
-/** Multi-line labels above a line end at it, those below begin there. */
-function settle(text, words, way) {
-  const count = words.split("\n").length;
-  text.style.transform = words ? `translateY(${(way * (count * 1.25) * 0.5).toFixed(3)}em)` : "";
-}
-
-/** Bring a drawing to a state; touches only what changed. */
-export function paintDrawing(ink, state) {
-  const { page } = ink;
-  const { lines, texts } = page;
-  const { step, selected, hidden, colour } = state;
-  const now = at(lines, step);
-  const across = lines.direction === "right";
-  ink.nodes.forEach((node, i) => {
-    toggle(node.g, "seen", now.nodes[i].seen);
-    toggle(node.g, "now", now.nodes[i].now);
-    if (i >= texts.nodes.length) return; // a target
-    toggle(node.g, "selected", selected === `node ${i}`);
-    const text = texts.nodes[i];
-    for (const role of ["head", "name", "word"]) {
-      if (node.written[role]) write(node.written[role], shownLine(text, role, now.nodes[i].seen));
-    }
-    if (node.written.gradient) {
-      const words = textAt(text.gradient, step);
-      write(node.written.gradient, hidden.nodes.has(i) && words ? "?" : words);
-    }
-  });
-  ink.links.forEach((link, i) => {
-    const here = now.links[i];
-    const text = texts.links[i];
-    const back = here.back && !!text.gradient;
-    toggle(link.g, "seen", here.value);
-    toggle(link.g, "now", here.forwardNow);
-    toggle(link.g, "flowing", back && !text.blocked);
-    toggle(link.g, "backnow", here.backNow);
-    toggle(link.g, "blocked", back && text.blocked);
-    toggle(link.g, "selected", selected === `link ${i}`);
-    toggle(link.g, "asked", hidden.links.has(i));
-    const value = here.value ? text.value : "";
-    const gradient = back ? (hidden.links.has(i) ? "?" : text.gradient) : "";
-    if (link.value.cgvizWords !== value) {
-      write(link.value, value);
-      if (across) settle(link.value, value, -1);
-    }
-    if (link.gradient.cgvizWords !== gradient) {
-      write(link.gradient, gradient);
-      if (across) settle(link.gradient, gradient, 1);
-    }
-    if (link.back) {
-      const size = colour ? sizeClass(text.size) : "";
-      if (link.g.dataset.size !== size) link.g.dataset.size = size;
-    }
+  for (const { kind, i, g } of picture.items) toggle(g, "selected", selected === `${kind} ${i}`);
+  display.links.forEach((link, i) => {
+    const g = groups.get(`link ${i}`);
+    const size = colour && texts.links[i].gradient ? sizeClass(texts.links[i].size) : "";
+    if (g.dataset.size !== size) g.dataset.size = size;
+    toggle(g, "asked", hidden.links.has(i));
   });
   const differs = page.differs ?? { nodes: [], links: [] };
-  if (ink.differs !== differs) {
-    ink.differs = differs;
-    const [nodes, links] = [new Set(differs.nodes), new Set(differs.links)];
-    ink.nodes.forEach((node, i) => {
-      toggle(node.g, "differs", nodes.has(i));
-    });
-    ink.links.forEach((link, i) => toggle(link.g, "differs", links.has(i)));
+  if (picture.differs === differs) return;
+  picture.differs = differs;
+  for (const kind of ["node", "link"]) {
+    const own = new Set(differs[`${kind}s`]);
+    for (let i = 0; i < display[`${kind}s`].length; i++) toggle(groups.get(`${kind} ${i}`), "differs", own.has(i));
   }
 }
 
-/** A line of a node; a value that has not come yet is not shown. */
-function shownLine(text, role, seen) {
-  return seen ? text[role] : text[role].replace(/ = .*/s, "");
-}
-
-/** The nodes and the frames of scopes as they are read: a body after its op, a frame before its ops. */
-export function reading(lines) {
+/** Nodes, frames and links as they are read: a body after its op, a frame before its ops, a link after its source. */
+export function reading(display) {
   const found = [];
   const told = new Set();
   const enter = (k) => {
     if (k < 0 || told.has(k)) return;
-    enter(lines.frames[k].parent);
+    enter(display.frames[k].parent);
     told.add(k);
-    if (lines.frames[k].node < 0) found.push({ kind: "frame", i: k });
+    if (display.frames[k].node < 0) found.push({ kind: "frame", i: k });
   };
-  const visit = (owner) => lines.nodes.forEach((node, i) => {
+  const visit = (owner) => display.nodes.forEach((node, i) => {
     if (node.owner !== owner || node.kind === "target" || node.kind === "port") return;
     enter(node.frame);
     found.push({ kind: "node", i });
-    if (lines.frames.some((frame) => frame.node === i)) visit(i);
+    display.links.forEach((link, k) => {
+      if (link.source === i) found.push({ kind: "link", i: k });
+    });
+    if (display.frames.some((frame) => frame.node === i)) visit(i);
   });
   visit(-1);
   return found;
@@ -200,13 +141,5 @@ export function reading(lines) {
 
 /** How large a gradient is, as one of seven sizes; `power` is its power of ten. */
 export function sizeClass(power) {
-  if (power === null) return "none";
-  const limits = [-6, -4, -2, 2, 4, 6];
-  const names = ["vanishing", "tiny", "small", "usual", "large", "huge", "exploding"];
-  return names[limits.filter((limit) => power >= limit).length];
+  return power === null ? "none" : SIZES.findLast(([, least]) => power >= least)[0];
 }
-
-/** The title of a frame, as a box like a node's. */
-export const titleOf = (frame) => ({
-  x: frame.x + frame.wide / 2, y: frame.middle, width: frame.wide, height: 2 * (frame.middle - frame.y),
-});

@@ -1,19 +1,15 @@
-// The view: bar, pictures, card and table of a trace. State in, paint out.
-import { barInk, legendInk } from "./bar.mjs";
+// The view: bar, pictures, side panel and table of a trace. State in, paint out.
+import { sentence, speak } from "./aria.mjs";
+import { makeBar, makeLegend } from "./bar.mjs";
 import { arrangement, fit, reveal, showWhole, zoom } from "./camera.mjs";
-import { Card } from "./card.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
-import { focusItem, handle } from "./hands.mjs";
-import { drawing, paintDrawing } from "./picture.mjs";
-import { Questions } from "./questions.mjs";
-import { Shelf } from "./shelf.mjs";
-import { exploreInk } from "./sliders.mjs";
-import { Sync, isLive } from "./sync.mjs";
-import { tableInk } from "./table.mjs";
-import { moments, next, nodeAt } from "./time.mjs";
-import { speak } from "./voice.mjs";
-import { wire } from "./wiring.mjs";
-import { sentence } from "./words.mjs";
+import { makeExplore } from "./explore.mjs";
+import { focusItem, listenTo } from "./input.mjs";
+import { PageCache, Sync, isLive } from "./pages.mjs";
+import { Panel, makeTable } from "./panel.mjs";
+import { makePicture, paintPicture } from "./picture.mjs";
+import { Questions } from "./predict.mjs";
+import { moments, next, nodeAt, previous } from "./time.mjs";
 
 let views = 0;
 
@@ -23,14 +19,14 @@ export class View {
     step: 0,
     selected: "", // "node 3", "link 5" or nothing
     hover: null,
-    side: 0, // which picture of two the card speaks of
+    side: 0, // which picture of two the side panel speaks of
     playing: false,
     speed: 1,
     colour: false,
     wide: false,
   };
   columns = 1;
-  inks = [];
+  pictures = [];
   timer = 0;
 
   constructor(model, el) {
@@ -42,11 +38,11 @@ export class View {
     const { signal } = this.stop;
     this.on = (target, type, run, options) => target.addEventListener(type, run, { signal, ...options });
     this.questions = new Questions(doc.quiz);
-    this.shelf = new Shelf(doc, isLive(model));
+    this.cache = new PageCache(doc, isLive(model));
     this.pages = doc.pages;
-    this.sync = new Sync(model, signal, () => ({ step: this.state.step, which: this.shelf.which, selected: this.selectedKey }));
+    this.sync = new Sync(model, signal, () => ({ step: this.state.step, which: this.cache.which, selected: this.selectedKey }));
     this.furnish(el);
-    wire(this);
+    connect(this);
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.root);
     this.state.step = this.moment(model.get("step") ?? 0);
@@ -68,13 +64,13 @@ export class View {
     this.root = h("div.view", { role: "group", "aria-label": `Gradient flow of ${doc.title}` });
     this.stages = h("div.stages");
     this.status = h("p.status", { role: "status" });
-    this.bar = barInk(doc);
-    this.legend = legendInk();
-    this.table = tableInk(on);
-    this.card = new Card(this);
-    this.explore = doc.sliders ? exploreInk(this.id, doc) : null;
+    this.bar = makeBar(doc);
+    this.legend = makeLegend(this.pages[0].display);
+    this.table = makeTable(on);
+    this.panel = new Panel(this);
+    this.explore = doc.sliders ? makeExplore(this.id, doc) : null;
     this.root.append(this.bar.element, ...(this.explore ? [this.explore.element] : []),
-      h("div.main", {}, h("div.left", {}, this.stages, this.legend.element), this.card.element), this.status, this.table.element);
+      h("div.main", {}, h("div.left", {}, this.stages, this.legend.element), this.panel.element), this.status, this.table.element);
     this.root.cgvizGo = (step) => this.go(step); // for measuring in the page
     el.append(this.root);
     if (darkAround(el)) this.root.classList.add("cgviz-dark");
@@ -82,14 +78,14 @@ export class View {
 
   // --- what is shown ---
 
-  /** The page that the card speaks of. */
+  /** The page that the side panel speaks of. */
   get page() {
     return this.pages[this.state.side] ?? this.pages[0];
   }
 
   /** Time runs by the first trace. */
   get clock() {
-    return this.pages[0].lines;
+    return this.pages[0].display;
   }
 
   /** What has the focus: of the document, or of a shadow root. */
@@ -100,7 +96,7 @@ export class View {
   /** What is chosen, by a name that another picture of the same trace has, too. */
   get selectedKey() {
     const [kind, place] = this.state.selected.split(" ");
-    if (kind === "node") return this.page.lines.nodes[place]?.key ?? "";
+    if (kind === "node") return this.page.display.nodes[place]?.key ?? "";
     return this.state.selected;
   }
 
@@ -108,21 +104,21 @@ export class View {
   stepOn(page) {
     const { step } = this.state;
     if (page === this.pages[0]) return step;
-    const [mine, theirs] = [moments(this.clock), moments(page.lines)];
+    const [mine, theirs] = [moments(this.clock), moments(page.display)];
     const past = mine.indexOf(step) - mine.indexOf(0);
     return theirs[Math.min(Math.max(theirs.indexOf(0) + past, 0), theirs.length - 1)];
   }
 
   paint() {
-    const { state, questions, shelf } = this;
-    this.inks.forEach((ink, side) => paintDrawing(ink, {
-      step: this.stepOn(ink.page), selected: state.side === side ? state.selected : "", hidden: questions.hidden, colour: state.colour,
+    const { state, questions, cache } = this;
+    this.pictures.forEach((picture, side) => paintPicture(picture, {
+      step: this.stepOn(picture.page), selected: state.side === side ? state.selected : "", hidden: questions.hidden, colour: state.colour,
     }));
     toggle(this.root, "playing", state.playing);
     toggle(this.root, "coloured", state.colour);
-    this.bar.paint(state, this.clock, shelf);
+    this.bar.paint(state, this.clock, cache);
     this.legend.paint(state, this.pages);
-    this.card.paint();
+    this.panel.paint();
     const asks = questions.at(state.step).some((q) => questions.isOpen(q));
     const words = asks
       ? `Backward step ${state.step} of ${this.clock.steps}: predict before you go on.`
@@ -179,7 +175,7 @@ export class View {
   answer(q) {
     this.questions.answer(q);
     this.paint();
-    const following = this.card.element.querySelector("input") ?? this.bar.forward;
+    const following = this.panel.element.querySelector("input") ?? this.bar.forward;
     following.focus({ preventScroll: true });
     if (!this.questions.open.length) say(this.status, "All predicted. Now step back through it.");
   }
@@ -199,28 +195,28 @@ export class View {
     if (state.hover === key || state.playing || (state.selected && !this.questions.all.length)) return;
     if (key && this.pages.length > 1) state.side = side;
     state.hover = key;
-    this.card.paint();
+    this.panel.paint();
   }
 
   // --- size ---
 
-  fit(ink) {
-    fit(ink, Math.max(this.stages.clientWidth / this.columns - 12, 200), this.state.wide);
+  fit(picture) {
+    fit(picture, Math.max(this.stages.clientWidth / this.columns - 12, 200), this.state.wide);
   }
 
   zoom(factor) {
-    zoom(this.inks[this.state.side] ?? this.inks[0], factor);
+    zoom(this.pictures[this.state.side] ?? this.pictures[0], factor);
   }
 
   showAll() {
-    for (const ink of this.inks) {
-      this.fit(ink);
-      showWhole(ink);
+    for (const picture of this.pictures) {
+      this.fit(picture);
+      showWhole(picture);
     }
   }
 
   arrange() {
-    const { below, columns } = arrangement(this.pages.map((page) => page.lines.width), this.root.clientWidth);
+    const { below, columns } = arrangement(this.pages.map((page) => page.display.width), this.root.clientWidth);
     toggle(this.root, "below", below || this.state.wide);
     this.columns = columns;
   }
@@ -230,57 +226,57 @@ export class View {
     if (!clientWidth || Math.abs(clientWidth - (this.width ?? 0)) < 2) return;
     this.width = clientWidth;
     this.arrange();
-    this.inks.filter((ink) => ink.fitted !== false).forEach((ink) => this.fit(ink));
+    this.pictures.filter((picture) => picture.fitted !== false).forEach((picture) => this.fit(picture));
     this.follow();
   }
 
   /** Keep the op of this moment in sight. */
   follow() {
-    for (const ink of this.inks) {
-      const { lines } = ink.page;
-      reveal(ink, lines.nodes[nodeAt(lines, this.stepOn(ink.page))]);
+    for (const picture of this.pictures) {
+      const { display } = picture.page;
+      reveal(picture, display.nodes[nodeAt(display, this.stepOn(picture.page))]);
     }
   }
 
   // --- pages, scopes, custom ops ---
 
-  /** Build the drawings of the pages at hand. */
+  /** Build the pictures of the pages at hand. */
   build() {
     const { doc, pages } = this;
-    this.inks = pages.map((page, side) =>
-      drawing(page, pages.length > 1 ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`));
-    this.stages.replaceChildren(...this.inks.map((ink, side) =>
-      h("figure.stage", {}, pages.length > 1 ? h("figcaption", {}, doc.captions?.[side] ?? doc.names[side]) : null, ink.svg)));
+    this.pictures = pages.map((page, side) =>
+      makePicture(page, pages.length > 1 ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`));
+    this.stages.replaceChildren(...this.pictures.map((picture, side) =>
+      h("figure.stage", {}, pages.length > 1 ? h("figcaption", {}, doc.captions?.[side] ?? doc.names[side]) : null, picture.svg)));
     this.arrange();
-    this.inks.forEach((ink, side) => {
-      handle(this, ink, side);
-      this.fit(ink);
+    this.pictures.forEach((picture, side) => {
+      listenTo(this, picture, side);
+      this.fit(picture);
     });
     this.refresh();
     this.follow();
   }
 
-  /** The numbers of the card and the table are others now. */
+  /** The numbers of the side panel and the table are others now. */
   refresh() {
-    this.card.forget();
+    this.panel.forget();
     this.table.show(this.pages[0], this.questions.allowed(Infinity));
     this.paint();
   }
 
   /** Open or close a scope or a custom op. */
   turnOver(name) {
-    if (this.shelf.canTurn(name)) this.turn(this.shelf.which, name);
+    if (this.cache.canTurn(name)) this.turn(this.cache.which, name);
   }
 
   /** Show another pass, or other scopes: from what is at hand, or asked of Python. */
   turn(which, name = "") {
     this.turned = name;
-    this.shelf.turn(which, name);
+    this.cache.turn(which, name);
     this.want();
   }
 
   want() {
-    const { pages, which, toggled } = this.shelf;
+    const { pages, which, toggled } = this.cache;
     if (pages) this.show(pages);
     else this.model.send({ ask: "pages", which, toggled: [...toggled] });
   }
@@ -289,15 +285,15 @@ export class View {
     const { state, turned } = this;
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
     const inPicture = this.stages.contains(this.focused);
-    const inCard = this.card.element.contains(this.focused);
+    const inPanel = this.panel.element.contains(this.focused);
     this.pages = pages;
     state.step = atEnd ? moments(this.clock).at(-1) : this.moment(state.step);
     const own = this.clock.nodes.findIndex((node) => node.group && node.group === turned);
-    Object.assign(state, { selected: own >= 0 && inCard ? `node ${own}` : "", hover: null });
+    Object.assign(state, { selected: own >= 0 && inPanel ? `node ${own}` : "", hover: null });
     this.build();
-    const place = this.inks[0].items.findIndex((item) => item.name && item.name === turned);
-    if (place >= 0 && inPicture) focusItem(this.inks[0], place);
-    if (inCard) this.card.element.querySelector("button[aria-expanded]")?.focus({ preventScroll: true });
+    const place = this.pictures[0].items.findIndex((item) => item.name && item.name === turned);
+    if (place >= 0 && inPicture) focusItem(this.pictures[0], place);
+    if (inPanel) this.panel.element.querySelector("button[aria-expanded]")?.focus({ preventScroll: true });
     this.turned = "";
     this.sync.share();
   }
@@ -305,13 +301,13 @@ export class View {
   // --- messages and buttons ---
 
   receive(message) {
-    const { shelf, explore } = this;
+    const { cache, explore } = this;
     if (message.pages && !message.moved) {
-      shelf.kept.set(message.key, message.pages);
-      if (message.key === shelf.key) this.show(message.pages);
+      cache.kept.set(message.key, message.pages);
+      if (message.key === cache.key) this.show(message.pages);
     }
-    if (message.notes && !message.moved && message.key === `${shelf.key} ${message.side}`) {
-      this.pages[message.side].notes = message.notes;
+    if (message.panels && !message.moved && message.key === `${cache.key} ${message.side}`) {
+      this.pages[message.side].panels = message.panels;
       this.refresh();
     }
     if (explore && message.moved) explore.receive(message);
@@ -321,15 +317,83 @@ export class View {
   /** The numbers where the sliders stand now; whole pages where the flow has changed, too. */
   numbers(message) {
     if (message.pages) {
-      this.shelf.replace(message.pages);
+      this.cache.replace(message.pages);
       return this.show(message.pages);
     }
     const [page] = this.pages;
     page.texts = message.texts;
-    for (const [i, note] of Object.entries(message.notes ?? {})) page.notes[i] = note;
+    for (const [i, panel] of Object.entries(message.panels ?? {})) page.panels[i] = panel;
     if (message.settled) return this.refresh();
-    this.card.forget();
+    this.panel.forget();
     this.paint();
   }
+}
 
+// --- the model, the bar and the sliders move the view ---
+
+/** Connect a view with all that moves it. */
+function connect(view) {
+  const { on, state } = view;
+  listen(view);
+  view.bar.wire(on, buttons(view));
+  view.explore?.wire(on, view.model, {
+    open: () => (state.selected.startsWith("node") ? Number(state.selected.slice(5)) : nodeAt(view.clock, state.step)),
+    numbers: (message) => view.numbers(message),
+  });
+  // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
+  // before it looks for this attribute further up, so each such element needs its own.
+  on(view.root, "focusin", (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
+}
+
+/** What Python says, and what other widgets that are linked with this one set. */
+function listen(view) {
+  const { model, sync, state } = view;
+  sync.on("msg:custom", (message) => view.receive(message));
+  sync.on("change:step", () => {
+    const step = model.get("step");
+    if (step !== state.step && !sync.pending) view.moveTo(step);
+  });
+  sync.on("change:which", () => {
+    const which = model.get("which");
+    if (which !== view.cache.which) view.turn(which);
+  });
+  sync.on("change:selected", () => {
+    const key = model.get("selected");
+    if (key === view.selectedKey) return;
+    const i = view.clock.nodes.findIndex((node) => node.key && node.key === key);
+    Object.assign(state, { selected: i >= 0 ? `node ${i}` : "", side: 0 });
+    view.paint();
+  });
+}
+
+/** What the bar's buttons do, by their names. */
+function buttons(view) {
+  const { state } = view;
+  return {
+    first: () => view.go(moments(view.clock)[0]),
+    back: () => view.go(previous(view.clock, state.step)),
+    play: () => view.play(!state.playing),
+    forward: () => view.go(next(view.clock, state.step)),
+    last: () => view.go(moments(view.clock).at(-1)),
+    seek: (place) => view.go(moments(view.clock)[place]),
+    speed: (value) => (state.speed = value),
+    which: (value) => view.turn(value),
+    colour: () => {
+      state.colour = !state.colour;
+      view.paint();
+    },
+    zoomIn: () => view.zoom(1.25),
+    zoomOut: () => view.zoom(0.8),
+    fit: () => view.showAll(),
+    wide: () => {
+      state.wide = !state.wide;
+      view.arrange();
+      view.pictures.forEach((picture) => view.fit(picture));
+      view.paint();
+    },
+    fold: () => {
+      view.cache.reset();
+      view.want();
+    },
+  };
 }

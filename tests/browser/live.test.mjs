@@ -1,20 +1,20 @@
-// Plain Node: what of `ink` needs no page. Run by tests/test_ink.py, which makes the data.
+// Plain Node: what of the browser's part needs no page. Run by tests/live/test_node.py, which makes the data.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
+import { sentence, spokenLink, spokenNode } from "../../cgviz/live/js/aria.mjs";
 import { arrangement } from "../../cgviz/live/js/camera.mjs";
-import { between, curvePath, rangeOf, ticks } from "../../cgviz/live/js/curves.mjs";
-import { VERDICTS, judge } from "../../cgviz/live/js/judging.mjs";
+import { between, curvePath, rangeOf, ticks } from "../../cgviz/live/js/explore.mjs";
 import { repeated, staticModel } from "../../cgviz/live/js/mount.mjs";
 import { number } from "../../cgviz/live/js/numbers.mjs";
+import { PageCache, nearestKey, pageKey, toggledOf, turnedOver } from "../../cgviz/live/js/pages.mjs";
+import { rows } from "../../cgviz/live/js/panel.mjs";
 import { reading, sizeClass } from "../../cgviz/live/js/picture.mjs";
-import { Questions } from "../../cgviz/live/js/questions.mjs";
-import { Shelf, nearestKey, pageKey, toggledOf, turnedOver } from "../../cgviz/live/js/shelf.mjs";
-import { at, moments, next, nodeAt, previous, textAt } from "../../cgviz/live/js/time.mjs";
-import { rows, sentence, spokenLink, spokenNode } from "../../cgviz/live/js/words.mjs";
+import { Questions, VERDICTS, judge } from "../../cgviz/live/js/predict.mjs";
+import { moments, next, nodeAt, previous, seenAt, textAt } from "../../cgviz/live/js/time.mjs";
 
-const { numbers, page, opened } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
+const { numbers, page, opened, elements } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
 const question = (answer, mistakes = []) => ({ answer, mistakes });
 
 test("numbers are written as Python writes them", () => {
@@ -24,39 +24,52 @@ test("numbers are written as Python writes them", () => {
 test("None is written as None", () => assert.equal(number(null), "None"));
 
 test("time runs from nothing, over the end of the forward pass, to the last step", () => {
-  assert.deepEqual(moments(page.lines), [-2, -1, 0, 1, 2]);
-  assert.equal(next(page.lines, 0), 1);
-  assert.equal(next(page.lines, 2), 2);
-  assert.equal(previous(page.lines, 1), 0);
-  assert.equal(previous(page.lines, -2), -2);
+  assert.deepEqual(moments(page.display), [-2, -1, 0, 1, 2]);
+  assert.equal(next(page.display, 0), 1);
+  assert.equal(next(page.display, 2), 2);
+  assert.equal(previous(page.display, 1), 0);
+  assert.equal(previous(page.display, -2), -2);
 });
 
 test("a step that shows nothing is passed over", () => {
-  const lines = { forward: [0], backward: [1, 4] };
-  assert.equal(next(lines, 1), 4);
-  assert.equal(previous(lines, 4), 1);
+  const display = { forward: [0], backward: [1, 4] };
+  assert.equal(next(display, 1), 4);
+  assert.equal(previous(display, 4), 1);
 });
 
-test("before anything ran only inputs are seen", () => {
-  const seen = at(page.lines, -2).nodes.map((n) => n.seen);
+const backward = (shown) => shown.filter(({ role }) => role === "backward");
+
+test("before anything ran only inputs have their values", () => {
+  const seen = page.display.nodes.map((node) => node.step <= -2);
   assert.deepEqual(seen, [true, true, false, false, false]);
 });
 
-test("the op that runs is marked, and what it reads", () => {
-  const now = at(page.lines, -1);
-  const op = now.nodes.findIndex((n) => n.now);
-  assert.equal(op, nodeAt(page.lines, -1));
-  now.links.forEach((link, i) => assert.equal(link.forwardNow, page.lines.links[i].to === op));
+test("the op that runs is emphasised, and what it reads", () => {
+  const op = nodeAt(page.display, -1);
+  assert.ok(page.display.nodes[op].now.includes(-1));
+  for (const { role, of, i, now } of page.display.paths) {
+    if (of === "link" && role === "forward") assert.equal(now.includes(-1), page.display.links[i].target === op);
+  }
 });
 
 test("gradients come one step at a time, last op first", () => {
-  const back = (step) => at(page.lines, step).links.filter((l) => l.back).length;
-  assert.deepEqual([0, 1, 2].map(back), [0, 3, 5]);
-  assert.ok(nodeAt(page.lines, 1) > nodeAt(page.lines, 2));
+  assert.deepEqual([0, 1, 2].map((step) => backward(seenAt(page, step)).length), [0, 3, 5]);
+  assert.ok(nodeAt(page.display, 1) > nodeAt(page.display, 2));
+});
+
+test("at every step the page shows what paper shows", () => {
+  const inOrder = (found) => found.map((each) => JSON.stringify(each)).sort();
+  for (const [name, { page: own, paper }] of Object.entries(elements)) {
+    for (const [step, drawn] of Object.entries(paper)) {
+      const seen = seenAt(own, Number(step)).filter(({ role }) => role !== "handle" && role !== "tab");
+      assert.deepEqual(inOrder(seen.map(({ role, of, i, says }) => [role, of, i, says ?? null])), inOrder(drawn), `${name} at ${step}`);
+    }
+  }
 });
 
 test("a sum is shown as far as it has come", () => {
-  const { gradient } = page.texts.nodes[0];
+  const own = page.display.texts.findIndex(({ of, i, role }) => of === "node" && i === 0 && role === "gradient");
+  const gradient = page.texts.written[own];
   assert.equal(textAt(gradient, 0), "");
   assert.match(textAt(gradient, 1), /…$/);
   assert.match(textAt(gradient, 2), /= 12$/);
@@ -144,24 +157,22 @@ test("without a kernel the picture most like the wanted one is shown, with what 
 });
 
 test("the body of a custom op comes with the op, and is read after it", () => {
-  const { lines } = opened;
-  const owner = lines.frames.find((frame) => frame.node >= 0).node;
-  const inside = lines.nodes.flatMap((node, i) => (node.owner === owner ? [i] : []));
+  const { display } = opened;
+  const owner = display.frames.find((frame) => frame.node >= 0).node;
+  const inside = display.nodes.flatMap((node, i) => (node.owner === owner ? [i] : []));
   assert.equal(inside.length, 3);
-  for (const step of [-2, -1, 0]) {
-    const { nodes } = at(lines, step);
-    for (const i of inside) assert.equal(nodes[i].seen, nodes[owner].seen);
-  }
-  const order = reading(lines).map(({ kind, i }) => (kind === "frame" ? lines.frames[i].name : lines.nodes[i].key));
+  for (const i of inside) assert.equal(display.nodes[i].step, display.nodes[owner].step);
+  const order = reading(display).filter(({ kind }) => kind !== "link")
+    .map(({ kind, i }) => (kind === "frame" ? display.frames[i].name : display.nodes[i].key));
   assert.deepEqual(order.slice(0, 3), ["0:x", "scope:part:0", "1:square"]);
   assert.equal(order.length, 5); // ports and targets are passed by
 });
 
 test("what stands in many saved pictures is kept once", () => {
-  const pages = [["0|", [{ notes: [1], texts: { nodes: [0], links: [] } }]]];
+  const pages = [["0|", [{ panels: [1], texts: { written: [], nodes: [0], links: [] } }]]];
   const [[key, [found]]] = repeated({ parts: ["a", "b"], pages });
   assert.equal(key, "0|");
-  assert.deepEqual(found, { notes: ["b"], texts: { nodes: ["a"], links: [] } });
+  assert.deepEqual(found, { panels: ["b"], texts: { written: [], nodes: ["a"], links: [] } });
 });
 
 test("pictures stand where all of them can be read", () => {
@@ -200,41 +211,41 @@ test("a page without a kernel keeps its state and sends nothing", () => {
   assert.equal(model.save_changes(), undefined);
 });
 
-test("a shelf gives what it has and turns over what it can", () => {
+test("a page cache gives what it has and turns over what it can", () => {
   const doc = { which: 0, pages: ["first"], more: [["0|a", ["a open"]], ["1|", ["second pass"]]] };
-  const saved = new Shelf(doc, false);
+  const saved = new PageCache(doc, false);
   assert.deepEqual(saved.pages, ["first"]);
   assert.deepEqual([saved.canTurn("a"), saved.canTurn("b")], [true, false]);
   saved.turn(0, "a");
   assert.deepEqual(saved.pages, ["a open"]);
   saved.turn(1, "");
   assert.deepEqual([saved.key, saved.pages], ["1|", ["second pass"]]); // 1|a was not saved
-  const live = new Shelf(doc, true);
+  const live = new PageCache(doc, true);
   live.turn(0, "b");
   assert.deepEqual([live.key, live.pages], ["0|b", undefined]); // Python has to be asked
   live.reset();
   assert.deepEqual(live.pages, ["first"]);
 });
 
-test("what a quiz or a slider stands on is not turned over", () => {
+test("what a quiz or a slider depends on is not turned over", () => {
   const doc = { which: 0, pages: [], more: [["0|a", []]] };
-  for (const fixed of ["quiz", "sliders"]) assert.equal(new Shelf({ ...doc, [fixed]: {} }, true).canTurn("a"), false);
+  for (const fixed of ["quiz", "sliders"]) assert.equal(new PageCache({ ...doc, [fixed]: {} }, true).canTurn("a"), false);
 });
 
 test("a question holds back its step, its link and the nodes that would tell", () => {
-  const lines = { nodes: [{ orders: [1] }, { orders: [2] }, { orders: [] }], links: [{ come: 1 }, { come: 2 }] };
+  const display = { nodes: [{ orders: [1] }, { orders: [2] }, { orders: [] }], links: [{ step: 1 }, { step: 2 }] };
   const asked = [{ key: "a", step: 1, link: 0, nodes: [1] }, { key: "b", step: 2, link: null, nodes: [2] }];
   const questions = new Questions({ questions: asked });
   assert.equal(questions.allowed(9), 1);
-  assert.equal(questions.hides("link", 0, lines, 1), true);
-  assert.equal(questions.hides("node", 0, lines, 1), true);
+  assert.equal(questions.hides("link", 0, display, 1), true);
+  assert.equal(questions.hides("node", 0, display, 1), true);
   questions.answer(asked[0]);
   assert.equal(questions.allowed(9), 2);
   assert.deepEqual([[...questions.hidden.nodes], [...questions.hidden.links]], [[2], []]);
-  assert.deepEqual([0, 1].map((i) => questions.hides("link", i, lines, 1)), [false, true]);
-  assert.deepEqual([0, 1].map((i) => questions.hides("node", i, lines, 1)), [false, true]);
+  assert.deepEqual([0, 1].map((i) => questions.hides("link", i, display, 1)), [false, true]);
+  assert.deepEqual([0, 1].map((i) => questions.hides("node", i, display, 1)), [false, true]);
   questions.answer(asked[1]);
-  assert.equal(questions.hides("node", 1, lines, 1), false);
+  assert.equal(questions.hides("node", 1, display, 1), false);
 });
 
 test("without a quiz everything is told", () => {

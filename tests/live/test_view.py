@@ -57,7 +57,7 @@ def test_another_pass_is_sent_when_it_is_asked_for(sent):
     shown._answer({"ask": "pages", "which": 1, "opened": []}, None)
     (answer,) = sent
     assert answer["key"] == "1|"
-    assert answer["pages"][0]["lines"]["which"] == 1
+    assert answer["pages"][0]["display"]["which"] == 1
 
 
 def test_local_jacobians_are_sent_when_they_are_asked_for(sent):
@@ -67,9 +67,9 @@ def test_local_jacobians_are_sent_when_they_are_asked_for(sent):
         return x
 
     shown = cgviz.trace(f, 1.0).view()
-    shown._answer({"ask": "notes", "which": 0, "opened": [], "side": 0, "key": "0| 0"}, None)
+    shown._answer({"ask": "panels", "which": 0, "opened": [], "side": 0, "key": "0| 0"}, None)
     (answer,) = sent
-    assert any(note.get("asked") for note in answer["notes"])
+    assert any(each.get("asked") for each in answer["panels"])
     assert answer["key"] == "0| 0"
 
 
@@ -125,8 +125,8 @@ def test_marimo_is_handed_the_live_view(trace):
 
 
 def test_importing_cgviz_imports_no_widget():
-    rooms = "('anywidget', 'cgviz.live.view', 'cgviz.drawing.figure')"
-    code = f"import sys, cgviz; print([m for m in {rooms} if m in sys.modules])"
+    modules = "('anywidget', 'cgviz.live.view', 'cgviz.drawing.figure')"
+    code = f"import sys, cgviz; print([m for m in {modules} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 
@@ -147,5 +147,5 @@ def test_the_stored_picture_keeps_its_palest_colours():
     data, _ = shown._repr_mimebundle_()
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
     most = {colour for _, colour in sorted(image.getcolors(1 << 20), reverse=True)[:3]}
-    assert (255, 255, 255) in most  # the paper, and the floors of both passes
+    assert (255, 255, 255) in most  # the paper, and the bands of both passes
     assert all(min(colour) > 235 for colour in most)

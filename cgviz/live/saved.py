@@ -21,8 +21,9 @@ from typing import Any
 
 from .. import style as tones
 from ..graph import Trace
-from . import album, looks, module
-from .album import Album, Document
+from . import assets
+from . import pages as builder
+from .pages import Document, PageBuilder
 
 MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
 MOST_MORE = 36_000  # bytes up to which there are those in which several are
@@ -36,7 +37,7 @@ noscript { white-space: pre-wrap; }
 
 def page(
     trace: Trace,
-    albums: Sequence[Album] = (),
+    builders: Sequence[PageBuilder] = (),
     which: int | None = None,
     extra: Document | None = None,
     words: str = "",
@@ -45,7 +46,7 @@ def page(
 
     Args:
         trace: The trace.
-        albums: Its pages, and those of a trace beside it; by default made here.
+        builders: Of its pages, and those of a trace beside it; by default made here.
         which: The backward pass to begin with.
         extra: More of the view's document, such as the questions of a quiz.
         words: What it says without scripts; by default the trace as text.
@@ -53,15 +54,15 @@ def page(
     Returns:
         The HTML.
     """
-    patient = [a.patiently() for a in albums] or [Album(trace).patiently()]
+    patient = [each.patiently() for each in builders] or [PageBuilder(trace).patiently()]
     which = which if which is not None else patient[0].which or 0
     extra = extra or {}
-    document = album.document(trace, patient, which) | extra
+    document = builder.document(trace, patient, which) | extra
     pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
-    step = 0 if "quiz" in extra else pages[""][0]["lines"]["steps"]
+    step = 0 if "quiz" in extra else pages[""][0]["display"]["steps"]
     state = {"document": document, "which": which, "step": step, "selected": ""}
-    script = module.source() + "\nboot();\n"
-    style = looks.css() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY
+    script = assets.module() + "\nboot();\n"
+    style = assets.stylesheet() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -81,7 +82,7 @@ def page(
 
 
 def _others(
-    albums: Sequence[Album], which: int, passes: int
+    builders: Sequence[PageBuilder], which: int, passes: int
 ) -> Iterator[tuple[str, list[Document]]]:
     """The other pictures, each by its name: passes, and what is opened and closed.
 
@@ -91,22 +92,22 @@ def _others(
     """
     for other in range(passes):
         if other != which:
-            yield album.page_key(other, []), album.pages(albums, other, [])
+            yield builder.page_key(other, []), builder.pages(builders, other, [])
     seen: set[tuple[str, ...]] = {()}
     waiting: list[tuple[str, ...]] = [()]
     size = 0
     while waiting:
         toggled = waiting.pop(0)
-        names = list(dict.fromkeys(n for a in albums for n in a.names(which, toggled)))
+        names = list(dict.fromkeys(n for each in builders for n in each.names(which, toggled)))
         several = [tuple(sorted(names))] if not toggled else []
         for then in [tuple(sorted({*toggled} ^ {name})) for name in names] + several:
             if then in seen or size > (MOST_MORE if toggled else MOST_FOLDS):
                 continue
             seen.add(then)
             waiting.append(then)
-            found = album.pages(albums, which, then)
-            size += len(zlib.compress(json.dumps([x["lines"] for x in found]).encode()))
-            yield album.page_key(which, then), found
+            found = builder.pages(builders, which, then)
+            size += len(zlib.compress(json.dumps([x["display"] for x in found]).encode()))
+            yield builder.page_key(which, then), found
 
 
 def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
@@ -121,7 +122,7 @@ def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
             key,
             [
                 page
-                | {"notes": once(page["notes"])}
+                | {"panels": once(page["panels"])}
                 | {"texts": {name: once(x) for name, x in page["texts"].items()}}
                 for page in found
             ],

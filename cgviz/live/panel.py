@@ -1,7 +1,10 @@
-"""What the card of each node says in full: `upstream x local = downstream`, with the numbers.
+"""The side panel of each node in full: `upstream x local = downstream`, with the numbers.
 
 Texts only, made here once for the browser. A local Jacobian costs a run of the backward rule for
-each entry of the output, so `note` is told whether to ask for it.
+each entry of the output, so the caller says whether to ask for it.
+
+    panels  a trace and a selection -> the side panel of every node
+    panel   the same for one node
 """
 
 from __future__ import annotations
@@ -33,13 +36,13 @@ KINDS = {
 }
 
 
-def notes(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
-    """The card of every node; `ask` tells for which steps to run the rule for its local."""
-    return [note(trace, shown, node, ask) for node in shown.nodes]
+def panels(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
+    """The side panel of every node; `ask` tells for which steps to run the rule for its local."""
+    return [panel(trace, shown, node, ask) for node in shown.nodes]
 
 
-def note(trace: Trace, shown: Selection, node: Node, ask: Ask) -> Document:
-    """The card of one node."""
+def panel(trace: Trace, shown: Selection, node: Node, ask: Ask) -> Document:
+    """The side panel of one node."""
     if not node.ops:
         name = value_name(trace, node.outputs[0])
         return {"title": name, "kind": "port", "facts": [], "outputs": [], "inputs": []}
@@ -204,7 +207,7 @@ def _other(step: Step, j: int, local: Any) -> str:
             total = total + jacobian.times(up, row[j])
             size = size + jacobian.times(np.abs(up), np.abs(row[j]))
     given = step.downstream[j]
-    return "" if jacobian._same(given, total, size) else _written(np.asarray(total))
+    return "" if jacobian.same(given, total, size) else _written(np.asarray(total))
 
 
 def _variables(step: Step) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The picture on paper: what stands where, not pixels."""
+"""The picture on paper: what is where, not pixels."""
 
 import warnings
 
@@ -17,7 +17,8 @@ from matplotlib.transforms import Bbox
 import cgviz
 from cgviz import style
 from cgviz.drawing import figure
-from cgviz.drawing.letters import Words, word
+from cgviz.drawing.figure import Drawn, DrawnTexts
+from cgviz.drawing.letters import outlined
 from cgviz.graph import Trace
 
 
@@ -106,15 +107,22 @@ def trace(request):
     return PICTURES[request.param]()
 
 
-def words(ax):
-    return next(c.words for c in ax.collections if isinstance(c, Words))
+def drawn_texts(ax):
+    return next(c for c in ax.collections if isinstance(c, DrawnTexts))
+
+
+def drawn_paths(ax, *roles):
+    """What is drawn of these roles, but for the legend: its collection, and places in it."""
+    found = next(c for c in ax.collections if type(c) is Drawn)
+    every = enumerate(found.elements)
+    return found, [n for n, x in every if x.role in roles and x.of != "legend"]
 
 
 def text_boxes(ax):
-    boxes = (Bbox([w.box[:2], w.box[2:]]) for w in words(ax))
+    boxes = (Bbox([box[:2], box[2:]]) for box in drawn_texts(ax).boxes)
     corners = [ax.transData.transform_bbox(box) for box in boxes]
     upright = [Bbox.from_extents(b.xmin, b.ymin, b.xmax, b.ymax) for b in corners]
-    return [(w.text, box) for w, box in zip(words(ax), upright, strict=True)]
+    return list(zip(texts(ax), upright, strict=True))
 
 
 def overlap(one, other):
@@ -124,7 +132,7 @@ def overlap(one, other):
 
 
 def texts(ax):
-    return [w.text for w in words(ax)]
+    return drawn_texts(ax).words
 
 
 @pytest.mark.parametrize(("dpi", "step"), [(72, 1), (200, None)])
@@ -145,11 +153,8 @@ def test_no_text_covers_another_and_none_is_cut(trace, dpi, step):
 def test_no_line_runs_through_a_text(trace):
     ax = trace.plot()
     ax.figure.canvas.draw()
-    lines = [
-        ax.transData.transform(path.vertices)
-        for collection in ax.collections[:3]
-        for path in collection.get_paths()
-    ]
+    drawn, places = drawn_paths(ax, "forward", "backward")
+    lines = [ax.transData.transform(drawn.get_paths()[n].vertices) for n in places]
     steps = np.linspace(0, 1, 20)[:, None, None]
     points = np.vstack(
         [(p[:-1] * (1 - steps) + p[1:] * steps).reshape(-1, 2) for p in lines if len(p) > 1]
@@ -160,7 +165,7 @@ def test_no_line_runs_through_a_text(trace):
 
 
 def test_letters_are_large_enough_to_be_projected(trace):
-    assert min(w.size for w in words(trace.plot())) >= 11
+    assert min(text.size for text in drawn_texts(trace.plot()).elements) >= 11
 
 
 def test_every_picture_of_a_lesson_fits_a_notebook():
@@ -188,7 +193,7 @@ def test_breaks_are_in_the_picture_with_their_reason():
 def test_names_are_text_and_never_mathematics():
     ax = handmade.square_plus_sine("$a_1$").plot()
     assert "$a_1$" in texts(ax)
-    dollar, plain = (word(0, 0, text, 12, "black").path for text in ("$a$", "a"))
+    dollar, plain = (outlined(text, 0, 0, 12)[0] for text in ("$a$", "a"))
     assert len(dollar.vertices) > 2 * len(plain.vertices)
 
 
@@ -197,27 +202,34 @@ def test_dollars_without_meaning_do_not_stop_the_picture():
 
 
 def test_forward_is_solid_blue_and_backward_dashed_vermillion():
-    forward, backward = handmade.square_plus_sine().plot().collections[:2]
-    assert to_hex(forward.get_colors()[0]).upper() == style.LIGHT.forward
-    assert to_hex(backward.get_colors()[0]).upper() == style.LIGHT.backward
-    assert forward.get_linestyles()[0][1] is None
-    assert backward.get_linestyles()[0][1] is not None
-    assert len(forward.get_paths()) == len(backward.get_paths()) == 6
+    ax = handmade.square_plus_sine().plot()
+    for role, tone, dashed in (
+        ("forward", style.LIGHT.forward, False),
+        ("backward", style.LIGHT.backward, True),
+    ):
+        drawn, places = drawn_paths(ax, role)
+        assert len(places) == 6
+        for n in places:
+            assert to_hex(drawn.get_edgecolors()[n]).upper() == tone
+            assert (drawn.get_linestyles()[n][1] is not None) == dashed
 
 
 def test_kinds_differ_in_shape():
     w = tf.Variable(2.0, name="w")
     trace = cgviz.trace(lambda x: square(x) * w + x, 3.0)
     ax = trace.plot(full=True)
-    assert len({tuple(p.get_path().codes) for p in ax.patches}) >= 4
+    drawn, places = drawn_paths(ax, "outline", "inner")
+    assert len({tuple(drawn.get_paths()[n].codes) for n in places}) >= 4
 
 
 def test_steps_draw_how_far_the_backward_pass_has_come():
     trace = handmade.square_plus_sine()
     drawn = []
     for step in range(4):
-        _, backward, current = trace.plot(step=step).collections[:3]
-        drawn.append((len(backward.get_paths()), len(current.get_paths())))
+        lines, places = drawn_paths(trace.plot(step=step), "backward")
+        widths = [lines.get_linewidths()[n] for n in places]
+        strong = sum(width > min(widths) for width in widths)
+        drawn.append((len(places) - strong, strong))
     assert drawn == [(0, 0), (1, 2), (3, 2), (5, 1)]
 
 
@@ -226,15 +238,17 @@ def test_steps_do_not_move_anything():
     places = []
     for step in (None, 0, 1, 3):
         ax = trace.plot(step=step)
-        vertices = [p.get_path().vertices for p in ax.patches]
+        drawn, nodes = drawn_paths(ax, "outline", "inner")
+        vertices = [drawn.get_paths()[n].vertices for n in nodes]
         places.append((tuple(ax.figure.get_size_inches()), np.vstack(vertices).round(3).tolist()))
     assert all(place == places[0] for place in places)
 
 
 def test_the_current_step_is_marked():
     ax = handmade.square_plus_sine().plot(step=2)
-    glowing = [p for p in ax.patches if to_hex(p.get_facecolor()) == style.LIGHT.glow.lower()]
-    assert len(glowing) == 1
+    drawn, nodes = drawn_paths(ax, "outline")
+    faces = [to_hex(drawn.get_facecolors()[n]) for n in nodes]
+    assert faces.count(style.LIGHT.glow.lower()) == 1
     assert "step 2 of 3" in texts(ax)
 
 
@@ -251,8 +265,8 @@ def test_it_draws_into_axes_of_any_size_and_stays_inside():
 
 def test_a_dark_background_gets_the_dark_palette():
     with plt.style.context("dark_background"):
-        forward = handmade.square_plus_sine().plot().collections[0]
-    assert to_hex(forward.get_colors()[0]).upper() == style.DARK.forward.upper()
+        drawn, (first, *_) = drawn_paths(handmade.square_plus_sine().plot(), "forward")
+    assert to_hex(drawn.get_edgecolors()[first]).upper() == style.DARK.forward.upper()
 
 
 def test_pyplot_is_as_it_was_when_axes_are_given():
@@ -299,7 +313,7 @@ def test_a_trace_without_a_backward_pass_is_drawn_forward():
     y = tape.op("y", "Sin", [x], 0.8)
     ax = tape.trace(y, [x], passes=False).plot()
     assert "backward gradient" not in texts(ax)
-    assert len(ax.collections[0].get_paths()) == 1
+    assert len(drawn_paths(ax, "forward")[1]) == 1
 
 
 def test_an_empty_trace_is_an_empty_picture():

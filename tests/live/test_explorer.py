@@ -43,7 +43,7 @@ def test_a_move_sends_numbers_and_no_lines(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     move(explorer, 2.0, -1.0)
     (answer,) = sent
-    assert set(answer) == {"moved", "settled", "points", "texts", "notes", "took"}
+    assert set(answer) == {"moved", "settled", "points", "texts", "panels", "took"}
     assert answer["points"] == {"f": 12.0, "rule": -12.0}
     assert explorer.trace.gradients[0] == -12.0
 
@@ -51,14 +51,14 @@ def test_a_move_sends_numbers_and_no_lines(sent):
 def test_the_open_card_comes_along(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     move(explorer, 2.0, 1.0, open_=1)
-    assert list(sent[0]["notes"]) == [1]
-    assert sent[0]["notes"][1]["inputs"][0]["products"] == [{"upstream": "3", "local": "4"}]
+    assert list(sent[0]["panels"]) == [1]
+    assert sent[0]["panels"][1]["inputs"][0]["products"] == [{"upstream": "3", "local": "4"}]
 
 
 def test_at_rest_all_cards_and_the_curves_come(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     move(explorer, 2.0, 2.0, settle=True)
-    assert len(sent[0]["notes"]) == len(explorer.albums[0].selection().nodes)
+    assert len(sent[0]["panels"]) == len(explorer.builders[0].selection().nodes)
     assert sent[0]["curves"]["active"] == 0
 
 
@@ -79,7 +79,7 @@ def test_another_branch_brings_another_picture(sent):
     move(explorer, -2.0, 1.0)
     assert "pages" not in sent[0]
     assert "texts" not in sent[1]
-    assert sent[1]["pages"][0]["lines"]["steps"] == 1
+    assert sent[1]["pages"][0]["display"]["steps"] == 1
 
 
 def test_what_f_raises_is_told(sent):

@@ -9,7 +9,7 @@ import re
 import tensorflow as tf
 
 import cgviz
-from cgviz.live import page
+from cgviz.live import saved as saved_page
 
 ATTACK = "<img src=x onerror=alert(1)>"
 
@@ -54,7 +54,7 @@ def test_names_and_values_cannot_leave_their_place(tmp_path):
         y = x * x
     tape.gradient(y, x)
     document = {"title": f"</script>{ATTACK}"}
-    text = page.page(trace, extra=document)
+    text = saved_page.page(trace, extra=document)
     assert ATTACK not in text
     assert kept(text)["state"]["document"]["title"] == f"</script>{ATTACK}"
 

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.path import Path
 
 from cgviz.drawing import shapes
+from cgviz.drawing.figure import outline
 
 KINDS = ["op", "input", "variable", "constant", "custom", "scope"]
 SIZES = [(60.0, 30.0), (40.0, 26.0), (300.0, 40.0), (62.0, 220.0)]
@@ -14,7 +15,7 @@ SIZES = [(60.0, 30.0), (40.0, 26.0), (300.0, 40.0), (62.0, 220.0)]
 
 def corners(kind, width, height):
     """The outlines around (0, 0) as polygons, their curves in small steps."""
-    paths = shapes.outlines(kind, 0.0, 0.0, width, height)
+    paths = map(outline, shapes.outlines(kind, 0.0, 0.0, width, height))
     found = [p.interpolated(1).to_polygons(closed_only=False) for p in paths]
     return [np.asarray(polygon) for polygons in found for polygon in polygons]
 
@@ -34,11 +35,11 @@ def first_met(polygons, across, along, at, side):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_outline_fills_its_room_and_no_more(kind, size):
-    paths = shapes.outlines(kind, 7.0, -3.0, *size)
+    paths = map(outline, shapes.outlines(kind, 7.0, -3.0, *size))
     box = Path.make_compound_path(*paths).get_extents()
     x0, y0, x1, y1 = box.extents
-    assert ((x0 + x1) / 2, (y0 + y1) / 2) == pytest.approx((7.0, -3.0))
-    assert (x1 - x0, y1 - y0) == pytest.approx(size)
+    assert ((x0 + x1) / 2, (y0 + y1) / 2) == pytest.approx((7.0, -3.0), abs=0.1)
+    assert (x1 - x0, y1 - y0) == pytest.approx(size, abs=0.1)
 
 
 EVERY = [(kind, size) for kind in KINDS for size in SIZES]
@@ -59,5 +60,23 @@ def test_a_line_ends_where_it_meets_the_outline(kind, size, direction, side):
 
 
 def test_no_two_kinds_have_the_same_outline():
-    drawn = {str([p.vertices for p in shapes.outlines(kind, 0, 0, 90, 40)]) for kind in KINDS}
+    drawn = {tuple(shapes.outlines(kind, 0, 0, 90, 40)) for kind in KINDS}
     assert len(drawn) == len(KINDS)
+
+
+def points(d):
+    return [tuple(map(float, pair)) for pair in outline(d).vertices]
+
+
+def test_an_arrow_has_its_tip_at_the_last_point_and_its_line_ends_within_the_head():
+    line, head = shapes.arrow([(0.0, 0.0), (50.0, 0.0), (50.0, 40.0)])
+    tip, *_ = points(head)
+    assert tip == (50.0, 40.0)
+    assert points(line)[0] == (0.0, 0.0)
+    x, y = points(line)[-1]
+    assert x == 50.0
+    assert 40 - shapes.HEAD <= y < 40
+
+
+def test_a_line_has_no_more_points_than_it_needs():
+    assert points(shapes.line([(0, 0), (1, 0), (2, 0), (3, 3), (4, 6)])) == [(0, 0), (2, 0), (4, 6)]

@@ -1,15 +1,15 @@
-// The card: what is chosen, and its rule with the numbers, upstream x local = downstream.
+// The side panel: what is chosen, and its rule with the numbers, upstream x local = downstream; and the table.
+import { flat } from "./aria.mjs";
 import { h } from "./dom.mjs";
 import { isOpen } from "./picture.mjs";
-import { answerInk, questionInk } from "./questions.mjs";
-import { at, nodeAt } from "./time.mjs";
-import { flat } from "./words.mjs";
+import { answered, questionForm } from "./predict.mjs";
+import { nodeAt } from "./time.mjs";
 
-/** The card beside the pictures of a view. It is made anew only where something else is to be shown. */
-export class Card {
+/** The side panel of a view. It is made anew only where something else is to be shown. */
+export class Panel {
   constructor(view) {
     this.view = view;
-    this.element = h("div.card", { role: "group", "aria-label": "Card of what is chosen", tabindex: 0 });
+    this.element = h("div.panel", { role: "group", "aria-label": "Details of what is chosen", tabindex: 0 });
     this.shown = "";
     this.asked = new Set();
   }
@@ -24,49 +24,49 @@ export class Card {
     const { state, questions, page } = this.view;
     const asked = questions.at(state.step);
     const open = asked.find((q) => questions.isOpen(q)) ?? asked.at(-1);
-    const current = open ? open.node : nodeAt(page.lines, this.view.stepOn(page));
+    const current = open ? open.node : nodeAt(page.display, this.view.stepOn(page));
     return state.hover ?? (state.selected || (current >= 0 ? `node ${current}` : ""));
   }
 
   paint() {
     const { view, element, topic } = this;
-    const { state, questions, shelf } = view;
+    const { state, questions, cache } = view;
     const quiz = questions.all.length > 0;
-    const answered = questions.at(state.step).map((q) => questions.isOpen(q)).join();
+    const done = questions.at(state.step).map((q) => questions.isOpen(q)).join();
     const come = topic.startsWith("link") || quiz ? Math.max(state.step, 0) : "";
-    const key = [topic, state.side, shelf.which, come, answered].join("/");
+    const key = [topic, state.side, cache.which, come, done].join("/");
     if (key === this.shown) return;
     if (state.hover && element.contains(view.focused) && view.focused.tagName === "INPUT") return; // somebody types
     this.shown = key;
     const [kind, place] = topic.split(" ");
     const i = Number(place);
-    if (!kind) element.replaceChildren(h("p.none", {}, "Step through with the arrows, or choose an op or an arrow for its card."));
+    if (!kind) element.replaceChildren(h("p.none", {}, "Step through with the arrows, or choose an op or an arrow for its details."));
     else if (kind === "node") element.replaceChildren(...this.node(i));
-    else element.replaceChildren(...linkCard(view.page, i, view.stepOn(view.page), this.hides(kind, i) || (quiz ? null : false)));
+    else element.replaceChildren(...linkDetails(view.page, i, view.stepOn(view.page), this.hides(kind, i) || (quiz ? null : false)));
     if (kind === "node") this.ask(i);
   }
 
   hides(kind, i) {
-    return this.view.questions.hides(kind, i, this.view.page.lines, this.view.state.step);
+    return this.view.questions.hides(kind, i, this.view.page.display, this.view.state.step);
   }
 
   node(i) {
     const { view } = this;
-    const { lines, notes } = view.page;
-    const { group, orders } = lines.nodes[i];
+    const { display, panels } = view.page;
+    const { group, orders } = display.nodes[i];
     const hide = this.hides("node", i);
-    const note = hide ? veiled(notes[i], orders.some((o) => o <= view.state.step)) : notes[i];
+    const shown = hide ? veiled(panels[i], orders.some((o) => o <= view.state.step)) : panels[i];
     const own = view.questions.at(view.state.step).filter((q) => q.node === i);
     const found = own.length
-      ? [...nodeCard(bare(note), {}), ...own.map((q) => this.question(q))]
-      : nodeCard(note, { hide });
-    if (group && view.shelf.canTurn(group)) found.push(this.opener(group, isOpen(lines, group)));
+      ? [...nodeDetails(bare(shown), {}), ...own.map((q) => this.question(q))]
+      : nodeDetails(shown, { hide });
+    if (group && view.cache.canTurn(group)) found.push(this.opener(group, isOpen(display, group)));
     return found;
   }
 
   question(q) {
     const { view } = this;
-    return view.questions.isOpen(q) ? questionInk(q, `${view.id}-${q.key}`, view.on, () => view.answer(q)) : answerInk(q);
+    return view.questions.isOpen(q) ? questionForm(q, `${view.id}-${q.key}`, view.on, () => view.answer(q)) : answered(q);
   }
 
   opener(group, open) {
@@ -78,35 +78,35 @@ export class Card {
   /** Ask Python for the local Jacobians of a large page, which are made on demand. */
   ask(i) {
     const { view, asked } = this;
-    const { model, shelf, state } = view;
-    const key = `${shelf.key} ${state.side}`;
-    if (view.page.notes[i]?.asked !== false || asked.has(key) || view.explore?.busy()) return;
+    const { model, cache, state } = view;
+    const key = `${cache.key} ${state.side}`;
+    if (view.page.panels[i]?.asked !== false || asked.has(key) || view.explore?.busy()) return;
     asked.add(key);
-    model.send({ ask: "notes", which: shelf.which, toggled: [...shelf.toggled], side: state.side, key });
+    model.send({ ask: "panels", which: cache.which, toggled: [...cache.toggled], side: state.side, key });
   }
 }
 
-/** A note before its step: what arrived is known, what the rule makes of it is not. */
-function veiled(note, arrived) {
-  const outputs = note.outputs.map((o) => ({ ...o, upstream: arrived ? o.upstream : null, parts: arrived ? o.parts : [] }));
-  return bare({ ...note, outputs });
+/** The details of a node before its step: what arrived is known, what the rule makes of it is not. */
+function veiled(panel, arrived) {
+  const outputs = panel.outputs.map((o) => ({ ...o, upstream: arrived ? o.upstream : null, parts: arrived ? o.parts : [] }));
+  return bare({ ...panel, outputs });
 }
 
-/** A note without what the rule hands back. */
-const bare = (note) => ({ ...note, rule: note.rule ?? note.inputs.length > 0, inputs: [], variables: undefined });
+/** The details of a node without what the rule hands back. */
+const bare = (panel) => ({ ...panel, rule: panel.rule ?? panel.inputs.length > 0, inputs: [], variables: undefined });
 
 const term = (word, value, extra = "") =>
   h(`div.term${extra}`, {}, h("span.small", {}, word), h("span.big", {}, value));
 
-/** The card of a node: what it is, and its rule with the numbers. */
-function nodeCard(note, parts) {
-  const head = h("p.title", {}, h("span", {}, note.title), " ", h("span.kind", {}, note.kind));
+/** The details of a node: what it is, and its rule with the numbers. */
+function nodeDetails(panel, parts) {
+  const head = h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind));
   const found = [head];
-  for (const [name, value] of note.facts) found.push(fact(name, value));
-  for (const output of note.outputs.slice(0, 4)) found.push(...outputRows(output, note.rule ?? note.inputs.length > 0));
-  if (note.ops) found.push(opsTable(note.ops));
-  note.inputs.forEach((input, j) => found.push(product(note, input, parts, j)));
-  if (note.variables) found.push(variablesTable(note.variables));
+  for (const [name, value] of panel.facts) found.push(fact(name, value));
+  for (const output of panel.outputs.slice(0, 4)) found.push(...outputRows(output, panel.rule ?? panel.inputs.length > 0));
+  if (panel.ops) found.push(opsTable(panel.ops));
+  panel.inputs.forEach((input, j) => found.push(product(panel, input, parts, j)));
+  if (panel.variables) found.push(variablesTable(panel.variables));
   return found;
 }
 
@@ -121,7 +121,7 @@ function outputRows(output, rule) {
   if (output.upstream === null) return found;
   const word = rule ? "upstream " : "gradient ";
   const parts = output.parts ?? [];
-  const sum = parts.length > 1 ? `${parts.map(([, g]) => g).join(" + ").replaceAll("+ \u2212", "\u2212 ")} = ` : "";
+  const sum = parts.length > 1 ? `${sumOf(parts)} = ` : "";
   found.push(h("p.fact", {}, h("span.small", {}, word), h("span.backtext", {}, sum + output.upstream)));
   if (parts.length > 1) {
     found.push(h("ul.parts", {}, ...parts.map(([from, g]) => h("li", {}, h("span.backtext", {}, g), ` ${from}`))));
@@ -130,7 +130,7 @@ function outputRows(output, rule) {
 }
 
 /** upstream x local = downstream, for one input. */
-function product(note, input, { question, hide }) {
+function product(panel, input, { question, hide }) {
   const title = h("p.subtitle", {}, `to ${input.name}`, h("span.small", {}, ` = ${input.value}, ${input.is}`));
   if (!input.flows) {
     return h("section.input", {}, title, h("p.none", {}, `\u2205 None: nothing flows back to ${input.name}.`));
@@ -142,7 +142,7 @@ function product(note, input, { question, hide }) {
   const rowsOf = input.products.length ? input.products : [null];
   const body = rowsOf.map((p, n) => {
     if (p?.cells && !question && !hide) return heatmap(p);
-    const up = p ? p.upstream : note.outputs.map((o) => o.upstream ?? "None").join(", ");
+    const up = p ? p.upstream : panel.outputs.map((o) => o.upstream ?? "None").join(", ");
     const terms = [term("upstream", up, ".backtext"), h("span.sign", {}, "\u00d7")];
     terms.push(p?.cells ? smallMatrix(p) : term("local", p ? p.local : "\u2026"), h("span.sign", {}, "="));
     return h("div.product", {}, ...terms, n === rowsOf.length - 1 || p?.cells ? result : "+");
@@ -192,28 +192,82 @@ function opsTable(ops) {
       h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, type), h("td.small", {}, is)))));
 }
 
-/** The card of a link: the value one way, the gradient the other. */
-function linkCard(page, i, step, hidden) {
-  const link = page.lines.links[i];
-  const text = page.texts.links[i];
-  const from = page.notes[link.from];
-  const to = link.target ? null : page.notes[link.to];
-  const now = at(page.lines, step).links[i];
+/** The details of a link: the value one way, the gradient the other. */
+function linkDetails({ display, texts, panels }, i, step, hidden) {
+  const link = display.links[i];
+  const { value, gradient, reason } = texts.links[i];
+  const [from, to] = [panels[link.source], panels[link.target]]; // a target of the pass has no panel
   const title = to ? `${from.title} \u2192 ${to.title}` : `${from.title} \u2192 target`;
   const found = [h("p.title", {}, h("span", {}, title), " ", h("span.kind", {}, to ? "one use of a value" : "where the pass starts"))];
-  found.push(fact("value", h("span.forwardtext", {}, text.spoken)));
-  if (text.blocked) found.push(h("p.none", {}, `${flat(text.gradient)}: no gradient flows back here.`));
-  else if (text.gradient) {
-    const back = hidden ? "?" : !now.back ? "not yet" : text.back;
+  found.push(fact("value", h("span.forwardtext", {}, value)));
+  if (reason) found.push(h("p.none", {}, `${flat(reason)}: no gradient flows back here.`));
+  else if (gradient) {
+    const back = hidden ? "?" : link.step <= step ? gradient : "not yet";
     found.push(fact("gradient back", h("span.backtext", {}, back)));
   }
-  if (to && !hidden && to.inputs[link.position]) {
-    const input = to.inputs[link.position];
-    if (input.flows) found.push(product(to, input, {}));
-  }
+  if (to && !hidden && to.inputs[link.position]?.flows) found.push(product(to, to.inputs[link.position], {}));
   const parts = from.outputs.length === 1 ? from.outputs[0].parts ?? [] : [];
   if (parts.length > 1 && hidden === false) {
-    found.push(h("p.none", {}, `One of ${parts.length} parts: together ${parts.map(([, g]) => g).join(" + ").replaceAll("+ \u2212", "\u2212 ")} = ${from.outputs[0].upstream}.`));
+    found.push(h("p.none", {}, `One of ${parts.length} parts: together ${sumOf(parts)} = ${from.outputs[0].upstream}.`));
   }
   return found;
+}
+
+const sumOf = (parts) => parts.map(([, given]) => given).join(" + ").replaceAll("+ \u2212", "\u2212 ");
+
+// --- the table: the numbers of the backward pass once more, for who reads rather than looks ---
+
+const COLUMNS = ["op", "input", "upstream", "local", "downstream"];
+
+/** The table of a page, up to but without the step `before`; made when it is opened. */
+export function makeTable(on) {
+  const head = h("tr", {}, ...["step", ...COLUMNS].map((name) => h("th", { scope: "col" }, name)));
+  const body = h("tbody");
+  const element = h("details.table", {}, h("summary", {}, "The same numbers as a table"),
+    h("div.scroll", { tabindex: 0, role: "group", "aria-label": "Backward table" },
+      h("table.plain", {}, h("caption", {}, "Backward pass, step by step"), h("thead", {}, head), body)));
+  let page = null;
+  let before = Infinity;
+  const line = (row) => h("tr", {}, h("td", {}, String(row.step)), h("th", { scope: "row" }, row.op),
+    ...COLUMNS.slice(1).map((name) => h("td", {}, row[name])));
+  const fill = () => {
+    if (!element.open || body.children.length) return;
+    body.replaceChildren(...rows(page).filter((row) => row.step < before).map(line));
+  };
+  on(element, "toggle", fill);
+  return {
+    element,
+    show(page_, before_) {
+      [page, before] = [page_, before_];
+      body.replaceChildren();
+      fill();
+    },
+  };
+}
+
+/** The rows of the table: one per step and input, in the order the steps ran. */
+export function rows(page) {
+  const found = [];
+  page.display.nodes.forEach((node, i) => {
+    const panel = page.panels[i];
+    if (!panel) return;
+    for (const order of node.orders.slice(0, 1)) {
+      for (const input of panel.inputs.length ? panel.inputs : [null]) {
+        found.push({
+          step: order,
+          op: panel.title,
+          input: input ? `${input.name} = ${input.value}` : "",
+          upstream: panel.outputs.map((o) => o.upstream).join(", "),
+          local: input ? input.products.map((p) => localText(p)).join(", ") : "",
+          downstream: input ? input.downstream : "",
+        });
+      }
+    }
+  });
+  return found.sort((a, b) => a.step - b.step);
+}
+
+function localText(product) {
+  if (!product.cells) return product.local;
+  return `[${product.cells.map((row) => `[${row.join(", ")}]`).join(", ")}]`;
 }

@@ -1,4 +1,4 @@
-"""The card of each node: upstream x local = downstream, with this trace's numbers."""
+"""The side panel of each node: upstream x local = downstream, with this trace's numbers."""
 
 import json
 
@@ -6,16 +6,16 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.graph.selection import select
-from cgviz.live import notes
+from cgviz.live import panel
 
 
-def cards_of(f, *args, ask=notes.small, **kwargs):
+def panels_of(f, *args, ask=panel.small, **kwargs):
     trace = cgviz.trace(f, *args, **kwargs)
-    return {note["title"]: note for note in notes.notes(trace, select(trace), ask)}
+    return {each["title"]: each for each in panel.panels(trace, select(trace), ask)}
 
 
 def test_a_scalar_rule_is_a_product_of_three_numbers():
-    (given,) = cards_of(lambda x: tf.square(x), 3.0, upstream=5.0)["x²"]["inputs"]
+    (given,) = panels_of(lambda x: tf.square(x), 3.0, upstream=5.0)["x²"]["inputs"]
     assert given["products"] == [{"upstream": "5", "local": "6"}]
     assert given["downstream"] == "30"
     assert given["other"] == ""
@@ -28,9 +28,9 @@ def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
         y = tf.linalg.matmul(matrix, x)
         return y
 
-    (product,) = cards_of(f, tf.ones([3, 1]), upstream=tf.constant([[1.0], [-1.0]]))["y"]["inputs"][
-        1
-    ]["products"]
+    (product,) = panels_of(f, tf.ones([3, 1]), upstream=tf.constant([[1.0], [-1.0]]))["y"][
+        "inputs"
+    ][1]["products"]
     assert product["weights"] == ["1", "−1"]
     assert product["cells"] == [["1", "2", "3"], ["4", "5", "6"]]
     assert product["sum"] == ["−3", "−3", "−3"]
@@ -40,7 +40,7 @@ def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
 
 
 def test_a_fan_out_is_a_sum_of_parts():
-    (x,) = cards_of(lambda x: tf.sin(x) * x, 2.0)["x"]["outputs"]
+    (x,) = panels_of(lambda x: tf.sin(x) * x, 2.0)["x"]["outputs"]
     assert [gradient for _, gradient in x["parts"]] == ["0.9093", "−0.8323"]
     assert x["upstream"] == "0.077"
 
@@ -62,7 +62,7 @@ def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
         return y
 
     trace = cgviz.trace(f, 1.0)
-    note = {n["title"]: n for n in notes.notes(trace, select(trace), notes.small)}["y"]
+    note = {n["title"]: n for n in panel.panels(trace, select(trace), panel.small)}["y"]
     assert note["kind"] == "custom op"
     assert sorted(note["variables"]) == [("one", "10"), ("other", "20")]
     (op,) = [op for op in trace.ops if op.kind == "custom"]
@@ -82,12 +82,12 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
         y = clipped(x)
         return y
 
-    (given,) = cards_of(f, 1.0, upstream=5.0)["y"]["inputs"]
+    (given,) = panels_of(f, 1.0, upstream=5.0)["y"]["inputs"]
     assert (given["downstream"], given["other"]) == ("1", "5")
 
 
 def test_no_rule_runs_where_nothing_is_asked():
-    note = cards_of(tf.sin, 1.0, ask=lambda step: False)["sin"]
+    note = panels_of(tf.sin, 1.0, ask=lambda step: False)["sin"]
     assert note["asked"] is False
     assert note["inputs"][0]["products"] == []
     assert note["inputs"][0]["downstream"] == "0.5403"
@@ -106,27 +106,29 @@ def test_what_cannot_run_again_has_no_local():
         z = inner(x)
         return z
 
-    (given,) = cards_of(f, 2.0)["z"]["inputs"]
+    (given,) = panels_of(f, 2.0)["z"]["inputs"]
     assert given["products"] == []
     assert given["downstream"] == "4"
 
 
 def test_what_is_no_ordinary_number_has_a_sign():
-    note = cards_of(lambda x: tf.sqrt(x) * 0.0, -1.0)["√x"]
+    note = panels_of(lambda x: tf.sqrt(x) * 0.0, -1.0)["√x"]
     assert note["outputs"][0]["value"] == "⚠ NaN"
 
 
 def test_none_says_so():
-    given = cards_of(lambda x: x * tf.stop_gradient(x), 2.0)
+    given = panels_of(lambda x: x * tf.stop_gradient(x), 2.0)
     flows = {i["name"]: i["flows"] for i in given["×"]["inputs"]}
     assert set(flows.values()) == {True, False}
 
 
 def test_a_large_jacobian_is_a_shape():
-    (given,) = cards_of(lambda x: tf.sin(x), tf.zeros([20]), ask=lambda step: True)["sin"]["inputs"]
+    (given,) = panels_of(lambda x: tf.sin(x), tf.zeros([20]), ask=lambda step: True)["sin"][
+        "inputs"
+    ]
     assert given["products"][0]["local"].startswith("[20×20]")
     assert "cells" not in given["products"][0]
 
 
 def test_it_is_strict_json():
-    json.dumps(list(cards_of(lambda x: 1.0 / x, 0.0).values()), allow_nan=False)
+    json.dumps(list(panels_of(lambda x: 1.0 / x, 0.0).values()), allow_nan=False)

@@ -7,15 +7,21 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
+from golden_programs import PROGRAMS
 from programs import nested
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
 
 import cgviz
 from cgviz import style
-from cgviz.live.album import Album
+from cgviz.drawing.figure import Drawn
+from cgviz.live.pages import PageBuilder
 
-TESTS = sorted(Path(__file__).parent.glob("browser/*.test.mjs"))
+TESTS = sorted(Path(__file__).parents[1].glob("browser/*.test.mjs"))
 NODE = shutil.which("node")
 
 
@@ -45,11 +51,36 @@ def data(tmp_path_factory):
         y = a * x
         return y
 
-    page = Album(cgviz.trace(f, 2.0, 3.0)).page()
-    opened = Album(cgviz.trace(nested, 2.0)).page(None, ["custom:square"])
+    page = PageBuilder(cgviz.trace(f, 2.0, 3.0)).page()
+    opened = PageBuilder(cgviz.trace(nested, 2.0)).page(None, ["custom:square"])
+    elements = {
+        f"{name}, pass {which}": {
+            "page": PageBuilder(trace, which, framed=False).page(which),
+            "paper": {step: on_paper(trace, which, step) for step in steps_of(trace, which)},
+        }
+        for name, trace in ((name, program()) for name, program in PROGRAMS.items())
+        for which in range(len(trace.passes))
+    }
     path = tmp_path_factory.mktemp("node") / "data.json"
-    path.write_text(json.dumps({"numbers": numbers(), "page": page, "opened": opened}))
+    found = {"numbers": numbers(), "page": page, "opened": opened, "elements": elements}
+    path.write_text(json.dumps(found))
     return path
+
+
+def steps_of(trace, which):
+    count = len(trace.passes[which].steps)
+    return range(count + 1) if count < 9 else (0, 1, count // 2, count)
+
+
+def on_paper(trace, which, step):
+    """What a figure at a step has in it: role, what it belongs to, and what a text says."""
+    ax = trace.plot(which=which, step=step)
+    plt.close(ax.figure)
+    paths, texts = (c for c in ax.collections if isinstance(c, Drawn))
+    assert len(paths.elements) == len(paths.get_paths())
+    found = [(each, None) for each in paths.elements]
+    found += zip(texts.elements, texts.words, strict=True)
+    return [[x.role, x.of, x.i, says] for x, says in found if x.of != "legend"]
 
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)

@@ -1,18 +1,17 @@
-// Hands: what pointer and keys do on a picture.
+// Pointer and keyboard on a picture.
 import { pan, reveal } from "./camera.mjs";
-import { titleOf } from "./picture.mjs";
-import { describe } from "./voice.mjs";
+import { describe } from "./aria.mjs";
 
 const ENTER = new Set(["Enter", " "]);
 
 /** Let a picture answer. */
-export function handle(view, ink, side) {
+export function listenTo(view, picture, side) {
   const { on } = view;
-  const { svg } = ink;
-  ink.items.forEach((item) => (item.side = side));
+  const { svg } = picture;
+  picture.items.forEach((item) => (item.side = side));
   on(svg, "click", (event) => {
     const item = itemOf(event);
-    if (!item || ink.dragged) return;
+    if (!item || picture.dragged) return;
     if (item.kind === "frame" || event.target.closest(".cgviz-handle")) view.turnOver(item.name);
     else view.select(side, `${item.kind} ${item.i}`);
   });
@@ -22,21 +21,21 @@ export function handle(view, ink, side) {
   });
   on(svg, "pointerover", (event) => view.hover(side, itemOf(event)));
   on(svg, "pointerleave", () => view.hover(side, null));
-  on(svg, "keydown", (event) => roam(view, ink, event));
+  on(svg, "keydown", (event) => roam(view, picture, event));
   on(svg, "focusin", (event) => {
     const item = itemOf(event);
-    if (item) describe(view, ink, item);
+    if (item) describe(view, picture, item);
   });
-  pan(ink, on);
+  pan(picture, on);
 }
 
-/** Arrows go from item to item, Enter opens its card, o opens what is folded, + - 0 zoom. */
-function roam(view, ink, event) {
+/** Arrows go from item to item, Enter opens its side panel, o opens what is folded, + - 0 zoom. */
+function roam(view, picture, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const item = itemOf(event);
-  const place = item ? ink.items.findIndex((each) => each.g === item.g) : 0;
-  const moves = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -place, End: ink.items.length - 1 - place };
-  if (event.key in moves) focusItem(ink, place + moves[event.key]);
+  const place = item ? picture.items.findIndex((each) => each.g === item.g) : 0;
+  const moves = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -place, End: picture.items.length - 1 - place };
+  if (event.key in moves) focusItem(picture, place + moves[event.key]);
   else if (item?.name && (event.key === "o" || (item.kind === "frame" && ENTER.has(event.key)))) view.turnOver(item.name);
   else if (ENTER.has(event.key)) item && view.select(item.side, `${item.kind} ${item.i}`);
   else if (event.key === "Escape") view.select(view.state.side, view.state.selected);
@@ -49,14 +48,16 @@ function roam(view, ink, event) {
 }
 
 /** Put the keyboard on an item of a picture, and the item into sight. */
-export function focusItem(ink, place) {
-  const item = ink.items[Math.min(Math.max(place, 0), ink.items.length - 1)];
+export function focusItem(picture, place) {
+  const item = picture.items[Math.min(Math.max(place, 0), picture.items.length - 1)];
   if (!item) return;
-  for (const each of ink.items) each.g.setAttribute("tabindex", each === item ? 0 : -1);
+  for (const each of picture.items) each.g.setAttribute("tabindex", each === item ? 0 : -1);
   item.g.focus({ preventScroll: true });
-  const { nodes, links, frames } = ink.page.lines;
-  if (item.kind === "frame") reveal(ink, titleOf(frames[item.i]));
-  else reveal(ink, nodes[item.kind === "node" ? item.i : links[item.i].from]);
+  const { nodes, links, frames } = picture.page.display;
+  if (item.kind === "frame") {
+    const [left, top, width, height] = frames[item.i].title;
+    reveal(picture, { x: left + width / 2, y: top + height / 2, width, height });
+  } else reveal(picture, nodes[item.kind === "node" ? item.i : links[item.i].source]);
 }
 
 function itemOf(event) {

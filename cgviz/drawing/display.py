@@ -1,0 +1,536 @@
+"""The display list: what is drawn of a selection, as plain data that paper and screen draw.
+
+    make       a selection -> its Display
+    Display    paths and texts, with what each belongs to and the steps at which it changes
+    signature  two selections with one signature differ in their texts only
+
+A path or a text has a role, which tells the renderers its looks, and belongs to a node, a link, a
+frame or a band. It comes at a step and is emphasised at some: 0 is the end of the forward pass, k
+the backward step k, -k the forward pass with k ops still to run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+from ..graph.selection import Selection
+from . import layout, nest, shapes
+from .layout import Direction
+from .letters import Anchor, Side, extent
+from .texts import Moments, Written, targets, written
+
+TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
+APART = 3.4  # of the forward and the backward arrow from their common middle: two widths of a line
+PAD = 4.0  # between an arrow and its label
+MARGIN = 10.0  # around the picture, so that nothing touches a cell's border
+BAND = 34.0  # above a band, for its title
+HANDLE, GAP = 24.0, 8.0  # on a frame: for what closes it; between two words
+RADIUS = 6.5  # of a handle: 13 points across can be clicked
+WIDEST = 9.5 * 72  # what fits a notebook
+SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
+LEGEND = 2.2 * TEXT  # the height of the legend's line
+DEEPEST = 8  # a longer path runs down at once: to the right it would be wider than a notebook
+PORTS = 18.0 / 0.7  # between two links at one side of a node, of which 0.7 is used
+# A number, and the longest one that a slider usually brings.
+NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
+
+Document = dict[str, Any]
+Box = tuple[float, float, float, float]  # left or middle, top or middle, width, height
+
+
+@dataclass(frozen=True)
+class Path:
+    """A line or an outline."""
+
+    role: str
+    of: str  # what it belongs to: "node", "link", "frame" or "band"
+    i: int  # which of them
+    d: str  # SVG path data in points, y growing downwards: M, L, C and Z, in absolute coordinates
+    step: int  # from which on it is seen
+    now: tuple[int, ...] = ()  # the steps at which it is emphasised
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text at its place."""
+
+    role: str
+    of: str
+    i: int
+    x: float
+    y: float
+    anchor: Anchor  # which of its points is at x
+    side: Side  # how it is placed to y
+    size: float
+    step: int
+    now: tuple[int, ...]
+    versions: tuple[tuple[int, str], ...]  # from each step on
+
+    def at(self, step: int) -> str:
+        """What it says at a step."""
+        return next((words for start, words in reversed(self.versions) if start <= step), "")
+
+
+@dataclass(frozen=True)
+class Node:
+    """What is known of a node, beside what is drawn; a target is a node behind its link."""
+
+    key: str
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    step: int
+    now: tuple[int, ...]
+    orders: tuple[int, ...] = ()
+    level: int = 0
+    group: str = ""
+    frame: int = -1
+    owner: int = -1
+
+
+@dataclass(frozen=True)
+class Link:
+    """What is known of a link: an edge of the selection, or what leads to a target."""
+
+    source: int
+    target: int
+    position: int  # which input of its target it is; -1: to a target of the pass
+    order: int  # the step of the pass that sends a gradient back along it; 0: none
+    step: int  # from which on its gradient is seen, or the reason for none
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is known of a frame."""
+
+    name: str
+    label: str
+    node: int  # the custom op that it shows the inside of; -1: a scope
+    parent: int
+    x: float
+    y: float
+    width: float
+    height: float
+    title: Box
+
+
+@dataclass
+class Display:
+    """All that is drawn of a selection, the hindmost first."""
+
+    which: int | None  # the backward pass
+    steps: int
+    direction: Direction
+    width: float
+    height: float  # without the legend
+    forward: list[int]  # the nodes in the order in which they run
+    backward: list[int]  # the steps of the backward pass at which something changes
+    legend: list[tuple[str, str]]  # the role of a line, and what it is
+    paths: list[Path] = field(default_factory=list)
+    texts: list[Text] = field(default_factory=list)  # in the order of `texts.written`
+    nodes: list[Node] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+
+    def moment(self, step: int) -> int:
+        """The last step at which something changes, at or before a step."""
+        return max((m for m in self.backward if m <= step), default=min(step, 0))
+
+    def document(self) -> Document:
+        """Everything but what the texts say, for the browser."""
+        found = dict(vars(self))
+        for name in ("paths", "nodes", "links", "frames"):
+            found[name] = [vars(each) for each in found[name]]
+        kept = [name for name in Text.__dataclass_fields__ if name != "versions"]
+        found["texts"] = [{name: getattr(text, name) for name in kept} for text in self.texts]
+        return found
+
+
+def make(
+    shown: Selection,
+    space: tuple[float, float] | None = None,
+    *,
+    roomy: bool = False,
+    enough: float = inf,
+) -> Display:
+    """Arrange a selection, running right where that fits and down where it does not.
+
+    Args:
+        shown: The selection.
+        space: The width and height that the picture gets, in points; by default it is as large as
+            its content, and no wider than a notebook.
+        roomy: Leave space for other numbers than those of now, as a slider brings them.
+        enough: The scale from which on a picture in its space need not be larger.
+
+    Returns:
+        The display list.
+    """
+    directions: list[Direction] = ["right", "down"]
+    if len({node.level for node in shown.nodes}) > 1:
+        directions = ["right"]  # so that a band is above the other
+    elif space is None and shown.depth > DEEPEST:
+        directions = ["down"]
+    texts = written(shown)
+    found = []
+    for direction in directions:
+        found.append(_Arranged(shown, texts, direction, roomy))
+        if direction == "right" and space is None and found[0].width <= WIDEST:
+            break
+    if space is None:
+        return found[-1].display()
+    width, height = space
+    best = max(found, key=lambda p: min(width / p.width, height / (p.height + LEGEND), enough))
+    return best.display()
+
+
+def signature(shown: Selection) -> tuple[Any, ...]:
+    """What decides the paths of a selection and where its texts are: all but its numbers."""
+    nodes = [(n.label, n.symbol, n.kind, n.orders, n.targets, n.source) for n in shown.nodes]
+    edges = [
+        (e.source, e.output, e.target, e.position, e.order, e.reason, e.contribution is None)
+        for e in shown.edges
+    ]
+    texts = [(text.role, text.of, text.i) for text in written(shown)]
+    return shown.which, shown.steps, tuple(nodes), tuple(edges), tuple(texts)
+
+
+class _Arranged:
+    """A selection in its place, in one direction; targets are behind their nodes as boxes."""
+
+    def __init__(
+        self, shown: Selection, texts: Sequence[Written], direction: Direction, roomy: bool
+    ) -> None:
+        self.shown, self.texts, self.roomy = shown, texts, roomy
+        self.direction: Direction = direction
+        self.across, self.along = (0, 1) if direction == "down" else (1, 0)
+        self.moments = Moments(shown)
+        self.by_owner: dict[tuple[str, int], dict[str, Written]] = {}
+        for text in texts:
+            self.by_owner.setdefault((text.of, text.i), {})[text.role] = text
+        ends = targets(shown)
+        self.ends = [(edge.source, edge.target) for edge in shown.edges]
+        self.ends += [(node, len(shown.nodes) + k) for k, (node, *_) in enumerate(ends)]
+        self.kinds = [node.kind for node in shown.nodes] + ["target"] * len(ends)
+        for frame in shown.frames:
+            if frame.node >= 0:
+                self.kinds[frame.node] = "open"
+        self.levels = [n.level for n in shown.nodes] + [shown.nodes[i].level for i, *_ in ends]
+        self.sizes = self._sizes()
+        self.links = [self._link(i) for i in range(len(self.ends))]
+        self.layout = self._placed()
+        for frame, (*_, width, height) in zip(shown.frames, self.layout.frames, strict=True):
+            if frame.node >= 0:
+                self.sizes[frame.node] = width, height
+        self.legend = [("forward", "forward value")]
+        if shown.which is not None:
+            self.legend.append(("backward", "backward gradient"))
+        words = [*(text for _, text in self.legend), f"step {shown.steps} of {shown.steps}"]
+        least = sum(SAMPLE + extent(text, SMALL)[0] for text in words)
+        self.width = max(self.layout.width, least) + 2 * MARGIN
+        self.height = self.layout.height + 2 * MARGIN
+        self.shift = (self.width - self.layout.width) / 2, MARGIN
+
+    # --- sizes ---
+
+    def _extent(self, text: Written | None) -> tuple[float, float]:
+        """The space of a text, whichever of its versions is shown."""
+        sizes = [(0.0, 0.0)]
+        if text is None:
+            return sizes[0]
+        for _, words in text.versions:
+            if self.roomy and (text.role != "title" or " = " in words):
+                words = NUMBER.sub(LONG, words)
+            sizes.append(extent(words, TITLE if _large(text) else TEXT))
+        return max(w for w, _ in sizes), max(h for _, h in sizes)
+
+    def _rows(self, i: int) -> list[Written]:
+        """The texts of a node, from top to bottom."""
+        return list(self.by_owner.get(("node", i), {}).values())
+
+    def _sizes(self) -> list[tuple[float, float]]:
+        """Space for the text of each node and for the links at its sides."""
+        leaving, arriving = [0] * len(self.kinds), [0] * len(self.kinds)
+        for a, b in self.ends:
+            leaving[a] += 1
+            arriving[b] += 1
+        sizes = []
+        for i, kind in enumerate(self.kinds):
+            if kind in ("target", "port"):
+                sizes.append((shapes.TARGET if kind == "target" else shapes.PORT,) * 2)
+                continue
+            rows = [self._extent(text) for text in self._rows(i)]
+            pad_x, pad_y = shapes.PADDING.get(kind, shapes.PADDING["op"])
+            size = [
+                max(max((w for w, _ in rows), default=0.0) + 2 * pad_x, 40.0),
+                sum(h for _, h in rows) + 2 * pad_y,
+            ]
+            ports = PORTS * (min(max(leaving[i], arriving[i]), 12) - 1)
+            size[self.across] = max(size[self.across], ports)
+            sizes.append((size[0], size[1]))
+        return sizes
+
+    def _link(self, i: int) -> layout.Link:
+        own = self.by_owner.get(("link", i), {})
+        before = self._extent(own.get("value"))
+        after = self._extent(own.get("gradient") or own.get("reason"))
+        source, target = self.ends[i]
+        level = self.levels[source]
+        return layout.Link(
+            source,
+            target,
+            before[self.across] + APART + PAD,
+            after[self.across] + APART + PAD,
+            max(before[self.along], after[self.along], 1.0),
+            # The ops of a gradient run the other way: each above the op that it belongs to.
+            back=level == self.levels[target] and level % 2 == 1,
+        )
+
+    def _title(self, k: int) -> list[list[Written]]:
+        """The words on a frame, row by row."""
+        node = self.shown.frames[k].node
+        if node < 0:
+            return [[self.by_owner["frame", k]["title"]]]
+        own = self.by_owner["node", node]
+        rest = [own[role] for role in ("kind", "name", "gradient") if role in own]
+        return [row for row in ([own["title"]], rest) if row]
+
+    # --- layout ---
+
+    def _placed(self) -> layout.Layout:
+        """Everything in its place: frame in frame, and band above band."""
+        shown, links = self.shown, self.links
+        count = len(shown.nodes)
+        frames = [n.frame for n in shown.nodes]
+        frames += [frames[source] for source, target in self.ends if target >= count]
+        outward = {port for _, name, port in shown.ports if name < 0}
+        pinned = {}
+        for i, node in enumerate(shown.nodes):
+            if node.kind == "port":
+                pinned[i] = 1 if (i in outward) != bool(node.level % 2) else -1
+        top = max(self.levels, default=0)
+        return nest.Nest(
+            self.sizes,
+            links,
+            self.direction,
+            frames,
+            [self._frame(k, top) for k in range(len(shown.frames))],
+            self._ports(),
+            pinned,
+            [top - level for level in self.levels] if top else [],
+            {"storey": BAND, "gap": 14.0, "rank_gap": 11.0},
+        ).placed()
+
+    def _frame(self, k: int, top: int) -> nest.Frame:
+        rows = [[self._extent(text) for text in row] for row in self._title(k)]
+        width = HANDLE + max(sum(w + GAP for w, _ in row) for row in rows)
+        height = sum(max(h for _, h in row) for row in rows) + 8
+        frame = self.shown.frames[k]
+        return nest.Frame(frame.parent, (width, height), frame.node, top - frame.level)
+
+    def _ports(self) -> dict[tuple[int, int], int]:
+        """For links of open custom ops, by link and 0 or 1 for its end: the port it leads to."""
+        shown = self.shown
+        ports = {(op, name): port for op, name, port in shown.ports}
+        names = [(~edge.output, edge.value.key) for edge in shown.edges]
+        names += [(~output, -1) for _, output, _ in targets(shown)]
+        found = {}
+        for i, (ends, own) in enumerate(zip(self.ends, names, strict=True)):
+            for end in (0, 1):
+                if (ends[end], own[end]) in ports:
+                    found[i, end] = ports[ends[end], own[end]]
+        return found
+
+    # --- elements ---
+
+    def display(self) -> Display:
+        """The display list of it."""
+        moments = self.moments
+        self.found = Display(
+            self.shown.which,
+            self.shown.steps,
+            self.direction,
+            round(self.width, 1),
+            round(self.height, 1),
+            moments.forward,
+            moments.backward,
+            self.legend,
+        )
+        self._draw_bands()
+        for k in range(len(self.shown.frames)):
+            self._draw_frame(k)
+        for i in range(len(self.links)):
+            self._draw_link(i)
+        for i in range(len(self.kinds)):
+            self._draw_node(i)
+        place = {(text.of, text.i, text.role): text for text in self.found.texts}
+        self.found.texts = [place[text.of, text.i, text.role] for text in self.texts]
+        return self.found
+
+    def _path(self, role: str, of: str, i: int, d: str, step: int, *now: int) -> None:
+        self.found.paths.append(Path(role, of, i, d, step, now))
+
+    def _text(
+        self,
+        text: Written,
+        x: float,
+        y: float,
+        anchor: Anchor = "middle",
+        side: Side = "around",
+        now: Sequence[int] = (),
+        step: int | None = None,
+    ) -> None:
+        """Add a text; it is seen from its first words on, if no step is given."""
+        size = TITLE if _large(text) else TEXT
+        step = text.versions[0][0] if step is None else step
+        place = round(x, 1), round(y, 1), anchor, side, size, step, tuple(now)
+        self.found.texts.append(Text(text.role, text.of, text.i, *place, text.versions))
+
+    def _node_time(self, i: int) -> tuple[int, tuple[int, ...]]:
+        """The step from which on a node is seen, and those at which it is emphasised."""
+        if i >= len(self.shown.nodes):
+            return 0, ()
+        ran = [self.moments.ran[i]] if i in self.moments.ran else []
+        orders = self.shown.nodes[i].orders
+        return self.moments.of_node(i), (*ran, *dict.fromkeys(map(self.moments.shows, orders)))
+
+    def _draw_bands(self) -> None:
+        """A band for the forward pass, and one above it for each that is itself differentiated."""
+        levels = sorted(set(self.levels), reverse=True)
+        start = self.moments.start
+        for level, (low, high) in zip(levels, self.layout.storeys, strict=False):
+            top = low - BAND + 6 + self.shift[1]
+            outline = shapes.box(3, self.width - 3, top, top + high - low + BAND + 3, 8)
+            self._path("band", "band", level, outline, start)
+            self._text(self.by_owner["band", level]["title"], 12, top + 13, "start")
+
+    def _draw_frame(self, k: int) -> None:
+        """What is around open ops: its outline, its title row by row, and what closes it."""
+        frame = self.shown.frames[k]
+        left, top, width, height = self.layout.frames[k]
+        x, y = left + self.shift[0], top + self.shift[1]
+        of, i = ("frame", k) if frame.node < 0 else ("node", frame.node)
+        step, now = (self.moments.start, ()) if frame.node < 0 else self._node_time(frame.node)
+        self._path("frame", of, i, shapes.box(x, x + width, y, y + height, 8), step, *now)
+        rows, low, wide = self._title(k), y + 4, 0.0
+        high = [max(self._extent(text)[1] for text in row) for row in rows]
+        if frame.node < 0:
+            wide = HANDLE + self._extent(rows[0][0])[0] + GAP
+            self._path("tab", of, i, shapes.box(x, x + wide, y, y + high[0] + 8, 8), step)
+        self._path("handle", of, i, _handle(x + 12, low + high[0] / 2, True), step)
+        for row, tall in zip(rows, high, strict=True):
+            at = x + HANDLE
+            for text in row:
+                self._text(text, at, low + tall / 2, "start", "around", now, step)
+                at += self._extent(text)[0] + GAP
+            wide, low = max(wide, at - x), low + tall
+        box, title = _rounded(x, y, width, height), _rounded(x, y, wide, high[0] + 8)
+        label = rows[0][0].last
+        self.found.frames.append(
+            Frame(frame.name, label, frame.node, frame.parent, *box, title=title)
+        )
+
+    def _draw_link(self, i: int) -> None:
+        """An arrow the way the value flows, one the way the gradient flows, and their labels."""
+        shown, own = self.shown, self.by_owner.get(("link", i), {})
+        source, target = self.ends[i]
+        edge = shown.edges[i] if i < len(shown.edges) else None
+        paired = "gradient" in own
+        ran, come = self.moments.of_node(source), 1 if edge is None else self.moments.of_edge(edge)
+        runs = [self.moments.ran[target]] if target in self.moments.ran else []
+        order = edge.order if edge else 0
+        back = [self.moments.shows(order)] if order else []
+        shaft, head = shapes.arrow(self._line(i, -APART if paired else 0.0))
+        self._path("forward", "link", i, shaft, ran, *runs)
+        self._path("forward-head", "link", i, head, ran, *runs)
+        if paired:
+            shaft, head = shapes.arrow(self._line(i, APART)[::-1])
+            self._path("backward", "link", i, shaft, come, *back)
+            self._path("backward-head", "link", i, head, come, *back)
+        x, y = self._moved(self.layout.labels[i])
+        for role, sign, now in (("value", -1, runs), ("gradient", 1, back), ("reason", 1, back)):
+            if role not in own:
+                continue
+            away = sign * (PAD + (APART if paired else 0.0))
+            if self.direction == "down":
+                self._text(own[role], x + away, y, "end" if sign < 0 else "start", now=now)
+            else:
+                side: Side = "above" if sign < 0 else "below"
+                self._text(own[role], x, y + away, "middle", side, now)
+        position = edge.position if edge else -1
+        self.found.links.append(Link(source, target, position, order, come))
+
+    def _moved(self, point: tuple[float, float]) -> tuple[float, float]:
+        return point[0] + self.shift[0], point[1] + self.shift[1]
+
+    def _line(self, i: int, distance: float) -> list[tuple[float, float]]:
+        """The way of a value at a distance to the side of its route, from outline to outline."""
+        link, turn = self.links[i], -1 if self.links[i].back else 1
+        route = straightened(self.layout.routes[i])
+        line = layout.beside(route, self.direction, turn * distance)
+        for node, end, side in ((link.source, 0, turn), (link.target, -1, -turn)):
+            port = float(line[end, self.across]) - self.layout.centres[node][self.across]
+            shape = self.kinds[node], self.direction, *self.sizes[node]
+            line[end, self.along] -= side * shapes.inset(*shape, port, side)
+        return [self._moved(point) for point in line.tolist()]
+
+    def _draw_node(self, i: int) -> None:
+        kind, size = self.kinds[i], self.sizes[i]
+        x, y = self._moved(self.layout.centres[i])
+        step, now = self._node_time(i)
+        node = self.shown.nodes[i] if i < len(self.shown.nodes) else None
+        if kind != "open":
+            for n, d in enumerate(shapes.outlines(kind, x, y, *size)):
+                self._path("inner" if n else "outline", "node", i, d, step, *now)
+            self._draw_rows(i, x, y, step, now)
+        if node is not None and node.group and kind != "open":
+            corner = x + size[0] / 2 - (shapes.POINT if kind == "custom" else 3)
+            self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
+        kind = "custom" if kind == "open" else kind
+        known = Node("", kind, *_rounded(x, y, *size), step, now, level=self.levels[i])
+        if node is not None:
+            names = ("key", "orders", "group", "frame", "owner")
+            known = replace(known, **{name: getattr(node, name) for name in names})
+        self.found.nodes.append(known)
+
+    def _draw_rows(self, i: int, x: float, y: float, step: int, now: Sequence[int]) -> None:
+        """The texts of a node, in the middle of its outline."""
+        rows = self._rows(i)
+        heights = [self._extent(text)[1] for text in rows]
+        top = y - sum(heights) / 2
+        top += {"variable": shapes.LID / 2, "scope": shapes.SHEET}.get(self.kinds[i], 0.0)
+        x -= shapes.SHEET if self.kinds[i] == "scope" else 0.0
+        for text, height in zip(rows, heights, strict=True):
+            self._text(text, x, top + height / 2, "middle", "around", now, step)
+            top += height
+
+
+def _rounded(x: float, y: float, width: float, height: float) -> Box:
+    return round(x, 1), round(y, 1), round(width, 1), round(height, 1)
+
+
+def _large(text: Written) -> bool:
+    """Whether a text is what a node does: the first that is read."""
+    return text.role == "title" and text.of == "node"
+
+
+def _handle(x: float, y: float, is_open: bool) -> str:
+    """A plus or a minus in a ring: opens and closes what it is on."""
+    ring = shapes.box(x - RADIUS, x + RADIUS, y - RADIUS, y + RADIUS, RADIUS)
+    sign = shapes.data("M", x - 3.5, y, "L", x + 3.5, y)
+    return ring + sign + ("" if is_open else shapes.data("M", x, y - 3.5, "L", x, y + 3.5))
+
+
+def straightened(route: Sequence[layout.Point]) -> list[layout.Point]:
+    """A route without the corners at which it goes straight on."""
+    found: list[layout.Point] = []
+    for point in route:
+        if len(found) > 1 and any(found[-2][k] == found[-1][k] == point[k] for k in (0, 1)):
+            found.pop()
+        found.append(point)
+    return found

@@ -1,0 +1,313 @@
+"""What is written in a picture, and at which step: the text of nodes, the labels of links.
+
+    Moments   the steps of a picture: when each node, value and gradient comes
+    Written   one text, as it is from each step on
+    written   a selection -> all its texts
+    describe  a selection -> the same in sentences, for screen readers
+
+A step is a number: 0 is the end of the forward pass, k the backward step k, -k the forward pass
+with k ops still to run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .. import style
+from ..graph import Array, Value
+from ..graph.selection import Edge, Node, Selection
+
+WIDEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
+MOST = 12  # entries of an array that are written out: a 3x4 matrix
+MANY = 3  # a value used more often is written in its node, and not at each of its edges
+SOURCES = ("input", "variable", "constant", "port")  # what does not run: it has its value at once
+
+
+class Moments:
+    """The steps at which something changes, and what changes then."""
+
+    def __init__(self, shown: Selection) -> None:
+        nodes = shown.nodes
+        self.shown = shown
+        # The body of a custom op comes with the op.
+        self.forward = [i for i, n in enumerate(nodes) if n.kind not in SOURCES and n.owner < 0]
+        self.ran = {i: place + 1 - len(self.forward) for place, i in enumerate(self.forward)}
+        last = {max(node.orders) for node in nodes if node.orders}
+        self.backward = sorted({e.order for e in shown.edges if e.order} | last)
+
+    @property
+    def start(self) -> int:
+        """The step at which nothing has run."""
+        return -len(self.forward)
+
+    def of_node(self, i: int) -> int:
+        """The step from which on a node has its values."""
+        while self.shown.nodes[i].owner >= 0:
+            i = self.shown.nodes[i].owner
+        return self.ran.get(i, self.start)
+
+    def of_edge(self, edge: Edge) -> int:
+        """The step from which on an edge shows its gradient, or the reason why it has none."""
+        orders = self.shown.nodes[edge.target].orders
+        return edge.order or (min(orders) if orders else self.shown.steps)
+
+    def shows(self, order: int) -> int:
+        """The step of the picture that shows a step of the pass; a folded node shows its last."""
+        return self.backward[bisect_left(self.backward, order)]
+
+
+@dataclass(frozen=True)
+class Written:
+    """One text of a picture."""
+
+    role: str
+    of: str  # what it belongs to: "node", "link", "frame" or "band"
+    i: int  # which of them
+    versions: tuple[tuple[int, str], ...]  # from each step on, in order of the steps
+
+    @property
+    def last(self) -> str:
+        """What it is at the end."""
+        return self.versions[-1][1]
+
+
+def written(shown: Selection) -> list[Written]:
+    """All texts of a picture: of its links, its nodes, its frames and its bands.
+
+    Links are the edges of the selection, then one to each target. Roles are "value", "gradient"
+    and "reason" for links, "title", "name", "kind" and "gradient" for nodes, and "title" for
+    frames and bands.
+    """
+    moments = Moments(shown)
+    found = list(_labels(shown, moments))
+    for i in range(len(shown.nodes)):
+        found += _node(shown, i, moments)
+    found += [
+        _text("title", "frame", k, [(moments.start, short_name(frame.label) or "ops in a row")])
+        for k, frame in enumerate(shown.frames)
+        if frame.node < 0
+    ]
+    levels = sorted({node.level for node in shown.nodes})
+    for level in levels if len(levels) > 1 else ():
+        title = f"backward pass {level - 1}: the ops of the gradient" if level else "forward pass"
+        found.append(_text("title", "band", level, [(moments.start, title)]))
+    return [text for text in found if text.versions]
+
+
+def _text(role: str, of: str, i: int, versions: list[tuple[int, str]]) -> Written:
+    """A text without the versions that change nothing; without any where it is always empty."""
+    kept: list[tuple[int, str]] = []
+    for step, words in versions:
+        if words != (kept[-1][1] if kept else ""):
+            kept.append((step, words))
+    return Written(role, of, i, tuple(kept))
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+def targets(shown: Selection) -> list[tuple[int, int, Array | None]]:
+    """Per target of the pass its node, which of its outputs it is, and the upstream it gets."""
+    return [
+        (i, output, seed)
+        for i, node in enumerate(shown.nodes)
+        for output, seed in zip(node.targets, node.seeds, strict=True)
+    ]
+
+
+def _labels(shown: Selection, moments: Moments) -> Iterator[Written]:
+    for i, edge in enumerate(shown.edges):
+        if not (_often(shown, edge.source) or _at_port(shown, edge)):
+            ran = moments.of_node(edge.source)
+            yield _text("value", "link", i, [(ran, value_text(edge.value))])
+        come = moments.of_edge(edge)
+        if edge.contribution is not None:
+            yield _text("gradient", "link", i, [(come, short(edge.contribution))])
+        elif edge.reason and edge.reason != "nothing arrives":
+            yield _text("reason", "link", i, [(come, _broken(f"{style.BLOCKED} {edge.reason}"))])
+    for i, (source, output, seed) in enumerate(targets(shown), len(shown.edges)):
+        value = value_text(shown.nodes[source].outputs[output])
+        yield _text("value", "link", i, [(moments.of_node(source), value)])
+        yield _text("gradient", "link", i, [(1, short(seed))])  # before the first rule runs
+
+
+def short(a: Array | None) -> str:
+    """An array in few and narrow lines, with the sign of what is no ordinary number."""
+    if a is None:
+        return str(style.NONE)
+    mark = style.sign(a)
+    prefix = "" if mark is None or mark is style.ZERO else f"{mark.symbol} "
+    if a.ndim == 0:
+        return prefix + style.number(a)
+    if 0 < a.size <= MOST and a.ndim <= 2 and a.shape[-1] <= 6:
+        for digits, widest in ((4, WIDEST - 4), (3, WIDEST)):
+            text = style.array(a, digits=digits, most=MOST, rows=",\n ")
+            if max(map(len, text.split("\n"))) <= widest:
+                return prefix + text
+    text = prefix + style.summary(a, dtype=False)
+    return text if len(text) <= WIDEST else text.replace("] ", "]\n", 1)
+
+
+def value_text(value: Value) -> str:
+    """A forward value in few and narrow lines."""
+    if value.dtype in ("resource", "variant"):
+        return value.dtype
+    return short(value.numpy())
+
+
+def _often(shown: Selection, i: int) -> bool:
+    """Whether a node's one value is used so often that it is written once, in the node."""
+    return len(shown.outgoing[i]) > MANY and len(shown.nodes[i].outputs) == 1
+
+
+def _at_port(shown: Selection, edge: Edge) -> bool:
+    """Whether a line goes on outside a frame, where its value is written."""
+    return "port" in (shown.nodes[edge.source].kind, shown.nodes[edge.target].kind)
+
+
+def _broken(text: str) -> str:
+    """A long reason on two lines."""
+    if len(text) <= 16:
+        return text
+    middle = min(
+        (i for i, c in enumerate(text) if c == " " and i > 2),
+        key=lambda i: abs(i - len(text) / 2),
+        default=0,
+    )
+    return f"{text[:middle]}\n{text[middle + 1 :]}" if middle else text
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+
+def _node(shown: Selection, i: int, moments: Moments) -> list[Written]:
+    """The lines of a node, from top to bottom."""
+    node = shown.nodes[i]
+    if node.kind == "port":
+        return []
+    start, ran = moments.start, moments.of_node(i)
+    before, after = _title(shown, i, known=False), _title(shown, i, known=True)
+    return [
+        _text("title", "node", i, [(start, before[0]), (ran, after[0])]),
+        _text("name", "node", i, [(start, before[1]), (ran, after[1])]),
+        # Its kind in words, for its shape may not be known.
+        _text("kind", "node", i, [(start, "custom" if node.kind == "custom" else "")]),
+        _text("gradient", "node", i, _gradients(shown, i)),
+    ]
+
+
+def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
+    """What a node does, or the name of an input, and the learner's name of the result.
+
+    A value that no edge shows is written here, once it is known.
+    """
+    node = shown.nodes[i]
+    name = short_name(node.label)
+    title = node.symbol or name
+    if node.kind == "scope" and name:
+        title, name = name, node.symbol
+    if name == title:
+        name = ""
+    alone = not shown.outgoing[i] and not node.targets and node.outputs
+    if known and (alone or _often(shown, i)):
+        value = value_text(node.outputs[0])
+        if node.symbol:
+            name = f"{name} = {value}" if name and "\n" not in value else value
+        else:
+            title, name = (f"{title} = {value}", "") if len(value) < 12 else (title, value)
+    return title, name
+
+
+def short_name(name: str) -> str:
+    """The last two parts of a path, and no more than 24 letters."""
+    name = "/".join(name.split("/")[-2:])
+    return name if len(name) <= 24 else f"{name[:23]}…"
+
+
+def _gradients(shown: Selection, i: int) -> list[tuple[int, str]]:
+    """The gradient of a node, from each step on at which it changes."""
+    orders = {e.order for e in shown.outgoing[i] if e.contribution is not None}
+    return [(step, _gradient(shown, i, step)) for step in sorted({0, shown.steps} | orders)]
+
+
+def _gradient(shown: Selection, i: int, step: int) -> str:
+    """The sum at a node: where a value is used more than once, and where a gradient was asked."""
+    if shown.which is None:
+        return ""
+    node = shown.nodes[i]
+    uses = [e for e in shown.outgoing[i] if e.contribution is not None]
+    terms = [e.contribution for e in uses] + [s for s in node.seeds if node.targets]
+    outputs = {e.output for e in uses} | set(node.targets)
+    if not node.source and (len(terms) < 2 or len(outputs) > 1):
+        return ""
+    come = [e for e in uses if e.order <= step]
+    if len(come) < len(uses) or (not uses and step < shown.steps):
+        if len(terms) < 2 or not come or len(outputs) > 1:
+            return ""
+        text = " + ".join(short(e.contribution) for e in come)
+        return f"{text if len(text) <= 30 else f'Σ of {len(come)}'} + …"
+    result = short(node.upstream[0] if node.upstream else None)
+    parts = [short(term) for term in terms]
+    asked = _derivative(_target_name(shown), short_name(node.label)) if node.source else ""
+    if len(outputs) == 1 and len(parts) > 1:
+        text = " + ".join(parts).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
+        fits = "\n" not in text and len(text) + len(result) <= 38
+        asked = " = ".join(t for t in (asked, text if fits else f"Σ of {len(parts)}") if t)
+    space = "\n" if "\n" in result else " "
+    return f"{asked} ={space}{result}" if asked else result
+
+
+def _derivative(target: str, source: str) -> str:
+    text = f"d{target}/d{source}"
+    return text if target and len(text) <= 14 and source.isidentifier() else "gradient"
+
+
+def _target_name(shown: Selection) -> str:
+    names = [n.label for n in shown.nodes for _ in n.targets]
+    return names[0] if len(names) == 1 and names[0].isidentifier() else ""
+
+
+# --- for screen readers --------------------------------------------------------------------------
+
+
+def describe(shown: Selection) -> str:
+    """The picture in sentences, edge by edge; it serves as the picture's alternative text.
+
+    Args:
+        shown: The selection.
+
+    Returns:
+        One line for the whole, one per edge, and one per gradient that was asked for.
+    """
+    names = [called(node) for node in shown.nodes]
+    head = f"Gradient flow: {len(shown.nodes)} nodes, {len(shown.edges)} edges"
+    lines = [f"{head}, {shown.steps} backward steps." if shown.which is not None else f"{head}."]
+    for edge in shown.edges:
+        text = f"{names[edge.source]} to {names[edge.target]}: value {spoken(edge.value.numpy())}"
+        if edge.contribution is not None:
+            text += f", gradient {spoken(edge.contribution)} flows back"
+        elif edge.reason:
+            text += f", no gradient: {edge.reason}"
+        lines.append(text + ".")
+    for node, name in zip(shown.nodes, names, strict=True):
+        for output, seed in zip(node.targets, node.seeds, strict=True):
+            value = spoken(node.outputs[output].numpy())
+            lines.append(f"Target {name}: value {value}, upstream {spoken(seed)}.")
+        if node.source and shown.which is not None:
+            lines.append(f"Gradient of {name}: {spoken(node.upstream[0])}.")
+    return "\n".join(lines)
+
+
+def called(node: Node) -> str:
+    """What a node is called in a sentence."""
+    words = " ".join(node.symbol.split())
+    if node.kind in ("op", "scope"):
+        return f"{node.label} ({words})" if node.label else words
+    return f"{node.label or words} ({node.kind})"
+
+
+def spoken(a: Array | None) -> str:
+    """An array in a sentence."""
+    return style.array(a, most=6)

@@ -1,0 +1,65 @@
+"""What the browser gets of ours: one ES module, and the stylesheet.
+
+    module      the modules of `js`, joined
+    stylesheet  `view.css` with the palettes of `style` as its variables, light and dark
+
+A widget's module is loaded from a Blob, from where nothing can be imported, and a saved page may
+load nothing either. Not a bundler, because that is a build, and Node, for what a page of Python
+does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from .. import style
+
+FOLDER = Path(__file__).parent
+# Where dark pages say so: JupyterLab and Notebook, VS Code, Colab; ours; marimo's shadow root.
+DARK = (
+    '[data-jp-theme-light="false"] .cgviz-view',
+    ".vscode-dark .cgviz-view",
+    "html[theme=dark] .cgviz-view",
+    ".cgviz-view.cgviz-dark",
+)
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
+
+
+@cache
+def module() -> str:
+    """The module: each file once, after those that it imports, without imports and exports.
+
+    Only `mount`'s default export stays: `{ render }`, as anywidget wants it. The files share one
+    scope in it, so no two may give the same name to something.
+    """
+    return "\n".join(_in_order("mount", []))
+
+
+def _in_order(name: str, seen: list[str]) -> list[str]:
+    seen.append(name)
+    text = (FOLDER / "js" / f"{name}.mjs").read_text(encoding="utf-8")
+    before = [
+        part for each in _IMPORT.findall(text) if each not in seen for part in _in_order(each, seen)
+    ]
+    return [*before, _EXPORT.sub("", _IMPORT.sub("", text))]
+
+
+@cache
+def stylesheet() -> str:
+    """The stylesheet.
+
+    >>> "--cgviz-forward: #0072B2;" in stylesheet()
+    True
+    """
+    light, dark = _variables(style.LIGHT), _variables(style.DARK)
+    head = f".cgviz-view {{ {light} }}\n{', '.join(DARK)} {{ {dark} }}\n"
+    return head + (FOLDER / "view.css").read_text(encoding="utf-8")
+
+
+def _variables(palette: style.Palette) -> str:
+    named = asdict(palette)
+    return " ".join(f"--cgviz-{name.replace('_', '-')}: {tone};" for name, tone in named.items())

@@ -1,0 +1,127 @@
+// Questions: what is asked, how an answer is judged, and what must not be told until then.
+import { h, say, toggle } from "./dom.mjs";
+import { typedAll } from "./numbers.mjs";
+
+/** The questions of a quiz; of a view without one there are none, and everything is told. */
+export class Questions {
+  constructor(quiz) {
+    this.all = quiz?.questions ?? [];
+    this.answered = new Set();
+    this.hide();
+  }
+
+  get open() {
+    return this.all.filter((q) => this.isOpen(q));
+  }
+
+  isOpen(q) {
+    return !this.answered.has(q.key);
+  }
+
+  at(step) {
+    return this.all.filter((q) => q.step === step);
+  }
+
+  /** No step beyond the first that has an open question. */
+  allowed(step) {
+    return Math.min(step, ...this.open.map((q) => q.step));
+  }
+
+  answer(q) {
+    this.answered.add(q.key);
+    this.hide();
+  }
+
+  /** Collect the nodes and links whose gradient is asked for. */
+  hide() {
+    const { open } = this;
+    this.hidden = {
+      nodes: new Set(open.flatMap((q) => q.nodes)),
+      links: new Set(open.filter((q) => q.link !== null).map((q) => q.link)),
+    };
+  }
+
+  /** Whether the details of a node or a link would tell too much at a step. */
+  hides(kind, i, display, step) {
+    if (!this.open.length) return false;
+    if (kind === "link") return this.hidden.links.has(i) || display.links[i].step > step;
+    const { orders } = display.nodes[i];
+    return !orders.length || orders.some((o) => o > step) || this.at(orders[0]).some((q) => this.isOpen(q));
+  }
+}
+
+/** The form of an open question; `done` is called when it is answered. */
+export function questionForm(q, id, on, done) {
+  const input = h("input", { id, type: "text", autocomplete: "off", inputmode: "text", spellcheck: "false" });
+  const verdict = h("p.verdict", { role: "status" });
+  const reveal = h("button", { type: "button" }, "Reveal");
+  const form = h("form", {}, input, h("button", { type: "submit" }, "Check"), reveal);
+  const decide = (event) => {
+    event.preventDefault();
+    const found = judge(input.value, q);
+    toggle(verdict, "right", found === "right");
+    say(verdict, (found === "right" ? "\u2713 " : "\u2717 ") + VERDICTS[found]);
+    if (found === "right") done();
+  };
+  on(form, "submit", decide);
+  // A notebook keeps Enter from submitting a form in an output.
+  on(input, "keydown", (event) => event.key === "Enter" && decide(event));
+  on(reveal, "click", done);
+  return h("section.input", {}, h("p.subtitle", {}, h("label", { for: id }, q.text)), form, verdict);
+}
+
+/** A question that was answered. */
+export function answered(q) {
+  return h("section.input", {}, h("p.subtitle", {}, q.text), h("p.right", {}, `\u2713 ${q.shown}`),
+    q.why ? h("p.none", {}, q.why) : null);
+}
+
+// --- judging ---
+
+/** Whether a learner's number is the one meant: to half a percent, or as far as it was rounded. */
+export function near(given, meant) {
+  if (Number.isNaN(meant)) return Number.isNaN(given);
+  if (!Number.isFinite(meant)) return given === meant;
+  return Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-9);
+}
+
+const all = (given, meant) =>
+  given.length === meant.length && given.every((x, i) => near(x, meant[i]));
+
+/**
+ * What an answer shows.
+ *
+ * A question has `answer`, a list of numbers, and `mistakes`, a list of [what was forgotten,
+ * the numbers that come of forgetting it]. The verdict is "right", "unreadable", "count", the name
+ * of a mistake, or "wrong".
+ */
+export function judge(text, question) {
+  const word = text.trim().toLowerCase();
+  if (question.answer === null) return word === "none" ? "right" : "none";
+  const given = word === "nan" ? [NaN] : typedAll(text);
+  const wantsNaN = question.answer.some((x) => numeric(x) !== numeric(x));
+  if (!given.length || (!wantsNaN && given.some(Number.isNaN))) return "unreadable";
+  const meant = question.answer.map(numeric);
+  if (given.length !== meant.length) return "count";
+  if (all(given, meant)) return "right";
+  for (const [kind, numbers] of question.mistakes) if (all(given, numbers.map(numeric))) return kind;
+  return "wrong";
+}
+
+const numeric = (x) =>
+  typeof x === "string" ? { NaN, Infinity, "-Infinity": -Infinity }[x] : x;
+
+export const VERDICTS = {
+  right: "Right.",
+  unreadable: "Type a number, such as 6 or \u22120.25.",
+  count: "Not that many numbers: one for each entry.",
+  none: "Not a number: nothing flows here. What does TensorFlow say for nothing?",
+  sign: "Wrong sign: the size is right.",
+  upstream: "You forgot upstream: this is the local derivative alone.",
+  local: "You forgot the local derivative: this is upstream alone.",
+  path: "You forgot to add the other path: a value used twice gets a gradient from each use.",
+  times: "That is upstream \u00d7 local already: the local derivative alone is asked for.",
+  multiplied: "You multiplied where paths add.",
+  sum: "You added where the chain rule multiplies.",
+  wrong: "Not yet. Multiply what arrives from above by the op\u2019s own derivative.",
+};

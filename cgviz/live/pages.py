@@ -1,0 +1,246 @@
+"""The pages of one trace for the browser: each a display list, its texts and its side panels.
+
+Pages are made when they are asked for, and kept.
+
+    PageBuilder  makes the pages of one trace, by pass and by what is opened and closed
+    document     what the browser begins with
+    mark         what differs between two pages
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..drawing import display, texts
+from ..drawing.display import Display
+from ..graph import Array, Step, Trace, statistics
+from ..graph.selection import Selection, select
+from ..reading import summary
+from . import panel
+
+Document = dict[str, Any]
+
+MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
+SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
+READABLE = 0.8  # of the size on paper: letters of 11 points are then 12 pixels high
+DEEP = 16  # a longer path runs down at once, as on paper
+
+
+class PageBuilder:
+    """Makes the pages of one trace."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        which: int | None = None,
+        full: bool = False,
+        roomy: bool = False,
+        framed: bool = True,
+    ) -> None:
+        self.trace = trace
+        self.full = full
+        self.patient = False
+        self.roomy = roomy  # for numbers that a slider will change
+        self.framed = framed  # with scopes and custom ops that open and close
+        self.which = trace.pass_(which).index if trace.passes or which is not None else None
+        self._selections: dict[Any, Selection] = {}
+        self._displays: dict[Any, Display] = {}
+
+    @property
+    def last(self) -> int:
+        """The number of the last pass."""
+        return max(len(self.trace.passes) - 1, 0)
+
+    def patiently(self) -> PageBuilder:
+        """The same with every local Jacobian that is small enough to be read."""
+        found = copy.copy(self)
+        found.patient = True
+        return found
+
+    def selection(self, which: int | None = None, toggled: Sequence[str] = ()) -> Selection:
+        """What is shown of a pass."""
+        which = self.which if which is None or self.which is None else which
+        key = which, tuple(sorted(toggled))
+        if key not in self._selections:
+            self._selections[key] = select(
+                self.trace, which, self.full, framed=self.framed, toggled=toggled
+            )
+        return self._selections[key]
+
+    def names(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[str]:
+        """What can be opened or closed in a picture: scopes first."""
+        shown = self.selection(which, toggled)
+        found = [frame.name for frame in shown.frames] + [n.group for n in shown.nodes if n.group]
+        return sorted(dict.fromkeys(found), key=lambda name: "custom:" in name)
+
+    def display(self, which: int | None = None, toggled: Sequence[str] = ()) -> Display:
+        """What is drawn of it."""
+        shown = self.selection(which, toggled)
+        if shown not in self._displays:
+            space = SCREEN if shown.depth <= DEEP else None
+            found = display.make(shown, space, roomy=self.roomy, enough=READABLE)
+            self._displays[shown] = found
+        return self._displays[shown]
+
+    def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
+        """One picture with its texts and side panels."""
+        shown = self.selection(which, toggled)
+        runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
+        cheap = self.patient or runs <= MOST_RUNS
+        return {
+            "display": self.display(which, toggled).document(),
+            "texts": texts_of(shown),
+            "panels": panel.panels(self.trace, shown, panel.small if cheap else _never),
+        }
+
+    def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
+        """The side panels with every local Jacobian that is small enough to be read."""
+        return panel.panels(self.trace, self.selection(which, toggled), panel.small)
+
+
+def _never(step: Step) -> bool:
+    return False
+
+
+def texts_of(shown: Selection) -> Document:
+    """All that changes with the numbers: what a slider sends.
+
+    Returns:
+        `written` has the versions of each text of the display list, `nodes` the names of its nodes,
+        and `links` what is said of each link: its value, its gradient or the reason for none, and
+        the size of the gradient.
+    """
+    found = texts.written(shown)
+    labels = {(text.i, text.role): text.last for text in found if text.of == "link"}
+    ends = [(edge.value, edge.contribution) for edge in shown.edges]
+    ends += [(shown.nodes[i].outputs[output], seed) for i, output, seed in texts.targets(shown)]
+    return {
+        "written": [text.versions for text in found],
+        "nodes": [texts.called(node) for node in shown.nodes],
+        "links": [
+            {
+                "value": texts.spoken(value.numpy()),
+                "gradient": texts.spoken(gradient) if (i, "gradient") in labels else "",
+                "reason": labels.get((i, "reason"), ""),
+                "size": magnitude(gradient),
+            }
+            for i, (value, gradient) in enumerate(ends)
+        ],
+    }
+
+
+def magnitude(a: Array | None) -> float | None:
+    """The size of a gradient as a power of ten, from its largest entry; None where it has none."""
+    largest = None if a is None else statistics(a).largest
+    return round(float(np.log10(largest)), 2) if largest else None
+
+
+# --- for the browser ------------------------------------------------------------------------------
+
+
+def document(trace: Trace, builders: Sequence[PageBuilder], which: int) -> Document:
+    """All that the browser needs to begin: the pages of one trace, or of two beside each other."""
+    return {
+        "title": trace.title,
+        "about": summary.title(trace),
+        "passes": [_pass_name(trace, i) for i in range(len(trace.passes))],
+        "which": which,
+        "names": [each.trace.title for each in builders],
+        "pages": pages(builders, which, []),
+    }
+
+
+def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -> list[Document]:
+    """One page per trace; what differs between two is marked."""
+    found = [each.page(min(which, each.last), toggled) for each in builders]
+    if len(found) == 2:
+        mark(*found)
+    return found
+
+
+def page_key(which: int, toggled: Iterable[str]) -> str:
+    """The name of pages among those at hand.
+
+    >>> page_key(0, ["scope:b:0", "scope:a:0"])
+    '0|scope:a:0,scope:b:0'
+    """
+    return f"{which}|{','.join(sorted(toggled))}"
+
+
+def _pass_name(trace: Trace, i: int) -> str:
+    count = len(trace.passes[i].steps)
+    return f"backward pass {i}: {count} step{'s' * (count != 1)}"
+
+
+# --- two traces side by side ---------------------------------------------------------------------
+
+
+def mark(one: Document, other: Document) -> None:
+    """Mark on two pages of the same program what differs in what they say."""
+    said = [_said(page) for page in (one, other)]
+    for kind in ("nodes", "links"):
+        pairs = _paired(one, other, kind)
+        for side, page in enumerate((one, other)):
+            matched = {pair[side]: pair for pair in pairs}
+            page["differs"] = page.get("differs", {})
+            page["differs"][kind] = [
+                i
+                for i in range(len(page["texts"][kind]))
+                if i not in matched
+                or said[0].get((kind, matched[i][0])) != said[1].get((kind, matched[i][1]))
+            ]
+
+
+def _said(page: Document) -> dict[tuple[str, int], Document]:
+    """What is compared of each node and link: its texts at the end, but not the name of its value.
+
+    A title holds a value where no edge shows it; a name may hold one too, but then an edge differs.
+    """
+    found: dict[tuple[str, int], Document] = {}
+    for text, versions in zip(page["display"]["texts"], page["texts"]["written"], strict=True):
+        if text["role"] not in ("name", "kind"):
+            found.setdefault((text["of"] + "s", text["i"]), {})[text["role"]] = versions[-1][1]
+    return found
+
+
+def _paired(one: Document, other: Document, kind: str) -> list[tuple[int, int]]:
+    """Which nodes or links of two pages belong together, by what they are called and where."""
+    keys = [_keys(page, kind) for page in (one, other)]
+    place = {key: i for i, key in enumerate(keys[1])}
+    return [(i, place[key]) for i, key in enumerate(keys[0]) if key in place]
+
+
+def _keys(page: Document, kind: str) -> list[Any]:
+    said: dict[int, dict[str, str]] = {}
+    for text, versions in zip(page["display"]["texts"], page["texts"]["written"], strict=True):
+        if text["of"] == "node":
+            said.setdefault(text["i"], {})[text["role"]] = versions[-1][1]
+    own = [said.get(i, {}) for i in range(len(page["texts"]["nodes"]))]
+    # Another custom op in the same place is still the custom op of that place.
+    titles = [x.get("kind") or x.get("title", "") for x in own]
+    names = [x.get("name", "").split(" = ")[0] for x in own]
+    nodes = _numbered(list(zip(titles, names, strict=True)))
+    if kind == "nodes":
+        return nodes
+    return [
+        (
+            nodes[link["source"]],
+            nodes[link["target"]] if link["target"] < len(nodes) else "target",
+            link["position"],
+        )
+        for link in page["display"]["links"]
+    ]
+
+
+def _numbered(keys: Sequence[Any]) -> list[Any]:
+    """The keys with a number each: equal ones are told apart in their order."""
+    seen: dict[Any, int] = {}
+    found = []
+    for key in keys:
+        seen[key] = seen.get(key, 0) + 1
+        found.append((key, seen[key]))
+    return found

@@ -1,0 +1,131 @@
+"""What is written in a picture, and at which step."""
+
+import handmade
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz.drawing import texts
+from cgviz.graph.selection import select
+
+
+def written(shown):
+    """By what it belongs to and its role: each text with its versions."""
+    return {(text.of, text.i, text.role): text for text in texts.written(shown)}
+
+
+def last(shown, *of):
+    found = written(shown)
+    return found[of].last if of in found else ""
+
+
+def test_the_sum_of_a_fan_out_is_visible():
+    shown = select(handmade.square_plus_sine())
+    assert last(shown, "node", 0, "gradient") == "dy/dx = 3 + 3 − 0.99 = 5.01"
+
+
+def test_each_edge_has_its_value_and_its_contribution():
+    shown = select(handmade.square_plus_sine())
+    labels = [
+        (last(shown, "link", i, "value"), last(shown, "link", i, "gradient"))
+        for i in range(len(shown.edges))
+    ]
+    assert sorted(labels) == sorted(
+        [("3", "3"), ("3", "3"), ("3", "−0.99"), ("9", "1"), ("0.1411", "1")]
+    )
+
+
+def test_a_target_has_its_value_and_the_upstream_it_gets():
+    shown = select(handmade.square_plus_sine())
+    target = len(shown.edges)
+    assert last(shown, "link", target, "value") == "9.141"
+    assert written(shown)["link", target, "gradient"].versions == ((1, "1"),)
+
+
+def test_steps_reveal_the_gradients_one_by_one():
+    shown = select(handmade.square_plus_sine())
+    edges = range(len(shown.edges))
+    come = [written(shown)["link", i, "gradient"].versions[0][0] for i in edges]
+    assert [sum(step <= k for step in come) for k in range(4)] == [0, 2, 4, 5]
+    assert written(shown)["node", 0, "gradient"].versions == (
+        (2, "3 + 3 + …"),
+        (3, "dy/dx = 3 + 3 − 0.99 = 5.01"),
+    )
+
+
+def test_a_value_is_not_told_before_its_op_has_run():
+    shown = select(cgviz.trace(lambda x: tf.sin(tf.cos(x)), 2.0))
+    for (of, i, role), text in written(shown).items():
+        if of == "link" and role == "value":
+            source = shown.edges[i].source if i < len(shown.edges) else len(shown.nodes) - 1
+            assert text.versions[0][0] == texts.Moments(shown).of_node(source)
+
+
+def test_an_op_whose_value_nothing_uses_tells_it_only_when_it_has_run():
+    with cgviz.record() as trace:
+        x = tf.constant(2.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            tf.cos(x)
+            y = tf.sin(x)
+        tape.gradient(y, x)
+    shown = select(trace, full=True)
+    (alone,) = [i for i, node in enumerate(shown.nodes) if node.symbol == "cos"]
+    versions = written(shown)["node", alone, "name"].versions
+    assert "0.4161" in versions[-1][1]
+    assert "0.4161" not in versions[0][1] or versions[0][0] == texts.Moments(shown).of_node(alone)
+
+
+def test_nan_and_infinity_have_a_symbol_and_a_word():
+    assert texts.short(np.array(np.nan)) == "⚠ NaN"
+    assert texts.short(np.array(np.inf)) == "▲ ∞"
+    assert texts.short(np.array(-np.inf)) == "▼ −∞"
+    assert texts.short(np.array([1.0, np.nan])) == "⚠ [1, NaN]"
+    assert texts.short(np.array(0.0)) == "0"
+    assert texts.short(None) == "∅ None"
+
+
+def test_an_array_stays_narrow():
+    assert texts.short(np.array([0.09003057, 0.24472848])) == "[0.09003, 0.2447]"
+    assert texts.short(np.array([0.09003057, 0.24472848, 0.66524094])) == "[0.09, 0.245, 0.665]"
+    assert texts.short(np.eye(2)) == "[[1, 0],\n [0, 1]]"
+    for shape in ((3, 100), (7,), (2, 2, 2), (0, 4), (1000, 1000)):
+        text = texts.short(np.full(shape, 1.2345678e-7))
+        assert max(map(len, text.split("\n"))) <= texts.WIDEST
+
+
+def test_a_value_used_often_is_written_once():
+    shown = select(cgviz.trace(lambda x: x * x + x * x * x, 2.0))
+    uses = [i for i, edge in enumerate(shown.edges) if edge.source == 0]
+    assert not any(("link", i, "value") in written(shown) for i in uses)
+    assert last(shown, "node", 0, "title") == "x = 2"
+
+
+def test_a_source_without_a_gradient_shows_none_and_its_value():
+    shown = select(cgviz.trace(lambda x, y: x * 2.0, 2.0, 3.0))
+    (y,) = [i for i, node in enumerate(shown.nodes) if node.label == "y"]
+    assert "3" in last(shown, "node", y, "title") + last(shown, "node", y, "name")
+    assert last(shown, "node", y, "gradient").endswith("= ∅ None")
+
+
+def test_a_blocked_edge_says_why():
+    shown = select(cgviz.trace(lambda x: tf.stop_gradient(x) + x, 2.0))
+    reasons = [text.last for text in texts.written(shown) if text.role == "reason"]
+    assert reasons == ["⊘ stop_gradient"]
+
+
+def test_the_description_lists_every_edge_and_gradient():
+    text = texts.describe(select(handmade.square_plus_sine()))
+    assert "4 nodes, 5 edges, 3 backward steps" in text
+    assert text.count("x (input) to a (×): value 3, gradient 3 flows back.") == 2
+    assert "Target y (+): value 9.141, upstream 1." in text
+    assert "Gradient of x (input): 5.01." in text
+
+
+@pytest.mark.parametrize(
+    ("long", "short"),
+    [("sequential/d1/kernel", "d1/kernel"), ("x", "x"), ("a" * 30, "a" * 23 + "…")],
+)
+def test_a_long_name_is_cut(long, short):
+    assert texts.short_name(long) == short
