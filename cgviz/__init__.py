@@ -10,11 +10,12 @@ from .recording.api import record, trace
 if TYPE_CHECKING:
     from .checking.checker import check
     from .files import load
+    from .history import watch
     from .lessons import course
     from .live.explorer import explore
     from .live.quiz import predict
 
-__all__ = ["check", "course", "explore", "load", "predict", "record", "trace"]
+__all__ = ["check", "course", "explore", "load", "predict", "record", "trace", "watch"]
 __version__ = "0.1.0"
 
 api.on_error.append(hints.add)  # an error that leaves a recording carries its hint
@@ -23,6 +24,7 @@ api.on_error.append(hints.add)  # an error that leaves a recording carries its h
 _LATER = {
     "check": ".checking.checker",
     "course": ".lessons",
+    "watch": ".history",
     "explore": ".live.explorer",
     "load": ".files",
     "predict": ".live.quiz",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..progress import Progress
 from ..recording import arguments
 from . import derivatives, places, rules, state, sweep
 from .case import Case, examine
@@ -71,7 +70,7 @@ def check(
     wanted = _places(where)
     if not tf.executing_eagerly():
         raise RuntimeError("cgviz.check runs f eagerly, and this code is building a graph")
-    progress = Progress(arguments.title(f))
+    progress = Progress(f"check of {arguments.title(f)}")
     flat = Flattened(f, given, {id(t): name for t, name in named}, on_run=progress.run)
     _finite(flat)
     case = Case(f, flat, flat, Results(EVERY_RULE), order, bool(surrogate))
@@ -143,48 +142,3 @@ def _plot(case: Case, ax: Any) -> Any:
     with state.kept(case.f, case.flat.given):
         found = sweep.sweep(case)
     return sweep.plot(found, ax)
-
-
-# --- progress ----------------------------------------------------------------------------------
-
-PATIENCE = 3.0  # seconds after which somebody who waits wants to know what is being done
-PAUSE = 0.5  # seconds between two lines, to be read
-
-
-class Progress:
-    """A line that says what is being done, if it takes long and somebody is looking.
-
-    It is written to the error stream and vanishes at the end. A file, a pipe and a notebook that
-    runs by itself get nothing: what is stored must not depend on how fast the machine was.
-    """
-
-    def __init__(self, title: str) -> None:
-        self.doing = "first run"
-        self._title = title
-        self._runs = 0
-        self._start = self._last = time.monotonic()
-        self._written = 0
-
-    def run(self) -> None:
-        """f runs once more."""
-        self._runs += 1
-        now = time.monotonic()
-        if now - self._last > PAUSE and now - self._start > PATIENCE and _watched():
-            self._last = now
-            seconds = now - self._start
-            line = f"check of {self._title}: {self.doing}, {self._runs} runs in {seconds:.0f} s"
-            print(f"\r{line.ljust(self._written)}", end="", file=sys.stderr, flush=True)
-            self._written = len(line)
-
-    def close(self) -> None:
-        """Remove the line."""
-        if self._written:
-            print(f"\r{' ' * self._written}\r", end="", file=sys.stderr, flush=True)
-
-
-def _watched() -> bool:
-    """Whether somebody is looking: who runs a notebook as a whole answers no input."""
-    shell = sys.modules.get("IPython")
-    found = shell.get_ipython() if shell is not None else None
-    kernel = getattr(found, "kernel", None)
-    return sys.stderr.isatty() or bool(getattr(kernel, "_allow_stdin", False))

@@ -237,6 +237,11 @@ class Step:
         return self._upstream
 
     @property
+    def returned(self) -> tuple[Any, ...]:
+        """`downstream` by reference, as it was recorded."""
+        return self._downstream
+
+    @property
     def flows(self) -> tuple[bool, ...]:
         """Per input: whether anything was handed back. Costs nothing, unlike `downstream`."""
         return tuple(t is not None for t in self._downstream)
@@ -385,6 +390,11 @@ class Pass:
             if step.flows[position]:
                 found.append((step, position, step.downstream[position]))
         return found  # type: ignore[return-value]
+
+    @property
+    def gradient_references(self) -> tuple[Any, ...]:
+        """`gradients` by reference, as they were recorded."""
+        return self._gradients
 
     @cached_property
     def _uses(self) -> dict[int, list[tuple[Step, int]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -106,13 +106,29 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
         >>> [float(d) for d in t.steps[0].downstream]
         [3.0, 3.0]
     """
-    recorded = Trace.deferred(_still_open)
+    with recorded(open_functions) as (trace, _):
+        yield trace
+
+
+@contextmanager
+def recorded(
+    open_functions: bool = True,
+) -> Iterator[tuple[Trace, Callable[[], Mapping[str, Any]]]]:
+    """`record`, and a function that gives TensorFlow's variables by the names of their ops."""
+    trace = Trace.deferred(_still_open)
+    builders: list[Builder] = []
+
+    def builder() -> Builder:
+        if not builders:
+            builders.append(Builder(events, recording.recorder, recording.root))
+        return builders[0]
+
     with _recording(open_functions) as recording:
         try:
-            yield recorded
+            yield trace, lambda: builder().variables
         finally:
             events = recording.events()
-            recorded._build = lambda: _recorded(Builder(events, recording.recorder, recording.root))
+            trace._build = lambda: _recorded(builder())
 
 
 @contextmanager

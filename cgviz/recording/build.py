@@ -61,6 +61,7 @@ class Builder:
         self.ops: dict[Any, list[Op]] = {}
         self.names: Counter[str] = Counter()
         self.taken: set[str] = set()
+        self.variables: dict[str, Any] = {}  # TensorFlow's, by the names of their ops
         self.last_of_call = self._last_of_calls()
         self._name_sources()
         for tensor, name in given:
@@ -172,10 +173,11 @@ class Builder:
                 self._add(event)
             else:
                 self._assigned(event)
-        for variable in self.values.variables.values():
-            root[variable.place] = Op(
-                self.unique(variable.name), "variable", "Variable", (), tuple(variable.versions)
-            )
+        for handle, variable in self.values.variables.items():
+            name = self.unique(variable.name)
+            root[variable.place] = Op(name, "variable", "Variable", (), tuple(variable.versions))
+            if handle in self.recorder.variables:
+                self.variables[name] = self.recorder.variables[handle]
 
     def _add(self, event: OpEvent) -> None:
         home = self.root if id(event) in self.before else self.home(event.where)

@@ -1,0 +1,375 @@
+"""A training watched: its own numbers, and what went wrong with them told at its place."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+RANDOM = np.random.default_rng(0)
+POINTS = RANDOM.normal(size=(64, 784)).astype("float32")  # of the size of MNIST's pictures
+LABELS = RANDOM.integers(0, 10, 64)
+
+
+def descent(loss, variables, rate=0.1):
+    """A step of gradient descent."""
+
+    def step():
+        with tf.GradientTape() as tape:
+            value = loss()
+        for v, g in zip(variables, tape.gradient(value, variables), strict=True):
+            if g is not None:
+                v.assign_sub(tf.cast(rate, v.dtype) * tf.cast(g, v.dtype))
+
+    return step
+
+
+def network(widths, activation, scale=1.0, seed=0, spread=None):
+    """The variables of a dense network, and its loss on the random pictures."""
+    random = np.random.default_rng(seed)
+    weights, biases = [], []
+    for i, (a, b) in enumerate(pairwise(widths)):
+        size = scale * (spread or (2.0 / a) ** 0.5)
+        weights.append(tf.Variable(random.normal(0, size, (a, b)).astype("float32"), name=f"w{i}"))
+        biases.append(tf.Variable(tf.zeros(b), name=f"b{i}"))
+
+    def loss():
+        h = tf.constant(POINTS)
+        for i, (w, b) in enumerate(zip(weights, biases, strict=True)):
+            h = h @ w + b
+            h = activation(h) if i < len(weights) - 1 else h
+        return tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=LABELS, logits=h)
+        )
+
+    return loss, [v for pair in zip(weights, biases, strict=True) for v in pair]
+
+
+def small():
+    return network((784, 16, 10), tf.nn.relu)
+
+
+# --- the numbers ---------------------------------------------------------------------------------
+
+
+def test_norms_are_those_of_tape_gradient_to_the_last_bit():
+    loss, variables = small()
+    history = cgviz.watch(descent(loss, variables), 4)
+    again, same = small()
+    for i in range(4):
+        with tf.GradientTape() as tape:
+            value = again()
+        gradients = tape.gradient(value, same)
+        assert history.target[i] == float(value)
+        for v, g in zip(same, gradients, strict=True):
+            name = v.name.removesuffix(":0")
+            assert history.variables[name].gradient[i] == float(np.linalg.norm(g.numpy()))
+            assert history.variables[name].value[i] == float(np.linalg.norm(v.numpy()))
+            before = v.numpy()
+            v.assign_sub(0.1 * g)
+            if before.any():
+                moved = np.linalg.norm(v.numpy() - before) / np.linalg.norm(before)
+                assert history.variables[name].update[i] == pytest.approx(float(moved), rel=1e-6)
+
+
+def test_the_weights_are_those_of_the_training_that_nobody_watched():
+    trained = []
+    for run in (
+        lambda step: cgviz.watch(step, 6, every=2),
+        lambda step: [step() for _ in range(6)],
+    ):
+        loss, variables = small()
+        run(descent(loss, variables))
+        trained.append([v.numpy() for v in variables])
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_ops_local_effect_is_downstream_over_upstream():
+    w = tf.Variable([3.0, 4.0], name="w")
+    history = cgviz.watch(descent(lambda: tf.reduce_sum(2.0 * w), [w], 0.0), 2)
+    assert history.ops["Mul"].local == [2.0, 2.0]
+    assert history.ops["Mul"].inputs[-1] == "w"
+
+
+def test_every_second_step_is_recorded_and_the_others_run():
+    runs = []
+    w = tf.Variable(1.0, name="w")
+    step = descent(lambda: w * w, [w])
+    history = cgviz.watch(lambda: (runs.append(1), step()), 7, every=3)
+    assert len(runs) == 7
+    assert history.steps == [0, 3, 6]
+    assert sorted(history.traces) == [0, 6]
+
+
+def test_traces_that_were_asked_for_are_kept_and_others_are_named():
+    w = tf.Variable(1.0, name="w")
+    history = cgviz.watch(descent(lambda: w * w, [w]), 5, keep=[2])
+    assert sorted(history.traces) == [0, 2, 4]
+    assert history.trace(2).steps[0].op.type == "Mul"
+    with pytest.raises(ValueError, match=r"`step` is 3.*kept are 0, 2, 4.*keep=\[3\]"):
+        history.trace(3)
+
+
+def test_ctrl_c_keeps_what_was_done():
+    w = tf.Variable(1.0, name="w")
+    inner = descent(lambda: w * w, [w])
+    runs = []
+
+    def step():
+        runs.append(1)
+        if len(runs) == 4:
+            raise KeyboardInterrupt
+        inner()
+
+    history = cgviz.watch(step, 50)
+    assert history.steps == [0, 1, 2]
+    assert history.stopped
+    assert "stopped early" in repr(history)
+    assert sorted(history.traces) == [0, 2]
+
+
+def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
+    def step():
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        cgviz.watch(step, 3)
+    with tf.GradientTape() as tape:
+        x = tf.Variable(3.0)
+        y = x * x
+    assert float(tape.gradient(y, x)) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "words"),
+    [
+        ({"step": 3}, TypeError, "`step` must be a function without arguments, not int"),
+        ({"steps": 0}, ValueError, "`steps` is 0, and must be 1 or more"),
+        ({"steps": 2.5}, TypeError, "`steps` must be made of integers, not float"),
+        ({"every": 0}, ValueError, "`every` is 0"),
+        ({"keep": ["a"]}, TypeError, "`keep` must be made of integers, not str"),
+        ({"step": lambda: None}, ValueError, "took no gradient when it ran the first time"),
+    ],
+)
+def test_bad_input_is_named(how, error, words):
+    w = tf.Variable(1.0)
+    with pytest.raises(error, match=words):
+        cgviz.watch(**{"step": descent(lambda: w * w, [w]), "steps": 2, **how})
+
+
+def test_a_keras_model_is_watched_by_four_lines():
+    tf.keras.utils.set_random_seed(0)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(8, "relu"), tf.keras.layers.Dense(10)])
+    model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(True), run_eagerly=True)
+    model.build((None, 784))
+    model.optimizer.build(model.trainable_variables)
+    history = cgviz.watch(lambda: model.train_step((POINTS, LABELS)), 3)
+    trained = [v for v in history.variables.values() if v.state[-1] != "unasked"]
+    assert len(trained) == 4
+    assert all(v.update[-1] > 0 for v in trained)
+    assert history.diagnose().ok, history.diagnose()
+
+
+# --- the picture ---------------------------------------------------------------------------------
+
+
+def test_the_figure_says_in_words_what_it_shows():
+    loss, variables = small()
+    history = cgviz.watch(descent(loss, variables), 3)
+    figure = history.plot()
+    first, second, third = figure.alt.splitlines()
+    assert first.startswith("The target over 3 steps: ")
+    assert "w0" in second
+    assert third.startswith("Median of update over weight: ")
+    above, below, *_ = figure.axes
+    assert list(above.lines[0].get_ydata()) == history.target
+    names = [t.get_text() for t in below.get_yticklabels()]
+    assert names == [s.name for s in history.series.values() if s.kind != "input"]
+
+
+def test_a_gradient_that_is_no_ordinary_number_has_a_mark_and_a_word():
+    w, u = tf.Variable(1.0, name="w"), tf.Variable(-1.0, name="u")
+
+    def step():
+        with tf.GradientTape() as tape:
+            y = w * 2.0 + tf.nn.relu(u)
+        tape.gradient(y, [w, u])
+
+    figure = cgviz.watch(step, 2).plot()
+    assert "u zero" in figure.alt
+    (legend,) = [ax.get_legend() for ax in figure.axes if ax.get_legend()]
+    assert [t.get_text() for t in legend.get_texts()] == ["zero"]
+
+
+# --- what went wrong -----------------------------------------------------------------------------
+
+
+def found(history):
+    return [(f.what, f.op.name if f.op else "") for f in history.diagnose()]
+
+
+def test_a_deep_network_of_sigmoids_vanishes_at_its_first_layer():
+    loss, variables = network((784, *[16] * 10, 10), tf.sigmoid)
+    assert found(cgviz.watch(descent(loss, variables), 8)) == [("vanishing", "w0")]
+
+
+def test_a_deep_linear_network_at_a_bad_scale_explodes():
+    loss, variables = network((784, *[64] * 7, 10), tf.identity, spread=1.0)
+    report = cgviz.watch(descent(loss, variables, 0.0), 4).diagnose()
+    assert ("exploding", "w0") in [(f.what, f.op.name) for f in report]
+
+
+def test_a_relu_that_dies_is_told_since_the_step_at_which_it_died():
+    w, b = tf.Variable([[1.0, -1.0]], name="w"), tf.Variable([0.5, 0.5], name="b")
+    x = tf.constant([[1.0], [0.5], [-0.5]])
+    runs = []
+
+    def step():
+        with tf.GradientTape() as tape:
+            h = tf.nn.relu(x @ w + b)
+            loss = tf.reduce_mean(h)
+        for v, g in zip((w, b), tape.gradient(loss, (w, b)), strict=True):
+            v.assign_sub(0.01 * g)
+        runs.append(1)
+        if len(runs) == 3:
+            b.assign([-9.0, -9.0])  # what a step that is too large does
+
+    (finding,) = cgviz.watch(step, 8).diagnose()
+    assert (finding.what, finding.op.type) == ("zero", "Relu")
+    assert finding.sources == ("w", "b")
+    assert finding.message.startswith("since step 3, `h` returns 0")
+    assert "tf.nn.relu" in finding.message
+
+
+@pytest.mark.parametrize("straight", [False, True])
+def test_a_sign_kills_the_gradient_and_a_straight_through_rule_does_not(straight):
+    @tf.custom_gradient
+    def binary(x):
+        return tf.sign(x), lambda upstream: upstream
+
+    w = tf.Variable([0.4, -0.3, 0.8], name="w")
+    sign = binary if straight else tf.sign
+    step = descent(lambda: tf.reduce_sum((sign(w) - 0.25) ** 2), [w], 0.001)
+    history = cgviz.watch(step, 6)
+    assert found(history) == ([] if straight else [("zero", "Sign")])
+
+
+def test_underflow_in_half_precision_is_told_at_its_op():
+    w = tf.Variable(tf.fill([64], 2e-4), name="w")
+
+    def loss():
+        h = tf.cast(w, tf.float16)
+        return tf.reduce_mean(tf.cast(h * h * tf.constant(1e-3, tf.float16), tf.float32))
+
+    report = cgviz.watch(descent(loss, [w]), 4).diagnose()
+    assert [f.what for f in report] == ["zero"]
+    assert report[0].op.outputs[0].dtype == "float16"
+
+
+def test_a_frozen_layer_is_told_and_a_learning_rate_is_not():
+    loss, variables = small()
+    rate = tf.Variable(0.1, name="rate")
+    some = variables[2:]
+
+    def step():
+        with tf.GradientTape() as tape:
+            value = loss()
+        for v, g in zip(some, tape.gradient(value, some), strict=True):
+            v.assign_sub(rate * g)
+
+    assert found(cgviz.watch(step, 5)) == [("frozen", "w0"), ("frozen", "b0")]
+
+
+def test_a_recurrent_network_over_100_steps_vanishes_through_its_tanh():
+    w, u = tf.Variable(0.5, name="w"), tf.Variable(0.5, name="u")
+    xs = [float(x) for x in np.sin(np.arange(100))]
+
+    def loss():
+        state = tf.zeros([])
+        for x in xs:
+            state = tf.tanh(w * x + u * state)
+        return (state - 1.0) ** 2
+
+    report = cgviz.watch(descent(loss, [w, u], 0.01), 3).diagnose()
+    assert [f.what for f in report] == ["vanishing"]
+    assert "through 100 ops of type" in report[0].message
+
+
+def test_a_gradient_that_is_none_while_the_target_moves_is_told():
+    w, u = tf.Variable(2.0, name="w"), tf.Variable(1.0, name="u")
+    step = descent(lambda: w * w + tf.stop_gradient(u), [w, u])
+    (finding,) = cgviz.watch(step, 5).diagnose()
+    assert (finding.what, finding.op.name) == ("none", "u")
+    assert "The target still moves, from 5 to " in finding.message
+
+
+def test_the_first_step_with_nan_is_told_and_nothing_after_it():
+    w = tf.Variable(0.5, name="w")
+
+    def step():
+        with tf.GradientTape() as tape:
+            root = tf.sqrt(w)
+            loss = root * 2.0
+        w.assign_sub(0.3 * tape.gradient(loss, w))
+
+    (finding,) = cgviz.watch(step, 8).diagnose()
+    assert (finding.what, finding.op.name) == ("nan", "root")
+
+
+def test_updates_too_large_for_their_weights_are_told():
+    loss, variables = small()
+    report = cgviz.watch(descent(loss, variables, 30.0), 6).diagnose()
+    assert "update" in [f.what for f in report]
+
+
+def healthy_autoencoder():
+    w, u = (tf.Variable(RANDOM.normal(0, 0.05, s).astype("float32")) for s in ((784, 8), (8, 784)))
+    return descent(lambda: tf.reduce_mean((POINTS @ w @ u - POINTS) ** 2), [w, u], 0.5)
+
+
+def healthy_regression():
+    w = tf.Variable([1.0, -2.0], name="w")
+    x = tf.constant(RANDOM.normal(size=(32, 2)).astype("float32"))
+    return descent(lambda: tf.reduce_mean((x @ w[:, None] - x[:, :1]) ** 2), [w], 0.05)
+
+
+def healthy_recurrent():
+    w, u = tf.Variable(0.5, name="w"), tf.Variable(0.9, name="u")
+
+    def loss():
+        state = tf.zeros([])
+        for x in np.sin(np.arange(12)):
+            state = tf.tanh(w * float(x) + u * state)
+        return (state - 0.2) ** 2
+
+    return descent(loss, [w, u], 0.05)
+
+
+def healthy_keras():
+    tf.keras.utils.set_random_seed(1)
+    layers = [tf.keras.layers.Dense(32, "relu"), tf.keras.layers.BatchNormalization()]
+    model = tf.keras.Sequential([*layers, tf.keras.layers.Dropout(0.2), tf.keras.layers.Dense(10)])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(True)
+    model.compile(tf.keras.optimizers.SGD(0.05, 0.9), loss, run_eagerly=True)
+    model.build((None, 784))
+    model.optimizer.build(model.trainable_variables)
+    return lambda: model.train_step((POINTS, LABELS))
+
+
+HEALTHY = {
+    "relu": lambda: descent(*network((784, 32, 32, 10), tf.nn.relu), 0.05),
+    "tanh": lambda: descent(*network((784, 32, 10), tf.tanh, 0.5), 0.1),
+    "autoencoder": healthy_autoencoder,
+    "regression": healthy_regression,
+    "recurrent": healthy_recurrent,
+    "keras": healthy_keras,
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_nothing_is_found_in_a_healthy_training(name):
+    report = cgviz.watch(HEALTHY[name](), 20, every=2).diagnose()
+    assert report.ok, report

@@ -1,0 +1,60 @@
+"""A line that says what is being done shows where somebody waits, and nowhere else."""
+
+import io
+from types import SimpleNamespace
+
+import IPython
+import pytest
+
+from cgviz import progress
+
+
+class Terminal(io.StringIO):
+    def __init__(self, tty):
+        super().__init__()
+        self.tty = tty
+
+    def isatty(self):
+        return self.tty
+
+
+def shown(monkeypatch, tty, patience=-1.0):
+    """What a check that takes a while shows on the way, and what is left of it."""
+    monkeypatch.setattr(progress, "PATIENCE", patience)
+    monkeypatch.setattr(progress, "PAUSE", -1.0)
+    terminal = Terminal(tty)
+    monkeypatch.setattr("sys.stderr", terminal)
+    line = progress.Progress("check of square")
+    line.doing = "value"
+    line.run()
+    before = terminal.getvalue()
+    line.close()
+    return before, terminal.getvalue()
+
+
+def test_a_slow_check_says_what_it_does_and_removes_the_line(monkeypatch):
+    before, after = shown(monkeypatch, tty=True)
+    assert before == "\rcheck of square: value, 1 runs in 0 s"
+    assert after.endswith(" \r")
+
+
+def test_a_quick_check_and_a_file_show_nothing(monkeypatch):
+    assert shown(monkeypatch, tty=True, patience=9.0)[1] == ""
+    assert shown(monkeypatch, tty=False)[1] == ""
+
+
+@pytest.mark.parametrize("somebody", [True, False])
+def test_only_a_notebook_that_somebody_sits_at_shows_a_line(monkeypatch, somebody):
+    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=somebody))
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
+    assert bool(shown(monkeypatch, tty=False)[1]) == somebody
+
+
+def test_a_notebook_that_runs_by_itself_is_known_to():
+    import nbformat
+    from nbclient import NotebookClient
+
+    source = "from cgviz import progress\nprint(progress.is_watched())"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    NotebookClient(notebook).execute()
+    assert notebook.cells[0].outputs[0].text == "False\n"
