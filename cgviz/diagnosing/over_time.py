@@ -222,6 +222,8 @@ def frozen(history: History, end: int) -> Found:
     """Variables that take part, and that no step moves."""
     for series in history.variables.values():
         moves = np.asarray(series.update[:end])
+        if not series.dtype.startswith(("float", "bfloat", "complex")):
+            continue  # such as the state of a random generator
         if series.name not in history.ancestors or not moves.size or np.any(moves > 0):
             continue
         if all(state in ("unasked", "") for state in series.state[:end]):

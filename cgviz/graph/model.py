@@ -363,7 +363,11 @@ class Pass:
         return total(given) if given else None
 
     def reaches(self, value: Value) -> bool:
-        """Whether anything reached a value in this pass; reads no numbers, unlike `upstream`."""
+        """Whether anything reached a value in this pass; reads no numbers, unlike `upstream`.
+
+        Args:
+            value: An entry of some op's `inputs` or `outputs`.
+        """
         if value.key in self.arrived:
             return self.arrived[value.key] is not None
         return any(step.flows[i] for step, i in self._uses.get(value.key, ()))
