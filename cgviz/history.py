@@ -20,7 +20,7 @@ from .graph import Array, Op, Pass, Trace
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from .diagnosing.findings import Diagnosis
+    from .diagnosing.diagnosis import Diagnosis
     from .drawing.figure import SpokenFigure
 
 MOST_TRACES = 8  # whole traces kept: the first, the last, and six where something changed

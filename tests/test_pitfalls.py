@@ -304,7 +304,7 @@ TABLE = {
     17: ("tf.gradients in eager mode", {"hint": hinted(17, "17")}),
     18: ("integers", {
         "check": check_refuses_integers,
-        "diagnose": diagnosed_in(troubles.watched_integer, "it is int32"),
+        "diagnose": diagnosed_in(troubles.watched_integer, "it holds int32 numbers"),
     }),
     19: ("None, bool or callable arguments", {
         "check": check_refuses_what_is_no_tensor,

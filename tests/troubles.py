@@ -137,6 +137,6 @@ CUT = {  # by what: the program, the op that cuts it, and words that the finding
     "cast": (lambda x: tf.cast(tf.cast(x, tf.int32), tf.float32), "Cast", "int32"),
     "comparison": (lambda x: tf.where(x > 1.0, 2.0, 3.0), "Greater", "True and False"),
     "stop_gradient": (lambda x: tf.stop_gradient(x * 2.0) * 3.0, "StopGradient", "no gradient"),
-    "NumPy": (through_numpy, "Mul", "left TensorFlow"),
+    "NumPy": (through_numpy, "Sin", "left TensorFlow"),
     "dead end": (never_returned, "Sin", "never reaches the target"),
 }

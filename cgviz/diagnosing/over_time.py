@@ -16,7 +16,7 @@ from .. import lessons, style
 from ..findings import Finding
 from ..graph import Op
 from ..history import History, Series
-from .findings import Diagnosis
+from .diagnosis import Diagnosis
 
 # Root mean squares of gradients along the depth. Twelve healthy networks of up to 20 layers, some
 # badly initialised, stay within 1e-3 to 1e3; sigmoids lose a factor of 4 or more per layer.

@@ -15,7 +15,7 @@ from .model import Array, Op, Pass, Step, Value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..diagnosing.findings import Diagnosis
+    from ..diagnosing.diagnosis import Diagnosis
     from ..live.view import View
     from ..reading.chain_rule import ChainRule
     from ..reading.table import Table
@@ -260,9 +260,9 @@ class Trace:
             >>> cgviz.trace(tf.sin, 2.6).diagnose().ok
             True
         """
-        from ..diagnosing import doctor
+        from ..diagnosing import diagnosis
 
-        return doctor.diagnose(self, which)
+        return diagnosis.diagnose(self, which)
 
     def view(
         self, *, which: int | None = None, full: bool = False, against: Trace | None = None

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz import findings, style
-from cgviz.diagnosing.findings import Diagnosis
+from cgviz.diagnosing.diagnosis import Diagnosis
 from cgviz.findings import Finding
 from cgviz.graph import Op, Source
 

@@ -1,4 +1,7 @@
-"""A gradient that became None is followed to the op where it was cut."""
+"""A gradient that became None is followed to the op or the line where it was cut."""
+
+import ast
+import textwrap
 
 import numpy as np
 import pytest
@@ -23,8 +26,9 @@ from troubles import (
 )
 
 import cgviz
-from cgviz.diagnosing import lost
-from cgviz.diagnosing.survey import Survey
+from cgviz.diagnosing import none
+from cgviz.diagnosing.pass_graph import PassGraph
+from cgviz.graph import Source
 
 
 def unwatched_before_a_cut():
@@ -187,7 +191,7 @@ def test_a_captured_tensor_is_named_though_the_gradient_is_not_none():
     trace = cgviz.trace(by_closure, 3.0)
     assert trace.gradients[0] == 1.0  # and it should be 12
     finding = only(trace)
-    assert "`s` is used inside the custom gradient `f`" in finding.message
+    assert "the gradient of `s` is incomplete: the custom gradient `f`" in finding.message
 
 
 def test_a_keyword_call_that_dropped_the_rule_is_named():
@@ -207,7 +211,7 @@ def test_numpy_in_a_rule_kills_the_second_order_and_is_named():
 
 def test_a_linear_function_has_no_second_derivative_and_the_way_to_zero_is_told():
     finding = only(cgviz.trace(lambda x: 3.0 * x, 2.0, order=2))
-    assert "does not depend" in finding.message
+    assert "As a derivative that means 0" in finding.message
     assert "unconnected_gradients='zero'" in finding.hint
 
 
@@ -226,7 +230,9 @@ def test_numpy_that_computes_by_itself_is_remarked_on():
     def f(x):
         return tf.constant(np.sin(x.numpy())) * 2.0
 
-    assert "NumPy is called there" in only(cgviz.trace(f, 2.6)).message
+    message = only(cgviz.trace(f, 2.6)).message
+    assert "the numbers of `x` left TensorFlow (line" in message
+    assert "`return tf.constant(np.sin(x.numpy())) * 2.0`" in message
 
 
 def test_equal_numbers_without_numpy_are_no_proof():
@@ -255,16 +261,17 @@ def test_parts_of_an_argument_have_names():
 
 def test_integers_are_a_finding_only_if_they_were_asked_for():
     trace = cgviz.trace(lambda x, i: tf.gather(x, i), [1.0, 2.0], np.array([0]))
-    walk = Survey(trace, trace.passes[0])
-    assert lost.find(walk, asked=False) == []
-    assert [each.sources for each in lost.find(walk, asked=True)] == [("i",)]
+    graph = PassGraph(trace, trace.passes[0])
+    assert none.find(graph) == []
+    trace.asked = True
+    assert [each.sources for each in none.find(graph)] == [("i",)]
 
 
 def test_a_dropped_rule_is_told_once_per_call():
     trace = cgviz.trace(lambda x: rounded(x=x) + 2.0 * rounded(x=x), 2.6)
-    calls = lost.dropped(Survey(trace, trace.passes[0]))
-    assert len(calls) == 2
-    assert lost.dropped(Survey(cgviz.trace(rounded, 2.6), trace.passes[0])) == []
+    assert len(none.dropped(PassGraph(trace, trace.passes[0]))) == 2
+    used = cgviz.trace(rounded, 2.6)
+    assert none.dropped(PassGraph(used, used.passes[0])) == []
 
 
 def test_numbers_that_came_back_in_another_shape_are_recognised():
@@ -276,3 +283,213 @@ def test_numbers_that_came_back_in_another_shape_are_recognised():
 def test_zeros_of_another_type_and_empty_constants_are_no_numbers_that_came_back(zeros):
     trace = cgviz.trace(lambda x: tf.reduce_sum(zeros * float(2)), [0.0, 0.0])
     assert "left TensorFlow" not in only(trace).message
+
+
+def test_every_cause_of_the_table_says_what_to_do():
+    for cause in none.CAUSES.values():
+        assert cause.message.endswith((".", "{flat}", "{assigned}"))
+        assert cause.hint.endswith(".")
+        assert cause.lesson[:2].isdigit()
+
+
+@pytest.mark.parametrize(("op", "flat"), [(tf.round, True), (tf.floor, True), (tf.sign, False)])
+def test_only_steps_are_called_flat(op, flat):
+    (finding,) = cgviz.trace(lambda x: op(x), 2.6).diagnose()
+    assert ("It is flat between its steps." in finding.message) == flat
+
+
+def test_a_hint_names_a_variable_that_was_replaced_without_its_number():
+    v = v_1 = tf.Variable(3.0, name="v")  # noqa: F841 - as when a cell ran twice
+
+    def body():
+        v = tf.constant(1.0) * 3.0
+        with tf.GradientTape() as tape:
+            y = v * v
+        tape.gradient(y, v)
+
+    assert "`v.assign_sub(...)`" in only(recorded(body)).hint
+
+
+@pytest.fixture
+def line(tmp_path):
+    """The line of a text that holds a mark, as the source of an op."""
+
+    def find(text, mark="here"):
+        path = tmp_path / "learner.py"
+        text = textwrap.dedent(text)
+        path.write_text(text, encoding="utf-8")
+        number = next(i for i, row in enumerate(text.split("\n"), 1) if mark in row)
+        return Source(str(path), number, text.split("\n")[number - 1].strip())
+
+    return find
+
+
+TAPES = {
+    "inside": """
+        def f(x):
+            with tf.GradientTape() as tape:
+                y = x  # here
+        """,
+    "stopped": """
+        def f(x):
+            with tf.GradientTape() as tape:
+                y = x
+                with tape.stop_recording():
+                    z = y  # here
+        """,
+    "outside": """
+        def f(x):
+            z = x  # here
+            with tf.GradientTape() as tape:
+                y = z
+        """,
+    "": """
+        def f(x):
+            return x  # here
+        """,
+}
+AWKWARD = {
+    "in the first line of the block": ("inside", "with tf.GradientTape() as tape: y = x  # here"),
+    "at the top of a notebook cell": ("outside", "z = x  # here\nwith tf.GradientTape() as t: 1"),
+    "two blocks in one with": (
+        "inside",
+        "with record() as trace, tf.GradientTape() as tape:\n    y = x  # here",
+    ),
+    "over several lines": (
+        "inside",
+        "with tf.GradientTape() as tape:\n    y = f(\n        x,  # here\n    )",
+    ),
+    "in a function of its own that the block calls": (
+        "",
+        "def g(x):\n    return x  # here\nwith tf.GradientTape() as tape:\n    y = g(x)",
+    ),
+    "in a rule beside a block": (
+        "",
+        """
+        def f(x):
+            with tf.GradientTape() as tape:
+                y = x
+            def grad(upstream):
+                return upstream  # here
+            return y, grad
+        """,
+    ),
+    "in another block": ("", "with open('f') as file:\n    y = x  # here"),
+    "in a method": (
+        "inside",
+        """
+        class Model:
+            def step(self, x):
+                with tf.GradientTape() as tape:
+                    y = x  # here
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("stands", TAPES)
+def test_a_line_stands_to_the_tapes_of_its_function(line, stands):
+    assert none.inside_tape(line(TAPES[stands])) == stands
+
+
+@pytest.mark.parametrize("place", AWKWARD)
+def test_a_line_is_found_also(line, place):
+    stands, text = AWKWARD[place]
+    assert none.inside_tape(line(text)) == stands
+
+
+TAKES = [
+    "y = tf.constant(x.numpy())  # here",
+    "y = tf.constant(np.sin(x))  # here",
+    "y = tf.constant(numpy.linalg.norm(x))  # here",
+    "y = tf.constant(float(x))  # here",
+    "y = tf.constant(tf.reduce_sum(x).numpy().item())  # here",
+    "y = tf.numpy_function(sine, [x], tf.float32)  # here",
+    "y = tf.constant(\n    x  # here\n    .numpy())",
+]
+TAKES_NOT = [
+    "y = tf.sin(np.pi * x)  # here",
+    "y = tf.zeros(3, np.float32) * x  # here",
+    "y = tf.experimental.numpy.sin(x)  # here",
+    "y = tf.cast(x, float)  # here, not float()",
+    "print('use np.sin(x) or x.numpy()'); y = x  # here",
+    "y = myfloat(x) + snp.sin(x)  # here",
+]
+
+
+@pytest.mark.parametrize("text", TAKES)
+def test_numbers_taken_out_of_tensorflow_are_seen(line, text):
+    assert none.calls(line(text), none.NUMPY)
+
+
+@pytest.mark.parametrize("text", TAKES_NOT)
+def test_what_only_looks_like_numpy_is_not(line, text):
+    assert not none.calls(line(text), none.NUMPY)
+
+
+def test_a_docstring_calls_nothing(line):
+    assert not none.calls(
+        line('def f(x):\n    """Like np.sin(x)."""\n    return x  # here'), none.NUMPY
+    )
+
+
+def test_the_whole_function_is_read_from_a_line_within_a_rule(line):
+    text = """
+        def f(x):
+            number = x.numpy()
+            w.assign_add(number)
+            def grad(upstream):
+                return upstream * number  # here
+            return x, grad
+        """
+    assert none.calls(line(text), none.NUMPY)
+    assert none.calls(line(text), none.ASSIGNS)
+
+
+def test_other_statements_of_a_cell_are_not_the_functions(line):
+    text = "w.assign(float(1))\ny = x  # here\nz = x.numpy()"
+    assert not none.calls(line(text), none.NUMPY)
+    assert not none.calls(line(text), none.ASSIGNS)
+
+
+@pytest.mark.parametrize(
+    ("text", "writes"),
+    [
+        ("w.assign(x)  # here", True),
+        ("self.w.assign_sub(0.1 * g)  # here", True),
+        ("model.layers[0].w.scatter_nd_update(i, x)  # here", True),
+        ("y = tf.tensor_scatter_nd_update(x, i, u)  # here", False),
+        ("assign(x)  # here", False),
+        ("print('.assign(1)')  # here", False),
+    ],
+)
+def test_a_variable_that_is_written_to_is_seen(line, text, writes):
+    assert bool(none.calls(line(text), none.ASSIGNS)) == writes
+
+
+BROKEN = ["y = = x  # here", "y = x  # here\x00", "%matplotlib inline\ny = x  # here"]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_text_that_is_no_python_tells_nothing(line, text):
+    with pytest.raises((SyntaxError, ValueError)):
+        ast.parse(text)
+    assert tells_nothing(line(text))
+
+
+def test_a_file_that_is_not_there_tells_nothing():
+    assert tells_nothing(Source("<stdin>", 3, "y = x"))
+    assert tells_nothing(None)
+
+
+def test_a_line_past_the_end_of_the_text_tells_nothing(line):
+    source = line("y = x.numpy()  # here")
+    assert tells_nothing(Source(source.file, 99, ""))
+
+
+def tells_nothing(source):
+    return (
+        none.inside_tape(source) == ""
+        and not none.calls(source, none.NUMPY)
+        and not none.calls(source, none.ASSIGNS)
+    )

@@ -1,4 +1,4 @@
-"""A survey walks one backward pass both ways, and has the words that every finding needs."""
+"""A pass graph is walked both ways, and has the words that every finding needs."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,13 @@ import tensorflow as tf
 from handmade import Tape
 
 import cgviz
-from cgviz.diagnosing import survey
-from cgviz.diagnosing.survey import Survey
-from cgviz.graph import Op, Source, Step
+from cgviz.diagnosing import pass_graph
+from cgviz.diagnosing.pass_graph import PassGraph
+from cgviz.graph import Op, Source
 
 
-def surveyed(trace, which=0):
-    return Survey(trace, trace.passes[which])
+def graph_of(trace, which=0):
+    return PassGraph(trace, trace.passes[which])
 
 
 # --- walking -----------------------------------------------------------------------------------
@@ -24,24 +24,24 @@ def test_the_edges_of_a_path_lead_from_the_start_to_the_target_and_nowhere_else(
         tf.cos(tf.exp(a))  # a dead end
         return a * y + x
 
-    walk = surveyed(cgviz.trace(f, 1.0, 2.0))
-    x, y = walk.pass_.sources
-    edges = walk.path_edges(walk.place(x))
-    names = {(walk.op(e.source).type, walk.op(e.target).type) for e in edges}
+    graph = graph_of(cgviz.trace(f, 1.0, 2.0))
+    x, y = graph.pass_.sources
+    edges = graph.path_edges(graph.node(x))
+    names = {(graph.op(e.source).type, graph.op(e.target).type) for e in edges}
     assert names == {("Input", "Sin"), ("Sin", "Mul"), ("Mul", "AddV2"), ("Input", "AddV2")}
-    assert len(walk.path_edges(walk.place(y))) == 2
+    assert len(graph.path_edges(graph.node(y))) == 2
 
 
 def test_ops_that_tell_of_shapes_are_no_path():
-    walk = surveyed(cgviz.trace(lambda x, y: tf.reshape(y, tf.shape(x)), [1.0], [2.0]))
-    x, y = walk.pass_.sources
-    assert walk.path_edges(walk.place(x)) == []
-    assert [walk.op(e.target).type for e in walk.path_edges(walk.place(y))] == ["Reshape"]
+    graph = graph_of(cgviz.trace(lambda x, y: tf.reshape(y, tf.shape(x)), [1.0], [2.0]))
+    x, y = graph.pass_.sources
+    assert graph.path_edges(graph.node(x)) == []
+    assert [graph.op(e.target).type for e in graph.path_edges(graph.node(y))] == ["Reshape"]
 
 
 def test_a_value_that_no_op_made_has_no_place():
-    walk = surveyed(cgviz.trace(tf.sin, 1.0))
-    assert walk.place(Tape().value(1.0)) is None
+    graph = graph_of(cgviz.trace(tf.sin, 1.0))
+    assert graph.node(Tape().value(1.0)) is None
 
 
 def test_a_tape_follows_what_it_watched_while_it_recorded_and_no_integers():
@@ -52,9 +52,9 @@ def test_a_tape_follows_what_it_watched_while_it_recorded_and_no_integers():
             before = tf.sin(x)
         whole = tf.cast(tf.cast(x, tf.int32), tf.float32)
         tape.gradient(x * y + before + whole, x)
-    walk = surveyed(trace)
-    edges = [e for leaving in walk.selection.outgoing for e in leaving]
-    ends = {(walk.op(e.source).type, walk.op(e.target).type): walk.followed(e) for e in edges}
+    graph = graph_of(trace)
+    edges = [e for leaving in graph.selection.outgoing for e in leaving]
+    ends = {(graph.op(e.source).type, graph.op(e.target).type): graph.followed(e) for e in edges}
     assert ends == {
         ("Input", "Mul"): True,
         ("Variable", "Mul"): False,  # not trainable
@@ -72,41 +72,29 @@ def test_the_contributions_of_a_variable_are_those_of_all_its_reads():
     v = tf.Variable(2.0, name="v")
     with cgviz.record() as trace, tf.GradientTape() as tape:
         gradient = tape.gradient(v * 3.0 + tf.sin(v), v)
-    walk = surveyed(trace)
-    (source,) = walk.pass_.sources
-    given = [float(g) for _, _, g in walk.contributions(source)]
+    graph = graph_of(trace)
+    (source,) = graph.pass_.sources
+    given = [float(g) for _, _, g in graph.contributions(source)]
     np.testing.assert_allclose(sorted(given), sorted([3.0, np.cos(2.0)]), rtol=1e-6)
     np.testing.assert_allclose(sum(given), gradient, rtol=1e-6)
 
 
 def test_the_seed_of_each_target_is_its_own():
     trace = cgviz.trace(lambda x: (tf.sin(x), tf.cos(x)), 1.0, upstream=(2.0, 3.0))
-    walk = surveyed(trace)
-    assert [float(walk.seed(t)) for t in walk.pass_.targets] == [2.0, 3.0]
-    assert walk.seed(walk.pass_.sources[0]) is None
+    graph = graph_of(trace)
+    assert [float(graph.seeds[t.key]) for t in graph.pass_.targets] == [2.0, 3.0]
+    assert graph.pass_.sources[0].key not in graph.seeds
 
 
 def test_a_target_without_an_upstream_starts_with_ones():
-    walk = surveyed(cgviz.trace(tf.sin, np.zeros((2, 3), np.float32)))
-    np.testing.assert_array_equal(walk.seed(walk.pass_.targets[0]), np.ones((2, 3)))
+    graph = graph_of(cgviz.trace(tf.sin, np.zeros((2, 3), np.float32)))
+    np.testing.assert_array_equal(graph.seeds[graph.pass_.targets[0].key], np.ones((2, 3)))
 
 
 def test_a_pass_over_a_backward_pass_is_of_second_order():
     trace = cgviz.trace(lambda x: x**3, 2.0, order=2)
-    first, second = (surveyed(trace, which) for which in (0, 1))
-    assert (first.first_order, first.first_order_targets) == (True, True)
-    assert (second.first_order, second.first_order_targets) == (False, False)
-
-
-def test_a_target_made_before_the_recording_is_unknown():
-    x = tf.constant(2.0)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = x * x
-    with cgviz.record() as trace:
-        tape.gradient(y, x)
-    assert surveyed(trace).unknown_target
-    assert not surveyed(cgviz.trace(tf.sin, 1.0)).unknown_target
+    first, second = (graph_of(trace, which) for which in (0, 1))
+    assert (first.first_order, second.first_order) == (True, False)
 
 
 # --- words -------------------------------------------------------------------------------------
@@ -120,23 +108,23 @@ RULE = Source("f.py", 9, "def grad(dy):")
     [
         (Op("y", "op", "Round", (), (), source=LINE), "Round (line 3: `y = tf.round(x)`)"),
         (Op("y", "op", "Round", (), ()), "Round"),
-        (Op("f_1", "custom", "f", (), (), source=LINE, rule=RULE), f"`f`{survey.line(LINE)}"),
+        (Op("f_1", "custom", "f", (), (), source=LINE, rule=RULE), f"`f`{pass_graph.line(LINE)}"),
         (Op("f_1", "custom", "f", (), (), rule=RULE), "`f` (line 9: `def grad(dy):`)"),
         (Op("w", "variable", "Variable", (), (), source=LINE), "`w`"),
         (Op("x", "input", "Input", (), ()), "`x`"),
     ],
 )
 def test_an_op_is_named_with_the_learners_line(op, words):
-    assert survey.at(op) == words
+    assert pass_graph.at(op) == words
 
 
 def test_a_long_line_is_cut_and_a_line_without_text_has_its_number():
     text = "y = " + "x + " * 30
-    words = survey.line(Source("f.py", 3, text))
+    words = pass_graph.line(Source("f.py", 3, text))
     assert words == f" (line 3: `{text[:69]}…`)"
-    assert survey.line(Source("f.py", 3, "x" * 70)) == f" (line 3: `{'x' * 70}`)"
-    assert survey.line(Source("<stdin>", 3, "")) == " (line 3)"
-    assert survey.line(None) == ""
+    assert pass_graph.line(Source("f.py", 3, "x" * 70)) == f" (line 3: `{'x' * 70}`)"
+    assert pass_graph.line(Source("<stdin>", 3, "")) == " (line 3)"
+    assert pass_graph.line(None) == ""
 
 
 @pytest.mark.parametrize(
@@ -150,7 +138,7 @@ def test_a_long_line_is_cut_and_a_line_without_text_has_its_number():
     ],
 )
 def test_many_names_are_a_short_list(given, words):
-    assert survey.names(given) == words
+    assert pass_graph.listed(given) == words
 
 
 @pytest.mark.parametrize(
@@ -170,20 +158,28 @@ def test_many_names_are_a_short_list(given, words):
     ],
 )
 def test_zero_and_bad_numbers_of_every_type_are_told(array, zero, bad):
-    assert (survey.is_zero(array), survey.is_bad(array)) == (zero, bad)
+    assert (pass_graph.is_zero(array), pass_graph.is_bad(array)) == (zero, bad)
 
 
 def test_few_numbers_are_shown_in_full_and_many_by_their_range():
-    assert survey.shown(2.5) == "2.5"
-    assert survey.shown(np.float16([1.0, -2.0])) == "[1, −2]"
-    assert survey.shown([3.0, -1.0, 0.0, 0.5, 2.0]) == "5 numbers from −1 to 3"
-    assert survey.shown(np.ones((0, 3))) == "float64 [0×3] empty"
-    assert survey.shown(np.full(5, 1j)) == "complex128 [5] L2 norm 2.236"
+    assert pass_graph.shown(2.5) == "2.5"
+    assert pass_graph.shown(np.float16([1.0, -2.0])) == "[1, −2]"
+    assert pass_graph.shown([3.0, -1.0, 0.0, 0.5, 2.0]) == "5 numbers from −1 to 3"
+    assert pass_graph.shown(np.ones((0, 3))) == "float64 [0×3] empty"
+    assert pass_graph.shown(np.full(5, 1j)) == "complex128 [5] L2 norm 2.236"
 
 
-def test_the_outputs_whose_upstream_passes_a_test_are_found():
+# --- where something began ---------------------------------------------------------------------
+
+
+def test_zero_spreads_where_all_is_zero_and_nan_from_a_single_one():
     tape = Tape()
-    outputs = tuple(tape.value(1.0) for _ in range(3))
-    step = Step(Op("y", "op", "Unpack", (), outputs), [np.zeros(1), None, np.ones(1)], [])
-    assert survey.outputs_with(step, step.upstream, survey.is_zero) == [outputs[0]]
-    assert survey.outputs_with(step, step.upstream, lambda u: True) == [outputs[0], outputs[2]]
+    x = tape.start("x", 1.0)
+    a = tape.op("a", "Sin", [x], 0.8, back=[0.0], upstream=0.0)
+    b = tape.op("b", "Cos", [x], 0.5, back=[np.nan], upstream=np.nan)
+    y = tape.op("y", "Mul", [a, b], 1.0, back=[0.0, np.nan])
+    graph = graph_of(tape.trace(y, [x, a]))
+    zero = list(pass_graph.origins(graph, pass_graph.is_zero, all))
+    assert [(v, o.step.op.name, o.position) for v, o in zero] == [(a, "y", 0)]
+    bad = list(pass_graph.origins(graph, pass_graph.is_bad, any))
+    assert [(v, o.step.op.name, o.position) for v, o in bad] == [(x, "y", 1)]

@@ -7,7 +7,7 @@ import tensorflow as tf
 from troubles import X, found
 
 import cgviz
-from cgviz.diagnosing import doctor
+from cgviz.diagnosing import diagnosis as diagnosing
 
 # --- healthy programs --------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ def test_diagnosing_runs_no_rule_of_the_learners_and_changes_nothing():
         return x * x, grad
 
     trace = cgviz.trace(counted, 3.0)
-    assert doctor.diagnose(trace).ok
+    assert diagnosing.diagnose(trace).ok
     assert len(calls) == 1
 
 

@@ -9,8 +9,8 @@ from handmade import Tape
 from troubles import found, only
 
 import cgviz
-from cgviz.diagnosing import scales
-from cgviz.diagnosing.survey import Survey
+from cgviz.diagnosing import scale
+from cgviz.diagnosing.pass_graph import PassGraph
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ from cgviz.diagnosing.survey import Survey
     ],
 )
 def test_sizes_are_those_of_the_formula_also_where_squares_overflow(arrays, norm, typical):
-    assert math.isclose(scales.norm(arrays), norm, rel_tol=1e-3)
-    assert math.isclose(scales.typical(arrays), typical, rel_tol=1e-3)
+    assert math.isclose(scale.norm(arrays), norm, rel_tol=1e-3)
+    assert math.isclose(scale.typical(arrays), typical, rel_tol=1e-3)
 
 
 def repeated(step, times):
@@ -67,7 +67,7 @@ def test_the_thresholds_hold_on_both_sides():
     assert found(cgviz.trace(repeated(lambda x: 0.1 * x, 7), 1.0)) == [("vanishing", "Mul")]
     assert found(cgviz.trace(repeated(lambda x: 10.0 * x, 5), 1.0)) == []
     assert found(cgviz.trace(repeated(lambda x: 10.0 * x, 7), 1.0)) == [("exploding", "Mul")]
-    assert (scales.FALL, scales.RISE) == (1e-6, 1e6)
+    assert (scale.FALL, scale.RISE) == (1e-6, 1e6)
 
 
 def test_a_deep_network_of_sigmoids_names_all_layers_in_one_finding():
@@ -133,7 +133,7 @@ def test_a_sum_and_a_mean_over_many_are_neither_rise_nor_fall():
 
 def test_a_second_order_is_left_alone():
     trace = cgviz.trace(lambda x: x**9 * 1e-9, 0.1, order=2)
-    first, second = (scales.find(Survey(trace, each)) for each in trace.passes)
+    first, second = (scale.find(PassGraph(trace, each)) for each in trace.passes)
     assert trace.passes[1].gradients[0] < 1e-14
     assert [each.what for each in first] == ["vanishing"]
     assert second == []
@@ -142,14 +142,14 @@ def test_a_second_order_is_left_alone():
 @pytest.mark.parametrize("upstream", [0.0, np.inf, np.nan])
 def test_an_upstream_that_is_zero_or_not_finite_has_no_size_to_compare_with(upstream):
     trace = cgviz.trace(repeated(lambda x: 0.1 * x, 8), 1.0, upstream=upstream)
-    assert scales.find(Survey(trace, trace.passes[0])) == []
+    assert scale.find(PassGraph(trace, trace.passes[0])) == []
 
 
 def test_gradients_that_are_none_zero_or_empty_are_for_others_to_explain():
     trace = cgviz.trace(
         lambda x, y, z: tf.round(x) + tf.sign(y) + tf.reduce_sum(z), 1.0, 1.0, np.float32([])
     )
-    assert scales.find(Survey(trace, trace.passes[0])) == []
+    assert scale.find(PassGraph(trace, trace.passes[0])) == []
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64])
@@ -165,7 +165,7 @@ def test_the_way_of_the_largest_contribution_is_followed():
     large = tape.op("large", "Mul", [x], 1.0, back=[-8.0], upstream=2.0)
     y = tape.op("y", "AddV2", [small, large], 1.0, back=[1.0, 2.0])
     trace = tape.trace(y, [x])
-    survey = Survey(trace, trace.passes[0])
-    taken = [(step.op.name, factor) for factor, step in scales.way(survey, x, scales.norm)]
+    graph = PassGraph(trace, trace.passes[0])
+    taken = [(step.op.name, factor) for factor, step in scale.path(graph, x, scale.norm)]
     assert taken == [("large", 4.0), ("y", 2.0)]
-    assert scales.way(survey, y, scales.norm) == []
+    assert scale.path(graph, y, scale.norm) == []

@@ -1,0 +1,383 @@
+"""Why a gradient is None: where the paths from its source to the targets are cut.
+
+The paths are followed as far as a tape followed them. `CAUSES` are the records of what can cut
+them; the learner's own text tells a stopped tape from a missing one, and where NumPy is called.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from ..findings import Finding
+from ..graph import Op, Source, Value
+from ..graph.selection import Edge
+from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, line, listed, walk
+
+
+def find(graph: PassGraph) -> list[Finding]:
+    """Explain every None among the gradients of a pass.
+
+    Args:
+        graph: The pass.
+
+    Returns:
+        One finding per place where gradients stop, with all the sources behind it.
+    """
+    groups: dict[object, Cut] = {}
+    for value, gradient in graph.gradients:
+        # An argument of `trace` may be an integer; one that was asked for is a mistake.
+        if gradient is None and (graph.trace.asked or value.differentiable):
+            for cut in cuts(graph, value):
+                key = cut.op or value.key, cut.reason
+                groups.setdefault(key, cut).sources.append(value)
+    cut_ops = {cut.op for cut in groups.values()}
+    for step in graph.pass_.steps:  # a gradient that is incomplete, though not None
+        if step.op.captured and step.op not in cut_ops:
+            groups[step.op] = Cut("captured", step.op, sources=list(step.op.captured))
+    return [_finding(graph, cut) for cut in groups.values()]
+
+
+def dropped(graph: PassGraph) -> list[Finding]:
+    """Custom rules that TensorFlow did not use: one finding per call."""
+    found, before = [], False
+    for op in graph.trace.ops:
+        is_op = op.kind in ("op", "custom")
+        if op.rule_dropped and not before and is_op:
+            found.append(replace(_finding(graph, Cut("rule not used", op)), which=None))
+        before = op.rule_dropped or (before and not is_op)
+    return found
+
+
+# --- where a path is cut -----------------------------------------------------------------------
+
+
+@dataclass
+class Cut:
+    """One place where a path is cut."""
+
+    reason: str  # a key of `CAUSES`
+    op: Op | None = None
+    value: Value | None = None  # what the op takes or makes, or what has no path
+    line: Source | None = None  # if it is no line of the op
+    sources: list[Value] = field(default_factory=list)  # whose gradient it cuts
+
+
+def cuts(graph: PassGraph, value: Value) -> list[Cut]:
+    """Where the paths from a source to the targets are cut: the first three places."""
+    if value.dtype == "resource":  # a variable that was written to and not read
+        return [Cut("not read", value=value)]
+    if not value.differentiable:
+        return [Cut("no float", value=value)]
+    start = graph.node(value)
+    if start is None:
+        bodies = ((op, inner) for op in graph.trace.ops for inner in op.body)
+        around = next((op for op, inner in bodies if value in inner.outputs), None)
+        return [Cut("unused", value=value) if around is None else Cut("in a body", around, value)]
+    leaving: dict[int, list[Edge]] = {}
+    for edge in graph.path_edges(start):
+        leaving.setdefault(edge.source, []).append(edge)
+    if not leaving:
+        return [_without_path(graph, start, value)]
+    found: dict[object, Cut] = {}
+
+    def onward(node: int) -> Iterator[int]:
+        for edge in leaving.get(node, ()):
+            cut = _cut(graph, edge)
+            if cut is None:
+                yield edge.target
+            else:
+                found.setdefault((cut.op, cut.reason), cut)
+
+    for _ in walk([start], onward):
+        pass
+    return list(found.values())[:MOST_ORIGINS]
+
+
+def _cut(graph: PassGraph, edge: Edge) -> Cut | None:
+    """The cut on an edge, if the gradient stops there."""
+    op, value = graph.op(edge.target), edge.value
+    if not value.differentiable:
+        return Cut("integers", graph.op(edge.source), value)
+    if op.outputs and not any(v.differentiable for v in op.outputs):  # as a comparison
+        return Cut("integers", op, op.outputs[0])
+    if op not in graph.pass_.step_of and graph.followed(edge):
+        node = graph.selection.nodes[edge.target]
+        arrived = node.targets or any(u is not None for u in node.upstream)
+        return Cut("another tape", op, value) if arrived else None
+    idle = edge.reason in ("", "nothing arrives")  # nothing would flow on if something arrived
+    reason = "not watched" if idle else edge.reason
+    if reason in ("not watched", "tape not recording"):
+        maker = graph.trace.producer(value)
+        kind = maker[0].kind if maker else "input"
+        made = {"input": "input", "variable": "variable"}.get(kind, "tensor")
+        general = reason if reason == "tape not recording" else f"{made} not watched"
+        reason = {"stopped": "tape stopped", "outside": "outside the tape"}.get(
+            inside_tape(op.source), general
+        )
+    return Cut("no rule" if reason.startswith("no gradient for") else reason, op, value)
+
+
+def _without_path(graph: PassGraph, start: int, value: Value) -> Cut:
+    """Why no path leads from a source to a target."""
+    leaving = graph.selection.outgoing
+    targets = [made[0] for t in graph.pass_.targets if (made := graph.trace.producer(t))]
+    reached = walk([start], lambda node: [edge.target for edge in leaving[node]])
+    for node in sorted(reached, reverse=True):  # the last value whose numbers leave
+        for output in graph.op(node).outputs:
+            found = numpy_call(graph.op(node), graph.name(output).strip("`"), targets)
+            if found:
+                return Cut("NumPy", graph.op(node), output, found)
+    forward = {v.key for op in graph.trace.ops for v in op.outputs}
+    if graph.pass_.index and any(t.key not in forward for t in graph.pass_.targets):
+        return Cut("independent", value=value)
+    if leaving[start]:
+        return Cut("dead end", graph.op(max(edge.target for edge in leaving[start])), value)
+    if graph.op(start).kind == "variable":
+        return Cut("not read", value=value)
+    seen = any(op.kind not in ("constant", "input") for op in targets)
+    return Cut("unused" if seen else "target not recorded", value=value)
+
+
+# --- what is said of it ------------------------------------------------------------------------
+
+_NO_NUMBERS = {"bool": "True and False", "string": "texts"}
+_STEPS = frozenset(("Round", "Rint", "Floor", "Ceil", "FloorDiv", "FloorMod", "Cast", "Bucketize"))
+
+
+def _finding(graph: PassGraph, cut: Cut) -> Finding:
+    op, value, sources = cut.op, cut.value, cut.sources
+    who = listed(graph.name(v) for v in sources) if sources else ""
+    makers = [graph.trace.producer(v) for v in sources[:1]]
+    dtype = value.dtype if value else ""
+    captured = ([value] if value else op.captured) if op else ()
+    is_none = not sources or sources[0] in graph.pass_.sources
+    known = {
+        "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
+        "here": at(op) if op else "",
+        "call": line(op.source) if op else "",
+        "rule": line(op.rule) if op else "",
+        "numpy": line(cut.line),
+        "name": graph.name(value) if value else "that input",
+        "kind": _NO_NUMBERS.get(dtype, f"{dtype} numbers"),
+        "source": who.strip("`"),
+        "plain": re.sub(r"_\d+$", "", who.strip("`")),  # two of one name are `v` and `v_1`
+        "made": at(makers[0][0]) if makers and makers[0] else "",
+        "captured": listed(map(graph.name, captured)) if captured else "a tensor",
+        "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
+        "assigned": " A variable is assigned there, and a gradient does not flow through an "
+        "assignment."
+        if op and calls(op.source, ASSIGNS)
+        else "",
+    }
+    words = CAUSES[cut.reason].words(known)
+    return replace(graph.finding("none", words, op, sources), line=cut.line)
+
+
+_ZERO = "`tape.gradient(..., unconnected_gradients='zero')`"
+_SURROGATE = "a straight-through or a surrogate rule with @tf.custom_gradient."
+CAUSES = {
+    "no float": Cause(
+        "{who}: it holds {kind}, and TensorFlow gives these no gradient.",
+        "Leave it out of the sources, or make it a float before the tape watches it: `2.` instead "
+        "of `2`, or `tf.cast(x, tf.float32)`.",
+    ),
+    "not read": Cause(
+        "{who}: no op that ran reads this variable. Assigning to it is not reading it, and a "
+        "gradient does not flow through an assignment.",
+        "Use it in what is differentiated, or leave it out of the sources.",
+        VARIABLES,
+    ),
+    "independent": Cause(
+        "{who}: no tape followed a path from it to the gradient that is differentiated here. As a "
+        "derivative that means 0.",
+        f"Write {_ZERO} for 0. If it should depend on it, the rule uses numbers in place of "
+        "tensors, or the first gradient was taken outside the outer tape.",
+        NESTED,
+    ),
+    "target not recorded": Cause(
+        "{who}: the recording did not see how the target was made.",
+        "Put the forward pass and its tape inside `with cgviz.record()`, and differentiate what "
+        "TensorFlow ops made.",
+    ),
+    "unused": Cause(
+        "{who}: no TensorFlow op that ran uses it.",
+        f"Use it in the function, or leave it out. For 0 in place of None write {_ZERO}.",
+    ),
+    "tape stopped": Cause(
+        "{who}: {here} ran inside `stop_recording`, so no tape saw it.",
+        "Move the line out of the `stop_recording` block.",
+    ),
+    "outside the tape": Cause(
+        "{who}: {here} ran outside the `with tf.GradientTape()` block.",
+        "Move the line into the block.",
+    ),
+    "tape not recording": Cause(
+        "{who}: no tape followed it when {here} ran.",
+        "Run the line inside the `with tf.GradientTape()` block, not before it, not after it and "
+        "not inside `stop_recording`. After `tape.reset()` watch again.",
+    ),
+    "variable not watched": Cause(
+        "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "
+        "variables that are trainable.",
+        "Make it with `trainable=True`, or call `tape.watch({source})` first.",
+        VARIABLES,
+    ),
+    "tensor not watched": Cause(
+        "{who}: it is a plain tensor, made by {made}, and no tape watched it when {here} used it.",
+        "If it was a variable, `=` has put a tensor in its place: write `{plain}.assign_sub(...)`. "
+        "Else call `tape.watch` on it.",
+        VARIABLES,
+    ),
+    "input not watched": Cause(
+        "{who}: no tape watched it when {here} used it.",
+        "Call `tape.watch({source})` at the top of the block, or make it a tf.Variable.",
+    ),
+    "integers": Cause(
+        "{who}: {here} makes {kind}, and these have no gradient.",
+        f"Keep to floating-point numbers, or give this part {_SURROGATE}",
+        KINKS,
+    ),
+    "stop_gradient": Cause(
+        "{who}: {here} lets the value through and no gradient.",
+        "Take tf.stop_gradient away. If another gradient should flow there, write it with "
+        "@tf.custom_gradient.",
+        KINKS,
+    ),
+    "no rule": Cause(
+        "{who}: TensorFlow has no gradient for {here}.{flat}",
+        "Use a straight-through rule, `x + tf.stop_gradient(q - x)` with q what the op gives, or "
+        "a surrogate with @tf.custom_gradient.",
+        KINKS,
+    ),
+    "captured": Cause(
+        "{who}: the custom gradient {here} closes over {captured}, so nothing flows back there.",
+        "Make {captured} an argument, and return a gradient for every argument{rule}.",
+        INPUTS,
+    ),
+    "in a body": Cause(
+        "{who}: it was made inside the custom gradient {here}, whose rule takes the place of all "
+        "that its body did.",
+        "Differentiate by the arguments of the custom gradient.",
+        INPUTS,
+    ),
+    "the rule returned None": Cause(
+        "{who}: the rule of {here} returned None for its input {name}.",
+        "Return upstream times the derivative for this input too.",
+        INPUTS,
+    ),
+    "rule not used": Cause(
+        "the call{call} did not use its custom rule{rule}. TensorFlow uses it only if a positional "
+        "argument is watched by a tape. Arguments passed by keyword do not count; it "
+        "differentiates the body instead.",
+        "Pass the arguments by position: `f(x)`, not `f(x=x)`. A tensor that the function closes "
+        "over must be an argument too.",
+        INPUTS,
+    ),
+    "NumPy": Cause(
+        "{who}: the numbers of {name} left TensorFlow{numpy}. No tape follows NumPy.",
+        "Use TensorFlow's own functions there, and the tensor itself in place of its numbers.",
+    ),
+    "dead end": Cause(
+        "{who}: {here} uses it, and what comes of it never reaches the target.{assigned}",
+        "Check which result is returned and differentiated.",
+    ),
+    "another tape": Cause(
+        "{who}: {here} is not on the tape that was asked.",
+        "Ask the tape that recorded this line, or open one tape around all of it.",
+    ),
+}
+CAUSES["captured by closure"] = CAUSES["captured"]
+CAUSES["rule dropped"] = CAUSES["rule not used"]
+
+# --- the learner's text ------------------------------------------------------------------------
+
+# Calls that take numbers out of TensorFlow; a mere `np.pi` or `np.float32` takes nothing out.
+NUMPY = r"(np|numpy)\..+|float|.+\.(numpy|item|numpy_function)"
+ASSIGNS = r".+\.(assign|assign_add|assign_sub|scatter_\w+)"
+
+
+def inside_tape(source: Source | None) -> str:
+    """How a line is written among the tapes of its own function.
+
+    Args:
+        source: The line.
+
+    Returns:
+        "stopped" inside `stop_recording`, "inside" a GradientTape block, "outside" where the
+        function has such a block elsewhere, or "" where the text does not tell.
+    """
+    scope = max(_functions(source), key=_first_line, default=_tree(source))
+    blocks = [n for n in ast.walk(scope) if isinstance(n, ast.With)]
+    items = [" ".join(ast.unparse(each.context_expr) for each in n.items) for n in blocks]
+    around = " ".join(i for n, i in zip(blocks, items, strict=True) if _holds(n, source))
+    if "stop_recording" in around:
+        return "stopped"
+    if "GradientTape" in around:
+        return "inside"
+    return "outside" if any("GradientTape" in text for text in items) else ""
+
+
+def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
+    """Where the numbers of an op's output are taken out of TensorFlow.
+
+    Args:
+        op: The op. In the body of a custom op every call of NumPy counts.
+        name: The name of the output.
+        targets: The ops that made the targets: their functions are searched too.
+
+    Returns:
+        The line that calls `.numpy()`, a function of NumPy, `float()`, `.item()` or
+        `tf.numpy_function()` on it: by its name, or in the op's own line. None if there is none.
+    """
+    for source in (op.source, op.rule, *(each.source for each in targets)):
+        for call in calls(source, NUMPY):
+            used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
+            own = source is op.rule or (source is op.source and _holds(call, source))
+            if source and (own or name in used):
+                text = linecache.getline(source.file, call.lineno).strip()
+                return Source(source.file, call.lineno, text)
+    return None
+
+
+def calls(source: Source | None, pattern: str) -> list[ast.Call]:
+    """Calls of such a name in the outermost function around a line, or in its statement."""
+    inside = [n for n in ast.iter_child_nodes(_tree(source)) if _holds(n, source)]
+    scope = min(_functions(source), key=_first_line, default=inside[0] if inside else None)
+    found = [n for n in ast.walk(scope) if isinstance(n, ast.Call)] if scope else []
+    named = [(n, ast.unparse(n.func)) for n in found]
+    printed = {id(each) for n, name in named if name == "print" for each in ast.walk(n)}
+    return [
+        n for n, name in named if re.fullmatch(pattern, name, re.DOTALL) and id(n) not in printed
+    ]
+
+
+def _functions(source: Source | None) -> list[ast.AST]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [n for n in ast.walk(_tree(source)) if isinstance(n, kinds) and _holds(n, source)]
+
+
+def _holds(node: ast.AST, source: Source | None) -> bool:
+    last = getattr(node, "end_lineno", 0) or 0
+    return source is not None and _first_line(node) <= source.line <= last
+
+
+def _first_line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def _tree(source: Source | None) -> ast.Module:
+    return _parsed("".join(linecache.getlines(source.file)) if source else "")
+
+
+@lru_cache(maxsize=32)  # of a few notebook cells; parsing a long file takes 50 ms
+def _parsed(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])

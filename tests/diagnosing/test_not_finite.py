@@ -1,0 +1,383 @@
+"""The first op that made NaN or infinity is named, forward and backward, with its numbers."""
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from handmade import Tape
+from programs import documented
+from troubles import found, only
+
+import cgviz
+from cgviz.diagnosing import not_finite
+
+
+def test_the_documented_log1pexp_overflows_in_its_body_though_the_gradient_is_fine():
+    trace = cgviz.trace(documented, 100.0)
+    assert trace.gradients[0] == 1.0
+    finding = only(trace)
+    assert (finding.what, finding.op.type) == ("inf", "Exp")
+    assert "`x` = 100" in finding.message
+    assert "88.72" in finding.message
+
+
+BAD = {
+    "log of a negative number": (
+        tf.math.log,
+        [-1.0, 1.0],
+        [("nan", "Log")],
+        "defined for inputs above 0",
+    ),
+    "log1p": (tf.math.log1p, [-1.0], [("inf", "Log1p")], "inputs above −1"),
+    "division by 0": (lambda x: x / 0.0, [1.0], [("inf", "RealDiv")], "by 0"),
+    "division by a column": (
+        lambda x: [1.0, 2.0] / x,
+        [[3.0], [0.0]],
+        [("inf", "RealDiv")],
+        "at entry [1, 0] from `constant` = 1 and `x` = 0. It divides by 0",
+    ),
+    "infinity minus infinity": (
+        lambda x: tf.exp(x) - tf.exp(x),
+        [100.0],
+        [("nan", "Sub"), ("inf", "Exp")],
+        "∞ − ∞",
+    ),
+    "0 times infinity in a matrix product": (
+        lambda x: [[0.0, 1.0]] @ tf.exp(x),
+        [[100.0], [1.0]],
+        [("nan", "MatMul"), ("inf", "Exp")],
+        "0 × ∞",
+    ),
+    "float16 overflow": (
+        lambda x: tf.cast(x, tf.float16) * 2.0,
+        [1e5],
+        [("inf", "Cast")],
+        "65504",
+    ),
+    "a sum that overflows": (lambda x: x * 1e30, [1e30], [("inf", "Mul")], "largest float32"),
+    "a product below every number": (lambda x: x * -1e30, [1e30], [("inf", "Mul")], "beyond ±"),
+    "float64": (lambda x: x * x, np.float64(1e200), [("inf", "Mul")], "largest float64"),
+    "complex": (lambda z: z * z, np.complex64(1e30j), [("inf", "Mul")], "largest float32"),
+    "cosh of a negative number": (tf.cosh, [-100.0], [("inf", "Cosh")], "Beyond ±89.42"),
+    "exp of a negative number": (lambda x: 1.0 / tf.exp(x), [-200.0], [("inf", "RealDiv")], "by 0"),
+    "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Sqrt")], "inputs of 0 or more"),
+    "a pole at 1": (tf.atanh, [1.0], [("inf", "Atanh")], "between −1 and 1"),
+    "a power of 0": (lambda x: x**-1.0, [0.0], [("inf", "Pow")], "of some values only"),
+    "a power that overflows": (lambda x: x**40.0, [-1e10], [("inf", "Pow")], "largest float32"),
+    "the mean of an empty batch": (
+        tf.reduce_mean,
+        np.zeros((0, 3), np.float32),
+        [("nan", "Mean")],
+        "no numbers",
+    ),
+    "NaN handed in": (lambda x: x * 2.0, [np.nan, 1.0], [("nan", "Input")], "itself holds NaN"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_first_op_that_is_not_finite_is_named_with_its_inputs(name):
+    f, x, expected, message = BAD[name]
+    diagnosis = cgviz.trace(f, x).diagnose()
+    assert [(f.what, f.op.type) for f in diagnosis][: len(expected)] == expected
+    assert any(message in finding.message for finding in diagnosis)
+
+
+def test_a_matrix_product_is_not_blamed_on_two_numbers_of_it():
+    trace = cgviz.trace(lambda a: a @ a, [[1e30, 1.0], [1.0, 1.0]])
+    assert "`a` =" not in trace.diagnose()[0].message
+
+
+def test_nan_everywhere_is_one_finding_per_place():
+    trace = cgviz.trace(lambda x, y: x * y, [np.nan] * 3, [np.nan] * 3)
+    assert {f.name for f in trace.diagnose() if f.op.kind == "input"} == {"x", "y"}
+
+
+def test_a_forward_pass_alone_is_looked_at_too():
+    with cgviz.record() as trace:
+        tf.exp(tf.constant(100.0)) * 2.0
+    assert found(trace) == [("inf", "Exp")]
+
+
+# --- traces made by hand -----------------------------------------------------------------------
+
+
+def blamed(tape, *ends):
+    """(what, op) of each finding."""
+    return [(f.what, f.name) for f in not_finite.forward(tape.ops, ends, lambda v: "`v`")]
+
+
+def test_an_infinity_that_does_no_harm_is_left_alone():
+    tape = Tape()
+    mask = tape.op("mask", "Log", [tape.start("x", 0.0)], -np.inf)
+    y = tape.op("y", "Exp", [mask], 0.0)
+    assert blamed(tape, y) == []
+    assert blamed(tape, mask) == [("inf", "mask")]
+
+
+def test_integers_and_empty_ends_are_finite():
+    tape = Tape()
+    assert blamed(tape, tape.start("i", [1, 2], dtype=np.int32), tape.start("e", [])) == []
+
+
+def test_nan_and_infinity_of_one_op_are_one_finding():
+    tape = Tape()
+    y = tape.op("y", "Log", [tape.start("x", [0.0, -1.0])], [-np.inf, np.nan])
+    assert blamed(tape, y) == [("nan", "y")]
+
+
+def test_where_two_infinities_meet_the_ops_behind_both_are_named():
+    tape = Tape()
+    x = tape.start("x", 100.0)
+    a, b = (tape.op(name, "Exp", [x], np.inf) for name in "ab")
+    y = tape.op("y", "Sub", [a, b], np.nan)
+    assert blamed(tape, y) == [("nan", "y"), ("inf", "a"), ("inf", "b")]
+
+
+def test_a_custom_op_is_not_blamed_for_what_it_captured():
+    tape = Tape()
+    bad = tape.op("bad", "Log", [tape.start("c", -1.0)], np.nan)
+    y = tape.op("y", "f", [tape.start("x", 1.0)], np.nan, kind="custom", captured=(bad,))
+    assert blamed(tape, y) == [("nan", "bad")]
+
+
+def test_bodies_within_bodies_are_searched():
+    body = Tape()
+    x = body.start("x", 0.0)
+    body.op("innermost", "Log", [x], -np.inf)
+    inner = Tape()
+    inner.op("inner", "g", [x], -np.inf, kind="custom", body=tuple(body.ops[1:]))
+    outer = Tape()
+    y = outer.op("outer", "f", [x], -np.inf, kind="custom", body=tuple(inner.ops))
+    assert blamed(outer, y) == [("inf", "innermost")]
+
+
+def test_what_leads_to_nan_on_several_ways_is_named_once():
+    tape = Tape()
+    x = tape.start("x", np.nan)
+    y = tape.op("y", "Add", [x, x], np.nan)
+    z = tape.op("z", "Add", [y, x], np.nan)
+    assert blamed(tape, z, y, x) == [("nan", "x")]
+
+
+def test_an_end_that_no_op_made_is_passed_over():
+    assert blamed(Tape(), Tape().value(np.nan)) == []
+
+
+def test_an_op_that_is_little_known_is_named_without_a_guess():
+    tape = Tape()
+    y = tape.op("y", "Betainc", [tape.start("x", [2.0, 3.0])], [0.5, np.nan])
+    (finding,) = not_finite.forward(tape.ops, [y], lambda v: "`v`")
+    assert finding.message == ("the first NaN of the forward pass is made at Betainc at entry [1].")
+
+
+@tf.custom_gradient
+def makes_nan(x):
+    return x * 1.0, lambda dy: dy * (x - x) / (x - x)
+
+
+BACKWARD = {
+    "log of 0 in the branch not taken": (
+        lambda x: tf.where(x > 0.0, tf.math.log(x), 0.0),
+        [0.0, 1.0],
+        [("nan", "Log")],
+        "tf.where did not take this branch",
+    ),
+    "the branch not taken, further up": (
+        lambda x: tf.where(x > 0.0, 1.0 - 3.0 * tf.math.log(x), 0.0),
+        [0.0, 1.0],
+        [("nan", "Log")],
+        "tf.where did not take this branch",
+    ),
+    "sin(x)/x at 0": (
+        lambda x: tf.where(x == 0.0, 1.0, tf.sin(x) / x),
+        [0.0, 1.0],
+        [("nan", "RealDiv")],
+        "tf.where did not take this branch",
+    ),
+    "a factor 0 and no tf.where": (
+        lambda x: x**0.5 * [0.0, 1.0],
+        [0.0, 1.0],
+        [("nan", "Pow")],
+        "and upstream 0. The derivative is infinite there, and 0 × ∞ is NaN",
+    ),
+    "a factor 0 under a tf.where that took the branch": (
+        lambda x: tf.where(x >= 0.0, x**0.5 * [0.0, 1.0], 0.0),
+        [0.0, 1.0],
+        [("nan", "Pow")],
+        "The derivative is infinite there, and 0 × ∞ is NaN",
+    ),
+    "sqrt at 0": (tf.sqrt, [0.0, 1.0], [("inf", "Sqrt")], "Its derivative is infinite there"),
+    "a norm at 0": (tf.norm, [0.0, 0.0], [("inf", "Sqrt")], "derivative is infinite"),
+    "a power below 1": (lambda x: x**0.5, [4.0, 0.0], [("inf", "Pow")], "derivative is infinite"),
+    "an angle at the origin": (lambda x: tf.atan2(x, x), [0.0], [("nan", "Atan2")], "not defined"),
+    "float16": (
+        lambda x: tf.cast(x * np.float16(300.0), tf.float32) * 300.0,
+        np.float16([0.0, 0.1]),
+        [("inf", "Mul")],
+        "and upstream 300. Upstream times its derivative is too large for float16",
+    ),
+    "a rule that makes NaN": (makes_nan, [2.0], [("nan", "makes_nan")], "rule itself"),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_the_first_rule_that_is_not_finite_is_named_with_its_inputs(name):
+    f, x, expected, message = BACKWARD[name]
+    diagnosis = cgviz.trace(f, x).diagnose()
+    assert [(f.what, f.op.type) for f in diagnosis][: len(expected)] == expected
+    assert any(message in finding.message for finding in diagnosis)
+
+
+def test_an_entry_is_told_where_there_are_several():
+    finding = only(cgviz.trace(tf.sqrt, [[1.0, 4.0], [0.0, 9.0]]))
+    assert "entry [1, 0] from `x` = 0 and upstream 1" in finding.message
+
+
+def test_of_a_matrix_product_no_single_numbers_are_told():
+    large = np.float32([[1e30, 0.0], [0.0, 1e30]])
+    finding = only(cgviz.trace(lambda a: a @ large, np.eye(2, dtype=np.float32), upstream=large))
+    assert finding.op.type == "MatMul"
+    assert "entry [0, 0]. Upstream times its derivative is too large" in finding.message
+
+
+def test_an_infinite_upstream_is_named_as_such():
+    finding = only(cgviz.trace(tf.sin, 1.0, upstream=np.inf))
+    assert (finding.what, finding.op) == ("inf", None)
+
+
+def test_finite_ways_whose_sum_is_infinite_are_named():
+    def f(x):
+        a = 2.0 * x
+        return a * 3e38 + a * 3e38
+
+    trace = cgviz.trace(f, 0.1)
+    assert np.isinf(trace.gradients[0])
+    finding = only(trace)
+    assert (finding.what, finding.op) == ("inf", None)
+    assert "what the uses of `a` return adds up to more than float32 holds" in finding.message
+
+
+def test_a_source_that_an_op_uses_twice_is_named_once():
+    finding = cgviz.trace(lambda x: x / x, 0.0).diagnose()[1]
+    assert finding.sources == ("x",)
+
+
+def test_sources_behind_one_rule_share_a_finding_and_healthy_ones_have_none():
+    trace = cgviz.trace(lambda x, y, z: tf.sqrt(x - y) + z, 1.0, 1.0, 1.0)
+    assert only(trace).sources == ("x", "y")
+
+
+def test_each_of_two_rules_has_a_finding():
+    trace = cgviz.trace(lambda x: tf.sqrt(x) + tf.asin(x + 1.0), 0.0)
+    assert sorted(found(trace)) == [("inf", "Asin"), ("inf", "Sqrt")]
+
+
+def test_the_second_order_is_looked_at_too():
+    trace = cgviz.trace(lambda x: x**1.5, 0.0, order=2)
+    assert np.isfinite(trace.passes[0].gradients[0])
+    assert found(trace, 1) == [("inf", "Pow")]
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("a", "nan", "inf"),
+    [
+        ([], False, False),
+        ([0.0, 1e308], False, False),
+        (NAN, True, False),
+        ([-INF], False, True),
+        ([complex(0, NAN)], True, False),
+        ([complex(NAN, INF)], True, True),
+    ],
+)
+def test_nan_and_infinity_are_seen_in_each_part_of_a_number(a, nan, inf):
+    assert (not_finite.has_nan(np.array(a)), not_finite.has_inf(np.array(a))) == (nan, inf)
+
+
+def test_a_nan_is_worse_than_an_infinity_before_it():
+    assert not_finite.first_bad(np.array([[INF, 1.0], [NAN, NAN]])) == (1, 0)
+    assert not_finite.first_bad(np.array([1.0, -INF, INF])) == (1,)
+    assert not_finite.first_bad(np.array(NAN)) == ()
+
+
+def test_a_scalar_has_no_entry_to_name():
+    assert not_finite.entry(()) == ""
+    assert not_finite.entry((1, 0)) == " at entry [1, 0]"
+
+
+def test_integers_have_no_numbers_of_interest():
+    tape = Tape()
+    assert not_finite.numbers(tape.value([1, 2], np.int64)).size == 0
+    assert not_finite.numbers(tape.value(1 + 2j, np.complex64)).dtype == np.complex128
+    assert not_finite.numbers(tape.value(65504, np.float16)) * 2 == 131008  # no longer float16
+
+
+def made(type_, *inputs, like, **how):
+    """An op of these inputs, and its output."""
+    tape = Tape()
+    values = [tape.start(f"x{i}", number) for i, number in enumerate(inputs)]
+    output = tape.op("y", type_, values, np.zeros(like), **how)
+    return tape.ops[-1], output
+
+
+def test_an_entry_finds_its_numbers_also_where_they_were_broadcast():
+    row, column = np.arange(3.0), np.arange(10.0, 12.0)[:, None]
+    op, y = made("Mul", row, column, like=(2, 3))
+    for index in np.ndindex(2, 3):
+        found = [not_finite.number_at(op, v, index, y) for v in op.inputs]
+        assert found == [np.broadcast_to(a, (2, 3))[index] for a in (row, column)]
+
+
+def test_numbers_that_are_not_of_one_entry_are_not_told():
+    square = np.ones((2, 2))
+    op, y = made("MatMul", square, square, like=(2, 2))
+    assert not_finite.number_at(op, op.inputs[0], (0, 1), y) is None  # it came of a whole row
+    op, y = made("Sub", np.ones(3), np.zeros((0,)), like=(0,))
+    assert not_finite.number_at(op, op.inputs[0], (0,), y) is None
+    op, y = made("Sum", np.ones(3), like=())
+    assert not_finite.number_at(op, op.inputs[0], (), y) is None
+
+
+def test_a_single_number_belongs_to_every_entry():
+    op, y = made("Prelu", np.full((1, 1), 7.0), like=(2, 3))
+    assert not_finite.number_at(op, op.inputs[0], (1, 2), y) == 7.0
+
+
+def test_the_inputs_of_an_entry_read_as_words():
+    op, _ = made("Pow", [0.0, 4.0], -0.5, like=(2,))
+    name = {op.inputs[0]: "`x`", op.inputs[1]: "`p`"}.get
+    assert not_finite.inputs_at(op, (1,), op.outputs[0], name) == " from `x` = 4 and `p` = −0.5"
+    assert not_finite.inputs_at(op, (), op.inputs[1], name) == " from `p` = −0.5"
+    tape = Tape()
+    tape.op("y", "Bincount", [tape.start("i", [1], dtype=np.int32)], [1.0])
+    assert not_finite.inputs_at(tape.ops[-1], (0,), tape.ops[-1].outputs[0], str) == ""
+
+
+def call(type_, x):
+    """Run an op with x for all its inputs."""
+    raw = getattr(tf.raw_ops, type_)
+    tensors = [
+        name
+        for name, each in inspect.signature(raw).parameters.items()
+        if each.default is inspect.Parameter.empty and name != "DstT"
+    ]
+    given = dict.fromkeys(tensors, tf.cast(x, tf.bool) if type_.startswith("Logical") else x)
+    special = {"condition": x > 0.0, "bias": x[0], "inputs": [x, x]}
+    given |= {name: special[name] for name in tensors if name in special}
+    return raw(**given, **({"DstT": tf.float64} if type_ == "Cast" else {}))
+
+
+@pytest.mark.parametrize(
+    "type_",
+    sorted(not_finite.BY_ENTRY - {"AccumulateNV2"}),  # that one runs in graphs alone
+)
+def test_in_an_op_by_entry_one_entry_does_not_change_another(type_):
+    x = np.array([[0.3, -0.2], [0.3, 0.9], [-0.5, 0.1]], np.float32)
+    change = np.zeros_like(x)
+    change[1, 1] = 1
+    one, other = (call(type_, tf.constant(each)) for each in (x, x + change))
+    assert one.shape == x.shape
+    np.testing.assert_array_equal(one[change == 0], other[change == 0])

@@ -1,0 +1,299 @@
+"""A gradient that is zero is followed to where zero began, and the reason has its numbers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from handmade import Tape
+from troubles import found, only
+
+import cgviz
+from cgviz.diagnosing import zero
+from cgviz.diagnosing.pass_graph import PassGraph
+from cgviz.diagnosing.zero import reason
+from cgviz.graph import Step
+
+
+def began(tape, target, *sources):
+    """(what was blamed, whose gradient it is) of each finding."""
+    trace = tape.trace(target, sources)
+    return [(f.name, f.sources) for f in zero.find(PassGraph(trace, trace.passes[0]))]
+
+
+def test_a_zero_upstream_is_named_as_such():
+    assert (
+        "upstream that the backward pass started with"
+        in only(cgviz.trace(tf.sin, 1.0, upstream=0.0)).message
+    )
+
+
+def test_one_zero_upstream_of_two_leaves_the_other_alone():
+    trace = cgviz.trace(lambda x, y: (tf.sin(x), tf.cos(y)), 1.0, 1.0, upstream=(0.0, 1.0))
+    finding = only(trace)
+    assert finding.sources == ("x",)
+    assert "started with at `Sin` is 0" in finding.message
+
+
+def test_ways_that_cancel_are_named():
+    finding = only(cgviz.trace(lambda x: x - x, 2.0))
+    assert "add up to 0" in finding.message
+
+
+def test_ways_that_cancel_further_on_are_named_where_they_meet():
+    def f(x):
+        middle = 3.0 * x
+        return tf.sin(middle) - tf.sin(middle)
+
+    finding = only(cgviz.trace(f, 2.0))
+    assert finding.op is None
+    assert "the uses of `middle` return add up to 0" in finding.message
+
+
+def test_a_target_that_cancels_its_own_upstream_is_named():
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        x = tf.constant(2.0)
+        tape.watch(x)
+        tape.gradient([x, -x], x)
+    assert "add up to 0" in only(trace).message
+
+
+def test_zero_is_followed_past_ops_that_only_hand_it_on():
+    assert found(cgviz.trace(lambda x: tf.sign(tf.sin(x) * 3.0) * 2.0, 1.0)) == [("zero", "Sign")]
+
+
+def test_each_of_two_ways_that_die_has_a_finding():
+    trace = cgviz.trace(lambda x: tf.sign(x) + tf.nn.relu(-x), 1.0)
+    assert sorted(found(trace)) == [("zero", "Relu"), ("zero", "Sign")]
+
+
+def test_one_way_that_dies_beside_one_that_lives_is_healthy():
+    assert found(cgviz.trace(lambda x: tf.sign(x) + tf.sin(x), 1.0)) == []
+
+
+def test_sources_behind_one_op_share_a_finding():
+    finding = only(cgviz.trace(lambda x, y: tf.sign(x * y), 1.0, 2.0))
+    assert finding.sources == ("x", "y")
+    assert "the gradients of `x` and `y` are exactly 0" in finding.message
+
+
+def test_two_factors_that_are_both_zero_share_a_finding():
+    finding = only(cgviz.trace(lambda x, y: x * y, 0.0, 0.0))
+    assert finding.sources == ("x", "y")
+    assert "The other factor is 0" in finding.message
+
+
+def test_a_source_that_an_op_uses_twice_is_named_once():
+    assert only(cgviz.trace(lambda x: x * x, 0.0)).sources == ("x",)
+
+
+def test_one_op_can_be_zero_for_two_reasons():
+    trace = cgviz.trace(lambda x, y: tf.reduce_sum(x * y), [1.0, -1.0], 0.0)
+    assert [each.sources for each in trace.diagnose()] == [("x",), ("y",)]
+
+
+def test_a_variable_read_twice_is_one_source():
+    v = tf.Variable(2.0, name="v")
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        tape.gradient(v * 3.0 - v * 3.0, v)
+    finding = only(trace)
+    assert finding.sources == ("v",)
+    assert "the uses of `v` return add up to 0" in finding.message
+
+
+def test_a_single_zero_among_others_is_no_finding():
+    assert found(cgviz.trace(lambda x: x * [0.0, 1.0], [1.0, 1.0])) == []
+    assert found(cgviz.trace(lambda x: x * [0.0, 1e-30], [1.0, 1.0])) == []
+
+
+def test_an_empty_gradient_is_not_zero():
+    tape = Tape()
+    x = tape.start("x", np.zeros((0, 3)))
+    y = tape.op("y", "Sign", [x], np.zeros((0, 3)), back=[np.zeros((0, 3))])
+    assert began(tape, y, x) == []
+
+
+def test_a_second_order_that_is_zero_is_right():
+    trace = cgviz.trace(tf.nn.relu, 2.0, order=2)
+    assert not np.any(trace.passes[1].gradients[0])
+    assert trace.diagnose(1).ok
+
+
+def test_a_diamond_that_dies_at_its_far_end_is_named_once():
+    tape = Tape()
+    x = tape.start("x", 1.0)
+    a = tape.op("a", "Sin", [x], 0.8, back=[0.0], upstream=0.0)
+    b = tape.op("b", "Cos", [x], 0.5, back=[0.0], upstream=0.0)
+    joint = tape.op("joint", "AddV2", [a, b], 1.3, back=[0.0, 0.0], upstream=0.0)
+    y = tape.op("y", "f", [joint], 1.0, kind="custom", back=[0.0])
+    assert began(tape, y, x, a) == [("y", ("x", "a"))]
+
+
+@tf.custom_gradient
+def returns_zero(x):
+    return x * x, lambda dy: 0.0 * dy
+
+
+def clip(x):
+    return tf.raw_ops.ClipByValue(t=x, clip_value_min=0.0, clip_value_max=1.0)
+
+
+left, right = tf.constant([1.0, 0.0]), tf.constant([0.0, 1.0])
+ZERO = {
+    "relu": (tf.nn.relu, [[-1.0, -3.0]], "Relu", "nowhere above 0: [−1, −3]"),
+    "relu at 0": (tf.nn.relu, [0.0], "Relu", "nowhere above 0: 0"),
+    "relu6": (tf.nn.relu6, [[-1.0, 9.0]], "Relu6", "between 0 and 6"),
+    "abs at 0": (tf.abs, [[0.0, 0.0]], "Abs", "jumps from −1 to 1"),
+    "sign": (tf.sign, [2.0], "Sign", "0 everywhere"),
+    "clip above": (
+        lambda x: tf.clip_by_value(x, 0.0, 1.0),
+        [2.0],
+        "Minimum",
+        "bound",
+    ),
+    "clip in one op": (clip, [[-2.0, 3.0]], "ClipByValue", "nowhere between 0 and 1: [−2, 3]"),
+    "maximum": (lambda x: tf.maximum(x, 5.0), [2.0], "Maximum", "2 against 5"),
+    "minimum": (
+        lambda x: tf.minimum(x, 1.0),
+        [2.0],
+        "Minimum",
+        "everywhere: 2 against 1",
+    ),
+    "the second of equals": (lambda x: tf.maximum(2.0, x), [2.0], "Maximum", "2 against 2"),
+    "where": (lambda x: tf.where(x > 0.0, x, 3.0), [-1.0], "SelectV2", "other branch"),
+    "where, the other way": (
+        lambda x: tf.where(x > 0.0, 3.0, x),
+        [1.0],
+        "SelectV2",
+        "other branch",
+    ),
+    "sigmoid": (tf.sigmoid, [40.0], "Sigmoid", "saturated: at 40 it gives 1"),
+    "tanh": (tf.tanh, [20.0], "Tanh", "saturated"),
+    "softmax": (
+        lambda x: tf.nn.softmax(x)[0],
+        [[1000.0, 0.0]],
+        "Softmax",
+        "saturated: at [1000, 0] it gives [1, 0]",
+    ),
+    "exp": (tf.exp, [-200.0], "Exp", "too small for float32"),
+    "zero weight": (lambda x: x * 0.0, [2.0], "Mul", "other factor is 0"),
+    "zero weights": (lambda x: x @ tf.zeros((2, 1)), [[[1.0, 2.0]]], "MatMul", "factor is 0"),
+    "square at 0": (tf.square, [0.0], "Square", "derivative is 0"),
+    "log of a huge number": (lambda x: tf.math.log(1.0 + tf.exp(x)), [88.5], "Log", "3.672e−39"),
+    "a huge divisor": (lambda x: 1.0 / x, [1e20], "RealDiv", "−a/b² is 1e−40, below 1.175e−38"),
+    "divided by a huge number": (lambda x: x / 2e38, [1.0], "RealDiv", "1/b is 5e−39"),
+    "reciprocal": (tf.math.reciprocal, [1e20], "Reciprocal", "−1/x² is 1e−40"),
+    "float64": (tf.exp, [np.float64(-800.0)], "Exp", "too small for float64"),
+    "a rule": (returns_zero, [2.0], "returns_zero", "rule returned 0"),
+}
+NOT_FLAT = {
+    "underflow": (lambda x: x * 1e-30 * 1e-20, [2.0], "Mul", "the product is below"),
+    "underflow in float16": (
+        lambda x: x * np.float16(1e-4) * np.float16(1e-4),
+        [np.float16(1.0)],
+        "Mul",
+        "below 6.104e−5, the smallest normal float16",
+    ),
+    "a sum of a softmax": (
+        lambda x: tf.reduce_sum(tf.nn.softmax(x)),
+        [[0.0, 0.0]],
+        "Softmax",
+        "add up to 0",
+    ),
+    "equal and opposite": (
+        lambda x: x * [1.0, -1.0],
+        [2.0],
+        "Mul",
+        "[1, 1] add up to 0",
+    ),
+    "three that cancel": (
+        lambda x: x @ tf.constant([[1.0, -2.0, 1.0]]),
+        [[[2.0]]],
+        "MatMul",
+        "add up to 0",
+    ),
+    "a mask on the living half of a relu": (
+        lambda x: tf.nn.relu(x) * left,
+        [[-1.0, 2.0]],
+        "Relu",
+        "The upstream [1, 0] is 0 at every entry where its derivative is not",
+    ),
+    "on relu6": (
+        lambda x: tf.nn.relu6(x) * left,
+        [[9.0, 2.0]],
+        "Relu6",
+        "0 at every entry",
+    ),
+    "on abs": (lambda x: tf.abs(x) * left, [[0.0, 2.0]], "Abs", "0 at every entry"),
+    "on a maximum": (
+        lambda x: tf.maximum(x, 0.0) * left,
+        [[-1.0, 2.0]],
+        "Maximum",
+        "0 at every entry",
+    ),
+    "on the first of equals": (
+        lambda x: tf.maximum(x, 2.0) * right,
+        [[2.0, 1.0]],
+        "Maximum",
+        "0 at every entry",
+    ),
+    "on a clip": (
+        lambda x: clip(x) * left,
+        [[-1.0, 0.5]],
+        "ClipByValue",
+        "0 at every entry",
+    ),
+    "on a where": (lambda x: tf.where(x > 0.0, x, 0.0) * left, [[-1.0, 2.0]], "SelectV2", "is 0"),
+    "on an exp": (lambda x: tf.exp(x) * left, [[-200.0, 2.0]], "Exp", "0 at every entry"),
+    "on a tanh": (lambda x: tf.tanh(x) * left, [[20.0, 0.0]], "Tanh", "0 at every entry"),
+    "on a softmax": (
+        lambda x: tf.nn.softmax(x) * [left, 0.0 * right],
+        [[[1000.0, 0.0], [5.0, 5.0]]],
+        "Softmax",
+        "0 at every entry",
+    ),
+    "on a huge number": (
+        lambda x: tf.math.log(x) * left,
+        [[2e38, 2.0]],
+        "Log",
+        "0 at every entry",
+    ),
+}
+
+
+def blamed(name):
+    """The finding of a program of the tables, and the step it is about."""
+    f, args, op, message = (ZERO | NOT_FLAT)[name]
+    trace = cgviz.trace(f, *args)
+    assert not np.any(trace.gradients[0])
+    finding = only(trace)
+    assert (finding.what, finding.op.type) == ("zero", op)
+    assert message in finding.message
+    return trace.passes[0].step_of[finding.op]
+
+
+@pytest.mark.parametrize("name", ZERO | NOT_FLAT)
+def test_the_op_that_made_a_gradient_zero_is_named(name):
+    step = blamed(name)
+    assert any(np.any(u) for u in step.upstream if u is not None)  # verified: it made it
+    assert any(g is not None and not np.any(g) for g in step.downstream)
+
+
+@pytest.mark.parametrize("name", ZERO | NOT_FLAT)
+def test_a_derivative_is_said_to_be_zero_only_where_the_jacobian_is(name):
+    step = blamed(name)
+    j = next(j for j, g in enumerate(step.downstream) if g is not None and not np.any(g))
+    assert np.any(step.local[0][j]) == (name in NOT_FLAT)
+
+
+def test_without_rules_no_reason_is_made_up(tmp_path):
+    path = tmp_path / "trace.json"
+    cgviz.trace(lambda x: x * [1.0, -1.0], 2.0).save(path)
+    finding = only(cgviz.load(path))
+    assert "returned 0 for the upstream [1, 1]" in finding.message
+    assert "Trace the function again" in finding.hint
+
+
+def test_an_empty_upstream_is_not_the_one_that_is_told():
+    tape = Tape()
+    tape.op("y", "f", [tape.start("x", 1.0)], 1.0, kind="custom")
+    step = Step(tape.ops[-1], [np.zeros(0), np.zeros(1), np.array([1.0, 0.0])], [np.zeros(())])
+    assert reason(step, 0)[0] == "Its rule returned 0 for the upstream [1, 0]."
