@@ -34,7 +34,8 @@ WIDEST = 9.5 * 72  # what fits a notebook
 SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 LEGEND = 2.2 * TEXT  # the height of the legend's line
 DEEPEST = 8  # a longer path runs down at once: to the right it would be wider than a notebook
-PORTS = 18.0 / 0.7  # between two links at one side of a node, of which 0.7 is used
+PORT = 18.0  # between two links at one side of a node: two arrows, and space for a head
+USED = 0.7  # of the side of a node, by links
 # A number, and the longest one that a slider usually brings.
 NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
 
@@ -245,8 +246,9 @@ class _Arranged:
             return sizes[0]
         for _, words in text.versions:
             if self.roomy and (text.role != "title" or " = " in words):
-                words = NUMBER.sub(LONG, words)
-            sizes.append(extent(words, TITLE if _large(text) else TEXT))
+                words = NUMBER.sub(lambda found: max(found[0], LONG, key=len), words)
+            # A label is bold while its step is the current one.
+            sizes.append(extent(words, TITLE if _large(text) else TEXT, text.of == "link"))
         return max(w for w, _ in sizes), max(h for _, h in sizes)
 
     def _rows(self, i: int) -> list[Written]:
@@ -270,8 +272,9 @@ class _Arranged:
                 max(max((w for w, _ in rows), default=0.0) + 2 * pad_x, 40.0),
                 sum(h for _, h in rows) + 2 * pad_y,
             ]
-            ports = PORTS * (min(max(leaving[i], arriving[i]), 12) - 1)
-            size[self.across] = max(size[self.across], ports)
+            ports = PORT * (min(max(leaving[i], arriving[i]), 12) - 1)
+            corners = 2 * (APART + shapes.CORNER)
+            size[self.across] = max(size[self.across], ports + corners, ports / USED)
             sizes.append((size[0], size[1]))
         return sizes
 

@@ -48,13 +48,14 @@ def _outline(line: str, bold: bool) -> tuple[Array, Array]:
     return np.array(vertices) / text_to_path.FONT_SCALE, np.array(codes)
 
 
-def extent(text: str, size: float) -> tuple[float, float]:
+def extent(text: str, size: float, bold: bool = False) -> tuple[float, float]:
     """The width and height of a text of one or more lines, in points."""
     if not text:
         return 0.0, 0.0
     lines = text.split("\n")
+    width = max(_width(line, bold) for line in lines)
     # A browser's letters are up to a twentieth wider: it has hinting and fonts of its own.
-    return 1.05 * size * max(map(_width, lines)) + 2, len(lines) * size * LINE
+    return 1.05 * size * width + 2, len(lines) * size * LINE
 
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom

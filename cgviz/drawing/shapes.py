@@ -18,6 +18,7 @@ from math import ceil, hypot, sqrt
 
 from .layout import Direction
 
+CORNER, WIDE = 5.0, 8.0  # the radius of a box's corners; of a frame's
 POINT = 11.0  # how far a hexagon's points stick out
 LID = 5.0  # half the height of a drum's lid
 FOLD = 9.0  # a note's folded corner
@@ -73,7 +74,7 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
         return [box(x - r, x + r, y - r, y + r, r) for r in (TARGET / 2 - 0.5, TARGET / 4 - 1)]
     if kind == "port":
         return [box(left, right, top, bottom, width / 2)]
-    return [box(left, right, top, bottom, 8 if kind == "open" else 5)]
+    return [box(left, right, top, bottom, WIDE if kind == "open" else CORNER)]
 
 
 def inset(
@@ -108,7 +109,8 @@ def inset(
         return beyond(FOLD, -side * port)
     if kind == "scope":
         return SHEET * ceil(min(beyond(2 * SHEET, side * port) / SHEET, 2))
-    return 0.0
+    corner = WIDE if kind == "open" else CORNER
+    return 0.0 if kind == "constant" else _arc(corner, beyond(corner))
 
 
 def _arc(height: float, at: float, half: float | None = None) -> float:

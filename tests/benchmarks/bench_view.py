@@ -76,7 +76,7 @@ STEPS = """async () => {
   for (let step = 1; step <= 30; step++) {
     await new Promise(requestAnimationFrame);
     const start = performance.now();
-    root.cgvizGo(step);
+    root.cgvizView.go(step);
     root.getBoundingClientRect();
     times.push(performance.now() - start);
   }

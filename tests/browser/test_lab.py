@@ -28,7 +28,7 @@ def chain(x, w):
         y = tf.sin(y) * w + x
     return y
 """
-GO = "step => document.querySelector('.cgviz-view').cgvizGo(step)"
+GO = "step => document.querySelector('.cgviz-view').cgvizView.go(step)"
 CUT = (  # pictures that are wider than what is seen of them
     "[...document.querySelectorAll('.cgviz-svg')].filter((svg) => { "
     "const [all, seen] = [svg.firstElementChild, svg.closest('.jp-OutputArea-output')]"
@@ -337,7 +337,7 @@ def test_steps_and_sliders_are_quick_and_steps_send_nothing(show):
     times = page.evaluate(
         "async () => { const root = document.querySelector('.cgviz-view'); const found = []; "
         "for (let step = 1; step <= 30; step++) { const start = performance.now(); "
-        "root.cgvizGo(step); root.getBoundingClientRect(); "
+        "root.cgvizView.go(step); root.getBoundingClientRect(); "
         "found.push(performance.now() - start); } "
         "return [found, window.sent]; }"
     )

@@ -1,0 +1,108 @@
+"""What a picture says with its places, for every golden program and for random ones."""
+
+import handmade
+import hypothesis
+import matplotlib
+import meaning
+import pytest
+from golden_programs import PROGRAMS
+from hypothesis import strategies as st
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+from cgviz.drawing import display, figure
+from cgviz.graph.selection import select
+
+
+@pytest.fixture(params=PROGRAMS, scope="module")
+def trace(request):
+    return PROGRAMS[request.param]()
+
+
+def check_everywhere(shown):
+    """A display list, and paper at steps of it."""
+    links = [(link.source, link.target) for link in shown.links]
+    for step in sorted({0, *shown.backward[:2], shown.steps // 2, shown.steps}):
+        meaning.check(meaning.of_display(shown, step), links)
+    width, height = (length / 72 for length in figure.size(shown))
+    for step in (None, shown.steps):
+        ax = plt.figure(figsize=(width, height)).add_axes((0, 0, 1, 1))
+        figure.draw(ax, shown, step)
+        meaning.check(meaning.of_paper(ax), links)
+        plt.close(ax.figure)
+
+
+def test_arrows_labels_and_sums_mean_what_they_show(trace):
+    for which in range(len(trace.passes)):
+        check_everywhere(display.make(select(trace, which)))
+
+
+@pytest.mark.parametrize("space", [(300.0, 900.0), (2000.0, 300.0)], ids=["tall", "wide"])
+def test_they_do_so_in_both_directions(trace, space):
+    check_everywhere(display.make(select(trace, 0), space))
+
+
+def test_they_do_so_with_scopes_and_custom_ops_open_and_closed(trace):
+    plain = select(trace, 0, framed=True)
+    names = [frame.name for frame in plain.frames] + [n.group for n in plain.nodes if n.group]
+    for name in names[:3]:
+        check_everywhere(display.make(select(trace, 0, framed=True, toggled=[name])))
+
+
+def test_they_do_so_with_space_for_a_slider(trace):
+    check_everywhere(display.make(select(trace, 0), roomy=True))
+
+
+@st.composite
+def programs(draw):
+    """A trace of some ops, each of which uses values that are there."""
+    tape = handmade.Tape()
+    number = st.sampled_from(
+        [1.0, -0.25, 3.0, 1234.5, 1e-7, float("nan"), [1.0, 2.0], [[1.0, -2.5]]]
+    )
+    values = [tape.start(name, draw(number)) for name in draw(st.sampled_from(["x", "xy", "abc"]))]
+    sources = list(values)
+    for n in range(draw(st.integers(1, 9))):
+        count = draw(st.integers(1, 3))
+        used = [draw(st.sampled_from(values)) for _ in range(count)]
+        used[0] = values[-1] if draw(st.booleans()) else used[0]
+        name = draw(st.sampled_from([f"a_{n}", "a_long_name_for_a_value", ""]))
+        type_ = draw(st.sampled_from(["Sin", "Mul", "AddV2", "MatMul", "Tanh"]))
+        back = [draw(number) if draw(st.integers(0, 5)) else None for _ in used]
+        values.append(tape.op(name, type_, used, draw(number), back=back))
+    return tape.trace(values[-1], sources)
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(programs(), st.sampled_from([None, (300.0, 900.0), (2000.0, 300.0)]))
+def test_they_do_so_for_random_programs(trace, space):
+    check_everywhere(display.make(select(trace, 0), space))
+
+
+# --- the checks themselves -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def shown():
+    return display.make(select(handmade.square_plus_sine()))
+
+
+def test_an_arrow_the_wrong_way_is_found(shown):
+    seen = meaning.of_display(shown, shown.steps)
+    links = [(link.source, link.target) for link in shown.links]
+    meaning.check(seen, links)
+    seen.lines["backward", 0] = seen.lines["forward", 0]
+    seen.heads["backward", 0] = seen.heads["forward", 0]
+    with pytest.raises(AssertionError, match="backward arrow of link 0"):
+        meaning.check(seen, links)
+
+
+def test_a_label_on_another_line_is_found(shown):
+    seen = meaning.of_display(shown, shown.steps)
+    links = [(link.source, link.target) for link in shown.links]
+    role, of, i, words, _ = seen.texts[0]
+    x, y = seen.lines["forward", 3].mean(axis=0)
+    seen.texts[0] = role, of, i, words, (x - 5, y - 5, x + 5, y + 5)
+    with pytest.raises(AssertionError):
+        meaning.check(seen, links)
