@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..diagnosing.diagnosis import Diagnosis
     from ..live.view import View
     from ..reading.chain_rule import ChainRule
+    from ..reading.summary import Summary
     from ..reading.table import Table
 
 
@@ -195,6 +196,29 @@ class Trace:
         from ..reading import chain_rule
 
         return chain_rule.chain_rule(self, which)
+
+    def summary(self, which: int | None = None) -> Summary:
+        """The layers of the trace, the worst first: norms of values and gradients, zeros, NaN.
+
+        Args:
+            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+
+        Returns:
+            A `Summary`: a sequence of rows, one for each name scope or op outside of them; text,
+            HTML in a notebook with a bar per row, and `.to_pandas()`.
+
+        Raises:
+            ValueError: There is no such pass.
+
+        Example:
+            >>> import cgviz, tensorflow as tf
+            >>> layers = cgviz.trace(lambda x: tf.math.log(tf.square(x)), 0.0).summary()
+            >>> layers[0]["layer"], layers[0]["inf"]
+            ('Log', 1)
+        """
+        from ..reading import summary
+
+        return summary.summary(self, which)
 
     def plot(
         self,

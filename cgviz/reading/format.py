@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from .. import style
@@ -80,29 +81,46 @@ def clipped(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def text_table(head: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """Cells in columns of these widths, the first aligned right; a line of one cell as it is."""
+def text_table(
+    head: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    right: Sequence[str],
+) -> str:
+    """Cells in columns of these widths; `right` are those aligned right.
+
+    A line of one cell is shown as it is.
+    """
     found = []
     for line in [head, *lines]:
-        cells = [clipped(cell, width) for cell, width in zip(line, widths, strict=False)]
-        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
-        padded[0] = cells[0].rjust(widths[0])
-        found.append(line[0] if len(line) == 1 else "  ".join(padded).rstrip())
+        cut = [clipped(cell, width) for cell, width in zip(line, widths, strict=False)]
+        columns = zip(head, cut, widths, strict=False)
+        cells = [x.rjust(n) if name in right else x.ljust(n) for name, x, n in columns]
+        found.append(line[0] if len(line) == 1 else "  ".join(cells).rstrip())
     return "\n".join(found)
 
 
-def html_table(caption: str, head: Sequence[str], numeric: Sequence[str], rows: str) -> str:
-    """A table with a caption and a heading; `numeric` are the columns aligned right."""
+def html_table(caption: str, head: Sequence[str], numeric: Sequence[str], *bodies: str) -> str:
+    """A table of rows in one or more bodies; `numeric` are the columns aligned right."""
     titles = "".join(
         f'<th scope="col"{NUMBER if name in numeric else ""}>{escape(name)}</th>' for name in head
     )
+    body = "".join(f"<tbody>\n{rows}</tbody>\n" for rows in bodies)
     return (
         f'<table class="cgviz-rows">\n<caption>{escape(caption)}</caption>\n'
-        f"<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+        f"<thead><tr>{titles}</tr></thead>\n{body}</table>\n"
     )
 
 
 NUMBER = ' class="cgviz-number"'  # of a cell that is aligned right
+
+
+def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
+    """Rows as a pandas DataFrame; pandas is not among the packages that cgviz needs."""
+    try:
+        return import_module("pandas").DataFrame(rows)
+    except ModuleNotFoundError as error:
+        raise ImportError("`to_pandas` needs pandas, and it is not installed") from error
 
 
 def sheet(*parts: str, kind: str = "") -> str:

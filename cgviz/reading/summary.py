@@ -1,13 +1,23 @@
-"""What a trace says in a terminal: its title, its value and gradients, and its backward table."""
+"""A trace in short: what it says in a terminal, and a row for each of its layers.
+
+text     a trace -> title, value, gradients and backward table
+title    a trace -> one line
+summary  a trace -> a Summary: layers, the worst first, with norms of values and gradients
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from os.path import commonpath
+from typing import Any, overload
 
 from .. import style
-from ..graph import Trace
+from ..graph import Array, Op, Pass, Statistics, Trace, Value, statistics, total
 from ..graph.names import value_name
-from .format import counted
+from ..graph.pruning import feeds, prune
+from .format import NUMBER, counted, data_frame, html_table, sheet, text_table
 from .table import table
 
 MOST_SOURCES = 8  # gradients in one line
@@ -48,3 +58,270 @@ def _structure(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"({', '.join(map(_structure, value))})"
     return style.array(value)
+
+
+# --- layers --------------------------------------------------------------------------------------
+
+MOST_ROWS = 30  # of a summary that is shown as text: about a screen
+BAR = 12  # characters of the longest bar: as wide as a number
+COLUMNS = (
+    *("layer", "variable", "kind", "shape", "parameters", "value", "zeros"),
+    *("gradient", "zero_gradient", "nan", "inf", "update"),
+)
+TITLES = {"zeros": "zeros", "zero_gradient": "zeros", "update": "update/weight"}
+Row = dict[str, Any]
+Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
+
+
+class Summary(Sequence[Row]):
+    """The layers of a trace, the worst first: a sequence of rows, each a dict.
+
+    A layer is a name scope, or an op outside of every scope. Rows with NaN come first, then those
+    with infinities, those whose variables got no gradient or zeros, and the others by how far their
+    gradient's norm is from the usual one.
+
+    Of a layer, `shape`, `value` and `zeros` are the shape, the L2 norm and the share of zeros of
+    its output, and `gradient` and `zero_gradient` those of the gradient that reached its output;
+    `parameters` is how many numbers its variables have, `nan` and `inf` how many are in all of
+    these. `variables` has a row of this kind for each variable: its value and its own gradient. A
+    norm is None where nothing flows. `update` is the norm of an optimiser's update over that of the
+    variable, None where it is not known.
+
+    Example:
+        >>> import cgviz, tensorflow as tf
+        >>> w = tf.Variable([[3.0], [4.0]], name="w")
+        >>> layers = cgviz.trace(lambda x: tf.reduce_sum(x @ w), [[1.0, 2.0]]).summary()
+        >>> [(row["layer"], row["value"], row["gradient"]) for row in layers]
+        [('MatMul', 11.0, 1.0), ('Sum', 11.0, 1.0)]
+        >>> [(row["variable"], row["value"]) for row in layers[0]["variables"]]
+        [('w', 5.0)]
+    """
+
+    def __init__(self, title: str, rows: Sequence[Row]) -> None:
+        self.title = title
+        self.rows = tuple(rows)
+        columns = ("layer", "shape", "parameters", "value", "zeros", "gradient", "zero_gradient")
+        seen = any(row["update"] is not None for row in rows)
+        self._columns = (*columns, "update") if seen else columns
+        self._head = ["", *(TITLES.get(name, name) for name in self._columns), "size of gradient"]
+        self._sizes = [size for row in rows if (size := _size(row)) is not None]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> Summary: ...
+    def __getitem__(self, place: int | slice) -> Row | Summary:
+        """One row, or the summary of some."""
+        if isinstance(place, slice):
+            return Summary(self.title, self.rows[place])
+        return self.rows[place]
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame: one for each layer, followed by those of its variables.
+
+        Returns:
+            A DataFrame with the columns `layer`, `variable` (empty for a layer), `kind`, `shape`,
+            `parameters`, `value`, `zeros`, `gradient`, `zero_gradient`, `nan`, `inf`, `update`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        rows = [each for row in self.rows for each in (row, *row["variables"])]
+        return data_frame([{name: row[name] for name in COLUMNS} for row in rows])
+
+    def __repr__(self) -> str:
+        lines = []
+        for row in self.rows[:MOST_ROWS]:
+            sign = _sign(row)
+            cells = [_cell(row, name) for name in self._columns]
+            end = sign.word if sign else "█" * round(BAR * self._share(row))
+            lines.append([sign.symbol if sign else "", *cells, end])
+        widths = [max(map(len, column)) for column in zip(self._head, *lines, strict=True)]
+        if len(self) > MOST_ROWS:
+            lines.append([f"({len(self) - MOST_ROWS} more rows)"])
+        return f"{self.title}\n{text_table(self._head, lines, widths, self._head[3:-1])}"
+
+    def _repr_html_(self) -> str:
+        bodies = map(self._html, self.rows)
+        return sheet(BARS, html_table(self.title, self._head, self._head[2:-1], *bodies))
+
+    def _html(self, row: Row) -> str:
+        sign = _sign(row)
+        mark = f'<span role="img" aria-label="{sign.word}">{sign.symbol}</span>' if sign else ""
+        bar = f'<div class="cgviz-bar" style="width: {self._share(row):.0%}"></div>'
+        name = escape(row["layer"])
+        if row["variables"]:
+            name = f"<details><summary>{name}</summary></details>"
+        variables = "".join(
+            f'<tr class="cgviz-variable"><td></td><th scope="row">{escape(each["variable"])}</th>'
+            f"{self._numbers(each)}<td></td></tr>\n"
+            for each in row["variables"]
+        )
+        return (
+            f'<tr class="cgviz-first"><td>{mark}</td><th scope="row">{name}</th>'
+            f"{self._numbers(row)}<td>{escape(sign.word) if sign else bar}</td></tr>\n{variables}"
+        )
+
+    def _numbers(self, row: Row) -> str:
+        return "".join(f"<td{NUMBER}>{escape(_cell(row, n))}</td>" for n in self._columns[1:])
+
+    def _share(self, row: Row) -> float:
+        """How long a row's bar is, from 0 to 1: the logarithm of its gradient's norm."""
+        size = _size(row)
+        if size is None:
+            return 0.0
+        least, span = min(self._sizes), max(self._sizes) - min(self._sizes)
+        # Not from 0: the smallest has a bar too, or it would look like no gradient.
+        return 0.1 + 0.9 * (size - least) / span if span else 1.0
+
+
+BARS = """<style>
+.cgviz-sheet .cgviz-bar { height: 0.8em; margin-top: 0.25em; background: currentColor;
+  opacity: 0.6; }
+.cgviz-sheet table.cgviz-rows td:last-child { min-width: 8em; }
+.cgviz-sheet table.cgviz-rows tr.cgviz-variable th { padding-left: 2em; font-weight: 400; }
+.cgviz-sheet tbody:not(:has(details[open])) tr.cgviz-variable { display: none; }
+</style>"""
+
+
+def summary(
+    trace: Trace, which: int | None = None, updates: Mapping[str, float] | None = None
+) -> Summary:
+    """What `trace.summary` returns.
+
+    Args:
+        trace: The trace.
+        which: The backward pass, as in `trace.passes`.
+        updates: By the name of a variable, the norm of its update over its own.
+    """
+    each = trace.pass_(which) if trace.passes or which is not None else None
+    rows = [_layer(each, layer, updates or {}) for layer in _layers(trace, each)]
+    known = sorted(size for row in rows if (size := _size(row)) is not None)
+    middle = known[len(known) // 2] if known else 0.0
+    signs = [style.NAN, style.POSITIVE_INFINITY, style.NONE, style.ZERO, None]
+
+    def badness(row: Row) -> tuple[int, float]:
+        size = _size(row)
+        return signs.index(_sign(row)), 0.0 if size is None else -abs(size - middle)
+
+    of = "" if each is None else f", backward pass {each.index}"
+    title = f"summary of {trace.title}: {counted(len(rows), 'layer')}{of}, the worst first"
+    return Summary(title, sorted(rows, key=badness))
+
+
+def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
+    """The layers of a pass, in the order they ran."""
+    pruned = prune(trace, each, full=False)
+    ops = [op for op in pruned.ops if op.kind in ("op", "custom")]
+    shared = commonpath([op.scope for op in ops if op.scope] or [""])
+    layer_of: dict[Op, str] = {}
+    layers: dict[str, Layer] = {}
+    for op in ops:
+        inner = op.scope.removeprefix(shared).strip("/") or op.scope
+        name = inner.split("/")[0] if op.scope else op.name
+        layer_of[op] = key = f"scope {name}" if op.scope else f"op {name}"
+        layers.setdefault(key, (name, [], []))[1].append(op)
+    users: dict[Op, set[str]] = {}
+    for op, key in layer_of.items():
+        for maker in feeds(pruned, op):
+            users.setdefault(maker, set()).add(key)
+    for op in pruned.ops:
+        if (
+            op.kind == "variable" and op.outputs[0].differentiable
+        ):  # it belongs to the layer that alone uses it
+            keys = users.get(op, set())
+            key = keys.pop() if len(keys) == 1 else f"variable {op.name}"
+            layers.setdefault(key, (op.name, [], []))[2].append(op)
+    return list(layers.values())
+
+
+def _layer(each: Pass | None, layer: Layer, updates: Mapping[str, float]) -> Row:
+    name, ops, own = layer
+    variables = []
+    for op in own:
+        row = _row(name, op.name, "variable", op.outputs[-1], _gradient(each, op))
+        row["update"] = updates.get(op.name)
+        row["asked"] = each is not None and any(v in each.sources for v in op.outputs)
+        variables.append(row)
+    if ops:
+        last = ops[-1]
+        gradients = [] if each is None else [each.upstream(v) for v in last.outputs]
+        gradient = next((g for g in gradients if g is not None), None)
+        kind = "scope" if len(ops) > 1 or last.scope else last.kind
+        found = _row(name, "", kind, last.outputs[0] if last.outputs else None, gradient)
+        for bad in ("nan", "inf"):
+            found[bad] += sum(row[bad] for row in variables)
+    else:  # a variable that several layers use
+        found = variables[0] | {"variable": ""}
+    found["update"] = max(
+        (x for row in variables if (x := row["update"]) is not None), default=None
+    )
+    found["parameters"] = sum(row["parameters"] for row in variables)
+    return found | {"variables": variables}
+
+
+def _gradient(each: Pass | None, op: Op) -> Array | None:
+    """The gradient of a variable: of all its values, where it was assigned to in between."""
+    if each is None:
+        return None
+    of_sources = {v.key: g for v, g in zip(each.sources, each.gradients, strict=True)}
+    given = [of_sources.get(v.key, each.upstream(v)) for v in op.outputs]
+    found = [g for g in given if g is not None]
+    return total(found) if found else None
+
+
+def _row(layer: str, variable: str, kind: str, tensor: Value | None, gradient: Array | None) -> Row:
+    numbers = tensor is not None and tensor.differentiable
+    value = statistics(tensor.numpy()) if tensor is not None and numbers else None
+    back = None if gradient is None else statistics(gradient)
+    both = [x for x in (value, back) if x is not None]
+    return {
+        "layer": layer,
+        "variable": variable,
+        "kind": kind,
+        "shape": () if tensor is None else tensor.shape,
+        "parameters": tensor.size if tensor is not None and kind == "variable" else 0,
+        "value": None if value is None else value.norm,
+        "zeros": _zeros(value),
+        "gradient": None if back is None else back.norm,
+        "zero_gradient": _zeros(back),
+        "nan": sum(x.nans for x in both),
+        "inf": sum(x.infinities for x in both),
+        "update": None,
+    }
+
+
+def _zeros(found: Statistics | None) -> float | None:
+    return found.zeros / found.size if found is not None and found.size else None
+
+
+def _sign(row: Row) -> style.Sign | None:
+    """What is wrong with a layer: NaN, an infinity, a variable without gradient, all zero."""
+    if row["nan"] or row["inf"]:
+        return style.NAN if row["nan"] else style.POSITIVE_INFINITY
+    asked = [each for each in row["variables"] if each["asked"]]
+    if any(each["gradient"] is None for each in asked):
+        return style.NONE
+    if row["zero_gradient"] == 1 or any(each["zero_gradient"] == 1 for each in asked):
+        return style.ZERO
+    return None
+
+
+def _size(row: Row) -> float | None:
+    """The logarithm of the norm of the gradient; None where there is no ordinary one."""
+    norm = row["gradient"]
+    return math.log10(norm) if norm and math.isfinite(norm) else None
+
+
+def _cell(row: Row, name: str) -> str:
+    found = row[name]
+    if name == "shape":
+        return "×".join(map(str, found)) or "scalar"
+    if name in ("zeros", "zero_gradient"):
+        return f"{found:.0%}" if found else ""
+    if name in ("value", "gradient", "update"):
+        return style.number(found)
+    return f"{found:,}" if name == "parameters" and found else str(found or "")

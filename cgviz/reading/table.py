@@ -140,7 +140,8 @@ class Table(Sequence[Row]):
                 break
         widths[-1] = min(widths[-1], max(spare, len("line 100")))
         rows.insert(top, [[more]] if more else [])
-        return text_table(HEAD, [*chain(*rows)], widths) + ("" if len(self) else "\n(no steps)")
+        shown = text_table(HEAD, [*chain(*rows)], widths, ["step"])
+        return shown if len(self) else f"{shown}\n(no steps)"
 
     def _repr_html_(self) -> str:
         cells, top, more = self._shown(",\n")
