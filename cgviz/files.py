@@ -35,6 +35,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from . import style
 from .graph import (
     Array,
     Op,
@@ -48,10 +49,11 @@ from .graph import (
     statistics,
 )
 from .graph.jacobian import LargeJacobian, Local, local_jacobians
+from .graph.selection import select
 
 FORMAT, VERSION = "cgviz trace", 2
 PICTURES = (".svg", ".png", ".pdf")
-SUFFIXES = (".html", *PICTURES, ".json")
+SUFFIXES = (".html", *PICTURES, ".json", ".dot")
 MOST_KEPT = 1_024  # numbers of an array that a document holds: more are not read one by one
 MOST_LOCAL = 256  # entries of a Jacobian that a document holds, for one of 16 by 16
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -99,6 +101,8 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
         from .live import saved
 
         write(found, saved.page(trace).encode())
+    elif suffix == ".dot":
+        write(found, dot(trace).encode())
     else:
         write(found, picture(trace, suffix) if suffix in PICTURES else document(trace, full))
 
@@ -364,3 +368,35 @@ def picture(trace: Trace, suffix: str) -> bytes:
     # A screen reader takes it as one picture with a title and a description.
     svg = buffer.getvalue().replace(b"<svg ", b'<svg role="img" ', 1)
     return svg.replace(b"</title>", f"</title>\n <desc>{escape(words)}</desc>".encode(), 1)
+
+
+def dot(trace: Trace) -> str:
+    """The graph in the DOT language, as Graphviz, networkx and yEd read it.
+
+    Forward edges are solid and have the value, backward edges are dashed and have the gradient.
+    """
+    shown = select(trace)
+    lines = [f"digraph {_quoted(trace.title)} {{", "  node [shape=box];"]
+    for i, node in enumerate(shown.nodes):
+        label = "\n".join(x for x in (node.label, node.symbol) if x)
+        lines.append(f"  n{i} [label={_quoted(label)}, kind={_quoted(node.kind)}];")
+    blue, orange = style.LIGHT.forward, style.LIGHT.backward
+    for edge in shown.edges:
+        value = "" if edge.value.dtype in ("resource", "variant") else edge.value.numpy()
+        label = _quoted(style.array(value))
+        lines.append(f'  n{edge.source} -> n{edge.target} [label={label}, color="{blue}"];')
+        if edge.contribution is not None:
+            label = _quoted(style.array(edge.contribution))
+            how = f'style=dashed, color="{orange}", constraint=false, step={edge.order}'
+            lines.append(f"  n{edge.target} -> n{edge.source} [label={label}, {how}];")
+    return "\n".join([*lines, "}\n"])
+
+
+def _quoted(text: str) -> str:
+    r"""Text as a DOT string.
+
+    >>> print(_quoted('a "b"'))
+    "a \"b\""
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

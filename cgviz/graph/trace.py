@@ -212,9 +212,9 @@ class Trace:
 
         Example:
             >>> import cgviz, tensorflow as tf
-            >>> layers = cgviz.trace(lambda x: tf.math.log(tf.square(x)), 0.0).summary()
-            >>> layers[0]["layer"], layers[0]["inf"]
-            ('Log', 1)
+            >>> layers = cgviz.trace(lambda x: tf.square(tf.sqrt(x + 1.0)), 3.0).summary()
+            >>> [(row["layer"], row["value"], row["gradient"]) for row in layers]
+            [('Sqrt', 2.0, 4.0), ('AddV2', 4.0, 1.0), ('Square', 4.0, 1.0)]
         """
         from ..reading import summary
 
@@ -321,7 +321,7 @@ class Trace:
         Args:
             path: Where to. `.html` gets the live picture, in one file that needs no kernel and no
                 network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
-                `cgviz.load` reads.
+                `cgviz.load` reads; `.dot` gets the graph for Graphviz or networkx.
             full: In a `.json` also the numbers of arrays of more than 1,024; else it keeps their
                 norm, range, and number of zeros, NaN and infinities.
 

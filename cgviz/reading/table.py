@@ -15,10 +15,21 @@ from typing import Any, overload
 import numpy as np
 
 from .. import style
-from ..graph import Pass, Step, Trace, Value
+from ..graph import Pass, Step, Trace, Value, statistics
 from ..graph.names import value_name
 from ..graph.pruning import prune
-from .format import NUMBER, WIDTH, Written, clipped, counted, html_table, sheet, text_table, written
+from .format import (
+    NUMBER,
+    WIDTH,
+    Written,
+    clipped,
+    counted,
+    data_frame,
+    html_table,
+    sheet,
+    text_table,
+    written,
+)
 
 COLUMNS = ("step", "op", "type", "kind", "input", "upstream", "local", "downstream", "source")
 HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "source")
@@ -112,6 +123,32 @@ class Table(Sequence[Row]):
             },
         )
 
+    def to_pandas(self) -> Any:
+        """The table in tidy form: a pandas DataFrame with a row for each step and input.
+
+        Returns:
+            A DataFrame with the columns `step`, `op`, `type`, `kind`, `input` (its name) and
+            `source`, and for each of `value`, `upstream` and `downstream` its shape, L2 norm,
+            smallest and largest entry, as in `upstream_norm`. Of several upstreams it is the first
+            that is not None.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        rows = []
+        for number, step in self.steps:
+            op, downstream = step.op, step.downstream
+            upstream = next((u for u in step.upstream if u is not None), None)
+            for j, value in enumerate(op.inputs):
+                if self.full or _matters(self.trace, value):
+                    name = value_name(self.trace, value)
+                    known = {"step": number, "op": op.name, "type": op.type, "kind": op.kind}
+                    known |= {"input": name, "source": str(op.source or "")}
+                    numbers = value.numpy() if value.differentiable else None
+                    known |= _range("value", numbers) | _range("upstream", upstream)
+                    rows.append(known | _range("downstream", downstream[j]))
+        return data_frame(rows)
+
     @property
     def caption(self) -> str:
         """What the table shows."""
@@ -170,6 +207,12 @@ def _one(entries: list[Any]) -> Any:
 def _plain(array: Any) -> Any:
     """A scalar as a Python number, anything else as it is."""
     return array.item() if getattr(array, "ndim", None) == 0 else array
+
+
+def _range(name: str, array: Any) -> dict[str, Any]:
+    found = None if array is None else statistics(array)
+    names = {"shape": "shape", "norm": "norm", "min": "low", "max": "high"}
+    return {f"{name}_{short}": getattr(found, field, None) for short, field in names.items()}
 
 
 # --- cells ---------------------------------------------------------------------------------------

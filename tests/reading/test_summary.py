@@ -1,7 +1,10 @@
 """A trace in a terminal: title, value, gradients and table."""
 
 import re
+import sys
+import types
 
+import numpy as np
 import tensorflow as tf
 from programs import thrice
 
@@ -53,3 +56,140 @@ def test_many_gradients_are_counted():
     variables = [tf.Variable(1.0, name=f"v{k}") for k in range(20)]
     facts = summary.facts(cgviz.trace(lambda x: x * tf.add_n([v * 1.0 for v in variables]), 1.0))
     assert facts[1][1].endswith("and 13 more")
+
+
+# --- layers --------------------------------------------------------------------------------------
+
+
+def network(blocked=False):
+    """Two layers in scopes and a loss, and what the tape says of them."""
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.normal(size=(8, 3)), tf.float32)
+    w = tf.Variable(rng.normal(size=(3, 4)), dtype=tf.float32, name="w")
+    b = tf.Variable(np.zeros(4), dtype=tf.float32, name="b")
+    v = tf.Variable(rng.normal(size=(4, 1)), dtype=tf.float32, name="v")
+    with cgviz.record() as trace:
+        with tf.GradientTape(persistent=True) as tape:
+            with tf.name_scope("net/hidden"):
+                hidden = tf.nn.relu(x @ w + b)
+            hidden = tf.stop_gradient(hidden) if blocked else hidden
+            with tf.name_scope("net/out"):
+                out = hidden @ v
+            loss = tf.reduce_mean(tf.square(out))
+        gradients = tape.gradient(loss, [w, b, v])
+    by_hand = [] if blocked else tape.gradient(loss, [hidden, out])
+    return trace, {"w": w, "b": b, "v": v}, (hidden, out), gradients, by_hand
+
+
+def norm(tensor):
+    return np.sqrt(np.sum(np.square(tensor.numpy().astype(np.float64))))
+
+
+def by_layer(summary):
+    return {row["layer"]: row for row in summary}
+
+
+def test_norms_are_those_computed_by_hand_to_the_last_bit():
+    trace, variables, outputs, gradients, by_hand = network()
+    rows = by_layer(trace.summary())
+    assert set(rows) == {"hidden", "out", "Square", "loss"}
+    for name, value, gradient in zip(("hidden", "out"), outputs, by_hand, strict=True):
+        assert rows[name]["value"] == norm(value)
+        assert rows[name]["gradient"] == norm(gradient)
+    found = {each["variable"]: each for row in rows.values() for each in row["variables"]}
+    assert set(found) == {"w", "b", "v"}
+    for (name, variable), gradient in zip(variables.items(), gradients, strict=True):
+        assert found[name]["value"] == norm(variable)
+        assert found[name]["gradient"] == norm(gradient)
+
+
+def test_a_layer_counts_its_parameters_and_zeros():
+    trace, _, (hidden, _), _, _ = network()
+    row = by_layer(trace.summary())["hidden"]
+    assert row["parameters"] == 16
+    assert row["shape"] == (8, 4)
+    assert row["zeros"] == np.mean(hidden.numpy() == 0)
+    assert 0 < row["zeros"] < 1
+
+
+def test_a_layer_whose_variables_got_no_gradient_comes_first():
+    trace, *_ = network(blocked=True)
+    summary = trace.summary()
+    assert summary[0]["layer"] == "hidden"
+    assert {each["variable"]: each["gradient"] for each in summary[0]["variables"]} == {
+        "w": None,
+        "b": None,
+    }
+    assert re.search(r"∅\s+hidden .* None$", repr(summary), flags=re.M)
+
+
+def test_nan_comes_before_infinity_and_both_before_zero():
+    def f(x, y, z):
+        with tf.name_scope("dead"):
+            a = tf.nn.relu(-x) * tf.nn.relu(-x)
+        with tf.name_scope("pole"):
+            b = 1.0 / y
+        with tf.name_scope("root"):
+            c = tf.sqrt(z)
+        return tf.stack([a, b, c])
+
+    order = [row["layer"] for row in cgviz.trace(f, 1.0, 0.0, -1.0).summary()]
+    assert order.index("root") < order.index("pole") < order.index("dead")
+
+
+def test_a_vanished_gradient_comes_before_the_usual_ones():
+    def f(x):
+        for name, scale in (("a", 1.0), ("b", 1.0), ("c", 1.0), ("steep", 1e6)):
+            with tf.name_scope(name):
+                x = x * scale
+        return x
+
+    summary = cgviz.trace(f, 1.0).summary()
+    assert summary[0]["layer"] == "steep"  # 1 arrives there, and a million at the others
+    bars = {line.split()[0]: line.count("█") for line in repr(summary).split("\n")[2:]}
+    assert bars["steep"] < bars["a"] == bars["b"] == bars["c"]
+
+
+def test_updates_have_a_column_only_where_they_are_known():
+    trace, *_ = network()
+    assert "update" not in repr(trace.summary())
+    known = summary.summary(trace, updates={"w": 0.01, "b": 0.5})
+    assert "update/weight" in repr(known)
+    assert by_layer(known)["hidden"]["update"] == 0.5
+
+
+def test_the_html_has_a_row_per_layer_and_opens_to_variables():
+    trace, *_ = network()
+    text = trace.summary()._repr_html_()
+    assert text.count("<details>") == 2
+    assert text.count('class="cgviz-variable"') == 3
+    assert text.count('class="cgviz-bar"') == 4
+    assert "<script" not in text
+
+
+def test_what_a_layer_is_called_is_text():
+    trace, *_ = network()
+    rows = [dict(row) for row in trace.summary()]
+    (layer,) = (row for row in rows if row["layer"] == "out")
+    layer["layer"], layer["variables"][0]["variable"] = "<b>&", "<i>"
+    text = summary.Summary("t", rows)._repr_html_()
+    assert "<b>" not in text
+    assert "<i>" not in text
+    assert "&lt;b&gt;&amp;" in text
+
+
+def test_a_trace_without_a_pass_has_a_summary_of_its_values():
+    with cgviz.record() as trace:
+        tf.square(tf.Variable([3.0, 4.0]))
+    assert [(row["layer"], row["gradient"]) for row in trace.summary()] == [("Square", None)]
+
+
+def test_a_data_frame_has_a_row_for_each_layer_and_variable(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=list))
+    trace, *_ = network()
+    rows = trace.summary().to_pandas()
+    assert sorted((row["layer"], row["variable"]) for row in rows) == [
+        *(("Square", ""), ("hidden", ""), ("hidden", "b"), ("hidden", "w")),
+        *(("loss", ""), ("out", ""), ("out", "v")),
+    ]
+    assert list(rows[0]) == list(summary.COLUMNS)
