@@ -5,19 +5,22 @@ TRIAL=1 jupyterhub -f classroom/jupyterhub_config.py     any name, no password: 
 """
 
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 c = get_config()  # noqa: F821
 
-COURSE = Path(os.environ.get("COURSE", Path(__file__).resolve().parents[1]))
 TRIAL = bool(os.environ.get("TRIAL"))
+ADDRESS = os.environ.get("HUB_ADDRESS", "http://127.0.0.1:8000")
+if urlsplit(ADDRESS).scheme != "https" and urlsplit(ADDRESS).hostname != "127.0.0.1":
+    sys.exit(
+        f"{ADDRESS} would send passwords without encryption. Keep http://127.0.0.1:8000, and put a "
+        "web server with TLS in front of it: see classroom/jupyterhub.md."
+    )
 
-c.JupyterHub.bind_url = os.environ.get(
-    "HUB_ADDRESS", "http://127.0.0.1:8000" if TRIAL else "http://:8000"
-)
+c.JupyterHub.bind_url = ADDRESS
 c.JupyterHub.authenticator_class = "dummy" if TRIAL else "pam"
 c.JupyterHub.spawner_class = "simple" if TRIAL else "localprocess"
 c.Authenticator.allow_all = True
@@ -27,7 +30,8 @@ HOMES = Path(os.environ.get("HOMES", Path(tempfile.gettempdir()) / "cgviz-trial"
 if TRIAL:
     c.SimpleLocalProcessSpawner.home_dir_template = f"{HOMES}/{{username}}"
 
-c.Spawner.cmd = [str(Path(sys.executable).parent / "jupyterhub-singleuser")]
+# The course is copied by the student's own process: nothing is written to a home as root.
+c.Spawner.cmd = [sys.executable, str(Path(__file__).with_name("start_server.py"))]
 c.Spawner.default_url = "/lab/tree/course/00_start_here.ipynb"
 c.Spawner.environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 c.Spawner.start_timeout = c.Spawner.http_timeout = 120
@@ -38,23 +42,3 @@ c.Spawner.args = [
     "--MappingKernelManager.cull_idle_timeout=1800",
     "--MappingKernelManager.cull_interval=60",
 ]
-
-
-def give_course(spawner):
-    """Copy the notebooks, but no solutions, into a home that does not have them yet."""
-    if TRIAL:
-        home, owner = HOMES / spawner.user.name, None
-    else:
-        import pwd
-
-        entry = pwd.getpwnam(spawner.user.name)
-        home, owner = Path(entry.pw_dir), (entry.pw_uid, entry.pw_gid)
-    target = home / "course"  # a link of nbgitpuller makes `cgviz`, and needs the name free
-    if target.exists():
-        return  # what a student has written is never touched
-    shutil.copytree(COURSE / "notebooks", target, ignore=shutil.ignore_patterns("solutions", ".*"))
-    for path in [target, *target.rglob("*")] if owner else []:
-        os.chown(path, *owner)
-
-
-c.Spawner.pre_spawn_hook = give_course

@@ -242,7 +242,7 @@ def upstream(case: Case) -> None:
         "upstream",
         "ignored" if ignored else "not linear",
         f"{blamed}: {words}.",
-        "A rule returns upstream · local: multiply each gradient by `dy`."
+        "A rule returns upstream · local: multiply each gradient by the upstream."
         if ignored
         else "A gradient is linear in upstream. If the rule changes it on purpose, say so: "
         "cgviz.check(..., surrogate=True).",

@@ -22,7 +22,7 @@ import judge
 from answers import HARD_CODED
 from box import Limits
 from handin import UnreadableError
-from handins import NOTEBOOKS, ROOT, UPSTREAM, answered, model_answers, written
+from handins import NOTEBOOKS, ROOT, UPSTREAM, answered, load, model_answers, written
 
 pytestmark = pytest.mark.skipif(
     box.missing() is not None and "CI" not in os.environ, reason=str(box.missing())
@@ -108,21 +108,43 @@ def test_a_box_holds_no_notebook_and_no_setting_of_the_teachers_session(graded):
     assert str(Path.home()) not in page
 
 
-def test_the_box_of_one_has_no_network_and_its_own_numbers(exercise):
+LOOKS = """
+import os, socket
+try:
+    socket.create_connection(("127.0.0.1", {port}), 2)
+except OSError:
+    print("no network")
+for make in (lambda: os.memfd_create("hidden"), lambda: open("/box/x", "w"), lambda: os.setuid(0)):
+    try:
+        make()
+    except OSError:
+        print("not allowed")
+    else:
+        print("done")
+print(max(int(n) for n in os.listdir("/proc") if n.isdigit()) < 100, os.getuid())
+"""
+
+
+@pytest.mark.parametrize("user", ["root", "student"])
+def test_a_box_has_no_network_no_root_and_only_its_own_processes(monkeypatch, user):
+    if user == "student":  # a box as it is made for an account without rights
+        monkeypatch.setattr(os, "getuid", lambda: 1000)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        port = server.getsockname()[1]
-        source = (
-            f"import os, socket\ntry:\n    socket.create_connection(('127.0.0.1', {port}), 2)\n"
-            f"except OSError as error:\n    print('no way', os.getpid(), os.getuid())\n"
-            f"print(sorted(int(n) for n in os.listdir('/proc') if n.isdigit())[-1] < 100)"
-        )
-        reports, _ = box.run([{"source": source, "probe": ""}], LIMITS)
-    first, second = reports[0]["stdout"].splitlines()
-    assert first.startswith("no way")
-    assert first.split()[-1] != "0"
-    assert second == "True"
+        source = LOOKS.format(port=server.getsockname()[1])
+        ((report, *_), _) = box.run([{"source": source, "probe": ""}], LIMITS)
+    *said, last = report["stdout"].splitlines()
+    assert said == ["no network", *["not allowed"] * 3]
+    alone, number = last.split()
+    assert alone == "True"
+    assert number != "0"
+
+
+def test_a_box_that_does_not_start_is_nobodys_mark(exercise, monkeypatch):
+    monkeypatch.setattr(box, "_shown", lambda: [Path("/usr")])  # without Python's packages
+    with pytest.raises(box.BoxError, match="the box did not start"):
+        judge.grade(written(load()), exercise)
 
 
 def test_without_a_box_the_limits_on_time_hold_and_the_points_are_due(exercise):

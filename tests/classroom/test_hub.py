@@ -115,7 +115,7 @@ def hub(tmp_path_factory):
     process = subprocess.Popen(
         [BIN / "jupyterhub", "-f", folder / "config.py"],
         cwd=folder,
-        env={**os.environ, **settings, "COURSE": str(ROOT), "PATH": f"{BIN}:{os.environ['PATH']}"},
+        env={**os.environ, **settings, "PATH": f"{BIN}:{os.environ['PATH']}"},
         stdout=log,
         stderr=log,
         start_new_session=True,
@@ -189,7 +189,7 @@ def fetched(opened, hub, tmp_path_factory):
     for words in (["init", "-b", "main"], ["add", "."], [*me, "commit", "-m", "first"]):
         subprocess.run(["git", "-C", remote, *words], check=True, capture_output=True)
 
-    link = urlsplit(re.search(r"<(.*)>", LINKS["hub_row"](lesson))[1])
+    link = urlsplit(re.search(r"<(.*)>", LINKS["hub_row"](lesson, "OWNER/cgviz"))[1])
     query = dict(parse_qsl(link.query))
     assert query["repo"].rpartition("/")[2] == remote.name
     query["repo"] = str(remote)
@@ -211,8 +211,67 @@ def test_a_link_fetches_the_course_beside_the_copy_and_opens_the_lesson(hub, fet
 # --- without a hub ---------------------------------------------------------------------------
 
 
-def test_the_values_for_kubernetes_are_yaml_with_enough_memory_for_a_kernel():
-    values = yaml.safe_load((ROOT / "classroom" / "zero_to_jupyterhub.yaml").read_text())
-    memory = values["singleuser"]["memory"]
-    assert (memory["guarantee"], memory["limit"]) == ("1G", "2G")
-    assert values["singleuser"]["extraEnv"]["TF_CPP_MIN_LOG_LEVEL"] == "3"
+def test_passwords_are_never_asked_for_without_encryption():
+    done = subprocess.run(
+        [BIN / "jupyterhub", "-f", CONFIG, "--show-config"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HUB_ADDRESS": "http://:8000"},
+    )
+    assert done.returncode != 0
+    assert "would send passwords without encryption" in done.stderr
+
+
+def test_the_hub_writes_nothing_into_a_home_as_root():
+    words = CONFIG.read_text("utf-8")
+    assert not re.search(r"chown|copytree|pre_spawn_hook|getpwnam", words)
+
+
+def manifests(name):
+    return list(yaml.safe_load_all((ROOT / "classroom" / name).read_text("utf-8")))
+
+
+def test_on_kubernetes_the_course_is_in_the_volume_and_a_kernel_has_the_memory_it_needs():
+    (values,) = manifests("zero_to_jupyterhub.yaml")
+    server = values["singleuser"]
+    assert (server["memory"]["guarantee"], server["memory"]["limit"]) == ("1G", "2G")
+    assert server["extraEnv"]["TF_CPP_MIN_LOG_LEVEL"] == "3"
+    assert "homeMountPath" not in server["storage"]  # the whole home is kept
+    assert server["cmd"][1].endswith("/start_server.py")
+    assert server["defaultUrl"] == "/lab/tree/course/00_start_here.ipynb"
+
+
+def test_the_image_for_students_takes_nothing_of_the_repository_but_the_wheel():
+    stages = (ROOT / "classroom" / "Dockerfile").read_text("utf-8").split("\nFROM ")
+    (student,) = [stage for stage in stages if " AS student" in stage]
+    copied = re.findall(r"^(?:COPY|ADD) (.*)", student, re.MULTILINE)
+    assert copied == ["classroom/start_server.py /opt/start_server.py"]
+    assert re.findall(r"from=(\w+)", student) == ["wheel"]  # test_binder.py: it has no solutions
+
+
+def test_the_cluster_that_grades_agrees_with_the_schema_of_kubernetes():
+    validate = pytest.importorskip("kubernetes_validate")
+    found = manifests("grading_cluster.yaml")
+    for manifest in found:
+        validate.validate(manifest, "1.33", strict=True)
+    kinds = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in found]
+    assert ("Deployment", "grading-worker") in kinds
+    worker = next(m for m in found if m["metadata"]["name"] == "grading-worker")
+    pod = worker["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["hostUsers"] is False
+    assert "tls://grading:8786" in pod["containers"][0]["command"]
+
+
+def test_the_server_of_a_student_starts_with_a_copy_of_the_course(tmp_path):
+    script = ROOT / "classroom" / "start_server.py"
+    done = subprocess.run(
+        [sys.executable, script, "--version"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    given = {path.name for path in (tmp_path / "course").iterdir()}
+    assert "01_chain_rule.ipynb" in given
+    assert "solutions" not in given
