@@ -21,6 +21,7 @@ import argparse
 import csv
 import hashlib
 import json
+import logging
 import os
 import sys
 import time
@@ -234,6 +235,7 @@ def main() -> None:
         memory_limit=None,
         dashboard_address=None,
         security=True,
+        silence_logs=logging.ERROR,
     )
     with Client(cluster) as client:
         rows = grade(given.course, given.exercise, client, limits, boxed, given.reveal, given.again)
