@@ -8,7 +8,7 @@ MATRIX_TESTS ?= tests/recording
 export TF_CPP_MIN_LOG_LEVEL := 3
 export TF_ENABLE_ONEDNN_OPTS := 0
 
-.PHONY: help lab test lint notebooks exercises grade slides bench matrix links constraints clean
+.PHONY: help lab test lint notebooks exercises grade slides look bench matrix links constraints clean
 .DELETE_ON_ERROR:
 .PRECIOUS: .venvs/tf-%/stamp
 
@@ -38,6 +38,9 @@ grade: .venv/teach.stamp  ## grade a class: make grade COURSE=folder EXERCISE=02
 
 slides: .venv/lab.stamp  ## make slides of a lesson: make slides LESSON=01_chain_rule
 	$(BIN)/python tools/slides.py notebooks/$(LESSON).ipynb
+
+look: .venv/dev.stamp  ## draw every golden picture, on paper and live, into build/look/index.html
+	$(BIN)/python tools/look.py $(FLAGS)
 
 bench: .venv/dev.stamp  ## run the benchmarks
 	set -e; for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

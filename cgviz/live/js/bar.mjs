@@ -80,13 +80,13 @@ export function makeBar(doc) {
 
 /** What the lines and colours mean. */
 export function makeLegend(display) {
-  const sample = (name, classes, d) =>
-    h("li", {}, s("svg.swatch", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s(classes, { d })), name);
-  const lines = { forward: "M0 5H32", backward: "M32 5H0" };
-  const usual = display.legend.map(([role, words]) => sample(words, `path.${role}.seen`, lines[role]));
+  const ways = { forward: ["M0 5H28", "M34 5L26 8.3V1.7Z"], backward: ["M34 5H6", "M0 5L8 8.3V1.7Z"] };
+  const sample = (words, role) => h("li", {}, s("svg.swatch", { viewBox: "0 0 34 10", "aria-hidden": "true" },
+    s(`path.${role}`, { d: ways[role][0] }), s(`path.${role}-head`, { d: ways[role][1] })), words);
+  const usual = display.legend.map(([role, words]) => sample(words, role));
   const sizes = [["vanishing", "below 10\u207b\u2076"], ["tiny", "10\u207b\u2076"], ["small", "10\u207b\u2074"], ["usual", "around 1"],
     ["large", "10\u00b2"], ["huge", "10\u2074"], ["exploding", "above 10\u2076"]].map(([name, words]) => {
-    const item = sample(`${name} ${words}`, "path.backward.seen", lines.backward);
+    const item = sample(`${name} ${words}`, "backward");
     item.dataset.size = name;
     item.classList.add("cgviz-sizeitem");
     return item;

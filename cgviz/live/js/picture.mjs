@@ -75,8 +75,18 @@ function write(element, words) {
   const first = -((lines.length - 1) * STEP) / 2;
   if (lines.length === 1) element.textContent = words;
   else element.replaceChildren(...lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : first}em` }, line)));
+  alignRows(element, words);
   const away = element.cgvizSide * (((lines.length - 1) * STEP + HEIGHT) / 2);
   element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
+}
+
+/** The rows of a matrix are flush left, so that its columns are below each other. */
+function alignRows(element, words) {
+  const rows = words.includes("[[") ? [...element.children] : [];
+  const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 where it is not shown
+  const share = { start: 0, middle: 0.5, end: 1 }[element.getAttribute("text-anchor")];
+  element.style.textAnchor = width ? "start" : "";
+  for (const row of width ? rows : []) row.setAttribute("x", element.getAttribute("x") - share * width);
 }
 
 /** A mark on what differs from the other picture. */
