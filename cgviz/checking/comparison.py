@@ -1,26 +1,33 @@
-"""What f's rules claim against finite differences: entry by entry, or along random directions.
+"""What f's rules claim against finite differences of f: entry by entry wherever that is possible.
 
-A small Jacobian is compared whole: a pull for each row, a ladder of differences for each column.
-Of a large one, random directions v and upstreams u are tried: u · J · v is one number from a pull
-and one from a difference, and a single wrong entry changes it. Where one disagrees, halves of u
-and v find the entry in about log2(n) more tries. So the cost never grows faster than f's own.
+A difference along a direction is a sum of columns of the Jacobian, a pull a sum of rows. Where
+columns that share no row are summed, each entry is seen by itself, and likewise with rows: that is
+so of a small Jacobian, one by one, and of a large sparse one, in groups (see `sparsity`). The
+columns of a large dense one are summed in random blocks, rows with random weights. Where a sum
+disagrees, halves of it find the entry in about log2(n) more tries. So every entry is looked at,
+and the cost does not grow faster than f's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..graph import Array
-from .differences import Slope, slope
+from .differences import Slope, join, slope
+from .sparsity import Group, each_alone, groups
 
-MOST_COLUMNS = 40
-MOST_ROWS = 128
-DIRECTIONS = 4
-UPSTREAMS = 4
-MOST_LOCATED = 1  # places that are searched for, each in some log2(n) ladders
+MOST_COLUMNS = 128  # inputs, or groups of them, that are each moved by themselves
+MOST_ROWS = 512  # outputs, or groups of them, that are each pulled by themselves: each one run
+FEWEST = 4  # so that no more than a quarter of all errors could cancel
+SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
+LADDER = 20  # runs that a difference takes, as a rule
+MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
+SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
+PROBE = (2.0**-7, 2.0**-6)  # by how much entries are moved to see what they touch
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ class Map:
     told: float  # the relative error of a claim that is told
     wrong: float  # and the one from which the claim is wrong, and not slightly off
     wobble: Callable[[Array], Array] | None = None  # upstream -> by how much rounding moves it
+    inputs: Sequence[Sequence[int]] = ()  # shapes of the tensors that x was made of
+    outputs: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True)
@@ -65,56 +74,195 @@ class Comparison:
     """The outcome: what disagrees, what could not be judged, and where f has kinks."""
 
     mismatches: list[Mismatch] = field(default_factory=list)
-    kinks: list[tuple[int, int]] = field(default_factory=list)
+    kinks: list[tuple[int, int]] = field(default_factory=list)  # output and input, or -1
     jumps: list[tuple[int, int]] = field(default_factory=list)
-    judged: int = 0
+    judged: int = 0  # entries
+    sums: int = 0  # sums of entries, where these could not be told apart
     unjudged: int = 0
-    whole: bool = True
-    claimed: Array | None = None
+    summed: int = 1  # entries in the longest sum
+    blind: float = 0.0  # one entry that is off by this part of the mean one goes unseen
+    sparse: bool = False  # whether entries were left out that are 0
+    claimed: Array | None = None  # the whole Jacobian, where it is small
     true: Array | None = None
-    worst: float = 0.0
 
 
-def compare(problem: Map, *, summed: bool = False, columns: int = MOST_COLUMNS) -> Comparison:
+def compare(
+    problem: Map, *, summed: bool = False, columns: int = MOST_COLUMNS, rows: int = MOST_ROWS
+) -> Comparison:
     """Compare what `problem.pull` claims with differences of `problem.forward`.
 
     Args:
         problem: The map, at its point.
         summed: Compare the gradient of the sum of the outputs only: all that a rule has which is
             not linear in its upstream.
-        columns: The most inputs for which the whole Jacobian is compared.
+        columns: The most inputs, or groups of them, that are looked at by themselves.
+        rows: The most outputs, or groups of them, that are pulled by themselves.
 
     Returns:
         A `Comparison`, with the worst mismatch first.
     """
     if summed:
         problem = _sum_of(problem)
+    found = Comparison()
     with np.errstate(all="ignore"):
-        middle = problem.forward(problem.x)
+        middle, seconds = _timed(lambda: problem.forward(problem.x))
         n, m = problem.x.size, middle.size
-        if n == 0 or m == 0:
-            return Comparison()
-        if n <= columns and m <= MOST_ROWS:
-            found = _whole(problem, middle)
-        else:
-            found = _sampled(problem, middle)
+        if not n or not m:
+            return found
+        _, pull_seconds = _timed(lambda: problem.pull(np.ones(m)))
+        columns = _affordable(LADDER * seconds, columns)
+        rows = _affordable(pull_seconds * (1 if problem.wobble is None else 4), rows)
+        problem = replace(problem, pull=_remembered(problem.pull, MOST_CELLS // n))
+        if n * m <= SMALL:
+            found.claimed, found.true = np.zeros((2, m, n))
+        start = 0
+        for shape in problem.inputs or [(n,)]:
+            part = np.arange(start, start + int(np.prod(shape, dtype=np.int64)))
+            start += part.size
+            share = columns if n <= columns else max(columns // len(problem.inputs or [0]), 1)
+            if part.size:
+                truth = _truth(problem, middle, part, shape, share)
+                _compare(problem, middle, part, truth, rows, found)
     found.mismatches.sort(key=lambda each: -each.size)
     return found
 
 
+def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
+    start = time.monotonic()
+    return run(), time.monotonic() - start
+
+
+def _affordable(seconds: float, most: int) -> int:
+    """How many runs of so many seconds each."""
+    return int(np.clip(SECONDS / (seconds + 1e-9), min(FEWEST, most), most))
+
+
+def _remembered(pull: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
+    """The pull, which answers at once for an upstream that it knows: each part of x asks again."""
+    known: dict[bytes, Array] = {}
+
+    def remembered(upstream: Array) -> Array:
+        key = upstream.tobytes()
+        if key not in known:
+            if len(known) >= most:
+                known.clear()
+            known[key] = pull(upstream)
+        return known[key]
+
+    return remembered
+
+
 def _sum_of(problem: Map) -> Map:
     ones = np.ones(problem.forward(problem.x).size)
-    wobble = problem.wobble
-    return Map(
-        problem.x,
-        problem.scale,
-        lambda x: np.array([problem.forward(x).sum()]),
-        lambda u: problem.pull(ones * u[0]),
-        problem.eps,
-        problem.told,
-        problem.wrong,
-        None if wobble is None else lambda u: wobble(ones * u[0]),
+    pull, wobble = problem.pull, problem.wobble
+    return replace(
+        problem,
+        forward=lambda x: np.array([problem.forward(x).sum()]),
+        pull=lambda u: pull(ones * u[0]),
+        wobble=None if wobble is None else lambda u: wobble(ones * u[0]),
+        outputs=[()],
     )
+
+
+# --- the two Jacobians -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Claims:
+    """The entries of some columns of the claimed Jacobian."""
+
+    row: Array
+    column: Array
+    value: Array
+    wobble: Array
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """Differences of f: each for a row and a key, which is a column or a block of columns."""
+
+    exact: bool  # a key is a column
+    key_of: Array  # of each column, or -1 for those of other parts of x
+    step: Array  # by which each column is multiplied; 0 for those of other parts
+    row: Array
+    key: Array
+    slopes: Slope
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return int(self.key_of.max()) + 1
+
+
+def _claims(problem: Map, size: int, part: Array, most: int) -> _Claims | None:
+    """The claimed columns of a part, where their rows can be told apart by a few pulls."""
+    random = np.random.default_rng(7)
+
+    def touched(mask: Array) -> Array:
+        upstream = np.where(mask, random.uniform(0.5, 1.5, size), 0.0)
+        return problem.pull(upstream)[part] != 0
+
+    rows: list[Group] | None
+    if size <= most:
+        rows = each_alone(size, part.size)
+    elif size > most * part.size or not problem.outputs:
+        rows = None  # more entries in a column than pulls
+    else:
+        rows = groups(problem.outputs, touched, most)
+    if rows is None or len(rows) * part.size > MOST_CELLS:
+        return None
+    found = []
+    for group in rows:
+        upstream = np.zeros(size)
+        upstream[group.columns] = 1.0
+        pulled = problem.pull(upstream)[part]
+        wobble = np.zeros(part.size) if problem.wobble is None else problem.wobble(upstream)[part]
+        known = group.touching >= 0
+        if pulled[~known].any():
+            return None  # what was seen before does not hold for this upstream
+        found.append((group.touching[known], part[known], pulled[known], wobble[known]))
+    return _Claims(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _truth(problem: Map, middle: Array, part: Array, shape: Sequence[int], most: int) -> _Truth:
+    """Differences of f: of each column that can be told apart, or of random blocks of columns."""
+    n, m = problem.x.size, middle.size
+    random = np.random.default_rng(8)
+    moves = problem.scale * random.uniform(*PROBE, n) * random.choice([-1.0, 1.0], n)
+
+    def touched(mask: Array) -> Array:
+        x = problem.x.copy()
+        x[part[mask]] += moves[part[mask]]
+        moved = problem.forward(x)
+        return (moved != middle) & ~(np.isnan(moved) & np.isnan(middle))
+
+    columns: list[Group] | None
+    if part.size <= most:
+        columns = each_alone(part.size, m)
+    elif part.size > most * m or not problem.inputs:
+        columns = None  # more entries in a row than differences
+    else:
+        columns = groups([shape], touched, most)
+    key_of, step = np.full(n, -1), np.zeros(n)
+    if columns is not None and len(columns) * m <= MOST_CELLS:
+        key_of[part], step[part] = np.arange(part.size), problem.scale[part]
+        found = [_along(problem, middle, step, part[group.columns]) for group in columns]
+        known = [group.touching >= 0 for group in columns]
+        if not any(truth.value[~k].any() for truth, k in zip(found, known, strict=True)):
+            row = np.concatenate([np.flatnonzero(k) for k in known])
+            key = np.concatenate([g.touching[k] for g, k in zip(columns, known, strict=True)])
+            slopes = [truth.at(k) for truth, k in zip(found, known, strict=True)]
+            return _Truth(True, key_of, step, row, key, join(slopes))
+    count = min(most, part.size)
+    key_of[part] = random.permutation(part.size) * count // part.size
+    step[part] = problem.scale[part] * random.choice([-1.0, 1.0], part.size)
+    found = [_along(problem, middle, step, np.flatnonzero(key_of == b)) for b in range(count)]
+    row, key = np.tile(np.arange(m), count), np.repeat(np.arange(count), m)
+    return _Truth(False, key_of, step, row, key, join(found))
+
+
+def _along(problem: Map, middle: Array, step: Array, columns: Array) -> Slope:
+    return along(problem, middle, _only(step, columns))
 
 
 def along(problem: Map, middle: Array, direction: Array) -> Slope:
@@ -122,120 +270,159 @@ def along(problem: Map, middle: Array, direction: Array) -> Slope:
     return slope(lambda t: problem.forward(problem.x + t * direction), middle, problem.eps)
 
 
-def _whole(problem: Map, middle: Array) -> Comparison:
-    n, m = problem.x.size, middle.size
-    claimed = np.stack([problem.pull(unit) for unit in np.eye(m)])
-    wobble = np.zeros((m, n))
-    if problem.wobble is not None:
-        wobble = np.stack([problem.wobble(unit) for unit in np.eye(m)])
-    found = Comparison(claimed=claimed, true=np.zeros((m, n)))
-    assert found.true is not None
-    for j in range(n):
-        size = problem.scale[j]
-        truth = along(problem, middle, size * np.eye(n)[j])
-        found.true[:, j] = truth.value / size
-        natural = np.max(np.abs(middle[np.isfinite(middle)]), initial=0.0) / size
-        column = claimed[:, j]
-        _judge_column(found, j, column, truth, size, wobble[:, j], problem, natural)
-    return found
+# --- comparing them ----------------------------------------------------------------------------
 
 
-def _judge_column(
-    found: Comparison,
-    j: int,
-    claimed: Array,
-    truth: Slope,
-    size: float,
-    wobble: Array,
-    problem: Map,
-    natural: float,
+@dataclass(frozen=True)
+class _Cells:
+    """What is compared: entries of the two Jacobians, or sums of entries, all times their step."""
+
+    claimed: Array
+    low: Array
+    high: Array
+    error: Array
+    wobble: Array
+    terms: Array  # the sum of the sizes of the entries
+
+    def give(self, problem: Map) -> Array:
+        """By how much a claim may differ and be right."""
+        return np.asarray(problem.told * self.terms + 5 * self.error + 10 * self.wobble)
+
+    def judge(self, problem: Map, beside: Array, natural: float) -> tuple[Array, Array]:
+        """Which are claimed wrong, and of which nothing can be said.
+
+        `beside` is the largest entry beside each: its last bits are nobody's mistake; `natural`
+        is the size of f's values.
+        """
+        give = self.give(problem) + 1e-5 * problem.wrong * beside
+        judged = np.isfinite(self.claimed + give) & np.isfinite(self.low) & np.isfinite(self.high)
+        inside = (self.low - give <= self.claimed) & (self.claimed <= self.high + give)
+        enough = np.fmax(
+            0.3 * np.fmax(self.terms, np.abs(self.claimed)),
+            problem.wrong * np.fmax(beside, natural),
+        )
+        return judged & ~inside, ~judged | (inside & (give > enough))
+
+    def worst(self, outside: Array) -> int:
+        """The one that is off the most."""
+        gap = np.fmax(self.low - self.claimed, self.claimed - self.high)
+        return int(np.argmax(np.where(outside, gap, -np.inf)))
+
+    def blind(self, problem: Map, count: int) -> float:
+        """By what part of the mean entry one of them may be off without being seen."""
+        parts = count * self.give(problem) / self.terms
+        return float(np.median(parts[np.isfinite(parts)])) if np.isfinite(parts).any() else np.inf
+
+
+def _compare(
+    problem: Map, middle: Array, part: Array, truth: _Truth, rows: int, found: Comparison
 ) -> None:
-    """Note what is wrong in one column of the Jacobian."""
-    low, high, error = truth.low / size, truth.high / size, truth.error / size
-    known = np.isfinite(low) & np.isfinite(high)
-    largest = np.max(np.abs(np.where(known, high, 0.0)), initial=0.0)
+    """Compare the columns of one part of x."""
+    for pairs, which in ((found.kinks, truth.slopes.kink), (found.jumps, truth.slopes.jump)):
+        inputs = part[truth.key] if truth.exact else np.full(truth.key.size, -1)
+        pairs += zip(truth.row[which].tolist(), inputs[which].tolist(), strict=True)
+    claims = _claims(problem, middle.size, part, rows)
+    if claims is None:
+        _compare_sums(problem, middle, truth, rows, found)
+        return
+    keys = truth.keys
+    claimed_keys = truth.key_of[claims.column]
+    numbers, which = np.unique(
+        np.concatenate([truth.row * keys + truth.key, claims.row * keys + claimed_keys]),
+        return_inverse=True,
+    )
+    at, of = which[: truth.row.size], which[truth.row.size :]
+    row, key = np.divmod(numbers, keys)
+    low, high = np.zeros((2, row.size))
+    low[at], high[at] = truth.slopes.low, truth.slopes.high
+    # What did not move when its inputs did is flat, or its last bit is too large to tell.
+    error = problem.eps * np.abs(middle[row]) / PROBE[0]
+    error[at] = truth.slopes.error
     reach = np.fmax(np.abs(low), np.abs(high))
-    give = problem.told * reach + 1e-5 * problem.wrong * largest + 5 * error + 10 * wobble
-    for i in range(claimed.size):
-        if truth.jump[i]:
-            found.jumps.append((i, j))
-        if truth.kink[i]:
-            found.kinks.append((i, j))
-        if not np.isfinite(claimed[i]) or not known[i] or not np.isfinite(give[i]):
-            found.unjudged += 1
-        elif low[i] - give[i] <= claimed[i] <= high[i] + give[i]:
-            enough = max(
-                0.3 * reach[i],
-                0.3 * abs(claimed[i]),
-                problem.wrong * largest,
-                problem.wrong * natural,
-            )
-            vague = give[i] > enough
-            found.unjudged += bool(vague)
-            found.judged += not vague
-        else:
-            found.judged += 1
-            found.mismatches.append(
-                Mismatch(
-                    i,
-                    j,
-                    float(claimed[i]),
-                    float(low[i]),
-                    float(high[i]),
-                    float(error[i]),
-                    problem.wrong,
-                )
-            )
+    weight = truth.step[claims.column]
+    sizes, wobble = (
+        np.bincount(of, np.abs(each * weight), row.size) for each in (claims.value, claims.wobble)
+    )
+    claimed = np.bincount(of, claims.value * weight, row.size)
+    terms = reach if truth.exact else np.fmax(sizes, reach)
+    cells = _Cells(claimed, low, high, error, wobble, terms)
+    beside = np.zeros(keys)
+    np.fmax.at(beside, key, np.where(np.isfinite(reach), reach, 0.0))
+    outside, vague = cells.judge(problem, beside[key], _largest(middle))
+    found.unjudged += int(vague.sum())
+    if not truth.exact:
+        found.sums += row.size - int(vague.sum())
+        found.summed = max(found.summed, -(-part.size // keys))
+        found.blind = max(found.blind, cells.blind(problem, -(-part.size // keys)))
+        if outside.any():
+            worst = cells.worst(outside)
+            upstream = np.eye(1, middle.size, row[worst])[0]
+            direction = np.where(truth.key_of == key[worst], truth.step, 0.0)
+            _locate(problem, middle, upstream, direction, found)
+        return
+    found.judged += row.size - int(vague.sum())
+    found.sparse |= row.size < part.size * middle.size
+    column = part[key]
+    size = truth.step[column]
+    for i in np.flatnonzero(outside):
+        yours, ends = (
+            float(claimed[i] / size[i]),
+            (float(low[i] / size[i]), float(high[i] / size[i])),
+        )
+        off = float(error[i] / size[i])
+        found.mismatches.append(
+            Mismatch(int(row[i]), int(column[i]), yours, *ends, off, problem.wrong)
+        )
+    if found.claimed is not None and found.true is not None:
+        found.claimed[row, column] = claimed / size
+        found.true[row[at], column[at]] = truth.slopes.value / size[at]
 
 
-def _sampled(problem: Map, middle: Array) -> Comparison:
-    """Compare u · J · v for random upstreams u and directions v, always the same ones."""
+def _compare_sums(problem: Map, middle: Array, truth: _Truth, rows: int, found: Comparison) -> None:
+    """Compare sums over blocks of outputs, with random signs, of each column or block."""
     random = np.random.default_rng(7)
-    n, m = problem.x.size, middle.size
-    upstreams = [np.ones(m), *random.normal(size=(UPSTREAMS - 1, m))]
-    pulls = [(u, problem.pull(u)) for u in upstreams]
-    wobbles = [np.zeros(n) if problem.wobble is None else problem.wobble(u) for u in upstreams]
-    found = Comparison(whole=False)
-    for signs in random.choice([-1.0, 1.0], size=(DIRECTIONS, n)):
-        direction = signs * problem.scale
-        truth = along(problem, middle, direction)
-        if truth.kink.any():
-            found.kinks.append((int(np.argmax(truth.kink)), -1))
-        if truth.jump.any():
-            found.jumps.append((int(np.argmax(truth.jump)), -1))
-        for (u, pulled), wobble in zip(pulls, wobbles, strict=True):
-            give = 10 * float(wobble @ np.abs(direction))
-            natural = float(np.abs(u) @ np.abs(np.nan_to_num(middle)))
-            mine = float(pulled @ direction)
-            verdict = _differs(u, mine, truth, problem.wrong, give, natural)
-            if verdict is None:
-                found.unjudged += 1
-                continue
-            found.judged += 1
-            if verdict and len(found.mismatches) < MOST_LOCATED:
-                found.mismatches.append(_locate(problem, middle, u, direction))
-    return found
+    m, keys = middle.size, truth.keys
+    own = truth.key_of >= 0
+    blocks = min(rows, max(MOST_CELLS // keys, 1), m)
+    block_of = random.permutation(m) * blocks // m
+    signs = random.choice([-1.0, 1.0], m)
+    order = np.argsort(block_of[truth.row], kind="stable")
+    ends = np.searchsorted(block_of[truth.row][order], np.arange(1, blocks))
+    count = -(-m // blocks) * (1 if truth.exact else -(-int(own.sum()) // keys))
+    found.summed = max(found.summed, count)
+    for block, cells_of in enumerate(np.split(order, ends)):
+        u = np.where(block_of == block, signs, 0.0)
+        pulled = problem.pull(u)
+        moved = np.zeros(own.size) if problem.wobble is None else problem.wobble(u)
+        slopes, key, weight = truth.slopes.at(cells_of), truth.key[cells_of], u[truth.row[cells_of]]
+        bounds = np.sort([weight * slopes.low, weight * slopes.high], axis=0)
+        reach = np.fmax(np.abs(slopes.low), np.abs(slopes.high))
+        cells = _Cells(
+            np.bincount(truth.key_of[own], (pulled * truth.step)[own], keys),
+            np.bincount(key, bounds[0], keys),
+            np.bincount(key, bounds[1], keys),
+            np.bincount(key, slopes.error, keys),
+            np.bincount(truth.key_of[own], np.abs(moved * truth.step)[own], keys),
+            np.bincount(key, reach, keys),
+        )
+        outside, vague = cells.judge(problem, np.zeros(keys), _largest(middle))
+        found.unjudged += int(vague.sum())
+        found.sums += keys - int(vague.sum())
+        found.blind = max(found.blind, cells.blind(problem, count))
+        if outside.any() and len(found.mismatches) < MOST_LOCATED:
+            direction = np.where(truth.key_of == cells.worst(outside), truth.step, 0.0)
+            _locate(problem, middle, u, direction, found)
 
 
-def _differs(
-    u: Array, claimed: float, truth: Slope, slack: float, give: float, natural: float
-) -> bool | None:
-    """Whether the claimed u · J · v lies outside what the difference allows; None: cannot tell."""
-    if not np.isfinite(claimed) or not np.isfinite(truth.value).all():
-        return None
-    terms = float(np.abs(u) @ np.fmax(np.abs(truth.low), np.abs(truth.high)))
-    give += slack * terms + 5 * float(np.abs(u) @ truth.error)
-    enough = max(0.3 * terms, 0.3 * abs(claimed), slack * natural)
-    if not np.isfinite(give):
-        return None
-    low = float(np.sum(np.where(u > 0, u * truth.low, u * truth.high)))
-    high = float(np.sum(np.where(u > 0, u * truth.high, u * truth.low)))
-    outside = not low - give <= claimed <= high + give
-    return None if not outside and give > enough else outside
+MOST_LOCATED = 1  # entries that are searched for: each takes log2(n) differences
 
 
-def _locate(problem: Map, middle: Array, u: Array, direction: Array) -> Mismatch:
-    """The entry where upstream u and this direction disagree: halve, keep the worse half."""
+def _largest(vector: Array) -> float:
+    return float(np.max(np.abs(vector[np.isfinite(vector)]), initial=0.0))
+
+
+def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comparison) -> None:
+    """Note the entry where upstream u and this direction disagree: halve, keep the worse half."""
 
     def gap(upstream: Array, heading: Array) -> float:
         truth = along(problem, middle, heading)
@@ -252,17 +439,21 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array) -> Mismatch
     size = heading[j]
     low, high = sorted((float(truth.low[i] / size), float(truth.high[i] / size)))
     yours = float(problem.pull(np.eye(1, u.size, i)[0])[j])
-    return Mismatch(i, j, yours, low, high, float(truth.error[i] / abs(size)), problem.wrong)
+    mismatch = Mismatch(i, j, yours, low, high, float(truth.error[i] / abs(size)), problem.wrong)
+    if mismatch.size > problem.told * max(abs(low), abs(high)) + 5 * mismatch.error:
+        found.mismatches.append(mismatch)
+    else:  # roundings that add up: no entry by itself is off
+        found.unjudged += 1
 
 
-def _halve(places: Array, gap: Callable[[Array], float]) -> Array:
-    while places.size > 1:
-        first, second = np.array_split(places, 2)
-        places = first if gap(first) >= gap(second) else second
-    return places
+def _halve(entries: Array, gap: Callable[[Array], float]) -> Array:
+    while entries.size > 1:
+        first, second = np.array_split(entries, 2)
+        entries = first if gap(first) >= gap(second) else second
+    return entries
 
 
-def _only(vector: Array, places: Array) -> Array:
+def _only(vector: Array, entries: Array) -> Array:
     kept = np.zeros_like(vector)
-    kept[places] = vector[places]
+    kept[entries] = vector[entries]
     return kept

@@ -21,6 +21,7 @@ from .flattened import (
     growing,
     pull_twice,
     pull_twice_in_a_graph,
+    shapes,
 )
 from .report import Rule
 
@@ -39,6 +40,8 @@ def value(case: Case) -> None:
         case.dtype.told,
         case.dtype.wrong,
         None if case.dtype is dtypes.FLOAT64 else lambda u: wobble(judged, u, eps),
+        judged.input_shapes,
+        shapes(case.targets),
     )
     found = compare(problem, summed=not case.linear)
     by_leaf: dict[Leaf, list[Mismatch]] = {}
@@ -51,9 +54,9 @@ def value(case: Case) -> None:
         for leaf, wrong in by_leaf.items():
             causes.explain(case, found, leaf, wrong)
         _slight(case, [each for each in found.mismatches if each.slight])
-    if found.judged:
-        precise = "float64" if case.dtype is dtypes.FLOAT64 else "the dtype given"
-        results.passed("value", f"{_count(found)} with finite differences in {precise}")
+    if found.judged or found.sums:
+        where = "float64" if case.dtype is dtypes.FLOAT64 else "the dtype given"
+        results.passed("value", _agreement(found, where, case.dtype.wrong))
     elif case.base.vector.size and case.y.size:
         results.skipped("value", "finite differences are too uncertain here")
     else:
@@ -79,10 +82,23 @@ def _slight(case: Case, wrong: Sequence[Mismatch]) -> None:
         )
 
 
-def _count(found: Comparison) -> str:
-    if not found.whole:
-        return f"{found.judged} random directions agree"
-    return "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
+def _agreement(found: Comparison, where: str, least: float) -> str:
+    """What agrees, and what of it could be wrong without being seen."""
+    parts = []
+    if found.judged:
+        count = "the derivative" if found.judged == 1 else f"{found.judged} derivatives"
+        parts.append(f"{count}{' (the others are 0)' if found.sparse else ''}")
+    if found.sums:
+        parts.append(f"{found.sums} sums of {found.summed} derivatives")
+    agree = "agrees" if found.judged == 1 and not found.sums else "agree"
+    words = f"{' and '.join(parts)} {agree} with finite differences in {where}"
+    if found.sums and found.blind > least:
+        words += "; one that is wrong by less than "
+        if found.blind < 1:
+            words += f"{style.number(100 * found.blind, 2)} % of their mean could be missed"
+        else:
+            words += f"{style.number(found.blind, 2)} times their mean could be missed"
+    return words
 
 
 def _bias(case: Case, found: Comparison) -> None:
@@ -206,7 +222,7 @@ def second_order(case: Case) -> None:
         return
     try:
         upstream, found = _constant_upstream(case)
-        if not found.mismatches and found.judged and case.steps:
+        if not found.mismatches and (found.judged or found.sums) and case.steps:
             wide = growing(upstream.seed, case.judged)
             growing_found = _compare_second(case, wide)
             if growing_found.mismatches:
@@ -219,7 +235,7 @@ def second_order(case: Case) -> None:
         return
     if found.mismatches:
         _wrong(case, upstream, found, level)
-    elif found.judged or not case.judged.x.size:
+    elif found.judged or found.sums or not case.judged.x.size:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
         results.skipped("second order", "the first derivative jumps or is not finite here")
@@ -237,7 +253,7 @@ def _compare_second(case: Case, upstream: Upstream) -> Comparison:
         10 * case.dtype.wrong,  # a gradient is rounded more often than a value
         10 * case.dtype.wrong,
     )
-    return compare(problem, columns=COLUMNS)
+    return compare(problem, columns=COLUMNS, rows=COLUMNS)
 
 
 def _constant_upstream(case: Case) -> tuple[Upstream, Comparison]:
@@ -250,7 +266,8 @@ def _constant_upstream(case: Case) -> tuple[Upstream, Comparison]:
     found = _compare_second(case, upstream)
     if found.mismatches:
         plain = _compare_second(case, ones)
-        if plain.mismatches:
+        # Of a softmax, there are only roundings.
+        if plain.mismatches and plain.mismatches[0].size > 1e-3 * found.mismatches[0].size:
             return ones, plain
     return upstream, found
 

@@ -37,6 +37,11 @@ class Slope:
     kink: Array  # bool: the two sides differ by more than their errors
     jump: Array  # bool: f itself has a step here, so there is no derivative
 
+    def at(self, which: Array) -> Slope:
+        """Some of the entries."""
+        parts = (self.value, self.error, self.left, self.right, self.kink, self.jump)
+        return Slope(*[part[which] for part in parts])
+
     @property
     def low(self) -> Array:
         """The smallest slope that touches f here."""
@@ -46,6 +51,12 @@ class Slope:
     def high(self) -> Array:
         """The largest slope that touches f here."""
         return np.where(self.kink, np.fmax(self.left, self.right), self.value)
+
+
+def join(slopes: Sequence[Slope]) -> Slope:
+    """Several of them, end to end."""
+    names = ("value", "error", "left", "right", "kink", "jump")
+    return Slope(*[np.concatenate([getattr(each, name) for each in slopes]) for name in names])
 
 
 def slope(

@@ -81,6 +81,11 @@ def split(vector: Array, like: Sequence[Any]) -> list[Any]:
     ]
 
 
+def shapes(tensors: Sequence[Any]) -> list[tuple[int, ...]]:
+    """The shapes of tensors in their vector: of complex ones there are two parts."""
+    return [((2,) if t.dtype.is_complex else ()) + tuple(t.shape) for t in tensors]
+
+
 def output_name(index: int, targets: Sequence[Any]) -> str:
     """The name of an entry of y: `out`, `out[1]`; `out[1][0]` where f returns several tensors."""
     start = 0
@@ -175,6 +180,11 @@ class Flattened:
             part = np.where(part > TINY, part, largest if largest > TINY else 1.0)
             sizes[leaf.start : leaf.stop] = 2.0 ** np.round(np.log2(part))
         return sizes
+
+    @cached_property
+    def input_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the leaves, as `shapes` has them."""
+        return shapes([leaf.source for leaf in self.leaves])
 
     def call(self, args: Sequence[Any], function: Callable[..., Any] | None = None) -> list[Any]:
         """The outputs of f, or of `function` in its place, that have a derivative."""
