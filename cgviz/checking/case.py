@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -59,6 +60,7 @@ class Case:
     steps: Sequence[CustomStep] = ()
     targets: Sequence[Any] = ()  # f's outputs that have a derivative
     base: Pulled | None = None  # value and gradient for ones as upstream
+    seconds: float = 0.0  # that these took
     written: Sequence[str] = ()  # variables and names that a run changes
     printed: bool = False
     deterministic: bool = True
@@ -174,7 +176,9 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
     try:
         flat, deterministic = _settled(flat)
         targets = flat.call(flat.arguments(flat.x))
+        start = time.monotonic()
         base = flat.pull() if targets else None
+        seconds = time.monotonic() - start
     except Exception as raised:  # what raises only as a graph: the recording opens functions
         return replace(case, error=raised)
     after = state.fingerprint(case.f)
@@ -189,6 +193,7 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
         steps=_custom_steps(log),
         targets=targets,
         base=base,
+        seconds=seconds,
         written=sorted(written),
         deterministic=deterministic,
     )

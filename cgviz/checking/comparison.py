@@ -22,7 +22,6 @@ from .sparsity import Group, each_alone, groups
 
 MOST_COLUMNS = 128  # inputs, or groups of them, that are each moved by themselves
 MOST_ROWS = 512  # outputs, or groups of them, that are each pulled by themselves: each one run
-FEWEST = 4  # so that no more than a quarter of all errors could cancel
 SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
 LADDER = 20  # runs that a difference takes, as a rule
 MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
@@ -134,7 +133,7 @@ def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
 
 def _affordable(seconds: float, most: int) -> int:
     """How many runs of so many seconds each."""
-    return int(np.clip(SECONDS / (seconds + 1e-9), min(FEWEST, most), most))
+    return int(np.clip(SECONDS / (seconds + 1e-9), 1, most))
 
 
 def _remembered(pull: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
@@ -351,6 +350,7 @@ def _compare(
     outside, vague = cells.judge(problem, beside[key], _largest(middle))
     found.unjudged += int(vague.sum())
     if not truth.exact:
+        found.claimed = found.true = None
         found.sums += row.size - int(vague.sum())
         found.summed = max(found.summed, -(-part.size // keys))
         found.blind = max(found.blind, cells.blind(problem, -(-part.size // keys)))
@@ -380,6 +380,7 @@ def _compare(
 
 def _compare_sums(problem: Map, middle: Array, truth: _Truth, rows: int, found: Comparison) -> None:
     """Compare sums over blocks of outputs, with random signs, of each column or block."""
+    found.claimed = found.true = None
     random = np.random.default_rng(7)
     m, keys = middle.size, truth.keys
     own = truth.key_of >= 0

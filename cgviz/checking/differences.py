@@ -137,6 +137,9 @@ def _read(
         value = np.where(use_right, right, np.where(one_sided, left, value))
         error = np.where(use_right, right_error, np.where(one_sided, left_error, error))
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
+        # The quotient of a smooth function falls with its step, that of a kink stays.
+        quotient = np.abs(ahead + behind - 2 * middle) / h + 4 * noise
+        apart &= (quotient[len(steps) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
     reach = np.fmax(np.max(np.abs(ahead - middle), axis=0), np.max(np.abs(behind - middle), axis=0))
     least = np.fmax(100 * noise[-1] * steps[-1], 1e-6 * reach)
     step = _steps_away(ahead, middle, least) | _steps_away(behind, middle, least)

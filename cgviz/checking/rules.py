@@ -149,6 +149,11 @@ def shapes(case: Case) -> None:
             if gradient is None or not (given.dtype.is_floating or given.dtype.is_complex):
                 continue
             which = f"{name} of {step.label}"
+            if isinstance(gradient, np.ndarray | np.generic) or not hasattr(gradient, "dtype"):
+                if ("tensor", step.code) not in seen:
+                    seen.add(("tensor", step.code))
+                    _no_tensor(case, which, gradient, given)
+                continue
             got = _shape(gradient, given)
             if got != tuple(given.shape) and ("shape", step.code) not in seen:
                 seen.add(("shape", step.code))
@@ -164,6 +169,19 @@ def shapes(case: Case) -> None:
                 )
     case.results.passed("shape", "each gradient has the shape of its input")
     case.results.passed("dtype", "each gradient has the dtype of its input")
+
+
+def _no_tensor(case: Case, which: str, gradient: Any, given: Any) -> None:
+    kind = "a NumPy array" if isinstance(gradient, np.ndarray | np.generic) else ""
+    kind = kind or f"the Python {type(gradient).__name__} {gradient}"
+    size = style.shape(np.zeros(given.shape))
+    case.results.broken(
+        "shape",
+        "no tensor",
+        f"{which} is a tensor{f' of shape {size}' if size else ''}, and its gradient {kind}. "
+        "TensorFlow takes it silently, and fails where it is used.",
+        "Return a tensor made of upstream: dy * 2.0, not 2.0.",
+    )
 
 
 def _shape(gradient: Any, given: Any) -> tuple[int, ...]:

@@ -392,6 +392,8 @@ class Dense:
         if isinstance(self._tensor, tf.IndexedSlices):
             with tf_hooks.unrecorded():
                 return np.asarray(dense(self._tensor, self._shape).numpy())
+        if not hasattr(self._tensor, "dtype"):  # a rule may return a number of Python's
+            return np.asarray(self._tensor)
         return np.asarray(str(self._tensor.dtype.name), dtype=object)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -119,6 +120,49 @@ def test_one_wrong_entry_of_many_is_found_too():
     assert "d out[123] / d in[123]" in finding(cgviz.check(f, *args), "value").message
 
 
+def spoiled(forward, slope, entry, factor):
+    """An elementwise function, one derivative of which is multiplied by a factor."""
+
+    @tf.custom_gradient
+    def f(x):
+        wrong = 1.0 + (factor - 1.0) * tf.one_hot(entry, x.shape[0], dtype=x.dtype)
+        return forward(x), lambda dy: dy * slope(x) * wrong
+
+    return f
+
+
+def tanh_slope(x):
+    return 1.0 - tf.tanh(x) ** 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("size", "factor"), [(200, -1.0), (2000, 10.0), (20_000, 1.01)])
+def test_one_derivative_of_an_elementwise_rule_is_seen_among_any_number(size, factor, dtype):
+    x = np.random.default_rng(1).normal(size=size).astype(dtype)
+    entry = size * 2 // 3
+    report = cgviz.check(spoiled(tf.tanh, tanh_slope, entry, factor), x)
+    assert f"d out[{entry}] / d in[{entry}]:" in finding(report, "value").message
+    assert "more)" not in finding(report, "value").message
+
+
+def test_a_right_rule_of_many_numbers_raises_no_alarm():
+    x = np.random.default_rng(1).normal(size=20_000)
+    report = cgviz.check(spoiled(tf.tanh, tanh_slope, 0, 1.0), x)
+    assert not report.findings
+    assert row(report, "value").reason == (
+        "20000 derivatives (the others are 0) agree with finite differences in float64"
+    )
+
+
+def test_what_is_compared_in_sums_says_what_could_be_missed():
+    def loss(x):
+        return tf.reduce_sum(tf.sin(x) * tf.ones_like(x, tf.float32))
+
+    reason = row(cgviz.check(loss, np.linspace(0, 1, 5000).astype(np.float32)), "value").reason
+    assert "128 sums of 40 derivatives agree" in reason
+    assert "% of their mean could be missed" in reason
+
+
 def test_a_kink_at_the_very_point_is_a_warning():
     report = cgviz.check(tf.nn.relu, [0.0, 1.0])
     assert report.ok
@@ -231,6 +275,44 @@ def test_a_stateful_function_is_warned_of_and_its_variable_put_back():
     assert float(count) == 0.0
 
 
+def test_random_numbers_of_a_generator_are_the_same_in_a_graph():
+    import keras
+
+    layer = keras.layers.Dropout(0.5, seed=1)
+    generator = tf.random.Generator.from_seed(1)
+    before = generator.state.numpy().tolist()
+    for f in (lambda x: layer(x, training=True), lambda x: x * generator.normal([6])):
+        report = cgviz.check(f, np.linspace(1, 2, 6).astype(np.float32))
+        report.assert_ok()
+        assert rules(report, "warning") == ["mutation"]
+        assert row(report, "graph").reason == "the same value and gradients as in eager mode"
+    assert generator.state.numpy().tolist() == before
+
+
+def test_checks_in_threads_leave_the_streams_and_what_others_print(capsys):
+    def f(x):
+        print("inside")
+        return x * tf.random.normal([2])
+
+    stdout = sys.stdout
+    threads = [threading.Thread(target=cgviz.check, args=(f, [1.0, 2.0])) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        print("outside")
+        time.sleep(0.01)
+    assert sys.stdout is stdout
+    assert set(capsys.readouterr().out.split()) == {"outside"}
+
+
+def test_of_a_slow_function_the_second_order_is_judged_only_if_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr("cgviz.checking.derivatives.SLOW", 0.0)
+    assert row(cgviz.check(square, 2.0), "second order").reason == (
+        "not judged, for f is slow: order=2 judges it"
+    )
+    assert row(cgviz.check(square, 2.0, order=2), "second order").state == "pass"
+
+
 def test_python_state_that_a_rule_changes_is_warned_of():
     log = []
 
@@ -290,8 +372,12 @@ def test_an_interrupt_leaves_everything_as_it_was():
             time.sleep(1)
         return x * w
 
-    with pytest.raises(KeyboardInterrupt):
-        cgviz.check(f, 2.0)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job may ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cgviz.check(f, 2.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert float(w) == 3.0
     assert cgviz.check(square, 2.0).ok
     assert threading.current_thread() is threading.main_thread()

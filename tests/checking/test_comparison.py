@@ -27,7 +27,7 @@ def linear(true, claimed=None, told=1e-6):
 def test_a_right_claim_has_no_mismatch(shape):
     found = compare(linear(random.normal(size=shape)))
     assert not found.mismatches
-    assert found.judged
+    assert found.judged or found.sums
     assert found.unjudged == 0
 
 

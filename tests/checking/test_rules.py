@@ -140,3 +140,17 @@ def test_a_long_message_becomes_one_line():
     assert first_line(ValueError("first\nsecond")) == "ValueError: first"
     assert first_line(ValueError("in user code:\n\n  TypeError: this\n")) == "TypeError: this"
     assert len(first_line(ValueError("x" * 1000))) < 330
+
+
+# --- what is returned ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [(2.0, "the Python float 2.0"), (np.ones(2, np.float32), "a NumPy array")],
+)
+def test_a_gradient_that_is_no_tensor_is_a_finding(returned, words):
+    f = tf.custom_gradient(lambda x: (x * x, lambda dy: returned))
+    found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "shape")
+    assert found.message.startswith("input 0 of the rule of `<lambda>`")
+    assert f"is a tensor of shape [2], and its gradient {words}" in found.message
