@@ -37,6 +37,7 @@ class Trace:
         main: Which of `passes` is the one that `steps` shows.
         asked: Whether the recorded code chose what to differentiate, as in `record()`; `trace`
             takes all arguments.
+        notes: What ran otherwise than it does without a recording, and what is not recorded.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -55,6 +56,7 @@ class Trace:
     passes: tuple[Pass, ...]
     main: int
     asked: bool
+    notes: tuple[str, ...]
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class Trace:
         passes: tuple[Pass, ...],
         main: int = 0,
         asked: bool = False,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.title = title
         self.value = value
@@ -75,6 +78,7 @@ class Trace:
         self.passes = passes
         self.main = main
         self.asked = asked
+        self.notes = notes
 
     @classmethod
     def deferred(cls, build: Callable[[], Trace]) -> Trace:
@@ -114,9 +118,8 @@ class Trace:
         """
         passes = self.passes
         if not passes:
-            raise ValueError(
-                "this trace has no backward pass: call `tape.gradient` inside the recording"
-            )
+            why = "; ".join(self.notes) or "call `tape.gradient` inside the recording"
+            raise ValueError(f"this trace has no backward pass: {why}")
         index = self.main if which is None else which
         if not -len(passes) <= index < len(passes):
             raise ValueError(

@@ -37,8 +37,8 @@ def title(trace: Trace) -> str:
 
 
 def facts(trace: Trace) -> list[tuple[str, str]]:
-    """The value, and the gradients of every pass."""
-    found = [("value", _structure(trace.value))]
+    """The notes, the value, and the gradients of every pass."""
+    found = [*(("note", note) for note in trace.notes), ("value", _structure(trace.value))]
     for each in trace.passes:
         name = "gradients" if len(trace.passes) == 1 else f"gradients of pass {each.index}"
         pairs = list(zip(each.sources, each.gradients, strict=True))

@@ -157,7 +157,8 @@ class Table(Sequence[Row]):
         hidden = len(self.pass_.steps) - len(self)
         more = f" ({hidden} folded away; full=True shows all)" if hidden > 0 else ""
         steps = counted(len(self), "step")
-        return f"{which} of {self.trace.title}: {steps} in the order they ran{more}"
+        notes = "".join(f"; {note}" for note in self.trace.notes)
+        return f"{which} of {self.trace.title}: {steps} in the order they ran{more}{notes}"
 
     def _shown(self, rows: str) -> tuple[list[list[list[Any]]], int, str]:
         """The cells of the steps that are shown, as `_lines`; where and what is left out."""

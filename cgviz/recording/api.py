@@ -37,9 +37,12 @@ def trace(
             variables, or tuples, lists and dicts of these. Integer tensors get no gradient.
         upstream: The gradient that reaches f's value, of its shape; None means ones.
         order: How many times to differentiate, 1 or more.
-        open_functions: Run the body of a `tf.function` op by op, so that it is seen, as
-            `tf.config.run_functions_eagerly(True)` does; the last digit may then differ from the
-            optimised graph's. False keeps each call one op.
+        open_functions: Run the body of each `tf.function` in your own files op by op, so that it
+            is seen; `Trace.notes` names them. The last digit may differ from the graph's, with
+            `jit_compile=True` more. Random ops that keep their state in the graph draw other
+            numbers, and `tf.inside_function()` is False. What works in a graph only, as
+            `tf.gradients`, and the functions of libraries stay closed. False keeps each call one
+            op.
 
     Returns:
         A `Trace`. Its numbers are TensorFlow's own, to the last bit.
@@ -74,6 +77,7 @@ def trace(
             tuple(builder.ops[recording.root]),
             passes,
             first,
+            notes=build.notes(builder, passes),
         )
 
     return Trace.deferred(built)
@@ -170,6 +174,7 @@ def _recorded(builder: Builder) -> Trace:
         tuple(builder.ops[builder.root]),
         passes,
         asked=True,
+        notes=build.notes(builder, passes),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,9 @@ import tensorflow as tf
 from ..graph import Op, Pass, Step, Value
 from ..graph.jacobian import local_jacobians
 from . import source, tf_hooks
-from .events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
+from .events import Body, CallEvent, NoteEvent, OpEvent, PassEvent, ThreadRecorder
+
+Event = OpEvent | PassEvent | NoteEvent
 
 _FUNCTION = re.compile(r"^__(?:forward|inference)_(.+?)_\d+$")  # how TensorFlow names its graphs
 _EARLIER = "its forward ops ran before the recording began, so their steps are not known"
@@ -37,12 +39,38 @@ def _period(types: list[str]) -> int:
     return count
 
 
+def notes(builder: Builder, passes: Sequence[Pass]) -> tuple[str, ...]:
+    """What a reader must know: what ran otherwise than without a recording, and what is missing."""
+    names: dict[str, dict[str, None]] = {}
+    for each in builder.notes:
+        names.setdefault(each.what, {})[each.name] = None
+    listed = {what: ", ".join(found) for what, found in names.items()}
+    found = []
+    if "opened" in listed:
+        found.append(f"run eagerly: {listed['opened']}")
+    if "jacobian" in listed:
+        found.append(
+            "a Jacobian's backward pass ran as a graph, so it is not recorded: give the tape "
+            "experimental_use_pfor=False"
+        )
+    mend = {
+        "closed": "open_functions=True records what is inside",
+        "library": "`tf.config.run_functions_eagerly(True)` before the recording opens it",
+    }
+    found += [
+        f"run as a graph: {listed[what]}; a tape inside is not recorded ({how})"
+        for what, how in mend.items()
+        if what in listed and not passes
+    ]
+    return tuple(found)
+
+
 class Builder:
     """Builds the ops of one recording."""
 
     def __init__(
         self,
-        events: Sequence[OpEvent | PassEvent],
+        events: Sequence[Event],
         recorder: ThreadRecorder,
         root: Any,
         given: Sequence[tuple[Any, str]] = (),
@@ -50,6 +78,7 @@ class Builder:
         self.recorder = recorder
         self.root = root
         self.given = {id(tensor): name for tensor, name in given}
+        self.notes = [e for e in events if isinstance(e, NoteEvent)]
         self.pass_events = [e for e in events if isinstance(e, PassEvent)]
         self.owners = {e.body for e in events if isinstance(e, CallEvent) and e.body is not None}
         self.events = self._with_earlier(events)
@@ -68,7 +97,7 @@ class Builder:
             self._add_source(tensor, "input", name, self.root)
         self._build_ops()
 
-    def _with_earlier(self, events: Sequence[OpEvent | PassEvent]) -> list[OpEvent]:
+    def _with_earlier(self, events: Sequence[Event]) -> list[OpEvent]:
         """The op events, led by those that ran before this recording but take part in a pass."""
         ours = [
             e
@@ -243,8 +272,15 @@ class Builder:
         self.ops.setdefault(home, []).append(op)
         return value
 
-    def source(self, tensor: Any) -> Value:
-        """The value of a source or target of a pass, also of one that no op touched."""
+    def source(self, tensor: Any, used: Container[int] = ()) -> Value:
+        """The value of a source or target of a pass, also of one that no op touched.
+
+        Of a variable it is the first version whose key is in `used`.
+        """
+        variable = self.values.variables.get(id(tensor))
+        for version in variable.versions if variable else ():
+            if version.key in used:
+                return version
         if tensor in self.values or id(tensor) in self.made_by:
             return self.values.of(tensor)
         known = self.recorder.variables.get(id(tensor))
@@ -289,18 +325,20 @@ def passes(builder: Builder) -> tuple[Pass, ...]:
 def _pass(builder: Builder, index: int, event: PassEvent) -> Pass:
     result = event.result if event.result is not None else [None] * len(event.sources)
     steps = tuple(_steps(builder, event))
-    sources = tuple(builder.source(tensor) for tensor in event.sources)
+    targets = tuple(builder.source(tensor) for tensor in event.targets)
+    used = {value.key for step in steps for value in step.op.inputs} | {v.key for v in targets}
+    sources = tuple(builder.source(tensor, used) for tensor in event.sources)
     known = bool(steps) or all(gradient is None for gradient in result)
     note = _FAILED if event.result is None else "" if known else _EARLIER
     return Pass(
         index,
-        tuple(builder.source(tensor) for tensor in event.targets),
+        targets,
         [reference(t) for t in event.seeds or [None] * len(event.targets)],
         sources,
         [reference(t, source.shape) for t, source in zip(result, sources, strict=True)],
         steps,
         tuple(builder.ops.get(event, ())),
-        _arrived(builder, event, steps, sources, result),
+        _arrived(builder, event, steps, sources, result, used),
         note,
     )
 
@@ -340,14 +378,19 @@ def _arrived(
     steps: Sequence[Step],
     sources: Sequence[Value],
     result: Sequence[Any],
+    used: set[int],
 ) -> dict[int, Any]:
-    """The sum that reached each value, as TensorFlow had it, where TensorFlow had it."""
+    """The sum that reached each value, as TensorFlow had it, where TensorFlow had it.
+
+    Of a variable that was assigned between two reads of the pass, it had one sum for both.
+    """
     arrived: dict[int, Any] = {}
     for step in steps:
         arrived.update(zip((v.key for v in step.op.outputs), step.received, strict=False))
     for tensor, value, gradient in zip(event.sources, sources, result, strict=True):
         variable = builder.values.variables.get(id(tensor))
-        if gradient is not None and (variable is None or len(variable.versions) == 1):
+        versions = used.intersection(v.key for v in variable.versions) if variable else ()
+        if gradient is not None and len(versions) < 2:
             arrived[value.key] = reference(gradient, value.shape)
     return arrived
 
@@ -411,9 +454,11 @@ def reference(tensor: Any, shape: Sequence[int] | None = None) -> Any:
 
     `shape` is that of what a gradient belongs to, for sparse ones that do not know their own.
     """
-    if tensor is None or (
-        hasattr(tensor, "numpy") and tensor.dtype not in (tf.resource, tf.variant)
-    ):
+    if tensor is None:
+        return None
+    if not hasattr(tensor, "dtype") or isinstance(tensor, np.ndarray | np.generic):
+        return np.asarray(tensor)  # a rule returned a plain number
+    if hasattr(tensor, "numpy") and tensor.dtype not in (tf.resource, tf.variant):
         return tensor
     return Dense(tensor, shape)
 

@@ -7,6 +7,7 @@ them. Each is one object with slots, for the garbage collector walks all that a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from threading import get_ident
 from types import CodeType
@@ -76,13 +77,21 @@ class RuleEvent:
     op: CallEvent
 
 
+@dataclass(slots=True, eq=False)
+class NoteEvent:
+    """What makes the recording differ from a plain run, or what it could not see."""
+
+    what: str  # "opened", "closed", "library" (both name a `tf.function`) or "jacobian"
+    name: str = ""
+
+
 class ThreadRecorder:
     """What is recorded on one thread: its events, and the container (`where`) of the next one."""
 
     def __init__(self) -> None:
         self.thread = get_ident()
         self.recordings: list[Recording] = []  # that share it, one inside another; none: closed
-        self.events: list[OpEvent | PassEvent] = []
+        self.events: list[OpEvent | PassEvent | NoteEvent] = []
         self.where: Any = None
         self.finished: Body | None = None  # a custom body whose record is still to come
         self.variables: dict[int, Any] = {}  # by id of their handle
@@ -90,7 +99,15 @@ class ThreadRecorder:
         self.dropped: dict[int, CallEvent] = {}  # calls whose rule has no effect, by their output's
         self.asked: list[tuple[Any, int]] = []  # variables whose handle was read since the last op
         self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
+        self.opened: dict[Any, Any] = {}  # by `tf.function` that was opened, its last arguments
+        self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened
         self.replaced: set[int] = set()  # ids of events that another event replaces
+
+    def beside(self) -> ThreadRecorder:
+        """A recorder of the same recordings for another thread, which waits while this one runs."""
+        other = copy(self)
+        other.asked, other.finished = [], None
+        return other
 
     def know(self, variable: Any, handle: Any) -> None:
         """Remember which variable a handle belongs to."""
@@ -108,6 +125,6 @@ class Recording:
     root: Any
     open_functions: bool
 
-    def events(self) -> list[OpEvent | PassEvent]:
+    def events(self) -> list[OpEvent | PassEvent | NoteEvent]:
         """What happened since it began."""
         return self.recorder.events[self.start :]

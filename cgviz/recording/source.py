@@ -9,14 +9,15 @@ the product is therefore `y`, and the sine is not.
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import os
 import sysconfig
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from operator import itemgetter
 from types import CodeType, FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,6 +53,15 @@ def kind(filename: str) -> int:
         found = LEARNER
     kinds[filename] = found
     return found
+
+
+def is_learners(function: Any) -> bool:
+    """Whether a function is written in the learner's files; an object that is called counts too."""
+    inner = inspect.unwrap(function)
+    while isinstance(inner, partial):
+        inner = inspect.unwrap(inner.func)
+    code = getattr(inner, "__code__", None)
+    return code is None or kind(code.co_filename) == LEARNER
 
 
 def learner_frame(frame: FrameType | None) -> FrameType | None:

@@ -14,8 +14,13 @@ of events, which `build` turns into a trace. Everything else passes straight thr
 - `imperative_grad.imperative_grad`: one call is one backward pass.
 - `resource_variable_ops.variable_accessed`: the variable behind a resource handle.
 - `BaseResourceVariable._handle`: a variable that C++ reads by itself on its way into an op.
-- `Function.__call__`: opens a `tf.function` in this context only. Not `run_functions_eagerly`,
-  because it is process-wide, and `tape.jacobian` warns of it.
+- `Function.__call__`: opens a learner's `tf.function` in this context only. Not
+  `run_functions_eagerly`, because it is process-wide, and `tape.jacobian` warns of it.
+- `mirrored_run._MirroredReplicaThread`: what a replica of `tf.distribute.MirroredStrategy` runs on
+  its thread. TensorFlow lets one of them run at a time, so their events have an order.
+- `Function._list_all_concrete_functions_for_serialization`: a model that is saved while it is
+  recorded has the graphs of the functions that were opened.
+- `GradientTape.jacobian` and `.batch_jacobian`: that a backward pass was built as a graph.
 
 How a built-in op comes to tell its upstream: when it is on a tape, the tape is given a second
 record for the same outputs, whose backward function calls TensorFlow's own gradient function and
@@ -37,12 +42,22 @@ import numpy as np
 import tensorflow as tf
 
 from . import source
-from .arguments import as_source
-from .events import Body, CallEvent, OpEvent, PassEvent, Recording, RuleEvent, ThreadRecorder
+from .arguments import as_source, title
+from .events import (
+    Body,
+    CallEvent,
+    NoteEvent,
+    OpEvent,
+    PassEvent,
+    Recording,
+    RuleEvent,
+    ThreadRecorder,
+)
 from .source import learner_frame
 
 try:
     from tensorflow.python import pywrap_tfe
+    from tensorflow.python.distribute import mirrored_run
     from tensorflow.python.eager import (
         backprop,
         context,
@@ -73,6 +88,7 @@ _NEEDED = (
     "record.VariableWatcher",
     "imperative_grad.imperative_grad",
     "resource_variable_ops.variable_accessed",
+    "mirrored_run._MirroredReplicaThread",
     "backprop._gradient_function",
     "ops._gradient_registry",
     "ops.uid",
@@ -478,14 +494,89 @@ def _wrap_variable_accessed(original: Any) -> Any:
 def _wrap_function_call(original: Any) -> Any:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorder = _eager_recorder()
-        if recorder is not None and recorder.recordings[-1].open_functions:
-            function = self.python_function
-            # TensorFlow's own (pfor, optimizers) stay closed: they need the graph.
+        if recorder is None:
+            return original(self, *args, **kwargs)
+        function = self.python_function
+        if not source.is_learners(function):  # a library's own may need the graph
             if not (getattr(function, "__module__", None) or "").startswith("tensorflow."):
-                return function(*args, **kwargs)
+                recorder.events.append(NoteEvent("library", title(self)))
+            return original(self, *args, **kwargs)
+        if recorder.recordings[-1].open_functions and self not in recorder.graph_only:
+            note = NoteEvent("opened", title(self))
+            recorder.events.append(note)
+            try:
+                return _open(recorder, self, function, args, kwargs)
+            except Exception as error:
+                # TensorFlow says so where something works in graphs only, as `tf.gradients`.
+                if "eager" not in str(error):
+                    raise
+                recorder.graph_only.add(self)
+                note.what = "closed"
+        else:
+            recorder.events.append(NoteEvent("closed", title(self)))
         return original(self, *args, **kwargs)
 
     return __call__
+
+
+def _open(
+    recorder: ThreadRecorder, called: Any, function: Any, args: Sequence[Any], kwargs: Any
+) -> Any:
+    """Run the body of a `tf.function` as it is; its arguments and results are those of a graph."""
+    bound = called.function_type.bind_with_defaults(args, kwargs, called._default_values)
+    args, kwargs = tf.nest.map_structure(_argument, (bound.args, bound.kwargs))
+    recorder.opened[called] = args, kwargs
+    return tf.nest.map_structure(_result, function(*args, **kwargs))
+
+
+def _wrap_list_graphs(original: Any) -> Any:
+    def list_graphs(self: Any) -> Any:
+        recorder = _eager_recorder()
+        if recorder is not None and self in recorder.opened:
+            args, kwargs = recorder.opened[self]
+            self.get_concrete_function(*args, **kwargs)
+        return original(self)
+
+    return list_graphs
+
+
+def _argument(leaf: Any) -> Any:
+    return tf.convert_to_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+
+def _result(leaf: Any) -> Any:
+    plain = np.ndarray | np.generic | bool | int | float | complex | str | bytes | tf.Variable
+    return tf.convert_to_tensor(leaf) if isinstance(leaf, plain) else leaf
+
+
+def _wrap_replica_init(original: Any) -> Any:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        recorder = _eager_recorder()
+        self.cgviz_recorder = None if recorder is None else recorder.beside()
+
+    return __init__
+
+
+def _wrap_replica_run(original: Any) -> Any:
+    def run(self: Any) -> None:
+        recorder = self.cgviz_recorder
+        if recorder is not None:
+            recorder.thread = threading.get_ident()
+            _recorder.set(recorder)
+        original(self)
+
+    return run
+
+
+def _wrap_jacobian(original: Any) -> Any:
+    def jacobian(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = _eager_recorder()
+        if recorder is not None and kwargs.get("experimental_use_pfor", (*args, *[True] * 5)[4]):
+            recorder.events.append(NoteEvent("jacobian"))
+        return original(self, *args, **kwargs)
+
+    return jacobian
 
 
 @cache
@@ -504,6 +595,11 @@ def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
         (imperative_grad, "imperative_grad", _wrap_imperative_grad),
         (resource_variable_ops, "variable_accessed", _wrap_variable_accessed),
         (_function_type(), "__call__", _wrap_function_call),
+        (_function_type(), "_list_all_concrete_functions_for_serialization", _wrap_list_graphs),
+        (mirrored_run._MirroredReplicaThread, "__init__", _wrap_replica_init),
+        (mirrored_run._MirroredReplicaThread, "run", _wrap_replica_run),
+        (tf.GradientTape, "jacobian", _wrap_jacobian),
+        (tf.GradientTape, "batch_jacobian", _wrap_jacobian),
     ]
 
 

@@ -299,6 +299,30 @@ def test_an_inner_tape_in_f_is_a_pass_of_its_own_and_steps_are_those_of_trace():
     assert len(trace.passes) == 2
 
 
+@pytest.mark.parametrize("number", [2.0, np.float32(2.0), np.array([2.0, 4.0])])
+def test_a_rule_that_returns_plain_numbers_is_shown_as_it_is(number):
+    plain = tf.custom_gradient(lambda x: (x * 2.0, lambda dy: number))
+    x = tf.constant([1.0, 3.0])
+    trace = cgviz.trace(lambda x: plain(tf.sin(x)), x)
+    same(trace.gradients[0], tape_gradient(lambda x: plain(tf.sin(x)), x)[1][0])
+    np.testing.assert_array_equal(trace.steps[0].downstream[0], number)
+    np.testing.assert_array_equal(cgviz.trace(plain, x).gradients[0], number)
+    assert "2" in repr(trace)
+
+
+def test_what_reached_a_variable_that_was_assigned_is_its_gradient_in_every_pass():
+    w = tf.Variable(2.0, name="w")
+    with cgviz.record() as trace:
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                y = w * w
+            w.assign_sub(0.25 * tape.gradient(y, w))
+    assert [float(each.gradients[0]) for each in trace.passes] == [4.0, 2.0, 1.0]
+    for each, value in zip(trace.passes, (2.0, 1.0, 0.5), strict=True):
+        assert each.upstream(each.sources[0]) == each.gradients[0]
+        assert each.sources[0].numpy() == value
+
+
 def test_only_watched_variables_get_a_gradient():
     w, v = tf.Variable(2.0, name="w"), tf.Variable(3.0, name="v")
     with cgviz.record() as trace:

@@ -3,7 +3,11 @@
 When it ends, however it ends, TensorFlow is exactly as it was: every test here is held to that.
 """
 
+import asyncio
 import contextlib
+import contextvars
+import linecache
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +17,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from oracle import tape_gradient
+from oracle import same, tape_gradient
 from programs import square
 from tensorflow.python.eager import context, execute, imperative_grad, record
 from tensorflow.python.ops import resource_variable_ops
@@ -47,7 +51,7 @@ def nothing_stays():
     before = state()
     yield
     assert state() == before
-    assert tf_hooks._recorder.get() is None
+    assert tf_hooks._open_recorder() is None
     assert tf_hooks._users == tf_hooks._saved == []
 
 
@@ -175,6 +179,144 @@ def test_eager_traces_of_custom_gradients_leave_no_registry_entry():
     assert len(ops._gradient_registry._registry) == before
 
 
+def recorded_once(x=3.0):
+    """A recording that passes through every hook: a variable, a rule, a `tf.function`, a pass."""
+    x = tf.constant(x)
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = by_weight(x)
+        tape.gradient(y, [x, WEIGHT])
+    return trace
+
+
+WEIGHT = tf.Variable(2.0, name="weight")
+
+
+@tf.function
+def by_weight(x):
+    return square(WEIGHT * x) * tf.reshape(x, [1])
+
+
+def lines_run(stop=None):
+    """The lines of `tf_hooks` that one recording runs; at the one numbered `stop` an interrupt."""
+    lines = []
+
+    def on_line(frame, event, arg):
+        # Python looks for interrupts after calls, and never at these.
+        text = linecache.getline(tf_hooks.__file__, frame.f_lineno).strip()
+        if event == "line" and not text.startswith(("with ", "try:")):
+            lines.append(frame.f_lineno)
+            if len(lines) - 1 == stop:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return on_line
+
+    before = sys.gettrace()
+    sys.settrace(
+        lambda frame, *_: on_line if frame.f_code.co_filename == tf_hooks.__file__ else None
+    )
+    try:
+        # What is raised in a hook that TensorFlow calls from C may come out as another error.
+        with contextlib.suppress(KeyboardInterrupt, *([] if stop is None else [Exception])):
+            recorded_once()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def test_an_interrupt_at_any_line_leaves_everything_as_it_was():
+    recorded_once()
+    before, lines = state(), lines_run()
+    first = {line: place for place, line in reversed(list(enumerate(lines)))}
+    last = {line: place for place, line in enumerate(lines)}
+    assert len(first) > 150
+    for place in {*first.values(), *last.values()}:
+        lines_run(stop=place)
+        assert state() == before, f"interrupted at line {lines[place]}"
+        assert tf_hooks._open_recorder() is None
+    assert recorded_once().gradients[0] == 3 * 4 * 3.0**2
+
+
+def test_a_generator_that_records_may_be_left_half_way_and_closed_in_any_order():
+    def recording():
+        with cgviz.record() as trace:
+            yield trace
+
+    x = tf.constant(3.0)
+    first, second = recording(), recording()
+    next(first)
+    trace = next(second)
+    first.close()
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    tape.gradient(y, x)
+    del second
+    assert trace.gradients == (6.0,)
+
+
+def test_a_thread_that_runs_in_a_copy_of_a_recordings_context_is_not_recorded():
+    with cgviz.record() as outer:
+        copied = contextvars.copy_context()
+        thread = threading.Thread(target=copied.run, args=(recorded_once,))
+        thread.start()
+        thread.join()
+    assert (outer.ops, outer.passes) == ((), ())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_inside_a_recording_ends_it_in_both_processes():
+    before, child = state(), None
+    with cgviz.record():
+        child = os.fork()
+    same = state() == before
+    if child == 0:
+        os._exit(0 if same else 1)
+    assert same
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_tasks_that_take_turns_on_one_thread_have_a_recording_each():
+    async def task(number):
+        x = tf.constant(number)
+        with cgviz.record() as trace:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                await asyncio.sleep(0)
+                y = x * x
+                await asyncio.sleep(0)
+            tape.gradient(y, x)
+            await asyncio.sleep(0)
+        return trace
+
+    async def together():
+        return await asyncio.gather(*map(task, (1.0, 2.0, 3.0)))
+
+    for number, trace in zip((1.0, 2.0, 3.0), asyncio.run(together()), strict=True):
+        assert trace.gradients == (2.0 * number,)
+        assert [op.name for op in trace.ops] == ["x", "y"]
+
+
+def test_a_task_that_outlives_a_recording_is_recorded_no_more():
+    async def late(go_on):
+        await go_on.wait()
+        return tf.sin(1.0)
+
+    async def main():
+        go_on = asyncio.Event()
+        with cgviz.record() as trace:
+            task = asyncio.create_task(late(go_on))
+            await asyncio.sleep(0)
+        recorded_once()
+        go_on.set()
+        await task
+        return trace
+
+    assert asyncio.run(main()).ops == ()
+
+
 # --- what it sees ----------------------------------------------------------------------------
 
 
@@ -238,6 +380,192 @@ def test_a_tf_function_inside_another_is_opened_too_and_autograph_is_not_missed(
     assert trace.value == 16.0
     assert trace.gradients[0] == 32.0
     assert [s.op.type for s in trace.steps] == ["Mul", "Mul"]
+
+
+FOUR = np.float32(4.0)
+
+
+def slope(x):
+    """A function with a tape of its own, whose numbers tell what it was given."""
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(x * x)
+    return tape.gradient(y, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"),
+    [
+        (tf.function(slope), np.array([1.0, 2.0])),
+        (tf.function(slope), np.float32(3.0)),
+        (tf.function(slope, input_signature=[tf.TensorSpec([None], tf.float32)]), [1.0, 2.0]),
+        (tf.function(slope, input_signature=[tf.TensorSpec([], tf.float64)]), np.int64(3)),
+        (tf.function(lambda pair: slope(pair["a"][0])), {"a": [np.float64(2.0)]}),
+        (tf.function(lambda x, y=FOUR: slope(y) + x), 1.0),
+    ],
+)
+def test_an_opened_function_is_given_what_tensorflow_gives_its_graph(function, argument):
+    plain = function(argument)
+    with cgviz.record() as trace:
+        recorded = function(argument)
+    same(recorded.numpy(), plain)
+    assert len(trace.passes) == 1
+
+
+def test_an_opened_function_returns_what_its_graph_returns():
+    v = tf.Variable(5.0)
+
+    @tf.function
+    def f(x):
+        return (
+            0.0,
+            None,
+            {"a": [1, x]},
+            v,
+            np.float64(2.0),
+            tf.RaggedTensor.from_row_lengths([x], [1]),
+        )
+
+    plain = f(tf.constant(3.0))
+    with cgviz.record():
+        recorded = f(tf.constant(3.0))
+    tf.nest.assert_same_structure(recorded, plain, expand_composites=True)
+    flat = [tf.nest.flatten(each, expand_composites=True) for each in (recorded, plain)]
+    for ours, theirs in zip(*flat, strict=True):
+        assert type(ours) is type(theirs)
+        same(None if ours is None else ours.numpy(), theirs)
+
+
+def test_a_trace_names_the_functions_that_were_opened():
+    @tf.function(jit_compile=True)
+    def inner(x):
+        return x * x
+
+    @tf.function
+    def outer(x):
+        return inner(x) + inner(2.0 * x)
+
+    trace = cgviz.trace(outer, 3.0)
+    assert trace.notes == ("run eagerly: outer, inner",)
+    assert "run eagerly: outer, inner" in repr(trace)
+    assert "run eagerly: outer, inner" in trace.table()._repr_html_()
+    assert cgviz.trace(outer, 3.0, open_functions=False).notes == ()
+    assert cgviz.trace(square, 3.0).notes == ()
+
+
+LIBRARYS = """
+import tensorflow as tf
+
+@tf.function
+def librarys(x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    return tape.gradient(y, x) if not tf.executing_eagerly() else None
+"""
+
+
+def test_a_function_of_a_library_stays_closed():
+    names = {}
+    exec(compile(LIBRARYS, np.__file__, "exec"), names)
+    with cgviz.record() as trace:
+        assert names["librarys"](tf.constant(3.0)) == 6.0
+    assert trace.passes == ()
+    with pytest.raises(ValueError, match=r"run as a graph: librarys; .*run_functions_eagerly"):
+        trace.table()
+
+
+def test_what_works_in_a_graph_only_stays_closed_by_itself():
+    calls = []
+
+    @tf.function
+    def graph_only(x):
+        calls.append(tf.executing_eagerly())
+        return tf.gradients(x * x, x)[0]
+
+    with cgviz.record() as trace:
+        assert [graph_only(tf.constant(float(n))) for n in (2, 3)] == [4.0, 6.0]
+    assert calls == [True, False]
+    with pytest.raises(ValueError, match="no backward pass: run as a graph: graph_only"):
+        trace.table()
+
+
+def test_an_error_in_an_opened_function_is_raised_once():
+    calls = []
+
+    @tf.function
+    def broken(x):
+        calls.append(x)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        cgviz.trace(broken, 1.0)
+    assert len(calls) == 1
+
+
+def test_a_model_that_is_saved_while_it_is_recorded_has_its_functions(tmp_path):
+    class Model(tf.Module):
+        @tf.function
+        def __call__(self, x):
+            return x * x
+
+    with cgviz.record():
+        model = Model()
+        model(tf.constant(2.0))
+        tf.saved_model.save(model, tmp_path)
+    assert tf.saved_model.load(tmp_path)(tf.constant(3.0)) == 9.0
+
+
+def test_a_trace_without_a_pass_says_where_the_pass_was():
+    x = tf.constant([1.0, 2.0])
+    with cgviz.record() as jacobian:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        tape.jacobian(y, x)
+    with cgviz.record() as rows:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x * x
+        tape.jacobian(y, x, experimental_use_pfor=False)
+    with cgviz.record(open_functions=False) as closed:
+        tf.function(slope)(x)
+    for trace, advice in (
+        (jacobian, "experimental_use_pfor=False"),
+        (closed, "open_functions=True"),
+    ):
+        with pytest.raises(ValueError, match=f"no backward pass: .*{advice}"):
+            trace.chain_rule()
+    assert len(rows.passes) == 2
+    assert rows.notes == ()
+
+
+REPLICAS = """
+import tensorflow as tf
+import cgviz
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    w = tf.Variable(2.0, name="w")
+
+def step():
+    x = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32) + 1.0
+    with tf.GradientTape() as tape:
+        y = w * x * x
+    return tf.distribute.get_replica_context().all_reduce("sum", tape.gradient(y, w))
+
+with cgviz.record() as trace:
+    result = strategy.run(step)
+print([float(each) for each in strategy.experimental_local_results(result)])
+print([float(each.gradients[0]) for each in trace.passes])
+"""
+
+
+def test_each_replica_of_a_mirrored_strategy_has_its_pass():
+    said = subprocess.check_output([sys.executable, "-c", REPLICAS], text=True)
+    assert said.splitlines()[-2:] == ["[5.0, 5.0]", "[1.0, 4.0]"]
 
 
 def test_jacobian_inside_a_recording_is_unharmed():
