@@ -4,8 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .hinting import hints
-from .recording import api
-from .recording.api import record, trace
+from .recording.events import on_error
 
 if TYPE_CHECKING:
     from .checking.checker import check
@@ -14,13 +13,14 @@ if TYPE_CHECKING:
     from .lessons import course
     from .live.explorer import explore
     from .live.quiz import predict
+    from .recording.api import record, trace
 
 __all__ = ["check", "course", "explore", "load", "predict", "record", "trace", "watch"]
 __version__ = "0.1.0"
 
-api.on_error.append(hints.add)  # an error that leaves a recording carries its hint
+on_error.append(hints.add)  # an error that leaves a recording carries its hint
 
-# What recording does not need is loaded when it is first used.
+# Loaded when it is first used: a saved trace is read and shown where no TensorFlow is installed.
 _LATER = {
     "check": ".checking.checker",
     "course": ".lessons",
@@ -28,13 +28,23 @@ _LATER = {
     "explore": ".live.explorer",
     "load": ".files",
     "predict": ".live.quiz",
+    "record": ".recording.api",
+    "trace": ".recording.api",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATER:
+    if name not in _LATER:
+        raise AttributeError(f"module 'cgviz' has no attribute {name!r}")
+    try:
         return getattr(import_module(_LATER[name], __name__), name)
-    raise AttributeError(f"module 'cgviz' has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise
+        raise ImportError(
+            f"`cgviz.{name}` runs TensorFlow, and none is installed: install `tensorflow`, or "
+            "`tensorflow-cpu`, which is smaller"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -12,10 +12,7 @@ import tensorflow as tf
 from ..graph import Trace, as_numpy
 from . import arguments, build, tf_hooks
 from .build import Builder, dense, reference, variable_name
-from .events import PassEvent, Recording
-
-# Called with each exception that leaves `trace` or `record`; `cgviz` adds its hints here.
-on_error: list[Callable[[Exception], object]] = []
+from .events import PassEvent, Recording, on_error
 
 
 def trace(

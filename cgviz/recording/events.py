@@ -13,6 +13,9 @@ from threading import get_ident
 from types import CodeType
 from typing import Any
 
+# Called with each exception that leaves `trace` or `record`; `cgviz` adds its hints here.
+on_error: list[Callable[[Exception], object]] = []
+
 
 @dataclass(slots=True, eq=False)
 class Body:
