@@ -77,7 +77,7 @@ def hinted_in_mixed_precision():
 
 
 def hinted_after_loading():
-    """The message alone; test_hintbook raises it in a process of its own."""
+    """The message alone; test_book raises it in a process of its own."""
     words = "No gradient defined for operation'IdentityN' (op type: IdentityN). In general every"
     assert hints.explain(LookupError(words)).pitfalls == (12,)
 

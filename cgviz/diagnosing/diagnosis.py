@@ -6,9 +6,8 @@ numbers of the trace. What a question can answer is the table of causes in its m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from html import escape
-from typing import overload
 
 from .. import findings
 from ..findings import Finding
@@ -25,35 +24,33 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
 )
 
 
-class Diagnosis(Sequence[Finding]):
+class Diagnosis(tuple[Finding, ...]):
     """What `trace.diagnose()` found: a sequence of findings, empty where all is well.
 
     `ok` is whether there is none; `notes` are remarks that are no trouble.
     """
 
-    def __init__(
-        self, title: str, findings: Sequence[Finding], healthy: str, notes: Sequence[str] = ()
-    ) -> None:
-        self.title = title
-        self.findings = tuple(findings)
-        self.notes = tuple(notes)
-        self._healthy = healthy
+    title: str
+    notes: tuple[str, ...]
+    _healthy: str
+
+    def __new__(
+        cls, title: str, findings: Iterable[Finding], healthy: str, notes: Iterable[str] = ()
+    ) -> Diagnosis:
+        """A diagnosis of what is called `title`; `healthy` is said where nothing is found."""
+        made = super().__new__(cls, findings)
+        made.title, made.notes, made._healthy = title, tuple(notes), healthy
+        return made
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings alone, in the order to look at them."""
+        return tuple(self)
 
     @property
     def ok(self) -> bool:
         """Whether nothing was found."""
-        return not self.findings
-
-    def __len__(self) -> int:
-        return len(self.findings)
-
-    @overload
-    def __getitem__(self, index: int) -> Finding: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Finding, ...]: ...
-    def __getitem__(self, index: int | slice) -> Finding | tuple[Finding, ...]:
-        """One finding, or some."""
-        return self.findings[index]
+        return not self
 
     @property
     def headline(self) -> str:
@@ -66,7 +63,7 @@ class Diagnosis(Sequence[Finding]):
     def __repr__(self) -> str:
         if self.ok:
             return self.headline
-        return "\n\n".join([self.headline, *map(repr, self.findings), *self.notes])
+        return "\n\n".join([self.headline, *map(repr, self), *self.notes])
 
     def _repr_html_(self) -> str:
         from ..reading.format import STYLE  # one look for all that is read
@@ -75,7 +72,7 @@ class Diagnosis(Sequence[Finding]):
         return (
             f'{STYLE}\n<div class="cgviz-sheet cgviz-diagnosis">\n'
             f"<p><strong>{escape(self.headline)}</strong></p>\n"
-            f"{findings.html(self.findings)}{notes}</div>"
+            f"{findings.html(self)}{notes}</div>"
         )
 
 
@@ -102,12 +99,9 @@ def _forward(trace: Trace, graphs: list[PassGraph]) -> list[Finding]:
 
 def _unique(found: list[Finding]) -> list[Finding]:
     """Each trouble once, also where several passes have it."""
-    kept: dict[object, Finding] = {}
-    for each in found:
-        where = each.message if each.op is None else (each.op, each.sources)
-        kept.setdefault((each.what, where), each)
-    once = {(each.what, each.message): each for each in reversed(kept.values())}
-    return list(reversed(once.values()))
+    by_op = {(f.what, f.op or f.message, f.sources): f for f in reversed(found)}
+    by_message = {(f.what, f.message): f for f in by_op.values()}
+    return [f for f in found if by_message.get((f.what, f.message)) is f]
 
 
 def _healthy(graphs: list[PassGraph]) -> str:

@@ -112,14 +112,13 @@ def _cut(graph: PassGraph, edge: Edge) -> Cut | None:
         return Cut("another tape", op, value) if arrived else None
     idle = edge.reason in ("", "nothing arrives")  # nothing would flow on if something arrived
     reason = "not watched" if idle else edge.reason
-    if reason in ("not watched", "tape not recording"):
+    if reason == "not watched":
         maker = graph.trace.producer(value)
         kind = maker[0].kind if maker else "input"
-        made = {"input": "input", "variable": "variable"}.get(kind, "tensor")
-        general = reason if reason == "tape not recording" else f"{made} not watched"
-        reason = {"stopped": "tape stopped", "outside": "outside the tape"}.get(
-            inside_tape(op.source), general
-        )
+        reason = f"{kind if kind in ('input', 'variable') else 'tensor'} not watched"
+    if reason == "tape not recording" or reason.endswith("not watched"):
+        written = {"stopped": "tape stopped", "outside": "outside the tape"}
+        reason = written.get(inside_tape(op.source), reason)
     return Cut("no rule" if reason.startswith("no gradient for") else reason, op, value)
 
 
@@ -157,6 +156,8 @@ def _finding(graph: PassGraph, cut: Cut) -> Finding:
     dtype = value.dtype if value else ""
     captured = ([value] if value else op.captured) if op else ()
     is_none = not sources or sources[0] in graph.pass_.sources
+    flat = op is not None and op.type in _STEPS
+    assigned = op is not None and calls(op.source, ASSIGNS)
     known = {
         "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
         "here": at(op) if op else "",
@@ -169,45 +170,38 @@ def _finding(graph: PassGraph, cut: Cut) -> Finding:
         "plain": re.sub(r"_\d+$", "", who.strip("`")),  # two of one name are `v` and `v_1`
         "made": at(makers[0][0]) if makers and makers[0] else "",
         "captured": listed(map(graph.name, captured)) if captured else "a tensor",
-        "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
-        "assigned": " A variable is assigned there, and a gradient does not flow through an "
-        "assignment."
-        if op and calls(op.source, ASSIGNS)
-        else "",
+        "flat": " It is flat between its steps." if flat else "",
+        "assigned": " No gradient flows through the assignment there." if assigned else "",
     }
     words = CAUSES[cut.reason].words(known)
     return replace(graph.finding("none", words, op, sources), line=cut.line)
 
 
-_ZERO = "`tape.gradient(..., unconnected_gradients='zero')`"
-_SURROGATE = "a straight-through or a surrogate rule with @tf.custom_gradient."
 CAUSES = {
     "no float": Cause(
         "{who}: it holds {kind}, and TensorFlow gives these no gradient.",
-        "Leave it out of the sources, or make it a float before the tape watches it: `2.` instead "
-        "of `2`, or `tf.cast(x, tf.float32)`.",
+        "Leave it out of the sources, or make it a float first: `2.`, `tf.cast(x, tf.float32)`.",
     ),
     "not read": Cause(
-        "{who}: no op that ran reads this variable. Assigning to it is not reading it, and a "
-        "gradient does not flow through an assignment.",
+        "{who}: no op that ran reads this variable. An assignment is no reading: no gradient flows "
+        "through it.",
         "Use it in what is differentiated, or leave it out of the sources.",
         VARIABLES,
     ),
     "independent": Cause(
         "{who}: no tape followed a path from it to the gradient that is differentiated here. As a "
         "derivative that means 0.",
-        f"Write {_ZERO} for 0. If it should depend on it, the rule uses numbers in place of "
-        "tensors, or the first gradient was taken outside the outer tape.",
+        "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
+        "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
         NESTED,
     ),
     "target not recorded": Cause(
         "{who}: the recording did not see how the target was made.",
-        "Put the forward pass and its tape inside `with cgviz.record()`, and differentiate what "
-        "TensorFlow ops made.",
+        "Put the forward pass and its tape inside `with cgviz.record()`.",
     ),
     "unused": Cause(
         "{who}: no TensorFlow op that ran uses it.",
-        f"Use it in the function, or leave it out. For 0 in place of None write {_ZERO}.",
+        "Use it, or leave it out. For 0 write `tape.gradient(..., unconnected_gradients='zero')`.",
     ),
     "tape stopped": Cause(
         "{who}: {here} ran inside `stop_recording`, so no tape saw it.",
@@ -219,8 +213,7 @@ CAUSES = {
     ),
     "tape not recording": Cause(
         "{who}: no tape followed it when {here} ran.",
-        "Run the line inside the `with tf.GradientTape()` block, not before it, not after it and "
-        "not inside `stop_recording`. After `tape.reset()` watch again.",
+        "Run the line inside the `with tf.GradientTape()` block. After `tape.reset()` watch again.",
     ),
     "variable not watched": Cause(
         "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "
@@ -240,13 +233,13 @@ CAUSES = {
     ),
     "integers": Cause(
         "{who}: {here} makes {kind}, and these have no gradient.",
-        f"Keep to floating-point numbers, or give this part {_SURROGATE}",
+        "Keep to floating-point numbers, or write a straight-through or a surrogate rule with "
+        "@tf.custom_gradient.",
         KINKS,
     ),
     "stop_gradient": Cause(
         "{who}: {here} lets the value through and no gradient.",
-        "Take tf.stop_gradient away. If another gradient should flow there, write it with "
-        "@tf.custom_gradient.",
+        "Take tf.stop_gradient away, or write the gradient with @tf.custom_gradient.",
         KINKS,
     ),
     "no rule": Cause(
@@ -261,8 +254,7 @@ CAUSES = {
         INPUTS,
     ),
     "in a body": Cause(
-        "{who}: it was made inside the custom gradient {here}, whose rule takes the place of all "
-        "that its body did.",
+        "{who}: it was made inside the custom gradient {here}, whose rule replaces its body.",
         "Differentiate by the arguments of the custom gradient.",
         INPUTS,
     ),
@@ -272,9 +264,8 @@ CAUSES = {
         INPUTS,
     ),
     "rule not used": Cause(
-        "the call{call} did not use its custom rule{rule}. TensorFlow uses it only if a positional "
-        "argument is watched by a tape. Arguments passed by keyword do not count; it "
-        "differentiates the body instead.",
+        "the call{call} did not use its custom rule{rule}: no positional argument is watched by a "
+        "tape, and arguments passed by keyword do not count. TensorFlow differentiates the body.",
         "Pass the arguments by position: `f(x)`, not `f(x=x)`. A tensor that the function closes "
         "over must be an argument too.",
         INPUTS,

@@ -92,25 +92,33 @@ def _is_bad(values: Iterable[Value]) -> bool:
 
 def _forward_finding(op: Op, name: Name) -> Finding:
     case = ForwardCase(op)
-    sign = "NaN" if case.what == "nan" else style.number(case.y[case.index])
     if op.kind in ("input", "variable", "constant"):
-        message = f"`{op.name}` itself holds {sign}{entry(case.index)}."
+        message = f"`{op.name}` itself holds {case.sign}{entry(case.index)}."
         return Finding(case.what, message, "Look where its numbers come from.", STABILITY, op)
     because, hint, lesson = case.words(FORWARD)
     given = inputs_at(op, case.index, case.output, name)
-    message = f"the first {sign} of the forward pass is made at {at(op)}{entry(case.index)}{given}."
-    return Finding(case.what, f"{message} {because}".strip(), hint, lesson, op)
+    message = f"the first {case.sign} of the forward pass is made at {at(op)}{given}. {because}"
+    return Finding(case.what, message.strip(), hint, lesson, op)
 
 
-class ForwardCase(Case):
+class NotFinite(Case):
+    """An array that is not finite: what it holds, and where first."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.what = "nan" if has_nan(array) else "inf"
+        bad = np.isnan(array) if self.what == "nan" else np.isinf(array)
+        self.index = tuple(int(i) for i in np.argwhere(bad)[0])
+        self.sign = "NaN" if self.what == "nan" else style.number(array[self.index])
+
+
+class ForwardCase(NotFinite):
     """An op whose output is not finite, though its inputs are."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
         self.output = next(v for v in op.outputs if is_bad(numbers(v)))
-        self.y = numbers(self.output)
-        self.what = "nan" if has_nan(self.y) else "inf"
-        self.index = first_bad(self.y)
+        super().__init__(numbers(self.output))
         self.x = [number_at(op, v, self.index, self.output) for v in op.inputs]
         self.dtype = self.output.dtype
         known = limits(self.dtype)
@@ -170,7 +178,7 @@ FORWARD = {
         "The result is beyond ±{largest}, the largest {real}.",
         "Scale the numbers, or compute in a wider type.",
         STABILITY,
-        lambda case: not np.isnan(case.y[case.index]),
+        lambda case: not np.isnan(case.array[case.index]),
     ),
     "unknown": Cause("", "Keep its input where it is defined.", STABILITY),
 }
@@ -206,27 +214,21 @@ def _backward_finding(graph: PassGraph, origin: Origin, values: list[Value]) -> 
             hint = BACKWARD["too large"].hint
         return graph.finding(what, (f"{head}: {because}", hint, STABILITY), None, values)
     case, op = BackwardCase(graph, origin.step, origin.position), origin.step.op
-    sign = "NaN" if case.what == "nan" else style.number(case.g[case.index])
     given = inputs_at(op, case.index, case.input, graph.name)
     arrived = "" if case.upstream is None else f" and upstream {style.number(case.upstream)}"
     because, hint, lesson = case.words(BACKWARD)
-    message = (
-        f"{head}: the first {sign} of the backward pass is made at {at(op)}{entry(case.index)}"
-        f"{given}{arrived}. {because}"
-    )
-    return graph.finding(case.what, (message, hint, lesson), op, values)
+    made = f"the first {case.sign} of the backward pass is made at {at(op)}{given}{arrived}"
+    return graph.finding(case.what, (f"{head}: {made}. {because}", hint, lesson), op, values)
 
 
-class BackwardCase(Case):
+class BackwardCase(NotFinite):
     """A rule that made NaN or infinity of a finite upstream."""
 
     def __init__(self, graph: PassGraph, step: Step, j: int) -> None:
         self.graph, self.step, self.op = graph, step, step.op
         self.j, self.input = j, step.op.inputs[j]
         self.dtype = self.input.dtype
-        self.g = wide(step.downstream[j])
-        self.what = "nan" if has_nan(self.g) else "inf"
-        self.index = first_bad(self.g)
+        super().__init__(wide(step.downstream[j]))
         self.upstream = self._upstream()
 
     def _upstream(self) -> complex | None:
@@ -363,12 +365,6 @@ def has_inf(a: Array) -> bool:
     return bool(np.isinf(a).any())
 
 
-def first_bad(a: Array) -> tuple[int, ...]:
-    """The index of the first NaN, or else of the first infinity."""
-    bad = np.isnan(a) if has_nan(a) else np.isinf(a)
-    return tuple(int(i) for i in np.argwhere(bad)[0])
-
-
 def entry(index: tuple[int, ...]) -> str:
     """An index in words: " at entry [1, 0]", or "" for a scalar."""
     return f" at entry [{', '.join(map(str, index))}]" if index else ""
@@ -393,7 +389,7 @@ def number_at(op: Op, value: Value, index: tuple[int, ...], like: Value) -> comp
 
 
 def inputs_at(op: Op, index: tuple[int, ...], like: Value, name: Name) -> str:
-    """The inputs that belong to an entry of `like`: " from `x` = 0 and `y` = 2"."""
+    """An entry of `like` and its inputs: " at entry [1, 0] from `x` = 0 and `y` = 2"."""
     found = [(name(v), number_at(op, v, index, like)) for v in op.inputs]
     texts = [f"{who} = {style.number(number)}" for who, number in found if number is not None]
-    return f" from {' and '.join(texts)}" if texts else ""
+    return entry(index) + (f" from {' and '.join(texts)}" if texts else "")

@@ -185,11 +185,6 @@ TEXT, SMALL = 11.0, 10.0  # points
 ROW = 0.42  # inches: two bars and the space between rows
 TICKS = 1.6  # an inch: "1e−308" is 0.6 inches wide
 APART = 0.15  # of the forward and the backward bar from the middle of a row
-WRITTEN = {
-    **{FLOAT16.smallest: "6.1e−5", FLOAT16.largest: "65504"},
-    **{FLOAT32.smallest: "1.2e−38", FLOAT32.largest: "3.4e38"},
-    **{FLOAT64.smallest: "2.2e−308", FLOAT64.largest: "1.8e308"},
-}
 DASHES = {"float16": ":", "float32": "--", "float64": "-."}
 
 
@@ -221,13 +216,11 @@ class _Picture:
         self.ax, self.table = ax, table
         background = ax.get_facecolor() if ax.patch.get_visible() else rcParams["figure.facecolor"]
         self.palette = palette = style.palette(to_rgb(background))
-        self.sides = (  # the text's colour, the bar's look
-            (palette.forward_text, "-o", {"color": palette.forward, "label": "forward: values"}),
-            (
-                palette.backward_text,
-                "--v",
-                {"color": palette.backward, "label": "backward: gradients"},
-            ),
+        forward = {"color": palette.forward, "label": "forward: values"}
+        backward = {"color": palette.backward, "label": "backward: gradients"}
+        self.sides = (  # the text's colour, the bar's line and look
+            (palette.forward_text, "-o", forward),
+            (palette.backward_text, "--v", backward),
         )
         largest = max((k.largest for row in table if (k := limits(row.dtype))), default=0.0)
         self.widest = FLOAT64 if largest > FLOAT32.largest else FLOAT32
@@ -246,22 +239,21 @@ class _Picture:
 
     def row(self, y: float, row: Row) -> None:
         """The two bars of a row, and right of it what to see coming."""
-        for apart, size, side in zip(
-            (-APART, APART), (row.values, row.gradients), self.sides, strict=True
-        ):
-            text, line, look = side
-            if size.largest and size.smallest:
-                ends = [math.log10(size.smallest), math.log10(size.largest)]
-                self._bar(ends, [y + apart] * 2, line, look)
-            elif size.largest == 0:
-                self._sign(self.low, y + apart, style.ZERO, text, "left")
-            if size.special:
-                sign = style.NAN if size.special == style.NAN.word else style.POSITIVE_INFINITY
-                self._sign(self.high, y + apart, sign, text, "right")
-        marked = row.note[:1] in ("!", "▲")
-        look = {"va": "center", "weight": "bold" if marked else "normal", "color": self.palette.ink}
+        self._size(y - APART, row.values, *self.sides[0])
+        self._size(y + APART, row.gradients, *self.sides[1])
+        weight = "bold" if row.note[:1] in ("!", "▲") else "normal"
+        look = {"va": "center", "weight": weight, "color": self.palette.ink}
         within = ("axes fraction", "data")
         self._text(row.note, (1, y), (8, 0), within, annotation_clip=False, **look)
+
+    def _size(self, y: float, size: Magnitudes, text: str, line: str, look: dict[str, Any]) -> None:
+        if size.largest and size.smallest:
+            self._bar([math.log10(size.smallest), math.log10(size.largest)], [y, y], line, look)
+        elif size.largest == 0:
+            self._sign(self.low, y, style.ZERO, text, "left")
+        if size.special:
+            sign = style.NAN if size.special == style.NAN.word else style.POSITIVE_INFINITY
+            self._sign(self.high, y, sign, text, "right")
 
     def _bar(self, x: list[float], y: list[float], line: str, look: dict[str, Any]) -> Any:
         look = look | {"lw": 2.2, "ms": 6, "mec": self.palette.paper, "mew": 0.8, "zorder": 3}
@@ -298,7 +290,7 @@ class _Picture:
                 x = math.log10(number)
                 if self.low <= x <= self.high:
                     self.ax.axvline(x, color=muted, ls=DASHES[each.name], lw=1.2, zorder=1)
-                    name = f"{each.name}\n{word} {WRITTEN[number]}"
+                    name = f"{each.name}\n{word} {style.number(number, 2)}"
                     colour = self.palette.ink if each is self.widest else muted
                     look = {"ha": side, "va": "bottom", "color": colour}
                     shift = (4 if side == "right" else -4, 4)

@@ -16,7 +16,7 @@ these must hold too:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,36 +25,22 @@ from ..findings import Finding
 from ..graph import Array, Op, Step, Value
 from ..graph.jacobian import wide
 from ..lessons import DEBUGGING
-from .pass_graph import PassGraph, at, is_bad, is_zero, listed, walk
+from .pass_graph import PassGraph, Words, at, is_bad, is_zero, listed, walk
 
 # float32 has 7 digits: a step this much smaller than usual is lost in a weight, and one this much
 # larger leaves nothing of the weight.
 FALL, RISE = 1e-6, 1e6
 SEVERAL = 1e3  # another unit, as grams for kilograms, is one factor of as much
 INSENSITIVE = 1e-6  # a percent of it is below the rounding of float32, 6e-8
-Factor = tuple[float, Step]  # what a step multiplied the size by
+Size = Callable[[list[Array]], float]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """By how much the gradient of a value changed on its way, and where most of all."""
 
     ratio: float
     value: Value
     lines: list[tuple[float, int, Op]]  # per line: its factors multiplied, how many, its last op
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One of the two, with its measure and its words."""
-
-    what: str
-    size: Callable[[list[Array]], float]
-    sign: int  # of log(ratio)
-    verb: str
-    measure: str
-    sense: str
-    hint: str
 
 
 def find(graph: PassGraph) -> list[Finding]:
@@ -66,38 +52,26 @@ def find(graph: PassGraph) -> list[Finding]:
     Returns:
         At most one finding for vanishing and one for exploding, with all the sources.
     """
-    if not graph.first_order:
-        return []
     seeds = [s for s in graph.seeds.values() if s is not None and s.size]
-    if not seeds or any(is_bad(s) for s in seeds) or all(is_zero(s) for s in seeds):
+    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
         return []
-    sources = [
-        (v, g)
-        for v, g in graph.gradients
-        if g is not None and g.size and not is_zero(g) and not is_bad(g)
-    ]
-    found = []
-    for kind in KINDS:
-        changes = [c for v, g in sources if (c := _change(graph, kind, v, g, seeds))]
-        if changes:
-            found.append(_finding(graph, kind, changes))
-    return found
-
-
-def _change(
-    graph: PassGraph, kind: Kind, value: Value, gradient: Array, seeds: list[Array]
-) -> Change | None:
-    ratio = kind.size([gradient]) / kind.size(seeds)
-    if not (ratio < FALL if kind.sign < 0 else ratio > RISE):
-        return None
-    factors = path(graph, value, kind.size)
-    largest = max((f for f, _ in factors), key=lambda f: f**kind.sign, default=1.0)
-    several = (ratio / largest) ** kind.sign > SEVERAL
-    if not several and (kind.sign > 0 or not _insensitive(graph, value, gradient)):
-        return None
-    lines = [line for line in _by_line(factors) if line[0] ** kind.sign > 1]
-    lines.sort(key=lambda line: -(line[0] ** kind.sign))
-    return Change(ratio, value, lines) if lines else None
+    fell, rose = [], []
+    for value, gradient in graph.gradients:
+        if gradient is None or not gradient.size or is_zero(gradient) or is_bad(gradient):
+            continue
+        if (ratio := norm([gradient]) / norm(seeds)) < FALL:
+            factors = path(graph, value, norm)
+            lines = [line for line in _by_line(factors) if line[0] < 1]
+            several = lines and ratio / min(factor for factor, _ in factors) < 1 / SEVERAL
+            if several or (lines and _insensitive(graph, value, gradient)):
+                fell.append(Change(ratio, value, lines))
+        if (ratio := typical([gradient]) / typical(seeds)) > RISE:
+            factors = path(graph, value, typical)
+            lines = [line for line in _by_line(factors)[::-1] if line[0] > 1]
+            if lines and ratio / max(factor for factor, _ in factors) > SEVERAL:
+                rose.append(Change(ratio, value, lines))
+    found = [_vanishing(graph, fell)] if fell else []
+    return found + ([_exploding(graph, rose)] if rose else [])
 
 
 def norm(arrays: list[Array]) -> float:
@@ -116,9 +90,13 @@ def typical(arrays: list[Array]) -> float:
     return norm(arrays) / float(np.sqrt(count)) if count else 0.0
 
 
-def path(graph: PassGraph, value: Value, size: Callable[[list[Array]], float]) -> list[Factor]:
-    """The steps from a value to the target along the largest contributions, with their factors."""
-    found: list[Factor] = []
+def path(graph: PassGraph, value: Value, size: Size) -> list[tuple[float, Step]]:
+    """The steps from a value to the target along the largest contributions.
+
+    Returns:
+        Each step with the factor by which it multiplied the size.
+    """
+    found: list[tuple[float, Step]] = []
 
     def onward(here: Value) -> Iterator[Value]:
         parts = graph.contributions(here)
@@ -130,7 +108,6 @@ def path(graph: PassGraph, value: Value, size: Callable[[list[Array]], float]) -
         before = size([u for _, u in arrived])
         if before > 0:
             found.append((size([gradient]) / before, step))
-        if arrived:
             yield max(arrived, key=lambda pair: norm([pair[1]]))[0]
 
     for _ in walk([value], onward):
@@ -147,51 +124,54 @@ def _insensitive(graph: PassGraph, value: Value, gradient: Array) -> bool:
         return x > 0 and 0 < y < np.inf and bool(norm([gradient]) * x / y < INSENSITIVE)
 
 
-def _by_line(factors: list[Factor]) -> list[tuple[float, int, Op]]:
-    """The factors of each line and op type multiplied, how many they are, and the last op."""
+def _by_line(factors: list[tuple[float, Step]]) -> list[tuple[float, int, Op]]:
+    """The factors of each line and op type multiplied, the smallest first."""
     found: dict[object, tuple[float, int, Op]] = {}
     for factor, step in factors:
         source = step.op.source
         key = (step.op.type, source.file, source.line) if source else step.op
         total, count, _ = found.get(key, (1.0, 0, step.op))
         found[key] = (total * factor, count + 1, step.op)
-    return list(found.values())
+    return sorted(found.values(), key=lambda line: line[0])
 
 
-def _finding(graph: PassGraph, kind: Kind, changes: list[Change]) -> Finding:
-    worst = max(changes, key=lambda change: change.ratio**kind.sign)
+# --- words -------------------------------------------------------------------------------------
+
+
+def _vanishing(graph: PassGraph, changes: list[Change]) -> Finding:
+    worst = min(changes, key=lambda change: change.ratio)
+    start = f"the gradient vanishes on its way to {_who(graph, changes)}: at "
+    message = f"{start}{graph.name(worst.value)} its L2 norm is {_told(worst, 'fell')}"
+    hint = (
+        "Keep each factor near 1: activations that do not saturate, weights scaled to their "
+        "fan-in, skip connections, normalisation."
+    )
+    return _finding(graph, "vanishing", (message, hint, DEBUGGING), worst, changes)
+
+
+def _exploding(graph: PassGraph, changes: list[Change]) -> Finding:
+    worst = max(changes, key=lambda change: change.ratio)
+    start = f"the gradient explodes on its way to {_who(graph, changes)}: at "
+    message = f"{start}{graph.name(worst.value)} its typical entry is {_told(worst, 'rose')}"
+    hint = "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm."
+    return _finding(graph, "exploding", (message, hint, DEBUGGING), worst, changes)
+
+
+def _who(graph: PassGraph, changes: list[Change]) -> str:
+    return listed(graph.name(change.value) for change in changes)
+
+
+def _told(worst: Change, sense: str) -> str:
+    """The size of a change, and the three lines that made most of it."""
     steps = ", ".join(
         f"{at(op)} {f'{count} times, in all' if count > 1 else 'once,'} × {style.number(total, 2)}"
         for total, count, op in worst.lines[:3]
     )
-    values = [change.value for change in changes]
-    message = (
-        f"the gradient {kind.verb} on its way to {listed(graph.name(v) for v in values)}: at "
-        f"{graph.name(worst.value)} {kind.measure} is {style.number(worst.ratio, 2)} times that of "
-        f"the upstream at the target. It {kind.sense} most at {steps}."
-    )
-    return graph.finding(kind.what, (message, kind.hint, DEBUGGING), worst.lines[0][2], values)
+    ratio = style.number(worst.ratio, 2)
+    return f"{ratio} times that of the upstream at the target. It {sense} most at {steps}."
 
 
-KINDS = (
-    Kind(
-        "vanishing",
-        norm,
-        -1,
-        "vanishes",
-        "its L2 norm",
-        "fell",
-        "Keep each factor near 1: activations that do not saturate, weights scaled to their "
-        "fan-in, skip connections, normalisation.",
-    ),
-    Kind(
-        "exploding",
-        typical,
-        1,
-        "explodes",
-        "its typical entry",
-        "rose",
-        "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm on the "
-        "gradients.",
-    ),
-)
+def _finding(
+    graph: PassGraph, what: str, words: Words, worst: Change, changes: list[Change]
+) -> Finding:
+    return graph.finding(what, words, worst.lines[0][2], [change.value for change in changes])

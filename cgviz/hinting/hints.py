@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..lessons import DEBUGGING
-from . import hintbook
-from .hintclues import Clues
+from .book import BOOK, INTEGER_WARNING, Clues
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def explain(error: BaseException) -> Hint | None:
         True
     """
     clues = Clues(error)
-    for entry in hintbook.BOOK:
+    for entry in BOOK:
         if entry.matches(clues):
             return Hint(entry.says(clues), entry.mend, entry.lesson, entry.pitfalls)
     return None
@@ -89,7 +88,7 @@ class _IntegerWarning(logging.Filter):
     """Adds the hint to TensorFlow's warning that an integer cannot be watched."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        found = hintbook.INTEGER_WARNING.search(record.getMessage())
+        found = INTEGER_WARNING.search(record.getMessage())
         if found and "cgviz:" not in str(record.msg):
             hint = Hint(
                 f"a tape cannot watch {found.group(1)}: its gradient will be None.",

@@ -106,7 +106,12 @@ NONE = {
     "not trainable": (not_trainable, "Mul", "y = w * X", "trainable=True"),
     "reassigned": (reassigned, "Mul", "v = v - 0.1", "v.assign_sub"),
     "only assigned": (only_assigned, "", "no op that ran reads this variable", "leave it out"),
-    "assigned": (through_an_assignment, "Mul", "does not flow through an assignment", "result"),
+    "assigned": (
+        through_an_assignment,
+        "Mul",
+        "No gradient flows through the assignment",
+        "result",
+    ),
     "another tape": (other_tape, "Sin", "not on the tape that was asked", "Ask the tape"),
     "not watched, and cut further on": (
         unwatched_before_a_cut,

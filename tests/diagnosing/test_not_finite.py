@@ -297,10 +297,11 @@ def test_nan_and_infinity_are_seen_in_each_part_of_a_number(a, nan, inf):
     assert (not_finite.has_nan(np.array(a)), not_finite.has_inf(np.array(a))) == (nan, inf)
 
 
-def test_a_nan_is_worse_than_an_infinity_before_it():
-    assert not_finite.first_bad(np.array([[INF, 1.0], [NAN, NAN]])) == (1, 0)
-    assert not_finite.first_bad(np.array([1.0, -INF, INF])) == (1,)
-    assert not_finite.first_bad(np.array(NAN)) == ()
+@pytest.mark.parametrize(
+    ("array", "index"), [([[INF, 1.0], [NAN, NAN]], (1, 0)), ([1.0, -INF, INF], (1,)), (NAN, ())]
+)
+def test_a_nan_is_worse_than_an_infinity_before_it(array, index):
+    assert not_finite.NotFinite(np.array(array)).index == index
 
 
 def test_a_scalar_has_no_entry_to_name():
@@ -349,11 +350,14 @@ def test_a_single_number_belongs_to_every_entry():
 def test_the_inputs_of_an_entry_read_as_words():
     op, _ = made("Pow", [0.0, 4.0], -0.5, like=(2,))
     name = {op.inputs[0]: "`x`", op.inputs[1]: "`p`"}.get
-    assert not_finite.inputs_at(op, (1,), op.outputs[0], name) == " from `x` = 4 and `p` = −0.5"
+    assert (
+        not_finite.inputs_at(op, (1,), op.outputs[0], name)
+        == " at entry [1] from `x` = 4 and `p` = −0.5"
+    )
     assert not_finite.inputs_at(op, (), op.inputs[1], name) == " from `p` = −0.5"
     tape = Tape()
     tape.op("y", "Bincount", [tape.start("i", [1], dtype=np.int32)], [1.0])
-    assert not_finite.inputs_at(tape.ops[-1], (0,), tape.ops[-1].outputs[0], str) == ""
+    assert not_finite.inputs_at(tape.ops[-1], (0,), tape.ops[-1].outputs[0], str) == " at entry [0]"
 
 
 def call(type_, x):

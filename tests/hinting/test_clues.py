@@ -18,8 +18,8 @@ from mistakes import (
     without_a_rule,
 )
 
-from cgviz.hinting import hintclues
-from cgviz.hinting.hintclues import Clues
+from cgviz.hinting import book
+from cgviz.hinting.book import Clues
 
 CUSTOM, TAPE = "ops/custom_gradient.py", "eager/imperative_grad.py"
 
@@ -67,7 +67,7 @@ def test_a_learners_file_of_the_same_name_is_not_the_librarys():
 def test_a_library_is_known_on_windows_too(file):
     inside = {}
     exec(compile("def apply(): raise ValueError('no')", file, "exec"), inside)
-    assert hintclues.in_optimizer(Clues(raised(inside["apply"])))
+    assert book.in_optimizer(Clues(raised(inside["apply"])))
 
 
 def test_an_error_raised_anew_still_knows_the_way_of_the_first():
@@ -133,24 +133,24 @@ def backward(inside, f):
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_rule_that_is_called_wrongly_is_told_from_one_that_fails(inside):
-    assert hintclues.by_rule_call(backward(inside, with_a_rule_of_two_arguments))
-    assert not hintclues.by_rule_call(backward(inside, fails_in_the_rule))
-    assert not hintclues.by_rule_call(backward(inside, fails_in_the_function))
+    assert book.by_rule_call(backward(inside, with_a_rule_of_two_arguments))
+    assert not book.by_rule_call(backward(inside, fails_in_the_rule))
+    assert not book.by_rule_call(backward(inside, fails_in_the_function))
 
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_function_without_a_rule_is_told_from_one_that_fails(inside):
-    assert hintclues.by_function_call(run(inside, without_a_rule))
-    assert not hintclues.by_function_call(run(inside, fails_in_the_function))
+    assert book.by_function_call(run(inside, without_a_rule))
+    assert not book.by_function_call(run(inside, fails_in_the_function))
 
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_what_fails_in_a_backward_pass_is_told_from_what_fails_in_a_call(inside):
     rule, function = backward(inside, fails_in_the_rule), run(inside, fails_in_the_function)
-    assert hintclues.in_backward(rule)
-    assert not hintclues.in_custom_call(rule)
-    assert hintclues.in_custom_call(function)
-    assert not hintclues.in_backward(function)
+    assert book.in_backward(rule)
+    assert not book.in_custom_call(rule)
+    assert book.in_custom_call(function)
+    assert not book.in_backward(function)
 
 
 def test_python_itself_between_tensorflow_and_the_error_is_nobodys_code():
@@ -158,9 +158,9 @@ def test_python_itself_between_tensorflow_and_the_error_is_nobodys_code():
     clues = Clues(error)
     clues.places.append((False, "/usr/lib/python3.12/contextlib.py", "inner"))
     clues.places.append((False, "C:/Python312/Lib/inspect.py", "signature"))
-    assert hintclues.by_rule_call(clues)
+    assert book.by_rule_call(clues)
     clues.places.append((False, "/home/me/lesson.py", "grad"))
-    assert not hintclues.by_rule_call(clues)
+    assert not book.by_rule_call(clues)
 
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4)
@@ -173,16 +173,16 @@ def test_a_shape_is_broadcast_where_numpy_would_make_it_the_larger_one(small, la
         grows = list(np.broadcast_shapes(small, large)) == large != small
     except ValueError:
         grows = False
-    assert hintclues.is_broadcast(clues) == grows
+    assert book.is_broadcast(clues) == grows
 
 
 def test_mixed_precision_counts_only_while_a_layer_is_called():
     called = ValueError("Exception encountered when calling Scale.call()")
-    assert hintclues.mixed_policy(Clues(called)) == ""
+    assert book.mixed_policy(Clues(called)) == ""
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
-        assert hintclues.mixed_policy(Clues(called)) == "mixed_bfloat16"
-        assert hintclues.mixed_policy(Clues(ValueError("something else"))) == ""
+        assert book.mixed_policy(Clues(called)) == "mixed_bfloat16"
+        assert book.mixed_policy(Clues(ValueError("something else"))) == ""
     finally:
         keras.mixed_precision.set_global_policy("float32")
 
@@ -194,7 +194,7 @@ def test_mixed_precision_counts_only_while_a_layer_is_called():
 def test_variables_are_named_as_tensorflow_and_keras_write_them():
     ours, theirs = tf.Variable(1.0, name="w"), keras.Variable(1.0, name="kernel")
     text = f"variables: {[ours, theirs, theirs.value]}"
-    assert hintclues.variables(Clues(ValueError(text))) == "`kernel`, `kernel`, `w`"
+    assert book.variables(Clues(ValueError(text))) == "`kernel`, `kernel`, `w`"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_variables_are_named_as_tensorflow_and_keras_write_them():
 )
 def test_many_variables_are_counted_and_none_is_a_variable(names, said):
     written = [f"<tf.Variable '{name}:0' shape=() dtype=float32>" for name in names]
-    assert hintclues.variables(Clues(ValueError(f"reads {written}"))) == said
+    assert book.variables(Clues(ValueError(f"reads {written}"))) == said
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_many_variables_are_counted_and_none_is_a_variable(names, said):
 )
 def test_gradients_and_arguments_are_counted(wanted, given_, said):
     clues = matched(r"(\d+) but (\d+)", f"{wanted} but {given_}")
-    assert hintclues.count(clues).endswith(said)
+    assert book.count(clues).endswith(said)
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_gradients_and_arguments_are_counted(wanted, given_, said):
 )
 def test_where_outputs_are_counted_too_only_the_difference_is_said(wanted, given_, said):
     clues = matched(r"'(.+)' (\d+) (\d+)", f"'f' {wanted} {given_}")
-    assert hintclues.difference(clues) == f"the rule of `f` returned {said}"
+    assert book.difference(clues) == f"the rule of `f` returned {said}"

@@ -1,19 +1,174 @@
-"""The book of hints: which of TensorFlow's and Keras's errors mean what, and how to mend them.
+"""Which of TensorFlow's and Keras's errors mean what, and how to mend them.
 
 An `Entry` is matched by the type of the error and its words; where the words alone are not enough,
-`sure` looks at where the error came from. The messages are those of TensorFlow 2.16 to 2.21 and
-Keras 3, with the older wordings that are known. The numbers are those of the pitfalls in the tests.
+`sure` looks at where the error came from, which `Clues` tells. The messages are those of TensorFlow
+2.16 to 2.21 and Keras 3, with the older wordings that are known. The numbers are those of the
+pitfalls in the tests.
 """
 
 from __future__ import annotations
 
+import linecache
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM, VARIABLES
-from . import hintclues
-from .hintclues import Clues
+
+_LIBRARY = re.compile(r"[\\/](?:tensorflow|keras|tf_keras)[\\/]")
+_PYTHON = re.compile(r"[\\/](?:lib[\\/]python|Lib[\\/])")  # and what is installed beside it
+_CALLS_A_RULE = ("actual_grad_fn", "tape_grad_fn")  # eager, and in a graph
+
+
+class Clues:
+    """What an error tells: its types, its words, and the places it passed through."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.types = {each.__name__ for each in type(error).__mro__}
+        self.text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+        self.places = _places(error.__traceback__)
+        # A `tf.function` raises its error anew, shorter; the first one still knows the way.
+        first = error.__context__
+        if first is not None and str(first) and str(first) in self.text:
+            self.places += _places(first.__traceback__)
+        self.line = _last_line(error.__traceback__)
+        self.match: re.Match[str] = re.match("", "")  # type: ignore[assignment]
+
+    def passed(self, file: str, function: str = "") -> bool:
+        """Whether the error came through this file of TensorFlow or Keras."""
+        return any(
+            library and name.endswith(file) and function in (at, "")
+            for library, name, at in self.places
+        )
+
+    def called_by(self, file: str) -> str:
+        """The function in `file` that the error came from with no learner's code in between."""
+        for library, name, at in reversed(self.places):
+            if name.endswith(file):
+                return at
+            if not library and not _PYTHON.search(name):
+                return ""
+        return ""
+
+
+def _places(traceback: TracebackType | None) -> list[tuple[bool, str, str]]:
+    """Outermost first: is it a library's, its file, its function."""
+    found = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        found.append((bool(_LIBRARY.search(code.co_filename)), code.co_filename, code.co_name))
+        traceback = traceback.tb_next
+    return found
+
+
+def _last_line(traceback: TracebackType | None) -> str:
+    """The text of the line that raised, if it is the learner's; TensorFlow hides its own frames."""
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return ""
+    code = traceback.tb_frame.f_code
+    return linecache.getline(code.co_filename, traceback.tb_lineno).strip()
+
+
+# --- what an entry may ask, and say -------------------------------------------------------------
+
+
+def mixed_policy(clues: Clues) -> str:
+    """The name of Keras's mixed-precision policy, if one is on and a layer was being called."""
+    keras = sys.modules.get("keras")
+    if keras is None or "Exception encountered when calling" not in clues.text:
+        return ""
+    name = str(keras.mixed_precision.dtype_policy().name)
+    return name if name.startswith("mixed") else ""
+
+
+def variables(clues: Clues) -> str:
+    """The names of the variables that a message lists: TensorFlow lists a set, in any order."""
+    pairs = re.findall(r"<(?:tf\.)?Variable (?:'([^']+?)(?::\d+)?'|path=([^,>]+))", clues.text)
+    names = sorted(f"`{one or other}`" for one, other in pairs)
+    if len(names) > 3:
+        names = [*names[:3], f"{len(names) - 3} more"]
+    return ", ".join(names) or "a variable"
+
+
+def uses_variables(clues: Clues) -> str:
+    """Which variables the function reads, or why mixed precision makes one count as read."""
+    policy = mixed_policy(clues)
+    if policy:
+        return (
+            f"the policy is {policy}: a layer's variable ({variables(clues)}) is read as a float16 "
+            "copy, so TensorFlow sees a variable used inside, even if it was passed by position."
+        )
+    return (
+        f"the function under @tf.custom_gradient reads {variables(clues)}, which it was not given "
+        "as a positional argument, so the rule must return a gradient for it too."
+    )
+
+
+def count(clues: Clues) -> str:
+    """How many gradients the rule returned, and how many arguments there were."""
+    wanted, given = int(clues.match.group(1)), int(clues.match.group(2))
+    return (
+        f"the rule returned {_some(given, 'gradient')}, and the function was called with "
+        f"{_some(wanted, 'positional argument')}."
+    )
+
+
+def difference(clues: Clues) -> str:
+    """By how many the rule was wrong, where the message counts outputs too."""
+    wanted, given = int(clues.match.group(2)), int(clues.match.group(3))
+    away = abs(wanted - given)
+    which = "few" if given < wanted else "many (TensorFlow says “too few” for both)"
+    return f"the rule of `{clues.match.group(1)}` returned {_some(away, 'gradient')} too {which}."
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def is_broadcast(clues: Clues) -> bool:
+    """Whether the second shape is the first one broadcast, as an unreduced gradient's is."""
+    small, large = ([int(n) for n in re.findall(r"\d+", group)] for group in clues.match.groups())
+    if len(small) > len(large) or small == large:
+        return False
+    ends = zip(reversed(small), reversed(large), strict=False)
+    return all(a in (1, b) for a, b in ends)
+
+
+def in_backward(clues: Clues) -> bool:
+    """Raised while a gradient was being taken."""
+    return (
+        clues.passed("imperative_grad.py")
+        or any(clues.passed("custom_gradient.py", function) for function in _CALLS_A_RULE)
+        or bool(re.search(r"\.(gradient|jacobian)\(", clues.line))
+    )
+
+
+def in_optimizer(clues: Clues) -> bool:
+    """Raised while an optimizer applied its gradients."""
+    return clues.passed("optimizer.py")
+
+
+def in_custom_call(clues: Clues) -> bool:
+    """Raised while TensorFlow made tensors of a custom function's arguments."""
+    return clues.passed("custom_gradient.py") and not in_backward(clues)
+
+
+def by_rule_call(clues: Clues) -> bool:
+    """Raised by calling the rule, or by taking apart what it returned."""
+    return clues.called_by("custom_gradient.py") in _CALLS_A_RULE
+
+
+def by_function_call(clues: Clues) -> bool:
+    """Raised by taking apart what the decorated function returned."""
+    at = clues.called_by("custom_gradient.py")
+    return at in ("_eager_mode_decorator", "_graph_mode_decorator")
+
+
+# --- the entries -------------------------------------------------------------------------------
 
 _FLOATS = "(half|float|double|bfloat16|float16|float32|float64)"
 
@@ -56,12 +211,9 @@ _REDUCE = (
     "`tf.reduce_sum(dw, axis=0)`."
 )
 _ONE_EACH = (
-    "Return one gradient per positional argument, in their order; None for one that has none, such "
-    "as a Python number."
-)
-_FACTORY = (
-    "Give @tf.custom_gradient only tensors. Close over the rest: "
-    "`def make(axis): @tf.custom_gradient def f(x): ...; return f`."
+    "Return one gradient per positional argument, in their order: upstream times the derivative, "
+    "summed over the outputs, or None for one that has none, such as a Python number. An argument "
+    "passed by keyword does not count: pass it by position."
 )
 _ANOTHER_DTYPE = (
     "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
@@ -69,7 +221,7 @@ _ANOTHER_DTYPE = (
     "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
     "with `dtype=x.dtype`.",
     INPUTS,
-    hintclues.in_backward,
+    in_backward,
 )
 _NO_NUMPY = (
     "Use TensorFlow's own functions (`tf.sin`, not `np.sin`). Where NumPy must be, wrap it in "
@@ -78,49 +230,28 @@ _NO_NUMPY = (
 
 BOOK: tuple[Entry, ...] = (
     Entry(
-        (14, 1),
+        (1, 14),
         "TypeError",
         "grad_fn must accept (?:a )?(?:keyword argument )?'variables'",
-        hintclues.uses_mixed_variables,
-        "Let the rule take `variables=None` and return two things: `return dx, [dw]`, dw as "
-        "float32.",
+        uses_variables,
+        "Let the rule take `variables=None` and return two things: `return dx, [dw]`, dw in "
+        "float32. Or, without mixed precision, pass the variable by position: `f(x, w)`.",
         VARIABLES,
-        lambda clues: bool(hintclues.mixed_policy(clues)),
-    ),
-    Entry(
-        (1,),
-        "TypeError",
-        "grad_fn must accept (?:a )?(?:keyword argument )?'variables'",
-        hintclues.uses_variables,
-        "Let the rule take `variables=None` and return two things: `return dx, [dw]`. Or pass the "
-        "variable by position: `f(x, w)`.",
-        VARIABLES,
-    ),
-    Entry(
-        (2, 11),
-        "ValueError",
-        r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
-        hintclues.count,
-        _ONE_EACH,
-        INPUTS,
-        lambda clues: int(clues.match.group(1)) > int(clues.match.group(2)),
     ),
     Entry(
         (2, 6, 11),
         "ValueError",
         r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
-        hintclues.count,
-        "Return one gradient per positional argument: upstream times the derivative, summed over "
-        "the outputs, not a list of all derivatives. An argument passed by keyword does not count: "
-        "pass it by position.",
+        count,
+        _ONE_EACH,
         INPUTS,
     ),
     Entry(
         (2,),
         "InternalError",
         r"Recorded operation '(.+?)' returned too few gradients. Expected (\d+) but received (\d+)",
-        hintclues.difference,
-        _ONE_EACH + " Arguments that are Python numbers count too.",
+        difference,
+        _ONE_EACH,
         INPUTS,
     ),
     Entry(
@@ -128,7 +259,7 @@ BOOK: tuple[Entry, ...] = (
         "ValueError",
         r"Num gradients \d+ generated for op name:.*CustomGradient-.*do not match num inputs",
         "a rule inside a tf.function returned the wrong number of gradients.",
-        _ONE_EACH + " Arguments that are Python numbers count too.",
+        _ONE_EACH,
         INPUTS,
     ),
     Entry(
@@ -148,7 +279,7 @@ BOOK: tuple[Entry, ...] = (
         "the function reads variables, so the rule must return a pair, and it returned one thing.",
         "Return both: `return dx, [dw for each variable]`.",
         VARIABLES,
-        hintclues.by_rule_call,
+        by_rule_call,
     ),
     Entry(
         (2,),
@@ -158,7 +289,7 @@ BOOK: tuple[Entry, ...] = (
         "this one did not.",
         "End it in `return y, grad`, where `grad` is the function itself: no brackets after it.",
         UPSTREAM,
-        hintclues.by_function_call,
+        by_function_call,
     ),
     Entry(
         (11,),
@@ -169,7 +300,7 @@ BOOK: tuple[Entry, ...] = (
         "takes another number of arguments.",
         "Write one argument per output: `def grad(dy, dz)` for two. Return one gradient per input.",
         INPUTS,
-        hintclues.by_rule_call,
+        by_rule_call,
     ),
     Entry(
         (4, 5),
@@ -203,22 +334,13 @@ BOOK: tuple[Entry, ...] = (
     Entry(
         (10,),
         "InvalidArgumentError",
-        r"Cannot update variable with shape \[([\d,]*)\] using a Tensor with shape \[([\d,]*)\]",
-        "what is added to the variable has the shape [{2}], and the variable [{1}]. A gradient "
-        "comes out like this when the input was broadcast in the forward pass.",
-        _REDUCE,
-        INPUTS,
-        hintclues.is_broadcast,
-    ),
-    Entry(
-        (10,),
-        "InvalidArgumentError",
-        r"var and (?:grad|delta) do not have the same shape ?\[([\d,]*)\] ?\[([\d,]*)\]",
+        r"(?:Cannot update variable with shape |do not have the same shape ?)\[([\d,]*)\]"
+        r"(?: using a Tensor with shape)? ?\[([\d,]*)\]",
         "the gradient has the shape [{2}], and its variable [{1}]: the input was broadcast in the "
         "forward pass.",
         _REDUCE,
         INPUTS,
-        hintclues.is_broadcast,
+        is_broadcast,
     ),
     Entry(
         (10,),
@@ -229,7 +351,7 @@ BOOK: tuple[Entry, ...] = (
         "broadcast in the forward pass.",
         _REDUCE,
         INPUTS,
-        hintclues.in_optimizer,
+        in_optimizer,
     ),
     Entry(
         (12,),
@@ -282,38 +404,20 @@ BOOK: tuple[Entry, ...] = (
     ),
     Entry(
         (19,),
-        "ValueError TypeError",
+        "ValueError TypeError OperatorNotAllowedInGraphError",
         r"Attempt to convert a value \((.+)\) with an unsupported type|None values not supported"
-        r"|Failed to convert elements of <(?:function|built-in)",
-        "an argument of a function under @tf.custom_gradient is not a number: TensorFlow makes a "
-        "tensor of every positional argument.",
-        _FACTORY,
-        INPUTS,
-        hintclues.in_custom_call,
-    ),
-    Entry(
-        (19,),
-        "OperatorNotAllowedInGraphError TypeError",
-        "Using a symbolic `?tf.Tensor`? as a Python `bool`"
+        r"|Failed to convert elements of <(?:function|built-in)"
+        "|Using a symbolic `?tf.Tensor`? as a Python `bool`"
         "|'(?:Symbolic)?Tensor' object cannot be interpreted as an integer",
-        "a Python argument of a function under @tf.custom_gradient became a tensor: in a graph "
-        "every positional argument does.",
-        _FACTORY,
+        "an argument of a function under @tf.custom_gradient is no number, or became a tensor: "
+        "TensorFlow makes a tensor of every positional argument.",
+        "Give @tf.custom_gradient only tensors. Close over the rest: "
+        "`def make(axis): @tf.custom_gradient def f(x): ...; return f`.",
         INPUTS,
-        hintclues.in_custom_call,
+        in_custom_call,
     ),
     Entry(
         (20, 7),
-        "AttributeError",
-        "'(?:Symbolic)?Tensor' object has no attribute 'numpy'",
-        "tape.jacobian builds a graph of the rule, and its tensors have no numbers that NumPy "
-        "could read.",
-        _NO_NUMPY,
-        GRAPHS,
-        lambda clues: clues.passed("pfor.py") or clues.passed("control_flow_ops.py"),
-    ),
-    Entry(
-        (20,),
         "AttributeError NotImplementedError",
         "'(?:Symbolic)?Tensor' object has no attribute 'numpy'"
         "|Cannot convert a symbolic (?:tf\\.)?Tensor",
@@ -351,7 +455,7 @@ BOOK: tuple[Entry, ...] = (
         "Read the variable in the forward function (`value = tf.identity(w)`) and use that in the "
         "rule, or pass it as an argument.",
         GRAPHS,
-        lambda clues: hintclues.in_backward(clues) or clues.passed("cond_v2.py"),
+        lambda clues: in_backward(clues) or clues.passed("cond_v2.py"),
     ),
     Entry(
         (25,),
