@@ -10,20 +10,16 @@ from __future__ import annotations
 import shutil
 import sys
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-matplotlib.use("Agg")
-
-from golden_programs import PROGRAMS
+import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-import cgviz
+from cgviz.graph import Trace
 
+ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "look"
 THEMES = {"light": "default", "dark": "dark_background"}  # of the page -> of Matplotlib
 DOTS = 110  # per inch on paper: about as large as the letters on a screen
@@ -34,19 +30,19 @@ body { font-family: system-ui, sans-serif; margin: 1rem; }
 """
 
 
-def moments(trace: cgviz.graph.Trace, which: int) -> dict[str, int]:
+def moments(trace: Trace, which: int) -> dict[str, int]:
     """The steps to look at, by what they are called."""
     count = len(trace.passes[which].steps)
     return {"start": 0, "middle": (count + 1) // 2, "end": count}
 
 
-def on_paper(name: str, trace: Any, which: int) -> list[tuple[str, Path]]:
+def on_paper(name: str, trace: Trace, which: int) -> list[tuple[str, Path]]:
     """The figures of one pass: what they are, and their files."""
     found = []
     for theme, style in THEMES.items():
         for when, step in moments(trace, which).items():
             with plt.style.context(style):
-                figure = trace.plot(which=which, step=step).figure
+                figure: Any = trace.plot(which=which, step=step).figure
                 file = FOLDER / f"{name}-{which}-paper-{theme}-{when}.png"
                 figure.savefig(file, dpi=DOTS)
                 plt.close(figure)
@@ -54,7 +50,7 @@ def on_paper(name: str, trace: Any, which: int) -> list[tuple[str, Path]]:
     return found
 
 
-def live(browser: Any, name: str, trace: Any, which: int) -> list[tuple[str, Path]]:
+def live(browser: Any, name: str, trace: Trace, which: int) -> list[tuple[str, Path]]:
     """The live pictures of one pass: what they are, and their files."""
     saved = FOLDER / f"{name}-{which}.html"
     trace.view(which=which).save(saved)
@@ -88,13 +84,16 @@ def main(names: list[str]) -> None:
     """Draw them all, and write the page."""
     from playwright.sync_api import sync_playwright
 
+    sys.path.append(str(ROOT / "tests"))
+    programs = import_module("golden_programs").PROGRAMS
+    mpl.use("Agg")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     FOLDER.mkdir(parents=True, exist_ok=True)
     rows = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name in names or PROGRAMS:
-            trace = PROGRAMS[name]()
+        for name in names or programs:
+            trace = programs[name]()
             for which in range(len(trace.passes)):
                 pairs = zip(
                     on_paper(name, trace, which), live(browser, name, trace, which), strict=True
