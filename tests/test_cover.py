@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import cgviz
-from cgviz.drawing.figure import describe
+from cgviz.drawing.texts import describe
+from cgviz.graph.selection import select
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,4 +27,4 @@ def test_the_picture_shows_what_tensorflow_does(theme):
     assert picture in README
     text = (ROOT / picture).read_text(encoding="utf-8")
     (words,) = re.findall("<desc>(.*?)</desc>", text, re.DOTALL)
-    assert unescape(words) == describe(cgviz.trace(f, 2.0)), "run: make notebooks"
+    assert unescape(words) == describe(select(cgviz.trace(f, 2.0))), "run: make notebooks"

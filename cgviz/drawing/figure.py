@@ -1,8 +1,7 @@
 """Matplotlib's renderer: a trace as a picture for print, GitHub and slides.
 
-    plot      a trace -> Axes
-    draw      a display list -> artists on Axes
-    describe  a trace -> the picture in sentences
+    plot  a trace -> Axes
+    draw  a display list -> artists on Axes
 
 What is drawn and where comes from `display`; here it gets its colours and widths.
 """
@@ -71,20 +70,6 @@ def plot(
     if isinstance(ax.figure, SpokenFigure):
         ax.figure.alt = ax.cgviz_alt  # type: ignore[attr-defined]
     return ax
-
-
-def describe(trace: Trace, *, which: int | None = None, full: bool = False) -> str:
-    """The picture in sentences: the alternative text for screen readers.
-
-    Args:
-        trace: The trace.
-        which: The backward pass, as in `trace.passes`.
-        full: Describe everything, as `plot` draws it.
-
-    Returns:
-        One line for the whole, one per edge, and one per gradient that was asked for.
-    """
-    return texts.describe(select(trace, which, full))
 
 
 def _check_step(step: int | None, shown: Selection) -> None:

@@ -1,4 +1,4 @@
-"""Sliders around a live picture: the whole flow answers under the hand.
+"""Sliders around a live picture: the whole flow answers while one moves.
 
 While a slider moves, only numbers travel; when another branch is taken, the picture follows.
 
@@ -28,7 +28,7 @@ from .view import View
 def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any) -> Explorer:
     """Slide the arguments of f, and upstream, and watch every number answer.
 
-    Beside the flow stand the curves of f and of its gradient over the slider that moves: by the
+    Beside the flow are the curves of f and of its gradient over the slider that moves: by the
     custom rule, by automatic differentiation of the body, and by finite differences. A rule that
     ignores upstream stays flat when upstream moves.
 
@@ -59,8 +59,8 @@ class Explorer(View):
     """A live picture with sliders.
 
     Attributes:
-        trace: The trace at the place where the sliders stand.
-        values: Where they stand, upstream last.
+        trace: The trace at the values of the sliders.
+        values: The values of the sliders, upstream last.
     """
 
     trace: Trace
@@ -86,7 +86,7 @@ class Explorer(View):
         super().__init__(trace, [builder], extra)
 
     def _traced(self, like: Trace | None = None) -> Trace:
-        """The trace where the sliders stand; `like` is the one before, whose value has a shape."""
+        """The trace at the values of the sliders; `like`, the one before, has the value's shape."""
         given = self.sweeper.arguments(self.values)
         if not self.sliders[-1].upstream:
             return api.trace(self.f, *given)
@@ -101,7 +101,7 @@ class Explorer(View):
         return api.trace(self.f, *given, upstream=_filled(like.value, self.values[-1]))
 
     def _answer(self, content: Document, buffers: Any) -> None:
-        """Also move: run f where the sliders stand now, and send what changed."""
+        """Also move: run f at the values of the sliders, and send what changed."""
         if "move" not in content:
             super()._answer(content, buffers)
             return
@@ -166,7 +166,7 @@ class Explorer(View):
         return self.sweeper.curves(self.values, active, self.focus, self.custom)
 
     def _points(self, trace: Trace, active: int) -> Document:
-        """Where the points stand on the curves of f and of the rule."""
+        """Where the points are on the curves of f and of the rule."""
         slider = self.sliders[self.focus]
         gradient = trace.gradients[slider.argument]
         if gradient is not None and slider.entry is not None:

@@ -10,6 +10,7 @@ Pages are made when they are asked for, and kept.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -163,7 +164,7 @@ def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -
 
 
 def page_key(which: int, toggled: Iterable[str]) -> str:
-    """The name of pages among those at hand.
+    """The name of pages in the page cache.
 
     >>> page_key(0, ["scope:b:0", "scope:a:0"])
     '0|scope:a:0,scope:b:0'
@@ -180,67 +181,52 @@ def _pass_name(trace: Trace, i: int) -> str:
 
 
 def mark(one: Document, other: Document) -> None:
-    """Mark on two pages of the same program what differs in what they say."""
+    """Mark on two pages of one program what differs in what they say."""
     said = [_said(page) for page in (one, other)]
     for kind in ("nodes", "links"):
-        pairs = _paired(one, other, kind)
+        keys = [_keys(page, own, kind) for page, own in zip((one, other), said, strict=True)]
+        compared = [
+            {key: _compared(own.get((kind, i), {})) for i, key in enumerate(places)}
+            for own, places in zip(said, keys, strict=True)
+        ]
         for side, page in enumerate((one, other)):
-            matched = {pair[side]: pair for pair in pairs}
-            page["differs"] = page.get("differs", {})
-            page["differs"][kind] = [
-                i
-                for i in range(len(page["texts"][kind]))
-                if i not in matched
-                or said[0].get((kind, matched[i][0])) != said[1].get((kind, matched[i][1]))
+            mine, its = compared[side], compared[1 - side]
+            page.setdefault("differs", {})[kind] = [
+                i for i, key in enumerate(keys[side]) if key not in its or mine[key] != its[key]
             ]
 
 
-def _said(page: Document) -> dict[tuple[str, int], Document]:
-    """What is compared of each node and link: its texts at the end, but not the name of its value.
-
-    A title holds a value where no edge shows it; a name may hold one too, but then an edge differs.
-    """
-    found: dict[tuple[str, int], Document] = {}
+def _said(page: Document) -> dict[tuple[str, int], dict[str, str]]:
+    """What each node and link says at the end, by the role of the text."""
+    found: dict[tuple[str, int], dict[str, str]] = {}
     for text, versions in zip(page["display"]["texts"], page["texts"]["written"], strict=True):
-        if text["role"] not in ("name", "kind"):
-            found.setdefault((text["of"] + "s", text["i"]), {})[text["role"]] = versions[-1][1]
+        found.setdefault((f"{text['of']}s", text["i"]), {})[text["role"]] = versions[-1][1]
     return found
 
 
-def _paired(one: Document, other: Document, kind: str) -> list[tuple[int, int]]:
-    """Which nodes or links of two pages belong together, by what they are called and where."""
-    keys = [_keys(page, kind) for page in (one, other)]
-    place = {key: i for i, key in enumerate(keys[1])}
-    return [(i, place[key]) for i, key in enumerate(keys[0]) if key in place]
+def _compared(said: dict[str, str]) -> dict[str, str]:
+    """What is compared: not the name of a value, by which what belongs together is found."""
+    return {role: words for role, words in said.items() if role not in ("name", "kind")}
 
 
-def _keys(page: Document, kind: str) -> list[Any]:
-    said: dict[int, dict[str, str]] = {}
-    for text, versions in zip(page["display"]["texts"], page["texts"]["written"], strict=True):
-        if text["of"] == "node":
-            said.setdefault(text["i"], {})[text["role"]] = versions[-1][1]
-    own = [said.get(i, {}) for i in range(len(page["texts"]["nodes"]))]
-    # Another custom op in the same place is still the custom op of that place.
-    titles = [x.get("kind") or x.get("title", "") for x in own]
-    names = [x.get("name", "").split(" = ")[0] for x in own]
-    nodes = _numbered(list(zip(titles, names, strict=True)))
+def _keys(page: Document, said: dict[tuple[str, int], dict[str, str]], kind: str) -> list[Any]:
+    """What each node or link is called, and where it is: equal on both pages where they match."""
+    own = [said.get(("nodes", i), {}) for i in range(len(page["texts"]["nodes"]))]
+    # Another custom op in the place of one is still the custom op of that place.
+    nodes = _numbered(
+        (x.get("kind") or x.get("title"), x.get("name", "").split(" = ")[0]) for x in own
+    )
     if kind == "nodes":
         return nodes
-    return [
-        (
-            nodes[link["source"]],
-            nodes[link["target"]] if link["target"] < len(nodes) else "target",
-            link["position"],
-        )
-        for link in page["display"]["links"]
-    ]
+    ends = [*nodes, *["target"] * len(page["display"]["nodes"])]
+    return [(ends[x["source"]], ends[x["target"]], x["position"]) for x in page["display"]["links"]]
 
 
-def _numbered(keys: Sequence[Any]) -> list[Any]:
+def _numbered(keys: Iterable[Any]) -> list[Any]:
     """The keys with a number each: equal ones are told apart in their order."""
-    seen: dict[Any, int] = {}
+    seen: Counter[Any] = Counter()
     found = []
     for key in keys:
-        seen[key] = seen.get(key, 0) + 1
+        seen[key] += 1
         found.append((key, seen[key]))
     return found

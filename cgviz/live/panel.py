@@ -23,7 +23,7 @@ Document = dict[str, Any]
 Ask = Callable[[Step], bool]
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
-MOST_LETTERS = 6  # of a name beside each entry, or they leave no room for the numbers
+MOST_LETTERS = 6  # of a name beside each entry, or they leave no space for the numbers
 MOST_OPS = 12  # ops of a folded node that are listed
 INSIDE = ("backward", "no gradient comes here: TensorFlow runs the custom rule instead")
 KINDS = {

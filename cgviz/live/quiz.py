@@ -34,7 +34,7 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
 
     Args:
         trace: The trace.
-        hide: What is asked for: "downstream", what each op hands back; "local", each op's own
+        hide: What is asked for: "downstream", what each op returns; "local", each op's own
             derivative; "gradient", the sum where a value is used more than once.
         which: The backward pass, as in `trace.passes`.
 
@@ -116,7 +116,7 @@ def _askable(array: Array | None) -> bool:
 
 
 def _downstream(trace: Trace, shown: Selection, i: int, edge: Edge) -> Document | None:
-    """What an op hands back to one of its inputs."""
+    """What an op returns to one of its inputs."""
     node = shown.nodes[i]
     step, j = node.step, edge.position
     if step is None or edge.contribution is None:

@@ -111,7 +111,7 @@ def _others(
 
 
 def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
-    """The state and its pages, compressed, what stands in many of them once; as base64."""
+    """The state and its pages, compressed, with what many of them share once; as base64."""
     parts: dict[str, int] = {}
 
     def once(found: Sequence[Any]) -> list[int]:

@@ -51,7 +51,7 @@ class Control:
 def controls(
     f: Any, given: Mapping[str, Any], upstream: Any
 ) -> tuple[tuple[Control, ...], tuple[Any, ...]]:
-    """The sliders, and the arguments of f with a placeholder where a slider stands.
+    """The sliders, and the arguments of f with a placeholder for each slider.
 
     Args:
         f: The function.
@@ -153,15 +153,15 @@ class Sweeper:
         return found
 
     def upstream(self, values: Sequence[float]) -> float:
-        """What upstream stands at; 1 where it has no slider."""
+        """The value of upstream; 1 where it has no slider."""
         last = self.sliders[-1]
         return float(values[-1]) if last.upstream else 1.0
 
     def curves(self, values: Sequence[float], active: int, focus: int, custom: bool) -> Document:
-        """The curves over the range of one slider, the others standing where they are.
+        """The curves over the range of one slider, the others as they are.
 
         Args:
-            values: Where the sliders stand.
+            values: The values of the sliders.
             active: The slider to sweep.
             focus: The slider by which to differentiate; not upstream.
             custom: Whether f has custom rules, so that its body has a derivative of its own.
@@ -226,7 +226,7 @@ class Sweeper:
     def _body(self, values: Sequence[float], focus: int, up: float) -> float:
         """The gradient as if no custom gradient had a rule.
 
-        Forward mode lost: where a body has no derivative, as with a sign, it uses the rule.
+        Not forward mode, because where a body has no derivative, as with a sign, it uses the rule.
         """
         with tf_hooks.rules_ignored():
             return self._gradient(values, focus, up)[1]

@@ -38,7 +38,7 @@ class View(anywidget.AnyWidget):
     Attributes:
         step: How far it has come: 0 is the end of the forward pass, `k` the backward pass after
             its step number `k`, `-k` the forward pass with `k` ops still to run.
-        selected: The key of the node whose card is open, or "".
+        selected: The key of the node whose details are shown, or "".
         which: The backward pass that is shown, as in `trace.passes`.
     """
 
@@ -95,7 +95,7 @@ class View(anywidget.AnyWidget):
 
     @property
     def words(self) -> str:
-        """The text that stands beside it where no widget can run; the same in every run."""
+        """What a cell stores as text, for where no widget can run; equal in every run."""
         return repr(self.trace)
 
     @property

@@ -168,14 +168,14 @@ test("the body of a custom op comes with the op, and is read after it", () => {
   assert.equal(order.length, 5); // ports and targets are passed by
 });
 
-test("what stands in many saved pictures is kept once", () => {
+test("what many saved pictures share is kept once", () => {
   const pages = [["0|", [{ panels: [1], texts: { written: [], nodes: [0], links: [] } }]]];
   const [[key, [found]]] = repeated({ parts: ["a", "b"], pages });
   assert.equal(key, "0|");
   assert.deepEqual(found, { panels: ["b"], texts: { written: [], nodes: ["a"], links: [] } });
 });
 
-test("pictures stand where all of them can be read", () => {
+test("pictures are where all of them can be read", () => {
   assert.deepEqual(arrangement([500], 1000), { below: false, columns: 1 });
   assert.deepEqual(arrangement([900], 1000), { below: true, columns: 1 });
   assert.deepEqual(arrangement([300, 300], 1000), { below: false, columns: 2 });

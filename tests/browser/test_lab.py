@@ -1,4 +1,4 @@
-"""The live picture in a real JupyterLab: by hand, by keyboard, by ear, and in time."""
+"""The live picture in a real JupyterLab: by pointer, by keyboard, by screen reader, and in time."""
 
 import statistics
 

@@ -1,4 +1,4 @@
-"""Each kind of node has an outline of its own, which fills its room and which lines meet."""
+"""Each kind of node has an outline of its own, which fills its space and which lines meet."""
 
 from itertools import pairwise
 
@@ -34,7 +34,7 @@ def first_met(polygons, across, along, at, side):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_outline_fills_its_room_and_no_more(kind, size):
+def test_an_outline_fills_its_space_and_no_more(kind, size):
     paths = map(outline, shapes.outlines(kind, 7.0, -3.0, *size))
     box = Path.make_compound_path(*paths).get_extents()
     x0, y0, x1, y1 = box.extents

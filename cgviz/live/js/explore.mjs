@@ -120,8 +120,8 @@ export function rangeOf(series) {
   const cut = Math.floor(values.length * 0.02);
   let [low, high] = [values[cut], values[values.length - 1 - cut]];
   if (high - low < 1e-9 * Math.max(1, Math.abs(high))) [low, high] = [low - 1, high + 1];
-  const room = 0.08 * (high - low);
-  return [Math.min(low - room, 0), Math.max(high + room, 0)];
+  const margin = 0.08 * (high - low);
+  return [Math.min(low - margin, 0), Math.max(high + margin, 0)];
 }
 
 /** The `d` of a curve; it breaks where there is no number. */

@@ -23,7 +23,7 @@ export async function unpacked(text) {
   return new Response(stream).json();
 }
 
-/** The pages of a saved file by their names; what stands in many of them was kept once. */
+/** The pages of a saved file by their names; what many of them share was kept once. */
 export function repeated({ parts, pages }) {
   const all = (places) => places.map((i) => parts[i]);
   const whole = (each) => ({

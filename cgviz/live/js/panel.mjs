@@ -92,7 +92,7 @@ function veiled(panel, arrived) {
   return bare({ ...panel, outputs });
 }
 
-/** The details of a node without what the rule hands back. */
+/** The details of a node without what the rule returns. */
 const bare = (panel) => ({ ...panel, rule: panel.rule ?? panel.inputs.length > 0, inputs: [], variables: undefined });
 
 const term = (word, value, extra = "") =>
@@ -164,7 +164,7 @@ function tint(cell, heat) {
   return cell;
 }
 
-/** A small Jacobian as a heat map; upstream stands before its rows as their weights. */
+/** A small Jacobian as a heat map; upstream is before its rows as their weights. */
 function heatmap(p) {
   const head = h("tr", {}, h("th", { scope: "col" }, "upstream"), h("td.sign", {}), h("td", {}),
     ...p.columns.map((c) => h("th", { scope: "col" }, c)));

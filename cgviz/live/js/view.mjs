@@ -240,7 +240,7 @@ export class View {
 
   // --- pages, scopes, custom ops ---
 
-  /** Build the pictures of the pages at hand. */
+  /** Build the pictures of the pages that are shown. */
   build() {
     const { doc, pages } = this;
     this.pictures = pages.map((page, side) =>
@@ -314,7 +314,7 @@ export class View {
     if (explore && message.curves) explore.curves(message.curves);
   }
 
-  /** The numbers where the sliders stand now; whole pages where the flow has changed, too. */
+  /** The numbers at the values of the sliders; whole pages where the flow has changed, too. */
   numbers(message) {
     if (message.pages) {
       this.cache.replace(message.pages);
