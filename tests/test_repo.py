@@ -185,8 +185,8 @@ def test_every_link_to_a_file_leads_somewhere(name):
 
 
 def test_every_place_the_readme_names_exists():
-    house = read("README.md").partition("## How the house is laid out")[2]
-    places = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", house, re.MULTILINE)))
+    layout = read("README.md").partition("## What is where")[2]
+    places = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", layout, re.MULTILINE)))
     assert places
     assert not [place for place in places if not (ROOT / place).exists()]
 

@@ -1,6 +1,7 @@
 """The package is built as CONTRIBUTING says: imports run one way, private names stay private."""
 
 import ast
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -91,3 +92,20 @@ def test_only_the_tensorflow_hooks_use_private_tensorflow():
         if "tensorflow.python" in path.read_text(encoding="utf-8")
     ]
     assert wrong == ["cgviz.recording.tf_hooks"]
+
+
+def test_contributing_names_every_part_of_the_package_and_nothing_else():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## How the package is built")[2].partition("From `cgviz.trace(f)`")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    there = {p.name for p in (ROOT / "cgviz").iterdir() if p.is_dir() and any(p.glob("*.py"))}
+    there |= {p.name for p in (ROOT / "cgviz").glob("[a-z]*.py")}
+    assert named == there
+
+
+def test_every_file_that_contributing_names_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:cgviz|tests|notebooks|tools|classroom)/[^`*]+)`", text)
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
