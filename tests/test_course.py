@@ -14,7 +14,14 @@ REFERENCES = sorted(NOTEBOOKS.glob("reference_*.ipynb"))
 LONGEST_CELL = 20
 INDEX = NOTEBOOKS / "index.md"
 PLACES = {"system": 16, "pitfall": 30}
-SHORTENED = ("00", "01", "02", "03")  # lessons written for an honest 40 minutes; the others follow
+SHORTENED = (
+    "00",
+    "01",
+    "02",
+    "03",
+    "04",
+    "05",
+)  # lessons written for an honest 40 minutes; the others follow
 
 
 def read(path):
