@@ -40,7 +40,7 @@ def tree(
         scopes: Per op, in an order where everything comes after what it uses: its name scope.
         feeds: Per op: the indices of the ops that it uses.
         movable: Per op: whether it may join a fold at all; inputs and targets stay.
-        limit: How many loose ops may stand beside each other.
+        limit: How many loose ops may be beside each other.
         levels: Per op: what it never shares a fold with another of.
 
     Returns:
@@ -93,8 +93,8 @@ class _Tree:
 
     def folds(self, own: Sequence[int], depth: int) -> tuple[int | Fold, ...]:
         """The folds among these ops, whose scopes agree up to `depth`."""
-        place = {i: n for n, i in enumerate(own)}
-        feeds = [[place[j] for j in self.feeds[i] if j in place] for i in own]
+        index = {i: n for n, i in enumerate(own)}
+        feeds = [[index[j] for j in self.feeds[i] if j in index] for i in own]
         found: list[Group] = []
         for n, i in enumerate(own):
             path = "/".join(self.paths[i][: depth + 1])
@@ -131,8 +131,8 @@ def _by_stretch(found: Sequence[Group], movable: Sequence[bool], limit: int) -> 
     room = max(4, limit - (len(set(found)) - len(loose)))
     length = -(-len(loose) // room)
     result = list(found)
-    for place, i in enumerate(loose):
-        result[i] = ("run", place // length)
+    for n, i in enumerate(loose):
+        result[i] = ("run", n // length)
     return result
 
 
@@ -155,8 +155,8 @@ def _without_cycles(found: Sequence[Group], feeds: Sequence[Sequence[int]]) -> l
 def _split(found: Sequence[Group], bad: set[Group], feeds: Sequence[Sequence[int]]) -> list[Group]:
     """Give the members of bad groups a run number that grows when the order leaves the group.
 
-    It is added to those they have: in their place it could meet that of another part, which
-    would join again what had been split, for ever.
+    It is added to the numbers they have. A new number alone could equal that of another part,
+    and the two would be joined again, for ever.
     """
     result = list(found)
     run = 0

@@ -1,7 +1,7 @@
 """The local Jacobian of a step: its backward rule run with unit vectors as upstream.
 
 A rule is a vector-Jacobian product: it maps an upstream u to u · J and never writes J down. With
-u = (1, 0, ..., 0) it hands back the first row of J, and so on. A rule need not be linear in its
+u = (1, 0, ..., 0) it returns the first row of J, and so on. A rule need not be linear in its
 upstream (one that clips gradients is not); then J is what the rule claims at unit upstream, and
 `is_linear` tells.
 """
@@ -20,9 +20,9 @@ import numpy as np
 from .model import Array, Step, Value
 from .model import wide as wide
 
-MOST_RUNS = 256  # entries of an output: the rule runs once for each
-MOST_NUMBERS = 65_536  # entries of a Jacobian
-PROBES = 8
+MOST_RUNS = 256  # entries of an output: the rule runs once for each, about 0.1 ms a run
+MOST_NUMBERS = 65_536  # entries of a Jacobian: half a megabyte, and more than anybody reads
+PROBES = 8  # runs for the norm of a large Jacobian: its error is then some ten percent
 
 Local = tuple[tuple[Any, ...], ...]
 
@@ -30,8 +30,8 @@ Local = tuple[tuple[Any, ...], ...]
 def local_jacobians(step: Step) -> Local:
     """`local[i][j]`: the Jacobian of output i by input j as the step's rule claims it.
 
-    Each has the shape of output i followed by that of input j. None stands where nothing flows:
-    no upstream reached the output, or the rule hands nothing back to the input, or either holds
+    Each has the shape of output i followed by that of input j. None where nothing flows:
+    no upstream reached the output, or the rule returns nothing for the input, or either holds
     integers. Where output i has more than 256 entries, or the Jacobian more than 65,536, there is
     a `LargeJacobian` instead.
     """
@@ -39,7 +39,7 @@ def local_jacobians(step: Step) -> Local:
 
 
 def is_linear(step: Step) -> bool:
-    """Whether upstream · local is what the rule handed back, as for every true derivative.
+    """Whether upstream · local is what the rule returned, as for every true derivative.
 
     Of a `LargeJacobian` it asks less: that twice the upstream gives twice the downstream.
     """
@@ -47,14 +47,14 @@ def is_linear(step: Step) -> bool:
         doubled = step.vjp([None if u is None else 2 * u for u in step.upstream])
         pairs = zip((_twice(d) for d in step.downstream), doubled, strict=True)
         return all(same(a, b, 0.0 if a is None else np.abs(a).max(initial=0)) for a, b in pairs)
-    for j, handed_back in enumerate(step.downstream):
+    for j, returned in enumerate(step.downstream):
         total: Any = 0.0
         size: Any = 0.0
         for upstream, row in zip(step.upstream, step.local, strict=True):
             if upstream is not None and row[j] is not None:
                 total = total + times(upstream, row[j])
                 size = size + times(np.abs(upstream), np.abs(row[j]))
-        if not same(handed_back, total, size):
+        if not same(returned, total, size):
             return False
     return True
 
@@ -146,9 +146,9 @@ def _row(step: Step, i: int) -> tuple[Any, ...]:
             wanted.append(j)
     if wanted:
         with redirect_stdout(io.StringIO()):  # a rule that prints has done so in its own pass
-            handed_back = [step.vjp(unit) for unit in _units(step, i)]
+            returned = [step.vjp(unit) for unit in _units(step, i)]
         for j in wanted:
-            row[j] = _stack([downstream[j] for downstream in handed_back], output, inputs[j])
+            row[j] = _stack([downstream[j] for downstream in returned], output, inputs[j])
     return tuple(row)
 
 
@@ -159,7 +159,7 @@ def _stack(rows: list[Array | None], output: Value, input: Value) -> Array | Non
     if not found:
         return None if rows else np.zeros(shape, dtype_of(input))
     dense = [np.zeros_like(found[0]) if row is None else row for row in rows]
-    # A rule may hand back another shape than its input's; what it claims is shown as it is.
+    # A rule may return another shape than its input's; what it claims is shown as it is.
     return np.stack(dense).reshape(output.shape + dense[0].shape)
 
 

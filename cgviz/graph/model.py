@@ -1,7 +1,7 @@
 """What a recording is made of: Value, Op, Step and Pass, records of NumPy numbers.
 
 No TensorFlow and no drawing here. A record holds a tensor by reference and turns it into NumPy
-when it is read, so a recording costs no copy and whoever draws needs no framework.
+when it is read, so a recording copies nothing and drawing needs no framework.
 
     Value   one tensor: its shape and dtype, and its numbers when asked
     Op      one op of the forward pass (or an input, a variable, a constant)
@@ -184,7 +184,7 @@ class Op:
     scope: str = ""
     body: tuple[Op, ...] = ()
     rule: Source | None = None  # where a custom op's backward rule is written
-    rule_variables: tuple[str, ...] = ()  # variables handed to the rule, in TensorFlow's order
+    rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: silently no gradient
     watched: tuple[bool, ...] = ()  # per input: did a tape follow it here
     recorded: bool = False  # is this op on a tape at all
@@ -198,7 +198,7 @@ class Op:
 class Step:
     """One op's backward rule as it ran: `downstream = upstream x local`.
 
-    `upstream[i]` is the gradient that reached output i, `downstream[j]` what was handed back to
+    `upstream[i]` is the gradient that reached output i, `downstream[j]` what was returned for
     input j, `local[i][j]` the Jacobian d output i / d input j that the rule claims; each a NumPy
     array or None where nothing flows. A step is one use of its inputs: a tensor used twice has
     two `downstream` values, and their sum is its upstream.
@@ -228,7 +228,7 @@ class Step:
 
     @property
     def downstream(self) -> tuple[Array | None, ...]:
-        """What the rule handed back to each input."""
+        """What the rule returned for each input."""
         return tuple(as_numpy(t) for t in self._downstream)
 
     @property
@@ -243,7 +243,7 @@ class Step:
 
     @property
     def flows(self) -> tuple[bool, ...]:
-        """Per input: whether anything was handed back. Costs nothing, unlike `downstream`."""
+        """Per input: whether anything was returned. Costs nothing, unlike `downstream`."""
         return tuple(t is not None for t in self._downstream)
 
     @cached_property
@@ -373,13 +373,13 @@ class Pass:
         return any(step.flows[i] for step, i in self._uses.get(value.key, ()))
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
-        """What each use of a value handed back to it, in execution order.
+        """The gradient that each use of a value returned for it, in execution order.
 
         Args:
             value: An entry of some op's `inputs` or `outputs`.
 
         Returns:
-            For each use that handed anything back its step, which input of the step's op the
+            For each use that returned anything its step, which input of the step's op the
             value is, and the gradient, of the value's shape.
 
         Example:

@@ -25,9 +25,11 @@ from functools import cached_property
 import numpy as np
 
 from . import folding, names
-from .model import Array, Op, Step, Value, total
+from .model import Array, Op, Pass, Step, Value, total
 from .pruning import Pruned, feeds, folded, in_order, prune
 from .trace import Trace
+
+MOST_NODES = 60  # that are shown before folding, and of an opened body: legible on one screen
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +77,10 @@ class Edge:
     target: int
     position: int  # which of the target's inputs; -1: captured by closure
     value: Value
-    contribution: Array | None = None  # what this use handed back in this pass
+    contribution: Array | None = None  # what this use returned in this pass
     reason: str = ""  # why nothing flows back although the source could take a gradient
-    order: int = 0  # the number of the step that hands it back, from 1; 0: none
-    uses: int = 1  # how many uses this edge stands for
+    order: int = 0  # the number of the step that returns it, from 1; 0: none
+    uses: int = 1  # how many uses this edge represents
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def select(
     trace: Trace,
     which: int | None = None,
     full: bool = False,
-    limit: int | None = 60,
+    limit: int | None = MOST_NODES,
     framed: bool = False,
     toggled: Collection[str] = (),
 ) -> Selection:
@@ -164,6 +166,9 @@ def select(
     return _with_bodies(found, toggled) if framed else found
 
 
+NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that shows its forward ops alone
+
+
 class _Builder:
     """Makes the nodes and edges, once it is known which ops belong together."""
 
@@ -177,25 +182,22 @@ class _Builder:
     ) -> None:
         self.pruned = pruned
         self.framed = framed
-        self.pass_ = pruned.pass_
+        self.pass_ = pruned.pass_ or NO_PASS
         self.ops = ops
         self.opened = opened
-        self.members: dict[str, list[Op]] = {}  # by the name of a fold, or the place of an op
+        self.members: dict[str, list[Op]] = {}  # by the name of a fold, or the index of an op
         self.frames: list[Frame] = []
         self.frame_of: dict[str, int] = {}
         self.labels: dict[str, str] = {}  # of closed folds
         self._unfold(found, -1)
-        self.step_of: dict[Op, tuple[int, Step]] = {}
-        self.gradients: dict[int, Array | None] = {}  # of sources, by their keys
-        self.reached: set[int] = set()  # keys of values whose upstream is shown
+        self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
         self.live = {  # what a tape follows; a rule may return more, which the tape drops
             v.key for op in pruned.levels for i, v in enumerate(op.inputs) if _followed(op, i)
         }
-        if self.pass_ is not None:
-            self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
-            self.reached = self.live | {target.key for target in self.pass_.targets}
-            for source, gradient in zip(self.pass_.sources, self.pass_.gradients, strict=True):
-                self.gradients.setdefault(source.key, gradient)
+        # By key, whose upstream is shown; of a source that is asked for twice, the first gradient.
+        self.reached = self.live | {target.key for target in self.pass_.targets}
+        pairs = zip(self.pass_.sources, self.pass_.gradients, strict=True)
+        self.gradients = {source.key: gradient for source, gradient in reversed([*pairs])}
         self.where = {op: g for g, members in self.members.items() for op in members}
         self.readers = self._readers()
         self.outputs = {g: self._outputs(g) for g in self.members}
@@ -223,9 +225,8 @@ class _Builder:
         index = {g: i for i, g in enumerate(order)}
         edges = tuple(e for g in order for e in self._edges(g, index))
         nodes = tuple(self._node(g, i) for i, g in enumerate(order))
-        which = None if self.pass_ is None else self.pass_.index
-        steps = len(self.pass_.steps) if self.pass_ else 0
-        return Selection(nodes, edges, steps, which, tuple(self.frames))
+        which = None if self.pass_ is NO_PASS else self.pass_.index
+        return Selection(nodes, edges, len(self.pass_.steps), which, tuple(self.frames))
 
     def _order(self) -> list[str]:
         done: dict[str, None] = {}
@@ -262,22 +263,19 @@ class _Builder:
         for op, group in self.where.items():
             for value in op.inputs + op.captured:
                 found.setdefault(self.pruned.value(value).key, set()).add(group)
-        for target in self.pass_.targets if self.pass_ is not None else ():
+        for target in self.pass_.targets:
             found.setdefault(self.pruned.value(target).key, set()).add("")
         return found
 
     def _node(self, group: str, number: int) -> Node:
         members, outputs = self.members[group], self.outputs[group]
         steps = sorted(self.step_of[op] for op in members if op in self.step_of)
-        targets, seeds, asked = [], [], False
-        if self.pass_ is not None:
-            place = {v.key: i for i, v in enumerate(outputs)}
-            for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
-                key = self.pruned.value(target).key
-                if key in place and place[key] not in targets:
-                    targets.append(place[key])
-                    seeds.append(seed)
-            asked = any(v.key in self.pruned.asked for v in outputs)
+        seeds: dict[int, Array | None] = {}  # by output
+        position = {v.key: i for i, v in enumerate(outputs)}
+        for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
+            key = self.pruned.value(target).key
+            if key in position:
+                seeds.setdefault(position[key], seed)
         label, symbol, kind = self._words(group)
         return Node(
             f"{number}:{label or symbol}",
@@ -289,9 +287,9 @@ class _Builder:
             tuple(self._upstream(v) for v in outputs),
             tuple(s for _, s in steps),
             tuple(i for i, _ in steps),
-            tuple(targets),
             tuple(seeds),
-            asked,
+            tuple(seeds.values()),
+            any(v.key in self.pruned.asked for v in outputs),
             group if len(members) > 1 else "",
             min(self.pruned.levels[op] for op in members),
             self.frame_of[group],
@@ -300,17 +298,13 @@ class _Builder:
     def _upstream(self, value: Value) -> Array | None:
         if value.key in self.gradients:
             return self.gradients[value.key]
-        if self.pass_ is None or value.key not in self.reached:
-            return None
-        return self.pass_.upstream(value)
+        return self.pass_.upstream(value) if value.key in self.reached else None
 
     def _arrives(self, value: Value) -> bool:
         """Whether `_upstream` has anything, without reading its numbers."""
         if value.key in self.gradients:
             return self.gradients[value.key] is not None
-        if self.pass_ is None or value.key not in self.reached:
-            return False
-        return self.pass_.reaches(value)
+        return value.key in self.reached and self.pass_.reaches(value)
 
     def _words(self, group: str) -> tuple[str, str, str]:
         members = self.members[group]
@@ -364,7 +358,7 @@ class _Builder:
         return list(found.values())
 
     def _reason(self, op: Op, position: int, maker: Op) -> str:
-        if self.pass_ is None or (maker.kind == "constant" or maker in self.pruned.hidden):
+        if self.pass_ is NO_PASS or maker.kind == "constant" or maker in self.pruned.hidden:
             return ""
         if position >= len(op.inputs):
             return "captured by closure"
@@ -390,22 +384,17 @@ def _merged(one: Edge, other: Edge) -> Edge:
     """Two uses of the same value by ops of one folded node: their contributions add up."""
     given = [e.contribution for e in (one, other) if e.contribution is not None]
     reason = "" if given else one.reason or other.reason
-    return Edge(
-        one.source,
-        one.output,
-        one.target,
-        min(one.position, other.position),
-        one.value,
-        total(given) if given else None,
-        reason,
-        max(one.order, other.order),
-        one.uses + other.uses,
+    return replace(
+        one,
+        position=min(one.position, other.position),
+        contribution=total(given) if given else None,
+        reason=reason,
+        order=max(one.order, other.order),
+        uses=one.uses + other.uses,
     )
 
 
 # --- opened custom ops ---------------------------------------------------------------------------
-
-MOST_BODY = 60  # ops of a body that can be opened: as many nodes as are shown before folding
 
 
 def _with_bodies(shown: Selection, names: Collection[str], around: str = "") -> Selection:
@@ -414,7 +403,7 @@ def _with_bodies(shown: Selection, names: Collection[str], around: str = "") -> 
     `around` is the name of the custom op whose body the selection is.
     """
     for i, node in enumerate(shown.nodes):
-        if node.kind != "custom" or not 0 < len(node.ops[0].body) <= MOST_BODY:
+        if node.kind != "custom" or not 0 < len(node.ops[0].body) <= MOST_NODES:
             continue
         named = replace(node, group=f"{around}custom:{node.ops[0].name}")
         shown = replace(shown, nodes=(*shown.nodes[:i], named, *shown.nodes[i + 1 :]))
@@ -477,7 +466,7 @@ def _port(key: str, value: Value, frame: int, owner: int, level: int) -> Node:
 
 
 def _maker(body: Selection, value: Value) -> tuple[int, int] | None:
-    """The last node that made these very numbers: TensorFlow hands out copies of its values."""
+    """The last node that made these very numbers: TensorFlow returns copies of its values."""
     wanted = value.numpy()
     for i in range(len(body.nodes) - 1, -1, -1):
         for k, made in enumerate(body.nodes[i].outputs):

@@ -47,7 +47,7 @@ class Written:
 
     full: str
     short: str
-    name: str = ""  # stands before it, as in `x = 2`
+    name: str = ""  # before it, as in `x = 2`
 
     def at(self, width: int | None) -> str:
         """The text to use where there are so many columns; None: as many as it takes."""

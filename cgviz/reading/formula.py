@@ -1,7 +1,7 @@
 r"""A chain rule written out: as LaTeX for a notebook, as text for a terminal.
 
 Both say the same, line by line, from one description; only the notation differs. An equals sign
-stands only between what is equal as printed: where digits were cut it is ≈, and where the product
+is only between what is equal as printed: where digits were cut it is ≈, and where the product
 of the locals is not the gradient of the trace, a sentence says so instead.
 """
 
@@ -23,10 +23,10 @@ from ..graph.names import is_folded, value_name
 if TYPE_CHECKING:
     from .chain_rule import Derivative, Path
 
-MOST_ENTRIES = 4  # of a tensor whose Jacobians are written as matrices
-MOST_FACTORS = 8  # of a product that is written in full
-MOST_SOURCES = 8
-WIDTH = 96
+MOST_ENTRIES = 4  # of a tensor whose Jacobians are written as matrices, at most 4 by 4
+MOST_FACTORS = 8  # of a product that is written in full: about a line
+MOST_SOURCES = 8  # that have a formula of their own: about a screen
+WIDTH = 96  # columns: 100 less the brackets and signs that are added to a full line
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ def _rest(sources: Sequence[Derivative], unreached: Sequence[str]) -> list[str]:
 def _wrapped(line: Line, indent: int) -> list[str]:
     """A line as one or more lines of text, broken between factors."""
     rows = [line.relation]
-    for place, factor in enumerate(line.factors):
-        piece = f"{' ' if line.relation else ''}{factor}" if place == 0 else f" · {factor}"
-        if len(rows[-1] + piece) + indent > WIDTH and place:
+    for i, factor in enumerate(line.factors):
+        piece = f"{' ' if line.relation else ''}{factor}" if i == 0 else f" · {factor}"
+        if len(rows[-1] + piece) + indent > WIDTH and i:
             rows.append(" ")
         rows[-1] += piece
     return rows
