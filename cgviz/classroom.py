@@ -1,7 +1,7 @@
 """What an exercise says at once, and what its hidden tests ask.
 
 feedback   one line to the student: "not yet", "✗ your rule ignores upstream: ...", "✓"
-guessed    the same for a prediction
+guessed    one line on a prediction
 cases      numbers to try: several shapes and dtypes
 ask        notes what an answer computes, in `answers`: for a grader, who compares it with what the
            solution computes
@@ -61,7 +61,7 @@ def feedback(
     """Say in a line whether f is right here: not yet, what is wrong first, or ✓.
 
     Args:
-        f: The student's function, or whatever stands in its place.
+        f: The student's function, or whatever is in its place.
         *args: As in `cgviz.check`.
         value: What f should return here; None leaves that to `check`.
         gradients: What should come back for each argument; None leaves that to `check`.
@@ -192,7 +192,7 @@ def _kind(tensor: Any) -> str:
 def _demand(
     f: Any, *args: Any, value: Any = None, gradients: Any = None, upstream: Any = None
 ) -> None:
-    """Raise unless f has this value and hands back these gradients, in the right shape and dtype.
+    """Raise unless f has this value and returns these gradients, in the right shape and dtype.
 
     Args:
         f: The student's function.
@@ -223,7 +223,7 @@ def _demand(
     behind = "" if upstream is None else f" with upstream {_short(upstream)}"
     each = gradients if isinstance(gradients, list | tuple) else [gradients]
     if all(g is None for g in found) and any(g is not None for g in each):
-        raise NotYetError("what comes back is None. Write the rule where the `...` stands.")
+        raise NotYetError("what comes back is None. Write the rule where the `...` is.")
     if gradients is _ANY:
         return
     for number, (got, wanted) in enumerate(zip(found, each, strict=True)):
@@ -275,7 +275,7 @@ def _call(f: Callable[..., Any], given: Sequence[Any], name: str) -> list[Any]:
     with _unfinished(name):
         out = f(*given)
     if out is None or out is ...:
-        raise NotYetError("it returns None. Write it where the `...` stands.")
+        raise NotYetError("it returns None. Write it where the `...` is.")
     flat = tf.nest.flatten(out)
     if any(part is None or part is ... for part in flat):
         raise NotYetError("a part of what it returns is None.")
@@ -344,7 +344,7 @@ def _insist(holds: Any, words: str) -> None:
 def _guess(prediction: Any, truth: Any, name: str) -> None:
     if prediction is None or prediction is ...:
         if name != PREDICTION:
-            raise NotYetError("it is None. Write your code where the `...` stands.")
+            raise NotYetError("it is None. Write your code where the `...` is.")
         raise NotYetError("write what you expect in place of the `...`, before you run anything.")
     many = isinstance(truth, list | tuple)
     wanted = list(truth) if many else [truth]

@@ -33,7 +33,7 @@ SOLUTIONS = ROOT / "notebooks" / "solutions"
 EXERCISES = ROOT / "notebooks" / "exercises"
 
 STUB = "...  # your code"
-"""What stands where an answer is to be written: it runs, and is None for `classroom.feedback`."""
+"""What is where an answer is to be written: it runs, and is None for `classroom.feedback`."""
 
 HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS\n(.*?)^### END HIDDEN TESTS", re.M | re.S)
 
@@ -59,7 +59,7 @@ def released(solution: NotebookNode) -> NotebookNode:
 
 
 def cells(path: Path) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
-    """Return the cells that students get of a solution notebook, and the same with the answers.
+    """Return the cells that students get of a solution notebook, and those cells with the answers.
 
     Both have the hidden tests as their probes.
     """

@@ -11,7 +11,7 @@ import html
 import re
 from typing import TYPE_CHECKING, Any
 
-from nbconvert.filters.markdown_mistune import markdown2html_mistune
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 if TYPE_CHECKING:
     from judge import Result
@@ -54,7 +54,7 @@ def feedback(name: str, result: Result, reports: list[dict[str, Any]], reveal: b
         if cell.kind == "markdown":
             # The exercise's own prose is the teacher's.
             ours = cell.role == "prose"
-            parts.append(markdown2html_mistune(cell.source) if ours else _pre(cell.source))
+            parts.append(_prose(cell.source) if ours else _pre(cell.source))
             continue
         parts.append(_pre(cell.source))
         report = next(left, None)
@@ -66,6 +66,11 @@ def feedback(name: str, result: Result, reports: list[dict[str, Any]], reveal: b
     if not result.cells:
         parts += [_mark(mark, result) for mark in result.marks]
     return "\n".join(parts) + "\n</body></html>\n"
+
+
+def _prose(source: str) -> str:
+    renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
+    return str(MarkdownWithMath(renderer=renderer).render(source))
 
 
 def _mark(name: str, result: Result) -> str:

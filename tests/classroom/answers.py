@@ -7,7 +7,7 @@ from textwrap import dedent
 
 
 def fixed(name, value, gradients, inputs="x"):
-    """A custom gradient that hands back the numbers of the visible case."""
+    """A custom gradient that returns the numbers of the visible case."""
     return dedent(f"""
         @tf.custom_gradient
         def {name}({inputs}):

@@ -148,7 +148,7 @@ def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, predictio
 
 def test_a_result_that_is_missing_is_not_taken_for_a_prediction(capsys):
     guessed(None, 24.0, "total")
-    assert said(capsys) == "not yet · total: it is None. Write your code where the `...` stands."
+    assert said(capsys) == "not yet · total: it is None. Write your code where the `...` is."
 
 
 # --- what a grade hangs on -------------------------------------------------------------------
