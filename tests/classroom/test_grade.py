@@ -50,15 +50,24 @@ def outside():
 
 
 @pytest.fixture(scope="module")
-def graded(exercise):
-    """By student the result, graded two at a time; and what was outside before."""
-    before = outside()
+def before():
+    """What is outside before anything is graded."""
+    return outside()
 
-    def one(student):
-        return judge.grade(written(CLASS[student][0]), exercise, LIMITS)
 
+@pytest.fixture(scope="module")
+def graded(exercise, before):
+    """By student the result, as soon as it is there; they are graded two at a time."""
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(CLASS, pool.map(one, CLASS), strict=True)), before
+        yield {
+            student: pool.submit(judge.grade, written(notebook), exercise, LIMITS)
+            for student, (notebook, _, _) in CLASS.items()
+        }
+
+
+def results(graded):
+    """Everyone's result, when all are there."""
+    return [(student, future.result()) for student, future in graded.items()]
 
 
 # --- points ----------------------------------------------------------------------------------
@@ -66,7 +75,7 @@ def graded(exercise):
 
 @pytest.mark.parametrize("student", CLASS)
 def test_each_hand_in_has_the_points_that_are_due_and_a_word_on_what_is_unusual(graded, student):
-    result = graded[0][student]
+    result = graded[student].result()
     _, points, words = CLASS[student]
     assert (result.points, result.of) == (points, 9), result.marks
     noticed = " ".join(result.noticed)
@@ -74,19 +83,20 @@ def test_each_hand_in_has_the_points_that_are_due_and_a_word_on_what_is_unusual(
 
 
 def test_each_point_that_is_missing_has_a_reason(graded):
-    for student, result in graded[0].items():
+    for student, result in results(graded):
         assert all(bool(mark.why) == (mark.points < mark.of) for mark in result.marks.values())
         for name, mark in result.marks.items():
             assert html.escape(f"{name}: {mark.points:g} of {mark.of:g}") in result.page, student
 
 
 def test_after_the_end_of_a_box_no_later_cell_counts(graded):
-    marks = graded[0]["leaves"].marks
+    marks = graded["leaves"].result().marks
     assert marks["downstreams-tests"].points == 1  # it was before the cube
     assert marks["logistic-rule-tests"].why.startswith("not run, because cell 'cube' ended")
 
 
 def test_nothing_is_left_running(graded):
+    results(graded)
     for _ in range(50):
         listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
         left = [line for line in listed.splitlines() if "86399" in line or "inside.py" in line]
@@ -96,12 +106,13 @@ def test_nothing_is_left_running(graded):
     assert not left
 
 
-def test_nothing_outside_of_the_boxes_has_changed(graded):
-    assert outside() == graded[1]
+def test_nothing_outside_of_the_boxes_has_changed(graded, before):
+    results(graded)
+    assert outside() == before
 
 
 def test_a_box_holds_no_notebook_and_no_setting_of_the_teachers_session(graded):
-    page = graded[0]["looks-for-solutions"].page
+    page = graded["looks-for-solutions"].result().page
     (found,) = re.findall(r"found \[.*", page)
     assert found == "found []"
     assert "&#x27;HOME&#x27;: &#x27;/home/student&#x27;" in page
@@ -227,7 +238,7 @@ def test_a_claimed_custom_gradient_must_be_written():
     assert judge.judged(told(custom=True), wanted, "@tf.custom_gradient") == ""
 
 
-def test_numbers_that_are_expected_are_shown_only_where_the_teacher_wants(graded, exercise):
+def test_numbers_that_are_expected_are_shown_only_where_the_teacher_wants(exercise):
     wrong = written(answered({"cube": MODEL_WITHOUT_UPSTREAM}))
     closed = judge.grade(wrong, exercise, LIMITS)
     opened = judge.grade(wrong, exercise, LIMITS, reveal=True)
@@ -244,15 +255,15 @@ MODEL_WITHOUT_UPSTREAM = handins.MODEL["cube"].replace("upstream * ", "")
 
 
 def test_what_a_student_writes_is_never_markup(graded):
-    for student, result in graded[0].items():
+    for student, result in results(graded):
         assert "<script" not in result.page, student
         assert "javascript:y</a>" not in result.page
         assert "default-src 'none'" in result.page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in graded[0]["scripted"].page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in graded["scripted"].result().page
 
 
 def test_a_page_is_small_whatever_is_printed(graded):
-    assert max(len(result.page) for result in graded[0].values()) < 10**6
+    assert max(len(result.page) for _, result in results(graded)) < 10**6
 
 
 # --- every exercise --------------------------------------------------------------------------
