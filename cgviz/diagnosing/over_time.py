@@ -1,14 +1,16 @@
 """What went wrong with the gradients of a training: since which step, and where first.
 
-`QUESTIONS` are the records that `diagnose` asks a history, in this order. Each is a function that
-yields findings; a new question is a new function in the tuple, and its test. Only the steps before
-a NaN or an infinity are asked about anything else: afterwards every number is its consequence.
+`QUESTIONS` are asked of a history in this order; each yields what it has seen of one of the
+`CAUSES`. Only the steps before a NaN or an infinity are asked about anything else: afterwards every
+number is its consequence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,241 +32,288 @@ LARGE_UPDATE = 0.1
 OFTEN = 0.25  # of the steps: what happens more rarely is a hiccup
 UNDERFLOW = 0.25  # of the entries: more new zeros than rounding makes of an ordinary gradient
 GROWN = 1e3  # a gradient so many times its first size, while the target grows too
+WORDS = {"nan": "NaN", "inf": "infinite"}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What can go wrong, and what to do: a record per cause."""
+
+    what: str  # "none", "zero", "nan", ...; as a finding's
+    hint: str
+    lesson: str
+    level: str = "error"
+
+
+_LEVEL = "keep it level."
+CAUSES = {
+    "value": Cause(
+        "nan",
+        "Look at its inputs in `history.trace(...)` of the step before. A learning rate that is "
+        "too large is the most frequent cause.",
+        lessons.STABILITY,
+    ),
+    "rule": Cause(
+        "nan",
+        "Look at its values in `history.trace(...)`: a root, a logarithm or a division at 0, or "
+        "an overflow.",
+        lessons.STABILITY,
+    ),
+    "none": Cause(
+        "none", "`history.trace(...).diagnose()` says where it is lost.", lessons.DEBUGGING
+    ),
+    "dying": Cause(
+        "zero",
+        "A smaller learning rate, another initial bias, or leaky_relu keeps it alive.",
+        lessons.KINKS,
+    ),
+    "dead": Cause(
+        "zero",
+        "A derivative of 0 stops learning; a surrogate rule can replace it.",
+        lessons.KINKS,
+    ),
+    "zero": Cause(
+        "zero", "`history.trace(...).diagnose()` says where it is lost.", lessons.DEBUGGING
+    ),
+    "underflow": Cause(
+        "zero",
+        "Scale the loss up and the gradients down again "
+        "(tf.keras.mixed_precision.LossScaleOptimizer), or use float32 here.",
+        lessons.STABILITY,
+    ),
+    "layers": Cause(
+        "vanishing",
+        "Another activation, a normalisation, residual connections or another scale of the "
+        f"initial weights {_LEVEL}",
+        lessons.STABILITY,
+    ),
+    "repeated": Cause(
+        "vanishing",
+        "Shorter sequences, gates (LSTM, GRU), clipping, or weights whose largest singular value "
+        f"is near 1 {_LEVEL}",
+        lessons.STABILITY,
+    ),
+    "growth": Cause(
+        "exploding",
+        "The learning rate is too large, or the sign of the update is wrong.",
+        lessons.STABILITY,
+    ),
+    "frozen": Cause(
+        "frozen",
+        "Is it among the variables that are given to the optimiser? If it is meant to stay as it "
+        "is, all is well.",
+        lessons.VARIABLES,
+        "warning",
+    ),
+    "update": Cause(
+        "update", "Try a learning rate ten times smaller.", lessons.STABILITY, "warning"
+    ),
+}
+
+
+class Seen(NamedTuple):
+    """A cause at work: since which recorded step, at which series, in words."""
+
+    cause: str  # a key of `CAUSES`
+    place: int
+    series: Series
+    words: str
+    what: str = ""  # where it is not that of the cause
+    sources: tuple[str, ...] = ()
 
 
 def diagnose(history: History) -> Diagnosis:
     """The findings about a history, the first in time first."""
     if not history.steps:
         raise ValueError("nothing was recorded: the history has 0 steps")
-    found: list[tuple[int, Finding]] = []
+    seen: list[Seen] = []
     end = len(history)
     for ask in QUESTIONS:
-        for place, finding in ask(history, end):
-            found.append((place, finding))
-            if ask is not_finite:
-                end = place
-    found.sort(key=lambda pair: pair[0])
-    return Diagnosis("the history", [finding for _, finding in found], "the gradients flow.")
+        found = list(ask(history, end))
+        seen += found
+        if ask is not_finite and found:
+            end = found[0].place
+    seen.sort(key=lambda each: each.place)
+    return Diagnosis(
+        "the history", [_finding(history, each) for each in seen], "the gradients flow."
+    )
 
 
-Found = Iterator[tuple[int, Finding]]
+def _finding(history: History, seen: Seen) -> Finding:
+    cause, series = CAUSES[seen.cause], seen.series
+    when = "from the first step on"
+    if seen.place:
+        when = f"since step {history.steps[seen.place]}"
+    where = f" ({series.source})" if series.source else ""
+    own = (series.name,) if series.kind == "variable" else ()
+    return Finding(
+        seen.what or cause.what,
+        f"{when}, {seen.words}{where}",
+        cause.hint,
+        cause.lesson,
+        _op(history, series.name),
+        seen.sources or own,
+        history.which,
+        level=cause.level,
+    )
 
 
-def not_finite(history: History, end: int) -> Found:
+def not_finite(history: History, end: int) -> Iterator[Seen]:
     """The first NaN or infinity: a value in forward order, else a gradient in backward order."""
-    every = list(history.series.values())
+    every = [series for series in history.series.values() if series.kind != "input"]
     for place in range(end):
         for series in every:
             what = series.value_state[place]
-            if series.kind != "input" and what in ("nan", "inf"):
-                yield place, _finding(
-                    history, what, series, place,
-                    f"the value of `{series.name}` is {_word(what)}, first of all ops in forward "
-                    "order; every NaN and infinity after it follows from it.",
-                    "Look at its inputs in `history.trace(...)` of the step before. A learning "
-                    "rate that is too large is the most frequent cause.",
-                    lessons.STABILITY,
-                )  # fmt: skip
+            if what in WORDS:
+                words = (
+                    f"the value of `{series.name}` is {WORDS[what]}, first of all ops in forward "
+                    "order; every NaN and infinity after it follows from it."
+                )
+                yield Seen("value", place, series, words, what)
                 return
         for series in reversed(every):
-            upstream_is_fine = series.kind in ("op", "custom") and series.state[place] == ""
-            if upstream_is_fine and series.returned_state[place] in ("nan", "inf"):
-                yield place, _finding(
-                    history, "nan", series, place,
-                    f"the rule of `{series.name}` makes NaN or infinity of a finite upstream.",
-                    "Look at its values in `history.trace(...)`: a root, a logarithm or a division "
-                    "at 0, or an overflow.",
-                    lessons.STABILITY,
-                )  # fmt: skip
+            what = series.returned_state[place] if series.kind != "variable" else ""
+            if what in WORDS and not series.state[place]:
+                words = f"the rule of `{series.name}` makes {WORDS[what]} of a finite upstream."
+                yield Seen("rule", place, series, words, what)
                 return
 
 
-def none(history: History, end: int) -> Found:
+def none(history: History, end: int) -> Iterator[Seen]:
     """Variables whose gradient was asked for and is None."""
-    moves = end > 1 and len(set(history.target[:end])) > 1
     for series in history.variables.values():
         place = _since(series, "none", end)
         if place is not None:
-            ends = (style.number(history.target[i]) for i in (place, end - 1))
-            still = f" The target still moves, from {' to '.join(ends)}." if moves else ""
-            yield place, _finding(
-                history, "none", series, place,
-                f"the gradient of `{series.name}` is None.{still}",
-                "`history.trace(...).diagnose()` says where it is lost.",
-                lessons.DEBUGGING,
-            )  # fmt: skip
+            first, last = (style.number(history.target[i]) for i in (place, end - 1))
+            moves = f" The target still moves, from {first} to {last}." if first != last else ""
+            yield Seen("none", place, series, f"the gradient of `{series.name}` is None.{moves}")
 
 
-def dead(history: History, end: int) -> Found:
-    """Ops that return 0 for every entry of an upstream that is not 0, and stay so."""
-    told: set[str] = set()
+def zero(history: History, end: int) -> Iterator[Seen]:
+    """Variables whose gradient is 0, with the op that made it so.
+
+    That op returns 0 for every entry of an upstream that is not 0, and stays so.
+    """
+    starved = {n for n, s in history.variables.items() if _since(s, "zero", end) is not None}
     for series in reversed(list(history.ops.values())):
-        lost = np.asarray(series.lost[:end]) == 1.0
-        alive = np.asarray([not s for s in series.state[:end]])
-        place = _tail(lost & alive)
-        if place is None:
-            continue
-        behind = _reached(history, series)
-        starved = tuple(v for v in behind if _since(history.series[v], "zero", end) is not None)
-        if not starved or told.issuperset(starved):
-            continue  # another path feeds them, as at a product with a constant 0
-        told |= set(starved)
-        dying = "relu" in series.type.lower()
-        yield place, _finding(
-            history, "zero", series, place,
-            f"`{series.name}` returns 0 for every entry of its upstream"
-            + (", as all its inputs are negative (a dying ReLU)." if dying else ".")
-            + f" So the gradient of {_listed(starved)} is 0.",
-            "A smaller learning rate, another initial bias, or leaky_relu keeps it alive."
-            if dying
-            else "A derivative of 0 stops learning; a surrogate rule can replace it.",
-            lessons.KINKS,
-            sources=starved,
-        )  # fmt: skip
-    for series in history.variables.values():
-        place = _since(series, "zero", end)
-        if place is not None and series.name not in told:
-            yield place, _finding(
-                history, "zero", series, place,
-                f"the gradient of `{series.name}` is 0 in every entry.",
-                "`history.trace(...).diagnose()` says where it is lost.",
-                lessons.DEBUGGING,
-            )  # fmt: skip
+        alive = np.asarray([not state for state in series.state[:end]], bool)
+        place = _tail((np.asarray(series.lost[:end]) == 1.0) & alive)
+        mine = tuple(name for name in _reached(history, series) if name in starved)
+        if place is not None and mine:
+            starved -= {*mine}
+            dying = "relu" in series.type.lower()
+            why = ", as all its inputs are negative (a dying ReLU)" if dying else ""
+            words = (
+                f"`{series.name}` returns 0 for every entry of its upstream{why}. "
+                f"So the gradient of {_listed(mine)} is 0."
+            )
+            yield Seen("dying" if dying else "dead", place, series, words, sources=mine)
+    for name in starved:
+        series = history.series[name]
+        place = _since(series, "zero", end) or 0
+        yield Seen("zero", place, series, f"the gradient of `{name}` is 0 in every entry.")
 
 
-def underflow(history: History, end: int) -> Found:
+def underflow(history: History, end: int) -> Iterator[Seen]:
     """Gradients of half precision that round to 0 on their way."""
     for series in reversed(list(history.ops.values())):
         if series.dtype not in ("float16", "bfloat16") or "relu" in series.type.lower():
             continue
-        more = np.asarray(series.lost[:end]) - np.asarray(series.zeros[:end]) > UNDERFLOW
-        place = _often(more & (np.asarray(series.lost[:end]) < 1.0))
+        lost = np.asarray(series.lost[:end])
+        place = _often((lost - np.asarray(series.zeros[:end]) > UNDERFLOW) & (lost < 1.0))
         if place is not None:
-            share = style.number(100 * series.lost[place], 2)
-            yield place, _finding(
-                history, "zero", series, place,
-                f"{share} % of what `{series.name}` returns is 0 in {series.dtype}, where its "
-                "upstream is not: too small for the type (underflow).",
-                "Scale the loss up and the gradients down again "
-                "(tf.keras.mixed_precision.LossScaleOptimizer), or use float32 here.",
-                lessons.STABILITY,
-            )  # fmt: skip
+            words = (
+                f"{style.number(100 * lost[place], 2)} % of what `{series.name}` returns is 0 in "
+                f"{series.dtype}, where its upstream is not: too small for the type (underflow)."
+            )
+            yield Seen("underflow", place, series, words)
             return
 
 
-def depth(history: History, end: int) -> Found:
-    """Gradients that shrink or grow along the depth."""
-    if end == 0:
-        return
-    weights = [s for s in history.variables.values() if s.size > 1 and _ordinary(s, end)]
-    told = False
-    if len(weights) > 2:
-        ratio = _ratio(weights[0], weights[-1], end)
-        for what, out in (("vanishing", ratio < VANISHING), ("exploding", ratio > EXPLODING)):
+def depth(history: History, end: int) -> Iterator[Seen]:
+    """Gradients that shrink or grow along the depth: layer by layer, or through repeated ops."""
+    every = [s for s in history.series.values() if end and not any(s.state[:end])]
+    weights = [s for s in every if s.kind == "variable" and s.size > 1]
+    rows = [("layers", weights, 3, VANISHING, EXPLODING)]
+    ops = sorted((s for s in every if s.kind in ("op", "custom")), key=lambda s: s.type)
+    for _, repeated in groupby(ops, key=lambda s: s.type):
+        rows.append(("repeated", list(repeated), REPEATED, LOST_WITH_STEPS, 1 / LOST_WITH_STEPS))
+    for cause, row, fewest, low, high in rows:
+        if len(row) < fewest:
+            continue
+        first, last = row[0], row[-1]
+        with np.errstate(all="ignore"):
+            ratio = np.nan_to_num(first.rms[:end] / last.rms[:end], nan=1.0)
+        for what, verb, out in (
+            ("vanishing", "shrinks", ratio < low),
+            ("exploding", "grows", ratio > high),
+        ):
             place = _often(out)
             if place is not None:
-                told = True
                 times = style.number(float(np.median(ratio[out])), 2)
-                yield place, _finding(
-                    history, what, weights[0], place,
-                    f"the gradient of `{weights[0].name}` is {times} times that of "
-                    f"`{weights[-1].name}`, per entry: it {_verb(what)} on its way through "
-                    f"{len(weights)} layers.",
-                    "Another activation, a normalisation, residual connections or another scale "
-                    "of the initial weights keep it level.",
-                    lessons.STABILITY,
-                )  # fmt: skip
-    by_type = sorted((s for s in history.ops.values() if _ordinary(s, end)), key=lambda s: s.type)
-    for kind, group in groupby(by_type, key=lambda s: s.type):
-        repeated = list(group)
-        if told or len(repeated) < REPEATED:
-            continue
-        ratio = _ratio(repeated[0], repeated[-1], end)
-        grown = 1 / LOST_WITH_STEPS
-        for what, out in (("vanishing", ratio < LOST_WITH_STEPS), ("exploding", ratio > grown)):
-            place = _often(out)
-            if place is not None and not told:
-                told = True
-                times = style.number(float(np.median(ratio[out])), 2)
-                yield place, _finding(
-                    history, what, repeated[0], place,
-                    f"the gradient {_verb(what)} through {len(repeated)} ops of type {kind}: at "
-                    f"`{repeated[0].name}` it is {times} times that at `{repeated[-1].name}`.",
-                    "Shorter sequences, gates (LSTM, GRU), clipping, or weights whose largest "
-                    "singular value is near 1 keep it level.",
-                    lessons.STABILITY,
-                )  # fmt: skip
+                through = f"ops of type {first.type}" if cause == "repeated" else "layers"
+                words = (
+                    f"the gradient of `{first.name}` is {times} times that of `{last.name}`, per "
+                    f"entry: it {verb} on its way through {len(row)} {through}."
+                )
+                yield Seen(cause, place, first, words, what)
+                return
 
 
-def growth(history: History, end: int) -> Found:
+def growth(history: History, end: int) -> Iterator[Seen]:
     """Gradients that grow from step to step, and the target with them."""
     if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
         return
-    worst: tuple[int, Series] | None = None
+    found = []
     for series in history.variables.values():
         gradient = np.asarray(series.gradient[:end])
-        if _ordinary(series, end) and gradient[0] > 0:
+        if gradient[0] > 0:
             place = _tail(gradient > GROWN * gradient[0])
-            if place is not None and (worst is None or place < worst[0]):
-                worst = place, series
-    if worst is not None:
-        place, series = worst
-        yield place, _finding(
-            history, "exploding", series, place,
+            found += [] if place is None else [(place, series)]
+    if found:
+        place, series = min(found, key=lambda each: each[0])
+        words = (
             f"the gradient of `{series.name}` is more than {GROWN:.0f} times that of the first "
-            "step, and the target grows as well.",
-            "The learning rate is too large, or the sign of the update is wrong.",
-            lessons.STABILITY,
-        )  # fmt: skip
+            "step, and the target grows as well."
+        )
+        yield Seen("growth", place, series, words)
 
 
-def frozen(history: History, end: int) -> Found:
+def frozen(history: History, end: int) -> Iterator[Seen]:
     """Variables that take part, and that no step moves."""
     for series in history.variables.values():
-        moves = np.asarray(series.update[:end])
-        if not series.dtype.startswith(("float", "bfloat", "complex")):
-            continue  # such as the state of a random generator
-        if series.name not in history.ancestors or not moves.size or np.any(moves > 0):
-            continue
-        if all(state in ("unasked", "") for state in series.state[:end]):
+        # Others than floats are such as the state of a random generator.
+        floats = series.dtype.startswith(("float", "bfloat", "complex"))
+        moved = np.any(np.asarray(series.update[:end]) > 0)
+        usual = all(state in ("unasked", "") for state in series.state[:end])
+        if floats and series.name in history.ancestors and series.update and usual and not moved:
             asked = series.state[0] != "unasked"
-            yield 0, _finding(
-                history, "frozen", series, 0,
-                f"no step moves `{series.name}`"
-                + (" although it has a gradient." if asked else ": no gradient is taken of it."),
-                "Is it among the variables that are given to the optimiser? If it is meant to "
-                "stay as it is, all is well.",
-                lessons.VARIABLES,
-                level="warning",
-            )  # fmt: skip
+            why = " although it has a gradient." if asked else ": no gradient is taken of it."
+            yield Seen("frozen", 0, series, f"no step moves `{series.name}`{why}")
 
 
-def large_updates(history: History, end: int) -> Found:
+def large_updates(history: History, end: int) -> Iterator[Seen]:
     """Steps that move a variable by a large part of itself."""
     found = []
     for series in history.variables.values():
-        update, value = np.asarray(series.update[:end]), np.asarray(series.value[:end])
-        if series.size > 1 and value.size and value[0] > 0:
+        update = np.asarray(series.update[:end])
+        if series.size > 1 and update.size and series.value[0] > 0:
             place = _often(update > LARGE_UPDATE)
-            if place is not None:
-                found.append((place, float(np.nanmedian(update)), series))
+            found += [] if place is None else [(place, -float(np.nanmedian(update)), series)]
     if found:
-        place, size, series = min(found, key=lambda each: (each[0], -each[1]))
+        place, size, series = min(found, key=lambda each: each[:2])
         others = f" ({len(found) - 1} more)" if len(found) > 1 else ""
-        yield place, _finding(
-            history, "update", series, place,
-            f"a step moves `{series.name}` by {style.number(size, 2)} of its own norm{others}; "
-            "about 0.001 is usual.",
-            "Try a learning rate ten times smaller.",
-            lessons.STABILITY,
-            level="warning",
-        )  # fmt: skip
+        words = (
+            f"a step moves `{series.name}` by {style.number(-size, 2)} of its own norm{others}; "
+            "about 0.001 is usual."
+        )
+        yield Seen("update", place, series, words)
 
 
-QUESTIONS: tuple[Callable[[History, int], Found], ...] = (
+QUESTIONS: tuple[Callable[[History, int], Iterator[Seen]], ...] = (
     not_finite,
     none,
-    dead,
+    zero,
     underflow,
     depth,
     growth,
@@ -276,32 +325,6 @@ QUESTIONS: tuple[Callable[[History, int], Found], ...] = (
 # --- helpers -------------------------------------------------------------------------------------
 
 
-def _finding(
-    history: History,
-    what: str,
-    series: Series,
-    place: int,
-    message: str,
-    hint: str,
-    lesson: str,
-    *,
-    sources: Sequence[str] = (),
-    level: str = "error",
-) -> Finding:
-    when = "from the first step on" if place == 0 else f"since step {history.steps[place]}"
-    where = f" ({series.source})" if series.source else ""
-    return Finding(
-        what,
-        f"{when}, {message}{where}",
-        hint,
-        lesson,
-        _op(history, series.name),
-        tuple(sources) or ((series.name,) if series.kind == "variable" else ()),
-        history.which,
-        level=level,
-    )
-
-
 def _op(history: History, name: str) -> Op | None:
     """The op of a series, as one of the kept traces has it."""
     for trace in reversed(list(history.traces.values())):
@@ -309,14 +332,6 @@ def _op(history: History, name: str) -> Op | None:
             if op.name == name:
                 return op
     return None
-
-
-def _word(what: str) -> str:
-    return {"nan": "NaN", "inf": "infinite"}[what]
-
-
-def _verb(what: str) -> str:
-    return {"vanishing": "shrinks", "exploding": "grows"}[what]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -338,16 +353,6 @@ def _often(holds: np.ndarray) -> int | None:
 
 def _since(series: Series, state: str, end: int) -> int | None:
     return _tail(np.asarray([s == state for s in series.state[:end]], bool)) if end else None
-
-
-def _ordinary(series: Series, end: int) -> bool:
-    return not any(series.state[:end])
-
-
-def _ratio(early: Series, late: Series, end: int) -> np.ndarray:
-    """Per step: the gradient per entry of one over that of another."""
-    with np.errstate(all="ignore"):
-        return np.nan_to_num(early.rms[:end] / late.rms[:end], nan=1.0)
 
 
 def _reached(history: History, series: Series) -> list[str]:
