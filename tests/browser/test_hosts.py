@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 import cgviz
-from cgviz.live import module
+from cgviz.live import assets
 
 from .conftest import SECONDS, Server, as_root, has_count, missing, write
 
@@ -109,7 +109,7 @@ def test_it_is_live_in_notebook_7(host, page):
 def test_it_is_dark_where_the_page_around_a_shadow_root_is(page, ground, dark):
     shown = cgviz.trace(lambda x: x * x, 3.0).view()
     state = {"document": shown.document, "which": 0, "step": 0, "selected": ""}
-    inked = b64encode(module.source().encode()).decode()
+    inked = b64encode(assets.module().encode()).decode()
     page.set_content(f'<body style="background: {ground}"><div id="host"></div>')
     page.evaluate(
         "async ([inked, state]) => { "
