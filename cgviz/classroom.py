@@ -23,11 +23,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import style
+from . import dtypes, style
 from .recording.api import trace
-
-TOLERANCE = {"float16": 1e-2, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
-"""Relative and absolute error that an answer may have: some hundred times the dtype's own."""
 
 SHAPES = ((), (3,), (2, 3))
 """A rule that is right for these is rarely wrong for others."""
@@ -328,7 +325,7 @@ def _same(place: str, got: Any, wanted: Any, like: Any = None) -> None:
         _insist(array.shape == right.shape, f"{place} {shapes}")
         dtype = getattr(like, "dtype", part.dtype)
         _insist(part.dtype == dtype, f"{place} is {part.dtype.name}, and should be {dtype.name}.")
-        give = TOLERANCE.get(str(array.dtype), 1e-9)
+        give = (dtypes.limits(str(array.dtype)) or dtypes.FLOAT64).answer
         close = np.isclose(
             array.astype(np.float64), right.astype(np.float64), give, give, equal_nan=True
         )

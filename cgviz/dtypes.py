@@ -36,10 +36,10 @@ _KNOWN = {each.name: each for each in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
 _KNOWN |= {"complex64": FLOAT32, "complex128": FLOAT64}
 
 
-def dtype(name: str) -> Dtype | None:
+def limits(name: str) -> Dtype | None:
     """What is known of a dtype; None for one that is neither floating nor complex.
 
-    >>> dtype("float16").largest, dtype("complex64").name, dtype("int32")
+    >>> limits("float16").largest, limits("complex64").name, limits("int32")
     (65504.0, 'float32', None)
     """
     return _KNOWN.get(name)

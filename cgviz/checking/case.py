@@ -231,7 +231,7 @@ def _settled(flat: Flattened) -> tuple[Flattened, bool]:
 
 def _widened(flat: Flattened, trace: Trace) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
-    own = [dtypes.dtype(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in flat.leaves]
+    own = [dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in flat.leaves]
     coarsest = max(own, key=lambda each: each.eps, default=dtypes.FLOAT64)
     if flat.wide or not flat.leaves:
         return flat, max(coarsest, _coarsest(trace), key=lambda each: each.eps)
@@ -258,7 +258,7 @@ def _coarsest(trace: Trace) -> Dtype:
     names = [
         op.outputs[0].dtype
         for op in _walk(trace.ops)
-        if op.type == "Cast" and dtypes.dtype(op.inputs[0].dtype) is dtypes.FLOAT64
+        if op.type == "Cast" and dtypes.limits(op.inputs[0].dtype) is dtypes.FLOAT64
     ]
     names += [
         value.dtype
@@ -266,5 +266,5 @@ def _coarsest(trace: Trace) -> Dtype:
         if op.kind in ("op", "custom") and op.type != "Cast"
         for value in op.outputs
     ]
-    known = [each for each in map(dtypes.dtype, names) if each is not None]
+    known = [each for each in map(dtypes.limits, names) if each is not None]
     return max(known, key=lambda each: each.eps, default=dtypes.FLOAT64)

@@ -142,7 +142,7 @@ def precision(case: Case) -> None:
     """The rule is as accurate in f's own dtype as the inputs allow."""
     if case.judged is case.flat:
         return
-    own = [dtypes.dtype(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in case.flat.leaves]
+    own = [dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in case.flat.leaves]
     eps = max(each.eps for each in own)
     mine = case.flat.pull(case.upstream).vector
     wide = case.judged.pull(case.upstream).vector

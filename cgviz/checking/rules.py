@@ -393,7 +393,7 @@ def finite_forward(case: Case) -> None:
     assert case.base is not None
     i = int(bad[0])
     wide = case.y if case.judged is case.flat else case.judged.forward(case.judged.x)
-    known = [dtypes.dtype(t.dtype.name) for t in case.targets]
+    known = [dtypes.limits(t.dtype.name) for t in case.targets]
     largest = max((each.largest for each in known if each), default=np.inf)
     stable = np.isfinite(wide[i]) and abs(wide[i]) < largest
     gradient_fine = bool(np.isfinite(case.base.vector).all())

@@ -16,7 +16,7 @@ from .differences import slope
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POINTS = 121
+POINTS = 121  # a point in every second pixel of the picture, and one at 0
 
 
 @dataclass(frozen=True)
@@ -40,43 +40,31 @@ def sweep(case: Case) -> Sweep:
     half = max(2.0 * float(np.max(np.abs(part), initial=0.0)), 1.0)
     at = np.linspace(-half, half, POINTS)
     scale = float(2.0 ** np.round(np.log2(half / 8)))
-    rows = []
-    for t in at:
-        x = judged.x.copy()
-        x[leaf.start] = t
-        rows.append(
-            (
-                _claimed(case, x, leaf.start),
-                _body(case, x, leaf.start),
-                _true(case, x, leaf.start, scale),
-            )
-        )
-    custom, body, true = np.array(rows).T
-    out = "out" if case.y.size == 1 else "sum(out)"
-    here = float(judged.x[leaf.start])
-    return Sweep(out, case.input_name(leaf.start), at, custom, body, true, here)
+    unit = np.eye(1, judged.x.size, leaf.start)[0]
 
+    def true(x: Array) -> float:
+        def along(t: float) -> Array:
+            return np.array([judged.forward(x + t * scale * unit).sum()])
 
-def _claimed(case: Case, x: Array, index: int) -> float:
-    return float(case.judged.pull(None, x).vector[index])
+        with np.errstate(all="ignore"):
+            found = slope(along, along(0.0), case.dtype.eps)
+        vague = found.error[0] > 0.05 * abs(found.value[0]) + 1e-3
+        known = not (vague or found.jump[0] or found.kink[0])
+        return float(found.value[0] / scale) if known else float("nan")
 
-
-def _body(case: Case, x: Array, index: int) -> float:
+    points = [np.where(unit == 1, t, judged.x) for t in at]
+    custom = [judged.pull(None, x).vector[leaf.start] for x in points]
     with tf_hooks.rules_ignored():
-        return float(case.judged.pull(None, x).vector[index])
-
-
-def _true(case: Case, x: Array, index: int, scale: float) -> float:
-    judged = case.judged
-    unit = np.eye(1, x.size, index)[0] * scale
-
-    def along(t: float) -> Array:
-        return np.array([judged.forward(x + t * unit).sum()])
-
-    with np.errstate(all="ignore"):
-        found = slope(along, along(0.0), case.dtype.eps)
-    vague = found.jump[0] or found.kink[0] or found.error[0] > 0.05 * abs(found.value[0]) + 1e-3
-    return float("nan") if vague else float(found.value[0] / scale)
+        body = [judged.pull(None, x).vector[leaf.start] for x in points]
+    return Sweep(
+        "out" if case.y.size == 1 else "sum(out)",
+        case.input_name(leaf.start),
+        at,
+        np.array(custom),
+        np.array(body),
+        np.array([true(x) for x in points]),
+        float(judged.x[leaf.start]),
+    )
 
 
 def plot(found: Sweep, ax: Any = None) -> Axes:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from .. import style
+from ..dtypes import limits
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value
-from ..graph.dtypes import limits
 from ..graph.jacobian import wide
 from ..graph.names import INFIX
 from ..lessons import STABILITY

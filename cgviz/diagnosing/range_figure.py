@@ -22,8 +22,8 @@ from matplotlib.colors import to_rgb
 
 from .. import style
 from ..drawing.figure import SpokenFigure
+from ..dtypes import FLOAT16, FLOAT32, FLOAT64, limits
 from ..graph import Array, Op, Pass, Trace, names
-from ..graph.dtypes import FLOAT16, FLOAT32, FLOAT64, limits
 from ..graph.jacobian import wide
 from .not_finite import BOTH_SIDES, exp_limit
 

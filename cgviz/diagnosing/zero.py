@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ..dtypes import limits
 from ..findings import Finding
 from ..graph import Array, Step, Value
-from ..graph.dtypes import limits
 from ..graph.jacobian import wide
 from ..lessons import CHAIN, KINKS, STABILITY, UPSTREAM
 from .pass_graph import (

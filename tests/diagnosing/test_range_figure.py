@@ -15,8 +15,8 @@ from cgviz import style
 from cgviz.diagnosing import range_figure
 from cgviz.diagnosing.not_finite import BOTH_SIDES, exp_limit
 from cgviz.diagnosing.range_figure import NEAR, NOTHING, Magnitudes, Row, describe, rows
+from cgviz.dtypes import limits
 from cgviz.graph import Op
-from cgviz.graph.dtypes import limits
 
 mpl.use("Agg")
 
