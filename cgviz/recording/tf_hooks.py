@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -56,17 +57,11 @@ from .events import (
 from .source import learner_frame
 
 try:
+    from tensorflow import python as tf_python
     from tensorflow.python import pywrap_tfe
-    from tensorflow.python.distribute import mirrored_run
-    from tensorflow.python.eager import (
-        backprop,
-        context,
-        execute,
-        imperative_grad,
-        record,
-    )
+    from tensorflow.python.eager import backprop, context, execute, record
     from tensorflow.python.framework import op_callbacks, ops
-    from tensorflow.python.ops import resource_variable_ops
+    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
     # TensorFlow's own, also while their Python wrappers in `record` are replaced.
     _tape_record = pywrap_tfe.TFE_Py_TapeSetRecordOperationBackprop
@@ -76,23 +71,6 @@ try:
     _IMPORT_ERROR: Exception | None = None
 except (ImportError, AttributeError) as error:
     _IMPORT_ERROR = error
-
-# What a release must have, so that a missing one is an error that names it.
-_NEEDED = (
-    "op_callbacks.add_op_callback",
-    "op_callbacks.remove_op_callback",
-    "execute.execute",
-    "execute.record_gradient",
-    "record.record_operation",
-    "record.record_operation_backprop_only",
-    "record.VariableWatcher",
-    "imperative_grad.imperative_grad",
-    "resource_variable_ops.variable_accessed",
-    "mirrored_run._MirroredReplicaThread",
-    "backprop._gradient_function",
-    "ops._gradient_registry",
-    "ops.uid",
-)
 
 _recorder: ContextVar[ThreadRecorder | None] = ContextVar("_recorder", default=None)
 # Which custom rules, by their code, are left out, so that their bodies are differentiated.
@@ -234,8 +212,9 @@ def _on_op(
     if recorder.asked:
         _note_reads(recorder, event)
     recorder.events.append(event)
-    if op_type == "ResourceGather":
-        recorder.snapshots[id(event)] = _read(recorder, inputs[0])
+    if op_type == "ResourceGather" and id(inputs[0]) in recorder.variables:
+        variable = recorder.variables[id(inputs[0])]
+        recorder.snapshots[id(event)] = _read(variable, inputs[0])
     if not slow and outputs and op_type[:2] != "__":
         _put_on_tape(event)
 
@@ -279,8 +258,7 @@ def _note_reads(recorder: ThreadRecorder, event: OpEvent) -> None:
         ]
         if not young:
             continue
-        with unrecorded(), record.stop_recording():
-            value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+        value = _read(variable, handle)
         for tensor in young:
             if _same_memory(tensor, value):
                 recorder.know(variable, handle)
@@ -299,11 +277,8 @@ def _same_memory(one: Any, other: Any) -> bool:
     return bool(first == second)
 
 
-def _read(recorder: ThreadRecorder, handle: Any) -> Any:
-    """The value of a variable that an op reads through its handle, as it is now."""
-    variable = recorder.variables.get(id(handle))
-    if variable is None:
-        return None
+def _read(variable: Any, handle: Any) -> Any:
+    """The value of a variable as it is now, read through its handle."""
     with unrecorded(), record.stop_recording():
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
 
@@ -320,7 +295,7 @@ def _note_unread(
             handle = unknown.get(id(getattr(variable, "handle", None)))
         if handle is not None:
             recorder.know(variable, handle)
-            value = _read(recorder, handle)
+            value = _read(variable, handle)
             recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
 
 
@@ -347,14 +322,35 @@ def _free_variable(function: Any, name: str) -> Any:
     return function.__closure__[code.co_freevars.index(name)].cell_contents
 
 
-def _record_operation(
-    recorder: ThreadRecorder, op_type: str, outputs: Any, inputs: Any, rule: Any
-) -> Any:
-    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records itself.
+# --- the hooks: each is given what it replaces, and its arguments ------------------------------
 
-    Returns the backward function that TensorFlow is given instead.
-    """
-    frame = learner_frame(sys._getframe(2))
+
+def _on_record(
+    original: Any,
+    op_type: Any,
+    output_tensors: Any,
+    input_tensors: Any,
+    backward_function: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    ignored = _ignored.get()
+    if ignored is not None and backward_function.__name__ == "actual_grad_fn":
+        grad_fn = _free_variable(backward_function, "grad_fn")
+        if ignored(getattr(grad_fn, "__code__", None)):
+            return
+    recorder = _eager_recorder()
+    if recorder is not None:
+        event = _note_call(recorder, op_type, output_tensors, input_tensors, backward_function)
+        backward_function = partial(_note_rule, event)
+    original(op_type, output_tensors, input_tensors, backward_function, *args, **kwargs)
+
+
+def _note_call(
+    recorder: ThreadRecorder, op_type: str, outputs: Any, inputs: Any, rule: Any
+) -> CallEvent:
+    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records itself."""
+    frame = learner_frame(sys._getframe(1))
     event = CallEvent(
         op_type,
         tuple(inputs),
@@ -374,170 +370,110 @@ def _record_operation(
         event.grad_fn = _free_variable(rule, "grad_fn")
         event.variables = _free_variable(rule, "variables") or ()
         if not event.watched and any(e.watched for e in claimed):
-            body.rule_dropped = (
-                True  # called by keyword only: TensorFlow drops the rule, the body stays
-            )
+            # Called by keyword only: TensorFlow drops the rule, and the body is differentiated.
+            body.rule_dropped = True
             recorder.dropped.update((id(e), event) for e in claimed)
             claimed = [event]
     recorder.replaced.update(map(id, claimed))
     recorder.events.append(event)
-    return partial(_note_rule, event)
+    return event
 
 
-# --- the replacements ------------------------------------------------------------------------
+def _on_record_gradient(original: Any, op_name: Any, inputs: Any, attrs: Any, outputs: Any) -> None:
+    original(op_name, inputs, attrs, outputs)
+    recorder = _eager_recorder()
+    event = recorder.events[-1] if recorder is not None and recorder.events else None
+    if isinstance(event, OpEvent) and event.outputs and event.outputs[0] is outputs[0]:
+        event.inputs, event.outputs, event.attrs = tuple(inputs), tuple(outputs), attrs
+        _put_on_tape(event)
 
 
-def _wrap_record(original: Any) -> Any:
-    def record_operation(
-        op_type: Any,
-        output_tensors: Any,
-        input_tensors: Any,
-        backward_function: Any,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        ignored = _ignored.get()
-        if ignored is not None and backward_function.__name__ == "actual_grad_fn":
-            grad_fn = _free_variable(backward_function, "grad_fn")
-            if ignored(getattr(grad_fn, "__code__", None)):
-                return
-        recorder = _eager_recorder()
-        if recorder is not None:
-            backward_function = _record_operation(
-                recorder, op_type, output_tensors, input_tensors, backward_function
-            )
-        original(op_type, output_tensors, input_tensors, backward_function, *args, **kwargs)
-
-    return record_operation
+def _on_body_enter(original: Any, watcher: Any) -> Any:
+    result = original(watcher)
+    recorder = _eager_recorder()
+    if recorder is not None:
+        recorder.where = Body(recorder.where)
+    return result
 
 
-def _wrap_record_gradient(original: Any) -> Any:
-    def record_gradient(op_name: Any, inputs: Any, attrs: Any, outputs: Any) -> None:
-        original(op_name, inputs, attrs, outputs)
-        recorder = _eager_recorder()
-        event = recorder.events[-1] if recorder is not None and recorder.events else None
-        if isinstance(event, OpEvent) and event.outputs and event.outputs[0] is outputs[0]:
-            event.inputs, event.outputs, event.attrs = tuple(inputs), tuple(outputs), attrs
-            _put_on_tape(event)
-
-    return record_gradient
+def _on_body_exit(original: Any, watcher: Any, *error: Any) -> Any:
+    recorder = _eager_recorder()
+    if recorder is not None and isinstance(recorder.where, Body):
+        body = recorder.where
+        recorder.where = body.outer
+        recorder.finished = body if error[0] is None else None
+    return original(watcher, *error)
 
 
-def _wrap_enter(original: Any) -> Any:
-    def __enter__(self: Any) -> Any:
-        result = original(self)
-        recorder = _eager_recorder()
-        if recorder is not None:
-            recorder.where = Body(recorder.where)
-        return result
-
-    return __enter__
-
-
-def _wrap_exit(original: Any) -> Any:
-    def __exit__(self: Any, *exc: Any) -> Any:
-        recorder = _eager_recorder()
-        if recorder is not None and isinstance(recorder.where, Body):
-            body = recorder.where
-            recorder.where = body.outer
-            recorder.finished = body if exc[0] is None else None
-        return original(self, *exc)
-
-    return __exit__
-
-
-def _wrap_imperative_grad(original: Any) -> Any:
-    def imperative_grad(
-        tape: Any,
-        target: Any,
-        sources: Any,
-        output_gradients: Any = None,
-        sources_raw: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        recorder = _open_recorder()
-        if recorder is None:
-            return original(tape, target, sources, output_gradients, sources_raw, *args, **kwargs)
-        where = recorder.where
-        event = PassEvent(where, target, output_gradients, sources)
-        if context.executing_eagerly():
-            frame = learner_frame(sys._getframe(1))
-            if frame is not None:
-                event.code, event.lasti = frame.f_code, frame.f_lasti
-            recorder.events.append(event)
-            _note_unread(recorder, sources, sources_raw or (), where)
-            recorder.where = event
-        else:
-            recorder.where = None  # building a graph (tape.jacobian): there are no numbers to note
-        try:
-            event.result = original(
-                tape, target, sources, output_gradients, sources_raw, *args, **kwargs
-            )
-            return event.result
-        finally:
-            recorder.where = where
-
-    return imperative_grad
-
-
-def _wrap_variable_accessed(original: Any) -> Any:
-    def variable_accessed(variable: Any) -> None:
-        recorder = _eager_recorder()
-        if recorder is not None:
-            recorder.know(variable, variable.handle)
-        original(variable)
-
-    return variable_accessed
-
-
-def _wrap_function_call(original: Any) -> Any:
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = _eager_recorder()
-        if recorder is None:
-            return original(self, *args, **kwargs)
-        function = self.python_function
-        if not source.is_learners(function):  # a library's own may need the graph
-            if not (getattr(function, "__module__", None) or "").startswith("tensorflow."):
-                recorder.events.append(NoteEvent("library", title(self)))
-            return original(self, *args, **kwargs)
-        if recorder.recordings[-1].open_functions and self not in recorder.graph_only:
-            note = NoteEvent("opened", title(self))
-            recorder.events.append(note)
-            try:
-                return _open(recorder, self, function, args, kwargs)
-            except Exception as error:
-                # TensorFlow says so where something works in graphs only, as `tf.gradients`.
-                if "eager" not in str(error):
-                    raise
-                recorder.graph_only.add(self)
-                note.what = "closed"
-        else:
-            recorder.events.append(NoteEvent("closed", title(self)))
-        return original(self, *args, **kwargs)
-
-    return __call__
-
-
-def _open(
-    recorder: ThreadRecorder, called: Any, function: Any, args: Sequence[Any], kwargs: Any
+def _on_imperative_grad(
+    original: Any,
+    tape: Any,
+    target: Any,
+    sources: Any,
+    output_gradients: Any = None,
+    sources_raw: Any = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
+    given = (tape, target, sources, output_gradients, sources_raw, *args)
+    recorder = _open_recorder()
+    if recorder is None:
+        return original(*given, **kwargs)
+    where = recorder.where
+    event = PassEvent(where, target, output_gradients, sources)
+    if context.executing_eagerly():
+        frame = learner_frame(sys._getframe(1))
+        if frame is not None:
+            event.code, event.lasti = frame.f_code, frame.f_lasti
+        recorder.events.append(event)
+        _note_unread(recorder, sources, sources_raw or (), where)
+        recorder.where = event
+    else:
+        recorder.where = None  # building a graph (tape.jacobian): there are no numbers to note
+    try:
+        event.result = original(*given, **kwargs)
+        return event.result
+    finally:
+        recorder.where = where
+
+
+def _on_variable_accessed(original: Any, variable: Any) -> None:
+    recorder = _eager_recorder()
+    if recorder is not None:
+        recorder.know(variable, variable.handle)
+    original(variable)
+
+
+def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> Any:
+    recorder = _eager_recorder()
+    if recorder is None:
+        return original(called, *args, **kwargs)
+    function = called.python_function
+    note = NoteEvent("closed", title(called))
+    if not source.is_learners(function):  # a library's own may need the graph
+        note.what = "library"
+    elif recorder.recordings[-1].open_functions and called not in recorder.graph_only:
+        note.what = "opened"
+    if not (getattr(function, "__module__", None) or "").startswith("tensorflow."):
+        recorder.events.append(note)
+    if note.what == "opened":
+        try:
+            return _open(recorder, called, args, kwargs)
+        except Exception as error:
+            # TensorFlow says so where something works in graphs only, as `tf.gradients`.
+            if "eager" not in str(error):
+                raise
+            recorder.graph_only.add(called)
+            note.what = "closed"
+    return original(called, *args, **kwargs)
+
+
+def _open(recorder: ThreadRecorder, called: Any, args: Any, kwargs: Any) -> Any:
     """Run the body of a `tf.function` as it is; its arguments and results are those of a graph."""
     bound = called.function_type.bind_with_defaults(args, kwargs, called._default_values)
     args, kwargs = tf.nest.map_structure(_argument, (bound.args, bound.kwargs))
     recorder.opened[called] = args, kwargs
-    return tf.nest.map_structure(_result, function(*args, **kwargs))
-
-
-def _wrap_list_graphs(original: Any) -> Any:
-    def list_graphs(self: Any) -> Any:
-        recorder = _eager_recorder()
-        if recorder is not None and self in recorder.opened:
-            args, kwargs = recorder.opened[self]
-            self.get_concrete_function(*args, **kwargs)
-        return original(self)
-
-    return list_graphs
+    return tf.nest.map_structure(_result, called.python_function(*args, **kwargs))
 
 
 def _argument(leaf: Any) -> Any:
@@ -549,81 +485,103 @@ def _result(leaf: Any) -> Any:
     return tf.convert_to_tensor(leaf) if isinstance(leaf, plain) else leaf
 
 
-def _wrap_replica_init(original: Any) -> Any:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        recorder = _eager_recorder()
-        self.cgviz_recorder = None if recorder is None else recorder.beside()
-
-    return __init__
-
-
-def _wrap_replica_run(original: Any) -> Any:
-    def run(self: Any) -> None:
-        recorder = self.cgviz_recorder
-        if recorder is not None:
-            recorder.thread = threading.get_ident()
-            _recorder.set(recorder)
-        original(self)
-
-    return run
+def _on_list_graphs(original: Any, called: Any) -> Any:
+    recorder = _eager_recorder()
+    if recorder is not None and called in recorder.opened:
+        args, kwargs = recorder.opened[called]
+        called.get_concrete_function(*args, **kwargs)
+    return original(called)
 
 
-def _wrap_jacobian(original: Any) -> Any:
-    def jacobian(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = _eager_recorder()
-        if recorder is not None and kwargs.get("experimental_use_pfor", (*args, *[True] * 5)[4]):
-            recorder.events.append(NoteEvent("jacobian"))
-        return original(self, *args, **kwargs)
-
-    return jacobian
+def _on_replica_made(original: Any, thread: Any, *args: Any, **kwargs: Any) -> None:
+    original(thread, *args, **kwargs)
+    recorder = _eager_recorder()
+    thread.cgviz_recorder = None if recorder is None else recorder.beside()
 
 
-@cache
-def _function_type() -> Any:
-    """The class of a `tf.function`; making one takes as long as recording twenty ops."""
-    return type(tf.function(lambda: None))
+def _on_replica_run(original: Any, thread: Any) -> None:
+    recorder = thread.cgviz_recorder
+    if recorder is not None:
+        recorder.thread = threading.get_ident()
+        _recorder.set(recorder)
+    original(thread)
 
 
-def _replacements() -> list[tuple[Any, str, Callable[[Any], Any]]]:
-    return [
-        (record, "record_operation", _wrap_record),
-        (record, "record_operation_backprop_only", _wrap_record),
-        (record.VariableWatcher, "__enter__", _wrap_enter),
-        (record.VariableWatcher, "__exit__", _wrap_exit),
-        (execute, "record_gradient", _wrap_record_gradient),
-        (imperative_grad, "imperative_grad", _wrap_imperative_grad),
-        (resource_variable_ops, "variable_accessed", _wrap_variable_accessed),
-        (_function_type(), "__call__", _wrap_function_call),
-        (_function_type(), "_list_all_concrete_functions_for_serialization", _wrap_list_graphs),
-        (mirrored_run._MirroredReplicaThread, "__init__", _wrap_replica_init),
-        (mirrored_run._MirroredReplicaThread, "run", _wrap_replica_run),
-        (tf.GradientTape, "jacobian", _wrap_jacobian),
-        (tf.GradientTape, "batch_jacobian", _wrap_jacobian),
-    ]
+def _on_jacobian(original: Any, tape: Any, *args: Any, **kwargs: Any) -> Any:
+    recorder = _eager_recorder()
+    # The fifth argument of both methods is whether the pass is built as a graph.
+    if recorder is not None and kwargs.get("experimental_use_pfor", (*args, *[True] * 5)[4]):
+        recorder.events.append(NoteEvent("jacobian"))
+    return original(tape, *args, **kwargs)
 
 
 # --- on and off ------------------------------------------------------------------------------
 
+_FUNCTION = "eager.polymorphic_function.polymorphic_function.Function"  # of `tf.function`
+# By what they replace, in `tensorflow.python`.
+_HOOKS: dict[str, Callable[..., Any]] = {
+    "eager.record.record_operation": _on_record,
+    "eager.record.record_operation_backprop_only": _on_record,
+    "eager.record.VariableWatcher.__enter__": _on_body_enter,
+    "eager.record.VariableWatcher.__exit__": _on_body_exit,
+    "eager.execute.record_gradient": _on_record_gradient,
+    "eager.imperative_grad.imperative_grad": _on_imperative_grad,
+    "ops.resource_variable_ops.variable_accessed": _on_variable_accessed,
+    f"{_FUNCTION}.__call__": _on_function_call,
+    f"{_FUNCTION}._list_all_concrete_functions_for_serialization": _on_list_graphs,
+    "distribute.mirrored_run._MirroredReplicaThread.__init__": _on_replica_made,
+    "distribute.mirrored_run._MirroredReplicaThread.run": _on_replica_run,
+    "eager.backprop.GradientTape.jacobian": _on_jacobian,
+    "eager.backprop.GradientTape.batch_jacobian": _on_jacobian,
+}
+# What else a release must have, so that a missing one is an error that names it.
+_NEEDED = (
+    "framework.op_callbacks.add_op_callback",
+    "framework.op_callbacks.remove_op_callback",
+    "framework.ops._gradient_registry",
+    "framework.ops.uid",
+    "eager.backprop._gradient_function",
+    "eager.execute.execute_with_callbacks",
+    f"{_FUNCTION}.function_type",
+)
 _lock = threading.Lock()
-_users: list[object] = []  # what needs the replacements now: recorders, and blocks without rules
+_users: list[object] = []  # what needs the hooks now: recorders, and blocks without rules
 _saved: list[tuple[Any, str, Any]] = []
 
 
-def check_release() -> None:
-    """Raise one clear error when this TensorFlow lacks a hook that recording needs."""
+def _found(path: str) -> tuple[Any, str]:
+    """The owner of what a path in `tensorflow.python` names, and its name there."""
+    owner, _, name = path.rpartition(".")
+    found = attrgetter(owner)(tf_python)
+    getattr(found, name)
+    return found, name
+
+
+@cache
+def _hooks() -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Each hook with what it replaces, or one clear error when this TensorFlow lacks a part."""
     missing = str(_IMPORT_ERROR) if _IMPORT_ERROR else None
     if missing is None:
-        for place in _NEEDED:
-            module, name = place.split(".")
-            if not hasattr(globals()[module], name):
-                missing = f"`{globals()[module].__name__}.{name}` is gone"
-                break
+        for path in (*_HOOKS, *_NEEDED):
+            try:
+                _found(path)
+            except AttributeError:
+                missing = f"`tensorflow.python.{path}` is gone"
     if missing:
         raise RuntimeError(
             f"cgviz cannot record with TensorFlow {tf.__version__}: {missing}. "
             "cgviz is tested with TensorFlow 2.16 to 2.21; install one of these."
         )
+    return [(*_found(path), hook) for path, hook in _HOOKS.items()]
+
+
+def _hooked(hook: Callable[..., Any], original: Any) -> Callable[..., Any]:
+    """A function, so that it can be a method, that gives `hook` the original."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return hook(original, *args, **kwargs)
+
+    return call
 
 
 def _install(user: object) -> None:
@@ -631,11 +589,11 @@ def _install(user: object) -> None:
         _users.append(user)
         if not _saved:
             _saved.append((execute, "execute", execute.execute))
-            resource_variable_ops.BaseResourceVariable._handle = _Handle()
-            for owner, name, wrap in _replacements():
+            BaseResourceVariable._handle = _Handle()
+            for owner, name, hook in _hooks():
                 original = getattr(owner, name)
                 _saved.append((owner, name, original))
-                setattr(owner, name, wrap(original))
+                setattr(owner, name, _hooked(hook, original))
 
 
 def _uninstall(user: object) -> None:
@@ -654,8 +612,8 @@ def _uninstall(user: object) -> None:
             owner, name, original = _saved[-1]
             setattr(owner, name, original)
             _saved.pop()
-        if "_handle" in vars(resource_variable_ops.BaseResourceVariable):
-            del resource_variable_ops.BaseResourceVariable._handle
+        if "_handle" in vars(BaseResourceVariable):
+            del BaseResourceVariable._handle
 
 
 @contextmanager
@@ -664,7 +622,7 @@ def recording(open_functions: bool) -> Iterator[Recording]:
 
     A recording inside a recording shares its recorder, and sees its part of the events.
     """
-    check_release()
+    _hooks()
     if not tf.executing_eagerly():
         raise RuntimeError(
             "cgviz records eager execution, and this code is building a graph: start the "
@@ -716,7 +674,7 @@ def rules_ignored(which: Callable[[Any], bool] = lambda code: True) -> Iterator[
 
     `which` tells by the code of a rule whether it is left out.
     """
-    check_release()
+    _hooks()
     before, user = _ignored.get(), object()
     try:
         _install(user)

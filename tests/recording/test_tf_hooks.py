@@ -28,13 +28,11 @@ from cgviz.recording import tf_hooks
 
 def state():
     """Every attribute that a recording replaces, and the callbacks of this thread."""
-    function = type(tf.function(lambda: None))
     return [
-        *(getattr(owner, name) for owner, name, _ in tf_hooks._replacements()),
+        *(getattr(owner, name) for owner, name, _ in tf_hooks._hooks()),
         execute.execute,
         record.record_operation,
         imperative_grad.imperative_grad,
-        function.__call__,
         _own(resource_variable_ops.BaseResourceVariable),
         list(context.context().op_callbacks),
         context.context().scope_name,
@@ -138,11 +136,12 @@ def test_a_callback_of_somebody_else_stays():
         op_callbacks.remove_op_callback(callback)
 
 
-@pytest.mark.parametrize("place", tf_hooks._NEEDED)
-def test_a_release_without_a_hook_is_one_sentence_that_names_it(place, monkeypatch):
-    module, name = place.split(".")
-    monkeypatch.delattr(getattr(tf_hooks, module), name)
-    with pytest.raises(RuntimeError, match=rf"TensorFlow {tf.__version__}: .*{name}. is gone"):
+@pytest.mark.parametrize("path", [*tf_hooks._HOOKS, *tf_hooks._NEEDED])
+def test_a_release_without_a_hook_is_one_sentence_that_names_it(path, monkeypatch):
+    monkeypatch.setitem(tf_hooks._HOOKS, f"{path}_of_old", None)
+    tf_hooks._hooks.cache_clear()
+    said = rf"TensorFlow {tf.__version__}: `tensorflow.python.{path}_of_old` is gone"
+    with pytest.raises(RuntimeError, match=said):
         cgviz.trace(lambda x: x * x, 1.0)
 
 
