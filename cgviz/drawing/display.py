@@ -18,8 +18,8 @@ from math import inf
 from typing import Any
 
 from ..graph.selection import Selection
-from . import layout, nest, shapes
-from .layout import Direction
+from . import layout, shapes
+from .layout import PORT, SIDE, Direction
 from .letters import Anchor, Side, extent
 from .texts import Moments, Written, targets, written
 
@@ -34,8 +34,6 @@ WIDEST = 9.5 * 72  # what fits a notebook
 SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 LEGEND = 2.2 * TEXT  # the height of the legend's line
 DEEPEST = 8  # a longer path runs down at once: to the right it would be wider than a notebook
-PORT = 18.0  # between two links at one side of a node: two arrows, and space for a head
-USED = 0.7  # of the side of a node, by links
 # A number, and the longest one that a slider usually brings.
 NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
 
@@ -223,7 +221,8 @@ class _Arranged:
                 self.kinds[frame.node] = "open"
         self.levels = [n.level for n in shown.nodes] + [shown.nodes[i].level for i, *_ in ends]
         self.sizes = self._sizes()
-        self.links = [self._link(i) for i in range(len(self.ends))]
+        inside = self._ports()
+        self.links = [self._link(i, inside) for i in range(len(self.ends))]
         self.layout = self._placed()
         for frame, (*_, width, height) in zip(shown.frames, self.layout.frames, strict=True):
             if frame.node >= 0:
@@ -274,11 +273,11 @@ class _Arranged:
             ]
             ports = PORT * (min(max(leaving[i], arriving[i]), 12) - 1)
             corners = 2 * (APART + shapes.CORNER)
-            size[self.across] = max(size[self.across], ports + corners, ports / USED)
+            size[self.across] = max(size[self.across], ports + corners, ports / (2 * SIDE))
             sizes.append((size[0], size[1]))
         return sizes
 
-    def _link(self, i: int) -> layout.Link:
+    def _link(self, i: int, inside: dict[tuple[int, int], int]) -> layout.Link:
         own = self.by_owner.get(("link", i), {})
         before = self._extent(own.get("value"))
         after = self._extent(own.get("gradient") or own.get("reason"))
@@ -292,6 +291,8 @@ class _Arranged:
             max(before[self.along], after[self.along], 1.0),
             # The ops of a gradient run the other way: each above the op that it belongs to.
             back=level == self.levels[target] and level % 2 == 1,
+            exit=inside.get((i, 0), -1),
+            entry=inside.get((i, 1), -1),
         )
 
     def _title(self, k: int) -> list[list[Written]]:
@@ -307,34 +308,25 @@ class _Arranged:
 
     def _placed(self) -> layout.Layout:
         """Everything in its place: frame in frame, and band above band."""
-        shown, links = self.shown, self.links
-        count = len(shown.nodes)
+        shown, top = self.shown, max(self.levels, default=0)
         frames = [n.frame for n in shown.nodes]
-        frames += [frames[source] for source, target in self.ends if target >= count]
+        frames += [frames[source] for source, target in self.ends if target >= len(frames)]
         outward = {port for _, name, port in shown.ports if name < 0}
-        pinned = {}
-        for i, node in enumerate(shown.nodes):
-            if node.kind == "port":
-                pinned[i] = 1 if (i in outward) != bool(node.level % 2) else -1
-        top = max(self.levels, default=0)
-        return nest.Nest(
-            self.sizes,
-            links,
-            self.direction,
-            frames,
-            [self._frame(k, top) for k in range(len(shown.frames))],
-            self._ports(),
-            pinned,
-            [top - level for level in self.levels] if top else [],
-            {"storey": BAND, "gap": 14.0, "rank_gap": 11.0},
-        ).placed()
+        boxes = []
+        for i, (kind, level) in enumerate(zip(self.kinds, self.levels, strict=True)):
+            pin = 0
+            if kind == "port":
+                pin = 1 if (i in outward) != bool(level % 2) else -1
+            boxes.append(layout.Box(*self.sizes[i], frames[i], pin, top - level))
+        around = [self._frame(k, top) for k in range(len(shown.frames))]
+        return layout.place(boxes, self.links, self.direction, around, BAND)
 
-    def _frame(self, k: int, top: int) -> nest.Frame:
+    def _frame(self, k: int, top: int) -> layout.Frame:
         rows = [[self._extent(text) for text in row] for row in self._title(k)]
         width = HANDLE + max(sum(w + GAP for w, _ in row) for row in rows)
         height = sum(max(h for _, h in row) for row in rows) + 8
         frame = self.shown.frames[k]
-        return nest.Frame(frame.parent, (width, height), frame.node, top - frame.level)
+        return layout.Frame((width, height), frame.parent, frame.node, top - frame.level)
 
     def _ports(self) -> dict[tuple[int, int], int]:
         """For links of open custom ops, by link and 0 or 1 for its end: the port it leads to."""
@@ -406,7 +398,7 @@ class _Arranged:
         """A band for the forward pass, and one above it for each that is itself differentiated."""
         levels = sorted(set(self.levels), reverse=True)
         start = self.moments.start
-        for level, (low, high) in zip(levels, self.layout.storeys, strict=False):
+        for level, (low, high) in zip(levels, self.layout.bands, strict=False):
             top = low - BAND + 6 + self.shift[1]
             outline = shapes.box(3, self.width - 3, top, top + high - low + BAND + 3, 8)
             self._path("band", "band", level, outline, start)
@@ -474,8 +466,7 @@ class _Arranged:
     def _line(self, i: int, distance: float) -> list[tuple[float, float]]:
         """The way of a value at a distance to the side of its route, from outline to outline."""
         link, turn = self.links[i], -1 if self.links[i].back else 1
-        route = straightened(self.layout.routes[i])
-        line = layout.beside(route, self.direction, turn * distance)
+        line = layout.beside(self.layout.routes[i], self.direction, turn * distance)
         for node, end, side in ((link.source, 0, turn), (link.target, -1, -turn)):
             port = float(line[end, self.across]) - self.layout.centres[node][self.across]
             shape = self.kinds[node], self.direction, *self.sizes[node]
@@ -527,13 +518,3 @@ def _handle(x: float, y: float, is_open: bool) -> str:
     ring = shapes.box(x - RADIUS, x + RADIUS, y - RADIUS, y + RADIUS, RADIUS)
     sign = shapes.data("M", x - 3.5, y, "L", x + 3.5, y)
     return ring + sign + ("" if is_open else shapes.data("M", x, y - 3.5, "L", x, y + 3.5))
-
-
-def straightened(route: Sequence[layout.Point]) -> list[layout.Point]:
-    """A route without the corners at which it goes straight on."""
-    found: list[layout.Point] = []
-    for point in route:
-        if len(found) > 1 and any(found[-2][k] == found[-1][k] == point[k] for k in (0, 1)):
-            found.pop()
-        found.append(point)
-    return found

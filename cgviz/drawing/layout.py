@@ -1,150 +1,248 @@
-"""From boxes and links to positions: the one layout for paper and screen.
+"""From boxes, links and frames to positions: the one layout for paper and screen.
 
-A layered layout. Each node gets a rank, so that every link points down; a long link passes through
-a small dummy on each rank between; the order within ranks is chosen for few crossings; then nodes
-move apart as far as their sizes ask, and no farther from their neighbours than they must. Between
-two ranks a link bends; beside a node it runs straight, so no link passes through a node. The label
-of a link is itself a box on the way of its link, so labels meet neither nodes nor each other.
+    place               boxes and links -> a Layout
+    Box, Link, Frame    what is placed
+    Layout              centres, routes, extent
+    beside              a curve along a route, at a distance to its side
 
-    place    sizes and links -> a Layout
-    Link     what is connected, and how much room its label needs
-    Layout   centres, polylines, extent
-    beside   a curve along a route, at a distance to its side
+Each box gets a rank, so that every link points down; the order within ranks is chosen for few
+crossings; then boxes move apart as far as their sizes ask (`ranks`, `coordinates`). Between two
+ranks a link bends; beside a box it runs straight, so no link passes through a box. The label of a
+link is an item on its way, so labels overlap neither boxes nor each other.
 
-Only the forward graph is laid out; a backward arrow runs beside its forward one. Everything is
-plain numbers in the unit of the sizes, and the same call gives the same picture.
+A frame is laid out alone, and is one box of the layout around it. A link that crosses a frame is
+placed in pieces, which meet on the frame: what is inside is placed first, and where its lines reach
+the frame, the lines outside are held. Only the forward graph is laid out; a backward arrow runs
+beside its forward one. Everything is plain numbers in the unit of the sizes, and equal arguments
+give an equal picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import sqrt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from .crossings import fewer_crossings
-from .layers import Direction, Grid, Layout, Link, Point
-from .routes import beside, drawn
-from .spacing import move_apart, spread, stack, straighten
+from . import coordinates
+from .coordinates import Direction, Layout, Point, beside
+from .ranks import PORT, SIDE, Box, Link
 
-__all__ = ["Direction", "Layout", "Link", "Point", "beside", "place"]
+__all__ = ["PORT", "SIDE", "Box", "Direction", "Frame", "Layout", "Link", "Point"]
+__all__ += ["beside", "place"]
+
+PAD = 11.0  # between a frame and what is in it: a handle that closes it fits
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame around some of the boxes."""
+
+    title: Point  # width and height
+    parent: int = -1  # the frame around it, or -1
+    box: int = -1  # the box that it is: links of the box end at the frame
+    level: int = 0
 
 
 def place(
-    sizes: Sequence[tuple[float, float]],
+    boxes: Sequence[Box],
     links: Sequence[Link],
     direction: Direction = "down",
-    *,
-    gap: float = 16.0,
-    rank_gap: float = 18.0,
-    stem: float = 8.0,
-    port: float = 18.0,
-    pinned: Mapping[int, int] | None = None,
-    floors: Sequence[int] = (),
-    storey: float = 40.0,
+    frames: Sequence[Frame] = (),
+    band: float = 40.0,
 ) -> Layout:
-    """Find positions for boxes and links.
+    """Find positions for boxes, links and frames.
 
     Args:
-        sizes: Width and height of each box.
+        boxes: The boxes; of one that is a frame the size does not count.
         links: The links; those of one box to itself are left out, and one that closes a cycle is
             drawn against the direction.
         direction: "down" or "right".
-        gap: The least room between neighbours on a rank.
-        rank_gap: The least room between ranks.
-        stem: How far a link runs straight before it bends, so that its arrow points at the box.
-        port: The room between two links at the same side of a box, where the box is wide enough.
-        pinned: The boxes that stand before all others, at -1, or behind them, at 1.
-        floors: Per box its floor, counted across: those of one stand on one side of the next.
-        storey: The room before each floor.
+        frames: The frames, each after the one around it.
+        band: The space before each level, where there are several.
 
     Returns:
-        The layout.
+        The layout; its `frames` are in the order of `frames`.
 
     Raises:
         ValueError: If `direction` is neither, or a link names a box that is not there.
 
-    >>> layout = place([(40, 20), (40, 20)], [Link(0, 1)])
+    >>> layout = place([Box(40, 20), Box(40, 20)], [Link(0, 1)])
     >>> layout.centres
-    ((20.0, 10.0), (20.0, 48.0))
+    ((20.0, 10.0), (20.0, 46.0))
     """
     if direction not in ("down", "right"):
         raise ValueError(f'`direction` must be "down" or "right", not {direction!r}')
     for link in links:
-        if not (0 <= link.source < len(sizes) and 0 <= link.target < len(sizes)):
-            raise ValueError(f"`links` has {link}, but there are {len(sizes)} boxes")
-    whole = len(sizes) + len(links)
-
-    def part(sizes: Sequence[tuple[float, float]], links: Sequence[Link]) -> Layout:
-        flat = [size if direction == "down" else size[::-1] for size in sizes]
-        grid = Grid(flat, links, gap, port, pinned or {}, floors)
-        fewer_crossings(grid, whole)
-        ports = spread(grid)
-        move_apart(grid, ports, whole)
-        straighten(grid, ports)
-        storeys = tuple(stack(grid, storey))
-        return replace(drawn(grid, ports, links, direction, rank_gap, stem), storeys=storeys)
-
-    parts = _components(len(sizes), links)
-    if len(parts) == 1 or pinned or floors:
-        return part(sizes, links)
-    placed = []
-    for boxes, lines in parts:
-        index = {box: i for i, box in enumerate(boxes)}
-        own = [
-            replace(links[i], source=index[links[i].source], target=index[links[i].target])
-            for i in lines
-        ]
-        placed.append(part([sizes[box] for box in boxes], own))
-    return _packed(parts, placed, len(sizes), len(links), direction, 2 * gap)
+        if not (0 <= link.source < len(boxes) and 0 <= link.target < len(boxes)):
+            raise ValueError(f"`links` has {link}, but there are {len(boxes)} boxes")
+    nest = _Nest(boxes, links, direction, frames)
+    for k in range(len(frames) - 1, -2, -1):  # from the innermost out
+        nest.solve(k, band)
+    return nest.assembled()
 
 
-Part = tuple[list[int], list[int]]  # the boxes and the links of what hangs together
+Item = tuple[str, int, int]  # ("box", i, 0), ("frame", k, 0), ("port", link, k): into or out of k
+NOWHERE: Item = ("", 0, 0)
 
 
-def _components(count: int, links: Sequence[Link]) -> list[Part]:
-    """What hangs together, the parts with links first."""
-    leader = list(range(count))
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a link within one frame."""
 
-    def find(box: int) -> int:
-        while leader[box] != box:
-            leader[box] = leader[leader[box]]
-            box = leader[box]
-        return box
-
-    for link in links:
-        a, b = find(link.source), find(link.target)
-        leader[max(a, b)] = min(a, b)
-    parts: dict[int, Part] = {}
-    for box in range(count):
-        parts.setdefault(find(box), ([], []))[0].append(box)
-    for i, link in enumerate(links):
-        parts[find(link.source)][1].append(i)
-    return sorted(parts.values(), key=lambda part: not part[1])
+    frame: int
+    source: Item
+    target: Item
+    exit: Item  # of a source that is a frame: the item inside that the line comes from
+    entry: Item  # of a target that is a frame: the item inside that the line leads to
+    last: bool  # this piece has the label
 
 
-def _packed(
-    parts: Sequence[Part],
-    placed: Sequence[Layout],
-    boxes: int,
-    lines: int,
-    direction: Direction,
-    gap: float,
-) -> Layout:
-    """The parts in rows, each row as wide as the widest part or as makes a fair rectangle."""
-    area = sum((p.width + gap) * (p.height + gap) for p in placed)
-    most = max(max((p.width for p in placed), default=0.0), 1.5 * sqrt(area))
-    centres: list[Point] = [(0.0, 0.0)] * boxes
-    routes: list[tuple[Point, ...]] = [()] * lines
-    labels: list[Point] = [(0.0, 0.0)] * lines
-    x = y = bottom = width = 0.0
-    for (own, links), part in zip(parts, placed, strict=True):
-        if x and x + part.width > most:
-            x, y = 0.0, bottom + gap
-        for box, (u, v) in zip(own, part.centres, strict=True):
-            centres[box] = (u + x, v + y)
-        for i, route, (u, v) in zip(links, part.routes, part.labels, strict=True):
-            routes[i] = tuple((u + x, v + y) for u, v in route)
-            labels[i] = (u + x, v + y)
-        width, bottom = max(width, x + part.width), max(bottom, y + part.height)
-        x += part.width + gap
-    return Layout(tuple(centres), tuple(routes), tuple(labels), width, bottom, direction)
+class _Nest:
+    """Layouts within layouts; -1 is what is outside all frames."""
+
+    def __init__(
+        self,
+        boxes: Sequence[Box],
+        links: Sequence[Link],
+        direction: Direction,
+        frames: Sequence[Frame],
+    ) -> None:
+        self.boxes, self.links, self.direction, self.frames = boxes, links, direction, frames
+        self.across = 0 if direction == "down" else 1
+        self.opened = {frame.box: k for k, frame in enumerate(frames) if frame.box >= 0}
+        self.pieces = [self._cut(i) for i in range(len(links))]  # per link, from its source on
+        self.index: dict[int, dict[Item, int]] = {}  # per frame: items in its layout
+        self.layouts: dict[int, Layout] = {}
+        self.extents: dict[int, Point] = {}
+        self.corners: dict[int, Point] = {-1: (0.0, 0.0)}  # of what is inside, from the frame's own
+
+    def _around(self, frame: int) -> list[int]:
+        """A frame and those around it, outermost first."""
+        return [*self._around(self.frames[frame].parent), frame] if frame >= 0 else []
+
+    def _item(self, box: int) -> Item:
+        return ("frame", self.opened[box], 0) if box in self.opened else ("box", box, 0)
+
+    def _cut(self, i: int) -> list[_Piece]:
+        """Cut a link where it crosses frames."""
+        link, found = self.links[i], []
+        home = self.boxes[link.source].frame
+        out, into = self._around(home), self._around(self.boxes[link.target].frame)
+        while out and into and out[0] == into[0]:
+            out, into = out[1:], into[1:]
+        item, inside = self._item(link.source), ("box", link.exit, 0)
+        for k in reversed(out):
+            port = ("port", i, k)
+            found.append(_Piece(k, item, port, inside, NOWHERE, False))
+            item, inside, home = ("frame", k, 0), port, self.frames[k].parent
+        for k in into:
+            port = ("port", i, k)
+            found.append(_Piece(home, item, ("frame", k, 0), inside, port, False))
+            item, inside, home = port, NOWHERE, k
+        target = self._item(link.target)
+        found.append(_Piece(home, item, target, inside, ("box", link.entry, 0), True))
+        return found
+
+    def solve(self, k: int, band: float) -> None:
+        """Lay out what is in one frame; what is in frames inside it is already."""
+        index: dict[Item, int] = {}
+        boxes: list[Box] = []
+
+        def add(item: Item, box: Box) -> None:
+            index[item] = len(boxes)
+            boxes.append(box if k < 0 else replace(box, level=0))
+
+        for i, box in enumerate(self.boxes):
+            if box.frame == k and i not in self.opened:
+                add(("box", i, 0), box)
+        for inner, frame in enumerate(self.frames):
+            if frame.parent == k:
+                add(("frame", inner, 0), Box(*self.extents[inner], level=frame.level))
+        links, held = [], []
+        for link, pieces in zip(self.links, self.pieces, strict=True):
+            for piece in pieces:
+                if piece.frame != k:
+                    continue
+                for item, side in ((piece.source, -1), (piece.target, 1)):
+                    if item[0] == "port":
+                        add(item, Box(0.0, 0.0, pin=-side if link.back else side))
+                own = link if piece.last else Link(0, 0, back=link.back)
+                ends = index[piece.source], index[piece.target]
+                links.append(replace(own, source=ends[0], target=ends[1]))
+                held.append(
+                    (self._held(piece.source, piece.exit), self._held(piece.target, piece.entry))
+                )
+        placed = coordinates.placed(boxes, links, held, self.direction, band)
+        self.index[k], self.layouts[k] = index, placed
+        if k >= 0:
+            self._enclose(k, [n for n, box in enumerate(boxes) if box.pin < 0])
+
+    def _held(self, item: Item, inside: Item) -> float | None:
+        """Where along the side of a frame a line ends, from its middle."""
+        kind, k, _ = item
+        if kind != "frame" or inside not in self.index[k]:
+            return None
+        at = self.layouts[k].centres[self.index[k][inside]][self.across]
+        return at + self.corners[k][self.across] - self.extents[k][self.across] / 2
+
+    def _enclose(self, k: int, first: Sequence[int]) -> None:
+        """Find the size of a frame: a row for its title, which no line crosses, and its inside."""
+        placed, (width, height) = self.layouts[k], self.frames[k].title
+        left = PAD
+        if self.direction == "down" and first:
+            left += max(0.0, width + PAD - min(placed.centres[n][0] for n in first))
+        self.corners[k] = left, height
+        self.extents[k] = max(left + placed.width, width) + PAD, height + placed.height + PAD
+
+    def assembled(self) -> Layout:
+        """All of it in the coordinates of the whole."""
+        centres: list[Point] = [(0.0, 0.0)] * len(self.boxes)
+        frames = [(0.0, 0.0, 0.0, 0.0)] * len(self.frames)
+        origins: dict[int, Point] = {}
+        labels: list[Point] = [(0.0, 0.0)] * len(self.links)
+        for k in range(-1, len(self.frames)):
+            left, top = frames[k][:2] if k >= 0 else (0.0, 0.0)
+            origin = left + self.corners[k][0], top + self.corners[k][1]
+            placed = self.layouts[k]
+            for (kind, i, _), n in self.index[k].items():
+                x, y = _moved(placed.centres[n], origin)
+                if kind == "box":
+                    centres[i] = x, y
+                elif kind == "frame":
+                    width, height = self.extents[i]
+                    frames[i] = x - width / 2, y - height / 2, width, height
+                    if self.frames[i].box >= 0:
+                        centres[self.frames[i].box] = x, y
+            origins[k] = origin
+        counts = dict.fromkeys(self.layouts, 0)
+        routes = []
+        for i, pieces in enumerate(self.pieces):
+            route: list[Point] = []
+            for piece in pieces:
+                n = counts[piece.frame]
+                counts[piece.frame] += 1
+                placed, origin = self.layouts[piece.frame], origins[piece.frame]
+                route += [_moved(point, origin) for point in placed.routes[n]]
+                if piece.last:
+                    labels[i] = _moved(placed.labels[n], origin)
+            routes.append(_without_needless_corners(route))
+        return replace(
+            self.layouts[-1],
+            centres=tuple(centres),
+            routes=tuple(routes),
+            labels=tuple(labels),
+            frames=tuple(frames),
+        )
+
+
+def _moved(point: Point, by: Point) -> Point:
+    return point[0] + by[0], point[1] + by[1]
+
+
+def _without_needless_corners(route: Sequence[Point]) -> tuple[Point, ...]:
+    """A route without the corners at which it goes straight on."""
+    found: list[Point] = []
+    for point in route:
+        if len(found) > 1 and any(found[-2][k] == found[-1][k] == point[k] for k in (0, 1)):
+            found.pop()
+        found.append(point)
+    return tuple(found)

@@ -146,8 +146,3 @@ def test_a_frame_is_around_its_nodes_and_has_its_title_in_it():
         for x, y in inside:
             assert frame.x < x < right
             assert frame.y < y < bottom
-
-
-def test_a_route_without_needless_corners_is_as_long():
-    route = [(0.0, 0.0), (0.0, 5.0), (0.0, 9.0), (4.0, 12.0), (4.0, 20.0)]
-    assert display.straightened(route) == [(0.0, 0.0), (0.0, 9.0), (4.0, 12.0), (4.0, 20.0)]

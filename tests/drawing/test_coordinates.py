@@ -1,0 +1,212 @@
+"""The x of boxes and lines; and routes: upright beside boxes, bent between ranks."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layered import BOX, graphs
+
+from cgviz.drawing.layout import Box, Link, beside, place
+
+
+def x_of(placed):
+    return [x for x, _ in placed.centres]
+
+
+def bends(route):
+    return sum(abs(x0 - x1) > 0.5 for (x0, _), (x1, _) in pairwise(route))
+
+
+# --- beside each other ---------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs())
+def test_lines_at_one_side_of_a_box_are_apart_and_do_not_cross_there(graph):
+    boxes, links = graph
+    placed = place(boxes, links)
+    sides = {}
+    for link, route in zip(links, placed.routes, strict=True):
+        sides.setdefault((link.source, "lower"), []).append(route)
+        sides.setdefault((link.target, "upper"), []).append(route[::-1])
+    for (box, _), routes in sides.items():
+        ports = sorted(route[0][0] for route in routes)
+        # 18 apart, or as far as the box is wide enough for
+        least = min(18.0, 0.76 * boxes[box].width / max(len(ports) - 1, 1))
+        assert all(b - a >= least - 0.01 for a, b in pairwise(ports))
+
+
+def test_two_lines_between_the_same_boxes_are_apart():
+    for label in (0.0, 10.0):
+        routes = place([BOX] * 2, [Link(0, 1, 5, 5, label), Link(0, 1, 5, 5, label)]).routes
+        for (one, _), (other, _) in zip(*routes, strict=False):
+            assert abs(one - other) >= 8
+
+
+def test_a_line_on_the_trunk_keeps_the_middle_and_another_comes_in_beside_it():
+    links = [Link(a, b, along=9.0) for a, b in ((0, 1), (1, 3), (2, 3), (3, 4))]
+    placed = place([BOX] * 5, links)
+    assert placed.routes[1][-1][0] == pytest.approx(placed.centres[3][0], abs=3)
+    assert placed.routes[2][-1][0] > placed.centres[3][0] + 8
+
+
+def test_boxes_with_one_neighbour_are_as_near_to_it_as_they_can():
+    boxes = [Box(30.0, 20.0), Box(50.0, 20.0), Box(70.0, 20.0), BOX]
+    first, second, third, below = x_of(place(boxes, [Link(i, 3) for i in range(3)]))
+    assert (second - first, third - second) == pytest.approx((40 + 14, 60 + 14))
+    # Of three that want to be at one place, the sum of squares is least about their mean.
+    assert np.mean([first, second, third]) == pytest.approx(below, abs=0.01)
+
+
+def test_a_weight_beside_the_trunk_does_not_bend_it():
+    # 0 -> 2 -> 4 -> 5 is the trunk; 1 and 3 lead to it
+    links = [Link(0, 2), Link(1, 2), Link(2, 4), Link(3, 4), Link(4, 5)]
+    boxes = [Box(width, 20) for width in (50, 90, 50, 90, 50, 50)]
+    x = x_of(place(boxes, links))
+    assert np.ptp([x[v] for v in (2, 4, 5)]) < 15
+
+
+def test_a_line_beside_many_boxes_is_straight():
+    links = [Link(i, i + 1) for i in range(9)] + [Link(0, 9)]
+    assert bends(place([Box(60.0, 20.0)] * 10, links).routes[-1]) <= 2
+
+
+def test_a_chain_of_boxes_is_upright_and_its_lines_are_too():
+    placed = place([Box(20.0, 9.0), Box(90.0, 9.0), BOX], [Link(0, 1), Link(1, 2)])
+    assert {x for route in placed.routes for x, _ in route} == set(x_of(placed)) == {45.0}
+
+
+# --- from ranks to points ------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs())
+def test_a_line_is_upright_at_both_ends_for_at_least_its_stem(graph):
+    for corners in place(*graph).routes:
+        for (x0, y0), (x1, y1) in (corners[:2], corners[-2:]):
+            assert x0 == x1
+            assert y1 - y0 >= 8.0 - 0.01
+
+
+def test_lines_that_go_far_to_the_side_get_more_space_to_do_so():
+    heights = [
+        place([Box(width, 20.0)] * 2 + [BOX], [Link(0, 2), Link(1, 2)]).height
+        for width in (10.0, 200.0, 300.0, 2000.0, 4000.0)
+    ]
+    assert heights[0] < heights[1] < heights[2] < heights[3] == heights[4]
+
+
+def test_a_rank_is_as_high_as_its_highest_box_and_all_are_in_its_middle():
+    placed = place([BOX, Box(40.0, 90.0), BOX], [Link(0, 2), Link(1, 2)])
+    assert placed.centres[0][1] == placed.centres[1][1] == 45.0
+    assert placed.routes[0][0][1] == 55.0  # it leaves its own box, not the rank
+    assert placed.routes[1][0][1] == 90.0
+
+
+def test_a_line_that_runs_back_still_goes_from_its_source_to_its_target():
+    placed = place([BOX] * 2, [Link(0, 1, back=True)])
+    (corners,) = placed.routes
+    assert corners[0][1] == placed.centres[0][1] - 10
+    assert corners[-1][1] == placed.centres[1][1] + 10
+
+
+def test_a_label_is_on_its_line_in_its_space():
+    placed = place([BOX] * 2, [Link(0, 1, 30.0, 50.0, 14.0)])
+    x, y = placed.labels[0]
+    assert placed.routes[0][0][0] == x == 30.0
+    assert placed.width == 80.0
+    assert placed.centres[0][1] + 10 + 7 < y < placed.centres[1][1] - 10 - 7
+
+
+def test_without_space_for_a_label_it_is_the_middle_of_the_line():
+    placed = place([BOX] * 2, [Link(0, 1)])
+    (x0, y0), (x1, y1) = placed.centres
+    assert placed.labels == (((x0 + x1) / 2, (y0 + y1) / 2),)
+
+
+def test_a_route_has_no_corner_at_which_it_goes_straight_on():
+    (route,) = place([BOX] * 2, [Link(0, 1, 5, 5, 9)]).routes
+    assert len(route) == 2
+
+
+def test_a_line_from_a_box_to_itself_is_left_out():
+    placed = place([BOX] * 2, [Link(0, 0), Link(0, 1)])
+    assert placed.routes[0] == ()
+    assert len(placed.routes) == len(placed.labels) == 2
+
+
+def test_nothing_is_no_picture():
+    placed = place([], [])
+    assert (placed.centres, placed.routes, placed.width, placed.height) == ((), (), 0, 0)
+
+
+# --- the curve ---------------------------------------------------------------------------------
+
+
+ways = st.lists(st.floats(-300, 300), min_size=1, max_size=5)
+
+
+def corners(ways):
+    """A route as the layout makes them: upright pieces, and bends between them."""
+    x, y = 0.0, 0.0
+    found = [(x, y), (x, y := y + 8)]
+    for way in ways:
+        bend = min(max(12.0, 0.2 * abs(way)), 40.0)  # the least room that the layout leaves
+        found += [(x := x + way, y := y + bend), (x, y := y + 16)]
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(ways)
+def test_a_curve_goes_through_its_ends_and_never_turns_back(ways):
+    line = beside(corners(ways), "down")
+    assert line[0] == pytest.approx(corners(ways)[0])
+    assert line[-1] == pytest.approx(corners(ways)[-1])
+    assert (np.diff(line[:, 1]) >= -1e-9).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(ways, st.sampled_from([-3.4, 3.4]))
+def test_a_curve_beside_another_keeps_its_distance_all_the_way(ways, distance):
+    middle, line = (beside(corners(ways), "down", d) for d in (0.0, distance))
+    a, b = middle[:-1], middle[1:]
+    for point in line:
+        part = ((point - a) * (b - a)).sum(1) / ((b - a) ** 2).sum(1)
+        near = a + np.clip(part, 0, 1)[:, None] * (b - a)
+        assert np.hypot(*(point - near).T).min() == pytest.approx(abs(distance), abs=0.15)
+
+
+@given(ways)
+def test_a_mirrored_route_has_a_mirrored_curve(ways):
+    line = beside(corners(ways), "down", 3.0)
+    mirrored = beside(corners([-way for way in ways]), "down", -3.0)
+    assert np.allclose(mirrored, line * (-1, 1))
+
+
+@given(ways)
+def test_a_curve_to_the_right_is_one_that_runs_down_with_its_axes_swapped(ways):
+    swapped = [(y, x) for x, y in corners(ways)]
+    assert np.allclose(beside(swapped, "right", 3.0)[:, ::-1], beside(corners(ways), "down", 3.0))
+
+
+def test_beside_is_to_the_right_of_what_runs_down_and_below_what_runs_right():
+    assert np.allclose(beside([(0, 0), (0, 9)], "down", 3.0), [(3, 0), (3, 9)])
+    assert np.allclose(beside([(0, 0), (9, 0)], "right", 3.0), [(0, 3), (9, 3)])
+
+
+def test_a_corner_that_is_there_twice_makes_no_odds():
+    once = [(0.0, 0.0), (0.0, 10.0), (60.0, 40.0), (60.0, 50.0)]
+    twice = [point for point in once for _ in range(2)]
+    assert np.allclose(beside(twice, "down", 3.0), beside(once, "down", 3.0))
+
+
+def test_a_route_of_one_point_is_that_point():
+    assert beside([(4.0, 2.0), (4.0, 2.0)], "down", 3.0).tolist() == [[4.0, 2.0]]
+
+
+def test_bends_are_round():
+    line = beside([(0.0, 0.0), (0.0, 10.0), (60.0, 40.0), (60.0, 50.0)], "down")
+    turns = [np.arctan2(b[0], b[1]) for b in np.diff(line, axis=0)]
+    assert max(abs(b - a) for a, b in pairwise(turns)) < 0.3
