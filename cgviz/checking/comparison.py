@@ -22,6 +22,7 @@ from .sparsity import Group, each_alone, groups
 
 MOST_COLUMNS = 128  # inputs, or groups of them, that are each moved by themselves
 MOST_ROWS = 512  # outputs, or groups of them, that are each pulled by themselves: each one run
+FEWEST = 4  # however slow f is: so that one error does not vanish among all derivatives
 SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
 LADDER = 20  # runs that a difference takes, as a rule
 MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
@@ -132,8 +133,8 @@ def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
 
 
 def _affordable(seconds: float, most: int) -> int:
-    """How many runs of so many seconds each."""
-    return int(np.clip(SECONDS / (seconds + 1e-9), 1, most))
+    """How many runs of so many seconds each there is time for."""
+    return int(np.clip(SECONDS / (seconds + 1e-9), min(FEWEST, most), most))
 
 
 def _remembered(pull: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
@@ -245,7 +246,7 @@ def _truth(problem: Map, middle: Array, part: Array, shape: Sequence[int], most:
     key_of, step = np.full(n, -1), np.zeros(n)
     if columns is not None and len(columns) * m <= MOST_CELLS:
         key_of[part], step[part] = np.arange(part.size), problem.scale[part]
-        found = [_along(problem, middle, step, part[group.columns]) for group in columns]
+        found = [_along(problem, middle, _only(step, part[g.columns])) for g in columns]
         known = [group.touching >= 0 for group in columns]
         if not any(truth.value[~k].any() for truth, k in zip(found, known, strict=True)):
             row = np.concatenate([np.flatnonzero(k) for k in known])
@@ -255,16 +256,12 @@ def _truth(problem: Map, middle: Array, part: Array, shape: Sequence[int], most:
     count = min(most, part.size)
     key_of[part] = random.permutation(part.size) * count // part.size
     step[part] = problem.scale[part] * random.choice([-1.0, 1.0], part.size)
-    found = [_along(problem, middle, step, np.flatnonzero(key_of == b)) for b in range(count)]
+    found = [_along(problem, middle, np.where(key_of == b, step, 0.0)) for b in range(count)]
     row, key = np.tile(np.arange(m), count), np.repeat(np.arange(count), m)
     return _Truth(False, key_of, step, row, key, join(found))
 
 
-def _along(problem: Map, middle: Array, step: Array, columns: Array) -> Slope:
-    return along(problem, middle, _only(step, columns))
-
-
-def along(problem: Map, middle: Array, direction: Array) -> Slope:
+def _along(problem: Map, middle: Array, direction: Array) -> Slope:
     """The slope of the map along a direction that is already scaled."""
     return slope(lambda t: problem.forward(problem.x + t * direction), middle, problem.eps)
 
@@ -365,14 +362,9 @@ def _compare(
     column = part[key]
     size = truth.step[column]
     for i in np.flatnonzero(outside):
-        yours, ends = (
-            float(claimed[i] / size[i]),
-            (float(low[i] / size[i]), float(high[i] / size[i])),
-        )
-        off = float(error[i] / size[i])
-        found.mismatches.append(
-            Mismatch(int(row[i]), int(column[i]), yours, *ends, off, problem.wrong)
-        )
+        yours, least, most, off = (float(e[i] / size[i]) for e in (claimed, low, high, error))
+        entry = int(row[i]), int(column[i])
+        found.mismatches.append(Mismatch(*entry, yours, least, most, off, problem.wrong))
     if found.claimed is not None and found.true is not None:
         found.claimed[row, column] = claimed / size
         found.true[row[at], column[at]] = truth.slopes.value / size[at]
@@ -426,7 +418,7 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comp
     """Note the entry where upstream u and this direction disagree: halve, keep the worse half."""
 
     def gap(upstream: Array, heading: Array) -> float:
-        truth = along(problem, middle, heading)
+        truth = _along(problem, middle, heading)
         claimed = float(problem.pull(upstream) @ heading)
         value = float(upstream @ np.nan_to_num(truth.value))
         low, high = float(upstream @ truth.low), float(upstream @ truth.high)
@@ -436,7 +428,7 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comp
     heading = _only(direction, inputs)
     outputs = _halve(np.flatnonzero(u), lambda part: gap(_only(u, part), heading))
     i, j = int(outputs[0]), int(inputs[0])
-    truth = along(problem, middle, heading)
+    truth = _along(problem, middle, heading)
     size = heading[j]
     low, high = sorted((float(truth.low[i] / size), float(truth.high[i] / size)))
     yours = float(problem.pull(np.eye(1, u.size, i)[0])[j])

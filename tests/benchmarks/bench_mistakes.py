@@ -178,4 +178,4 @@ def main(programs: int, first: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 300), (2, 0))))
+    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 60), (2, 0))))
