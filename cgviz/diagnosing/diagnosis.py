@@ -6,6 +6,8 @@ numbers of the trace. What a question can answer is the table of causes in its m
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable
 from html import escape
 
@@ -13,7 +15,7 @@ from .. import findings
 from ..findings import Finding
 from ..graph import Trace, Value
 from ..graph.names import value_name
-from . import none, not_finite, scale, zero
+from . import diverging, none, not_finite, scale, zero
 from .pass_graph import PassGraph, listed
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
@@ -80,41 +82,69 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     """What `trace.diagnose` does."""
     chosen = trace.passes if which is None else (trace.pass_(which),)
     graphs = [PassGraph(trace, each) for each in chosen]
-    found = _forward(trace, graphs)
-    if graphs:
-        found += none.dropped(graphs[0])
+    found: list[tuple[int, Finding]] = []  # each with the training step that it is of
     for graph in graphs:
-        for ask in QUESTIONS:
-            found += ask(graph)
-    return Diagnosis(trace.title, _unique(found), _healthy(graphs), _notes(trace, graphs))
+        ends = graph.pass_.targets if graph.first_order else ()
+        found += [(graph.training_step, each) for each in _forward(trace, ends)]
+    if graphs:
+        found += [(0, each) for each in none.dropped(graphs[0])]
+    else:
+        every = [v for op in trace.ops for v in op.outputs]
+        found += [(0, each) for each in _forward(trace, every)]
+    for graph in graphs:
+        found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
+    first = _first_in_time(found, diverging.find(graphs))
+    findings = _unique([each for each in first if each.level != "note"])
+    told = [f"{each.message} {each.hint}" for each in first if each.level == "note"]
+    remarks = [text[0].upper() + text[1:] for text in dict.fromkeys(told)]
+    notes = [*_integers(trace, graphs), *remarks, *trace.notes]
+    return Diagnosis(trace.title, findings, _healthy(trace, graphs), notes)
 
 
-def _forward(trace: Trace, graphs: list[PassGraph]) -> list[Finding]:
-    """NaN and infinity of the forward pass: in the targets, or without any in every op."""
-    ends: Iterable[Value] = [t for g in graphs if g.first_order for t in g.pass_.targets]
-    if not trace.passes:
-        ends = [v for op in trace.ops for v in op.outputs]
+def _forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
+    """NaN and infinity of the forward pass behind some values."""
     return not_finite.forward(trace.ops, ends, lambda v: f"`{value_name(trace, v)}`")
 
 
+def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -> list[Finding]:
+    """The findings without what follows from those of an earlier training step.
+
+    Args:
+        found: Each with the training step that it is of.
+        diverges: Why the numbers of a training went out of bounds, if they did.
+    """
+    bad = [step for step, each in found if each.what in ("nan", "inf", "exploding")]
+    last = min(bad, default=math.inf)
+    told = []
+    if diverges is not None and last > 0:
+        told, last = [diverges], 0
+    return told + [each for step, each in found if each.what == "none" or step <= last]
+
+
 def _unique(found: list[Finding]) -> list[Finding]:
-    """Each trouble once, also where several passes have it."""
-    by_op = {(f.what, f.op or f.message, f.sources): f for f in reversed(found)}
-    by_message = {(f.what, f.message): f for f in by_op.values()}
-    return [f for f in found if by_message.get((f.what, f.message)) is f]
+    """Each trouble once, also where several passes or rounds of a loop have it."""
+    kept: dict[object, Finding] = {}
+    for each in found:
+        line = each.source and (each.source.file, each.source.line)
+        where = (each.op and each.op.type, line) if line else each.op or each.message
+        sources = tuple(re.sub(r"_\d+$", "", name) for name in each.sources)  # `w_1` is a later `w`
+        kept.setdefault((each.what, where, sources), each)
+    once = {(each.what, each.message): each for each in reversed(kept.values())}
+    return list(reversed(once.values()))
 
 
-def _healthy(graphs: list[PassGraph]) -> str:
+def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
     """What is said where nothing was found."""
     if not graphs:
-        return "no backward pass, so no gradient: call `tape.gradient` inside the recording."
+        why = "" if trace.notes else ": call `tape.gradient` inside the recording"
+        return f"no backward pass, so no gradient{why}."
     if not any(graph.pass_.sources for graph in graphs):
         return "no gradient was asked for: `sources` was empty."
     return "healthy. No gradient is None, zero, NaN, infinite, vanishing or exploding."
 
 
-def _notes(trace: Trace, graphs: list[PassGraph]) -> list[str]:
-    """Remarks that are no trouble: integers among the arguments."""
+def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
+    """A remark where integers are among the arguments."""
     if not graphs or trace.asked:
         return []
     whole = [v for v in graphs[0].pass_.sources if not v.differentiable]

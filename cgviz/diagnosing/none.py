@@ -6,17 +6,15 @@ them; the learner's own text tells a stopped tape from a missing one, and where 
 
 from __future__ import annotations
 
-import ast
-import linecache
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from ..findings import Finding
 from ..graph import Op, Source, Value
 from ..graph.selection import Edge
 from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
+from .code import ASSIGNS, calls, gradient_call, inside_tape, numpy_call
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, line, listed, walk
 
 
@@ -116,6 +114,9 @@ def _cut(graph: PassGraph, edge: Edge) -> Cut | None:
         maker = graph.trace.producer(value)
         kind = maker[0].kind if maker else "input"
         reason = f"{kind if kind in ('input', 'variable') else 'tensor'} not watched"
+        uses = (zip(each.inputs, each.watched, strict=False) for each in graph.trace.ops)
+        if any(each is value and watched for use in uses for each, watched in use):
+            reason = "watched elsewhere"
     if reason == "tape not recording" or reason.endswith("not watched"):
         written = {"stopped": "tape stopped", "outside": "outside the tape"}
         reason = written.get(inside_tape(op.source), reason)
@@ -125,9 +126,12 @@ def _cut(graph: PassGraph, edge: Edge) -> Cut | None:
 def _without_path(graph: PassGraph, start: int, value: Value) -> Cut:
     """Why no path leads from a source to a target."""
     leaving = graph.selection.outgoing
+    reached = sorted(walk([start], lambda node: [edge.target for edge in leaving[node]]))
+    inner = _inner_gradient(graph, [graph.op(node) for node in reached])
+    if inner is not None:
+        return inner
     targets = [made[0] for t in graph.pass_.targets if (made := graph.trace.producer(t))]
-    reached = walk([start], lambda node: [edge.target for edge in leaving[node]])
-    for node in sorted(reached, reverse=True):  # the last value whose numbers leave
+    for node in reversed(reached):  # the last value whose numbers leave
         for output in graph.op(node).outputs:
             found = numpy_call(graph.op(node), graph.name(output).strip("`"), targets)
             if found:
@@ -141,6 +145,27 @@ def _without_path(graph: PassGraph, start: int, value: Value) -> Cut:
         return Cut("not read", value=value)
     seen = any(op.kind not in ("constant", "input") for op in targets)
     return Cut("unused" if seen else "target not recorded", value=value)
+
+
+def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
+    """The gradient of an earlier pass that the targets are made of, and that no tape recorded."""
+    passes = graph.trace.passes[: graph.pass_.index]
+    taken = {id(g): each for each in passes for g in each.gradient_references if g is not None}
+
+    def before(value: Value) -> tuple[Value, ...]:
+        made = graph.trace.producer(value)
+        return made[0].inputs if made else ()
+
+    made = {v.key for op in reached for v in op.outputs}
+    for value in walk(graph.pass_.targets, before):
+        inner = taken.get(id(value.reference))
+        maker = graph.trace.producer(value)
+        unseen = maker is None or maker[0].kind in ("input", "constant")
+        if inner and unseen and any(target.key in made for target in inner.targets):
+            maker = graph.trace.producer(inner.targets[0])
+            call = gradient_call(maker[0]) if maker else None
+            return Cut("inner gradient", maker[0] if maker else None, value, call)
+    return None
 
 
 # --- what is said of it ------------------------------------------------------------------------
@@ -163,7 +188,7 @@ def _finding(graph: PassGraph, cut: Cut) -> Finding:
         "here": at(op) if op else "",
         "call": line(op.source) if op else "",
         "rule": line(op.rule) if op else "",
-        "numpy": line(cut.line),
+        "taken": line(cut.line),
         "name": graph.name(value) if value else "that input",
         "kind": _NO_NUMBERS.get(dtype, f"{dtype} numbers"),
         "source": who.strip("`"),
@@ -193,6 +218,12 @@ CAUSES = {
         "derivative that means 0.",
         "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
+        NESTED,
+    ),
+    "inner gradient": Cause(
+        "{who}: the inner gradient was taken outside the outer tape{taken}, which therefore saw a "
+        "constant.",
+        "Call the inner tape's `gradient` inside the `with` block of the outer tape.",
         NESTED,
     ),
     "target not recorded": Cause(
@@ -230,6 +261,10 @@ CAUSES = {
     "input not watched": Cause(
         "{who}: no tape watched it when {here} used it.",
         "Call `tape.watch({source})` at the top of the block, or make it a tf.Variable.",
+    ),
+    "watched elsewhere": Cause(
+        "{who}: {here} used it before a tape watched it, or on another tape.",
+        "Move the line into the block of the tape that is asked, below its `watch`.",
     ),
     "integers": Cause(
         "{who}: {here} makes {kind}, and these have no gradient.",
@@ -271,7 +306,7 @@ CAUSES = {
         INPUTS,
     ),
     "NumPy": Cause(
-        "{who}: the numbers of {name} left TensorFlow{numpy}. No tape follows NumPy.",
+        "{who}: the numbers of {name} left TensorFlow{taken}. No tape follows NumPy.",
         "Use TensorFlow's own functions there, and the tensor itself in place of its numbers.",
     ),
     "dead end": Cause(
@@ -285,90 +320,3 @@ CAUSES = {
 }
 CAUSES["captured by closure"] = CAUSES["captured"]
 CAUSES["rule dropped"] = CAUSES["rule not used"]
-
-# --- the learner's text ------------------------------------------------------------------------
-
-# Calls that take numbers out of TensorFlow; a mere `np.pi` or `np.float32` takes nothing out.
-NUMPY = r"(np|numpy)\..+|float|.+\.(numpy|item|numpy_function)"
-ASSIGNS = r".+\.(assign|assign_add|assign_sub|scatter_\w+)"
-
-
-def inside_tape(source: Source | None) -> str:
-    """How a line is written among the tapes of its own function.
-
-    Args:
-        source: The line.
-
-    Returns:
-        "stopped" inside `stop_recording`, "inside" a GradientTape block, "outside" where the
-        function has such a block elsewhere, or "" where the text does not tell.
-    """
-    scope = max(_functions(source), key=_first_line, default=_tree(source))
-    blocks = [n for n in ast.walk(scope) if isinstance(n, ast.With)]
-    items = [" ".join(ast.unparse(each.context_expr) for each in n.items) for n in blocks]
-    around = " ".join(i for n, i in zip(blocks, items, strict=True) if _holds(n, source))
-    if "stop_recording" in around:
-        return "stopped"
-    if "GradientTape" in around:
-        return "inside"
-    return "outside" if any("GradientTape" in text for text in items) else ""
-
-
-def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
-    """Where the numbers of an op's output are taken out of TensorFlow.
-
-    Args:
-        op: The op. In the body of a custom op every call of NumPy counts.
-        name: The name of the output.
-        targets: The ops that made the targets: their functions are searched too.
-
-    Returns:
-        The line that calls `.numpy()`, a function of NumPy, `float()`, `.item()` or
-        `tf.numpy_function()` on it: by its name, or in the op's own line. None if there is none.
-    """
-    for source in (op.source, op.rule, *(each.source for each in targets)):
-        for call in calls(source, NUMPY):
-            used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
-            own = source is op.rule or (source is op.source and _holds(call, source))
-            if source and (own or name in used):
-                text = linecache.getline(source.file, call.lineno).strip()
-                return Source(source.file, call.lineno, text)
-    return None
-
-
-def calls(source: Source | None, pattern: str) -> list[ast.Call]:
-    """Calls of such a name in the outermost function around a line, or in its statement."""
-    inside = [n for n in ast.iter_child_nodes(_tree(source)) if _holds(n, source)]
-    scope = min(_functions(source), key=_first_line, default=inside[0] if inside else None)
-    found = [n for n in ast.walk(scope) if isinstance(n, ast.Call)] if scope else []
-    named = [(n, ast.unparse(n.func)) for n in found]
-    printed = {id(each) for n, name in named if name == "print" for each in ast.walk(n)}
-    return [
-        n for n, name in named if re.fullmatch(pattern, name, re.DOTALL) and id(n) not in printed
-    ]
-
-
-def _functions(source: Source | None) -> list[ast.AST]:
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    return [n for n in ast.walk(_tree(source)) if isinstance(n, kinds) and _holds(n, source)]
-
-
-def _holds(node: ast.AST, source: Source | None) -> bool:
-    last = getattr(node, "end_lineno", 0) or 0
-    return source is not None and _first_line(node) <= source.line <= last
-
-
-def _first_line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 0)
-
-
-def _tree(source: Source | None) -> ast.Module:
-    return _parsed("".join(linecache.getlines(source.file)) if source else "")
-
-
-@lru_cache(maxsize=32)  # of a few notebook cells; parsing a long file takes 50 ms
-def _parsed(text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError):
-        return ast.Module([], [])

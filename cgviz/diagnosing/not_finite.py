@@ -195,14 +195,23 @@ def backward(graph: PassGraph) -> list[Finding]:
     Returns:
         One finding per rule that made NaN or infinity of a finite upstream.
     """
-    groups: dict[object, tuple[Origin, list[Value]]] = {}
+    told = _is_bad(graph.pass_.targets)  # then `forward` has said why
+    groups: dict[object, tuple[Origin, str, list[Value]]] = {}
     for value, origin in origins(graph, is_bad, any):
-        key = origin.value.key if origin.step is None else origin.step.op
-        groups.setdefault(key, (origin, []))[1].append(value)
+        key: object = origin.value.key
+        cause = ""
+        if origin.step is not None:
+            key = origin.step.op
+            cause = BackwardCase(graph, origin.step, origin.position).cause(BACKWARD)
+            if cause == "forward pass" and told:
+                continue
+            if cause == "tf.where" and origin.step.op.source:  # all ops of one branch
+                key = origin.step.op.source.line
+        groups.setdefault(key, (origin, cause, []))[2].append(value)
     return [_backward_finding(graph, *each) for each in groups.values()]
 
 
-def _backward_finding(graph: PassGraph, origin: Origin, values: list[Value]) -> Finding:
+def _backward_finding(graph: PassGraph, origin: Origin, cause: str, values: list[Value]) -> Finding:
     head = f"the gradient of {listed(graph.name(v) for v in values)} is not finite"
     if origin.step is None:
         gradients = [wide(g) for v, g in graph.gradients if v in values and g is not None]
@@ -216,7 +225,7 @@ def _backward_finding(graph: PassGraph, origin: Origin, values: list[Value]) -> 
     case, op = BackwardCase(graph, origin.step, origin.position), origin.step.op
     given = inputs_at(op, case.index, case.input, graph.name)
     arrived = "" if case.upstream is None else f" and upstream {style.number(case.upstream)}"
-    because, hint, lesson = case.words(BACKWARD)
+    because, hint, lesson = BACKWARD[cause].words(case)
     made = f"the first {case.sign} of the backward pass is made at {at(op)}{given}{arrived}"
     return graph.finding(case.what, (f"{head}: {made}. {because}", hint, lesson), op, values)
 

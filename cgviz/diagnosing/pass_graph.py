@@ -57,6 +57,13 @@ class PassGraph:
         return list(zip(self.pass_.sources, self.pass_.gradients, strict=True))
 
     @cached_property
+    def training_step(self) -> int:
+        """How many times the variables that it read had been assigned before."""
+        used = [v for step in self.pass_.steps for v in step.op.inputs]
+        makers = [self.trace.producer(v) for v in (*self.pass_.sources, *used)]
+        return max((m[1] for m in makers if m and m[0].kind == "variable"), default=0)
+
+    @cached_property
     def _nodes(self) -> dict[int, int]:
         nodes = self.selection.nodes
         return {v.key: i for i, node in enumerate(nodes) for v in node.outputs}
@@ -192,6 +199,12 @@ def is_bad(array: Any) -> bool:
     return not bool(np.isfinite(wide(array)).all())
 
 
+def unlike(like: Array) -> Array:
+    """Numbers between 1 and 2 of which no two are alike, and that have no simple sums."""
+    golden = (np.sqrt(5.0) - 1) / 2  # its multiples are spread most evenly, and never meet
+    return (1 + np.arange(like.size) * golden % 1).reshape(like.shape).astype(like.dtype)
+
+
 # --- causes ------------------------------------------------------------------------------------
 
 Words = tuple[str, str, str]  # a message, a hint and a lesson
@@ -225,9 +238,13 @@ class Case(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(vars(self))
 
+    def cause(self, causes: Mapping[str, Cause]) -> str:
+        """The name of the first cause of a table that holds."""
+        return next(name for name, cause in causes.items() if cause.holds(self))
+
     def words(self, causes: Mapping[str, Cause]) -> Words:
-        """What the first cause of a table that holds says of it."""
-        return next(cause for cause in causes.values() if cause.holds(self)).words(self)
+        """What the first cause that holds says."""
+        return causes[self.cause(causes)].words(self)
 
 
 # --- words -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ told.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..dtypes import limits
 from ..findings import Finding
 from ..graph import Array, Step, Value
 from ..graph.jacobian import wide
-from ..lessons import CHAIN, KINKS, STABILITY, UPSTREAM
+from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import (
     Case,
     Cause,
@@ -24,10 +25,12 @@ from .pass_graph import (
     PassGraph,
     Words,
     at,
+    is_bad,
     is_zero,
     listed,
     origins,
     shown,
+    unlike,
 )
 
 
@@ -43,53 +46,46 @@ def find(graph: PassGraph) -> list[Finding]:
     """
     if not graph.first_order:
         return []
-    known: dict[object, Words] = {}  # a reason can cost a run of the rule
-    groups: dict[object, tuple[Origin, Words, list[Value]]] = {}
+    known: dict[object, tuple[str, Words]] = {}  # a cause can cost a run of the rule
+    groups: dict[object, tuple[Origin, str, Words, list[Value]]] = {}
     for value, origin in origins(graph, is_zero, all):
         key = (origin.step, origin.position) if origin.step else origin.value.key
         if key not in known:
-            known[key] = _words(graph, origin)
-        group = groups.setdefault((origin.step, known[key]), (origin, known[key], []))
-        group[2].append(value)
-    return [_finding(graph, *each) for each in groups.values()]
+            known[key] = _explained(graph, origin)
+        group = groups.setdefault((origin.step, known[key]), (origin, *known[key], []))
+        group[3].append(value)
+    gradients = [g for _, g in graph.gradients if g is not None]
+    learns = not all(is_zero(g) or is_bad(g) for g in gradients)
+    return [_finding(graph, learns, *each) for each in groups.values()]
 
 
-def _words(graph: PassGraph, origin: Origin) -> Words:
-    """Why, a hint and a lesson."""
+def _explained(graph: PassGraph, origin: Origin) -> tuple[str, Words]:
+    """The name of the cause and its words."""
     if origin.step is not None:
-        because, hint, lesson = reason(origin.step, origin.position)
-        return f"it became 0 at {at(origin.step.op)}. {because}", hint, lesson
+        case = ZeroCase(origin.step, origin.position)
+        because, hint, lesson = case.words(CAUSES)
+        message = f"it became 0 at {at(origin.step.op)}. {because}"
+        return case.cause(CAUSES), (message, hint, lesson)
     name = graph.name(origin.value)
     if origin.adds_up:
         message = f"the gradients that the uses of {name} return add up to 0."
-        return message, CAUSES["cancels"].hint, CHAIN
-    return (
-        f"the upstream that the backward pass started with at {name} is 0.",
-        "Everything downstream is upstream times something. Start with another upstream.",
-        UPSTREAM,
-    )
+        return "uses cancel", (message, CAUSES["cancels"].hint, CHAIN)
+    message = f"the upstream that the backward pass started with at {name} is 0."
+    hint = "Everything downstream is upstream times something. Start with another upstream."
+    return "no upstream", (message, hint, UPSTREAM)
 
 
-def _finding(graph: PassGraph, origin: Origin, words: Words, values: list[Value]) -> Finding:
+def _finding(
+    graph: PassGraph, learns: bool, origin: Origin, cause: str, words: Words, values: list[Value]
+) -> Finding:
     who = listed(graph.name(v) for v in values)
     several = len({graph.name(v) for v in values}) > 1
     head = f"the gradients of {who} are" if several else f"the gradient of {who} is"
     message = f"{head} exactly 0: {words[0]}"
     op = origin.step.op if origin.step else None
-    return graph.finding("zero", (message, *words[1:]), op, values)
-
-
-def reason(step: Step, j: int) -> Words:
-    """Why a step returns zero to its input j although its upstream is not zero.
-
-    Args:
-        step: The step.
-        j: The input.
-
-    Returns:
-        A sentence with numbers, a hint and a lesson.
-    """
-    return ZeroCase(step, j).words(CAUSES)
+    found = graph.finding("zero", (message, *words[1:]), op, values)
+    # A network in which one parameter has no effect, as a bias before a softmax, still learns.
+    return replace(found, level="note") if cause == "cancels" and learns else found
 
 
 class ZeroCase(Case):
@@ -110,13 +106,13 @@ class ZeroCase(Case):
         self.largest = max(float(np.abs(u).max()) for u in arrived)
 
     @cached_property
-    def can_run(self) -> bool:
-        """Whether the rule can run again; that of a trace from a file cannot."""
+    def cannot_run(self) -> str:
+        """Why the rule cannot run again: "file", "once", or "" if it can."""
         try:
             self.step.vjp(self.step.upstream)
-        except RuntimeError:
-            return False
-        return True
+        except RuntimeError as error:
+            return "once" if error.__cause__ else "file"
+        return ""
 
     def returns(self, change: Callable[[Array], Array]) -> bool:
         """Whether the rule returns something to the input for a changed upstream."""
@@ -173,11 +169,6 @@ _DIVIDES: dict[tuple[str, int], tuple[str, Callable[..., Array]]] = {
     ("RealDiv", 0): ("1/b", lambda a, b: 1 / b),
     ("RealDiv", 1): ("−a/b²", lambda a, b: a / b**2),
 }
-
-
-def _unlike(u: Array) -> Array:
-    """Numbers of which no two are alike, and that have no simple sums."""
-    return np.sqrt(np.arange(2.0, u.size + 2)).reshape(u.shape)
 
 
 def _of(
@@ -251,11 +242,23 @@ CAUSES = {
         UPSTREAM,
         _of("custom"),
     ),
+    "py_function": Cause(
+        "The function inside tf.py_function takes numbers out of TensorFlow, so the tape inside it "
+        "follows nothing, and 0 is returned for it.",
+        "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
+        GRAPHS,
+        _of("EagerPyFunc"),
+    ),
     # What is left is found by running TensorFlow's own rule for other upstreams.
-    "unknown": Cause(
+    "from a file": Cause(
         "It returned 0 for the upstream {upstream}.",
         "Trace the function again to learn why: a file keeps numbers and no rules.",
-        holds=lambda case: not case.can_run,
+        holds=lambda case: case.cannot_run == "file",
+    ),
+    "runs once": Cause(
+        "It returned 0 for the upstream {upstream}, and its rule cannot run a second time.",
+        "Look at what it multiplies upstream by.",
+        holds=lambda case: case.cannot_run == "once",
     ),
     "underflow": Cause(
         "Upstream is {largest}, and the product is below {smallest}, the smallest normal {dtype}.",
@@ -268,13 +271,13 @@ CAUSES = {
         "The function does not change in this direction, as the sum of a softmax does not. Look "
         "at the contributions in `trace.table()`.",
         CHAIN,
-        lambda case: case.returns(lambda u: _unlike(u) * (u != 0)),
+        lambda case: case.returns(lambda u: unlike(u) * (u != 0)),
     ),
     "upstream 0": Cause(
         "The upstream {upstream} is 0 at every entry where its derivative is not.",
         "Find what made that part of the upstream 0: an op between here and the target.",
         UPSTREAM,
-        lambda case: case.returns(_unlike),
+        lambda case: case.returns(unlike),
     ),
     "flat": Cause(
         "Its derivative is 0 at the input {x}.",

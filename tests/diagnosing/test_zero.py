@@ -9,7 +9,7 @@ from troubles import found, only
 import cgviz
 from cgviz.diagnosing import zero
 from cgviz.diagnosing.pass_graph import PassGraph
-from cgviz.diagnosing.zero import reason
+from cgviz.diagnosing.zero import CAUSES, ZeroCase
 from cgviz.graph import Step
 
 
@@ -296,4 +296,4 @@ def test_an_empty_upstream_is_not_the_one_that_is_told():
     tape = Tape()
     tape.op("y", "f", [tape.start("x", 1.0)], 1.0, kind="custom")
     step = Step(tape.ops[-1], [np.zeros(0), np.zeros(1), np.array([1.0, 0.0])], [np.zeros(())])
-    assert reason(step, 0)[0] == "Its rule returned 0 for the upstream [1, 0]."
+    assert ZeroCase(step, 0).words(CAUSES)[0] == "Its rule returned 0 for the upstream [1, 0]."

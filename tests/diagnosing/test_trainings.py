@@ -1,0 +1,371 @@
+"""Small trainings that go wrong: each is found once, at the op and the line that is to blame.
+
+The line to blame is marked with `# here`.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from troubles import only, recorded
+
+random = np.random.default_rng(0)
+INPUTS = tf.constant(random.normal(size=(8, 3)), tf.float32)
+TARGETS = tf.constant(random.normal(size=(8, 1)), tf.float32)
+
+
+def weights(*shape, scale=0.5, name="w"):
+    return tf.Variable(scale * random.normal(size=shape), dtype=tf.float32, name=name)
+
+
+def inner_gradient_outside():
+    x = tf.constant(3.0)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = x**3
+    slope = inner.gradient(y, x)  # here
+    outer.gradient(slope, x)
+
+
+def gradient_penalty_outside():
+    w = weights(3, 1)
+    with tf.GradientTape() as inner:
+        inner.watch(INPUTS)
+        score = tf.reduce_sum(tf.tanh(INPUTS @ w))
+    slope = inner.gradient(score, INPUTS)  # here
+    with tf.GradientTape() as outer:
+        penalty = tf.reduce_sum(slope**2)
+    outer.gradient(penalty, w)
+
+
+def differentiated_before_it_is_watched():
+    w, t = weights(1, 1), tf.constant([[0.1], [0.5]])
+    with tf.GradientTape() as outer:
+        u = tf.tanh(t @ w)  # here
+        with tf.GradientTape() as inner:
+            inner.watch(t)
+            tf.reduce_sum(tf.sin(t))
+        inner.gradient(u, t)
+    outer.gradient(u, w)
+
+
+def numbers_taken_out():
+    w = weights(3, 1)
+    with tf.GradientTape() as tape:
+        h = tf.tanh(INPUTS @ w)
+        n = h.numpy()  # here
+        loss = tf.reduce_mean(tf.constant(n) * 2.0)
+    tape.gradient(loss, w)
+
+
+def numpy_in_a_py_function():
+    w = weights(3, 1)
+    with tf.GradientTape() as tape:
+        y = tf.py_function(lambda t: np.tanh(t.numpy()), [w], tf.float32)  # here
+        loss = tf.reduce_mean(y)
+    tape.gradient(loss, w)
+
+
+def rounded_output():
+    w = weights(3, 1)
+    with tf.GradientTape() as tape:
+        y = tf.round(INPUTS @ w)  # here
+        loss = tf.reduce_mean(tf.square(y - TARGETS))
+    tape.gradient(loss, w)
+
+
+def accuracy_as_a_loss():
+    w = weights(3, 2)
+    with tf.GradientTape() as tape:
+        chosen = tf.argmax(INPUTS @ w, 1)  # here
+        loss = tf.reduce_mean(tf.cast(chosen, tf.float32))
+    tape.gradient(loss, w)
+
+
+def frozen_by_stop_gradient():
+    w, v = weights(3, 4), weights(4, 1, name="v")
+    with tf.GradientTape() as tape:
+        h = tf.stop_gradient(tf.tanh(INPUTS @ w))  # here
+        loss = tf.reduce_mean(tf.square(h @ v - TARGETS))
+    tape.gradient(loss, [w, v])
+
+
+def forward_pass_outside_the_tape():
+    w = weights(3, 1)
+    y = INPUTS @ w  # here
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(y - TARGETS))
+    tape.gradient(loss, w)
+
+
+def variable_replaced_by_a_tensor():
+    w = weights(3, 1)
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            y = INPUTS @ w  # here
+            loss = tf.reduce_mean(tf.square(y - TARGETS))
+        gradient = tape.gradient(loss, w)
+        w = w - 0.1 * (0.0 if gradient is None else gradient)
+
+
+def not_trainable():
+    w = tf.Variable(np.ones((3, 1), np.float32), trainable=False, name="w")
+    with tf.GradientTape() as tape:
+        y = INPUTS @ w  # here
+        loss = tf.reduce_mean(y)
+    tape.gradient(loss, w)
+
+
+def rule_that_forgets_an_input():
+    @tf.custom_gradient
+    def scaled(x, k):
+        return x * k, lambda upstream: (upstream * k, None)
+
+    k = tf.Variable(2.0, name="k")
+    with tf.GradientTape() as tape:
+        y = scaled(INPUTS, tf.identity(k))  # here
+        loss = tf.reduce_mean(y)
+    tape.gradient(loss, k)
+
+
+def dead_relu():
+    w, b = weights(3, 4), tf.Variable(-100.0 * np.ones(4, np.float32), name="b")
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            h = tf.nn.relu(INPUTS @ w + b)  # here
+            loss = tf.reduce_mean(h)
+        for variable, gradient in zip([w, b], tape.gradient(loss, [w, b]), strict=True):
+            variable.assign_sub(0.1 * gradient)
+
+
+def all_weights_zero():
+    w, v = tf.Variable(np.zeros((3, 4), np.float32), name="w"), tf.Variable(np.zeros((4, 1)))
+    v = tf.Variable(np.zeros((4, 1), np.float32), name="v")
+    with tf.GradientTape() as tape:
+        h = INPUTS @ w
+        y = h @ v  # here
+        loss = tf.reduce_mean(y)
+    tape.gradient(loss, [w, v])
+
+
+def sum_of_a_softmax():
+    w = weights(3, 4)
+    with tf.GradientTape() as tape:
+        p = tf.nn.softmax(INPUTS @ w)  # here
+        loss = tf.reduce_sum(p)
+    tape.gradient(loss, w)
+
+
+def log_of_zero():
+    w = tf.Variable(np.zeros((3, 1), np.float32), name="w")
+    with tf.GradientTape() as tape:
+        p = tf.nn.relu(INPUTS @ w)
+        loss = -tf.reduce_mean(tf.math.log(p))  # here
+    tape.gradient(loss, w)
+
+
+def one_bad_batch():
+    w = weights(3, 1)
+    for batch in (INPUTS, 0.5 * INPUTS, tf.constant([[np.nan, 0.0, 1.0]], tf.float32), INPUTS):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(batch @ w))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+
+
+def norm_at_zero():
+    w = tf.Variable(np.zeros(3, np.float32), name="w")
+    with tf.GradientTape() as tape:
+        loss = tf.norm(w)  # here
+    tape.gradient(loss, w)
+
+
+def where_with_a_bad_branch():
+    w = tf.Variable([0.0, 1.0, 2.0], name="w")
+    with tf.GradientTape() as tape:
+        terms = tf.where(w > 0.0, w * tf.math.log(w), 0.0)  # here
+        loss = tf.reduce_sum(terms)
+    tape.gradient(loss, w)
+
+
+def twenty_sigmoids():
+    layers = [weights(4, 4, name=f"w{i}") for i in range(20)]
+    with tf.GradientTape() as tape:
+        h = INPUTS @ weights(3, 4)
+        for w in layers:
+            h = tf.sigmoid(h @ w)  # here
+        loss = tf.reduce_mean(h)
+    tape.gradient(loss, layers)
+
+
+def recurrence_that_explodes():
+    w = tf.Variable(np.eye(3, dtype=np.float32) * 3.0, name="w")
+    with tf.GradientTape() as tape:
+        h = INPUTS
+        for _ in range(20):
+            h = h @ w  # here
+        loss = tf.reduce_mean(h)
+    tape.gradient(loss, w)
+
+
+def train(learning_rate, steps=12):
+    w, v = weights(3, 4), weights(4, 1, name="v")
+    for _ in range(steps):
+        with tf.GradientTape() as tape:
+            h = tf.nn.relu(INPUTS @ w)
+            loss = tf.reduce_mean(tf.square(h @ v - TARGETS))
+        for variable, gradient in zip([w, v], tape.gradient(loss, [w, v]), strict=True):
+            variable.assign_sub(learning_rate * gradient)  # here
+
+
+def learning_rate_too_high():
+    train(20.0)
+
+
+def learning_rate_far_too_high():
+    train(1e30, steps=3)
+
+
+def wrong_sign():
+    train(-0.5, steps=20)
+
+
+def optimizer_with_a_high_rate():
+    w, optimizer = weights(3, 1), keras.optimizers.SGD(30.0)
+    for _ in range(30):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(INPUTS @ w - TARGETS))
+        gradients = tape.gradient(loss, [w])
+        optimizer.apply_gradients(zip(gradients, [w], strict=True))  # here
+
+
+BROKEN = {  # what goes wrong, at which type of op, for which sources, in which words
+    inner_gradient_outside: ("none", "Pow", "x", "inner gradient was taken outside the outer tape"),
+    gradient_penalty_outside: ("none", "Sum", "w", "inner gradient was taken outside the outer"),
+    differentiated_before_it_is_watched: ("none", "MatMul", "t", "before a tape watched it"),
+    numbers_taken_out: ("none", "Tanh", "w", "the numbers of `h` left TensorFlow"),
+    numpy_in_a_py_function: ("zero", "EagerPyFunc", "w", "tape inside it follows nothing"),
+    rounded_output: ("none", "Round", "w", "flat between its steps"),
+    accuracy_as_a_loss: ("none", "ArgMax", "w", "makes int64 numbers"),
+    frozen_by_stop_gradient: ("none", "StopGradient", "w", "and no gradient"),
+    forward_pass_outside_the_tape: ("none", "MatMul", "w", "outside the `with tf.GradientTape()`"),
+    variable_replaced_by_a_tensor: ("none", "MatMul", "w", "it is a plain tensor"),
+    not_trainable: ("none", "MatMul", "w", "only variables that are trainable"),
+    rule_that_forgets_an_input: ("none", "scaled", "k", "returned None for its input"),
+    dead_relu: ("zero", "Relu", "w b", "nowhere above 0"),
+    all_weights_zero: ("zero", "MatMul", "w v", "The other factor is 0"),
+    sum_of_a_softmax: ("zero", "Softmax", "w", "0 but for rounding"),
+    log_of_zero: ("inf", "Log", "", "defined for inputs above 0"),
+    norm_at_zero: ("inf", "Sqrt", "w", "derivative is infinite"),
+    where_with_a_bad_branch: ("nan", "Mul", "w", "tf.where did not take this branch"),
+    twenty_sigmoids: ("vanishing", "Sigmoid", "w0", "20 times"),
+    recurrence_that_explodes: ("exploding", "MatMul", "w", "explodes"),
+    learning_rate_too_high: ("exploding", None, "w v", "the training diverges"),
+    learning_rate_far_too_high: ("exploding", None, "w v", "the training diverges"),
+    wrong_sign: ("exploding", None, "w v", "a wrong sign"),
+    optimizer_with_a_high_rate: ("exploding", None, "w", "Each update goes too far"),
+}
+
+
+@pytest.mark.parametrize("training", BROKEN, ids=lambda f: f.__name__)
+def test_a_broken_training_has_one_finding_at_its_line(training):
+    what, op, sources, words = BROKEN[training]
+    finding = only(recorded(training))
+    assert finding.what == what
+    assert (finding.op.type if finding.op else None) == op
+    assert finding.source.text.endswith("# here")
+    assert set(sources.split()) <= set(finding.sources)
+    assert words in finding.message + finding.hint
+
+
+def test_a_bad_batch_is_told_at_its_own_step_and_no_other():
+    (finding,) = recorded(one_bad_batch).diagnose()
+    assert finding.what == "nan"
+    assert finding.op.kind == "constant"
+    assert "itself holds NaN at entry [0, 0]" in finding.message
+
+
+# --- healthy ones ------------------------------------------------------------------------------
+
+
+def converging():
+    train(0.1, steps=20)
+
+
+def keras_network():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(1)])
+    model(INPUTS)
+    optimizer = keras.optimizers.Adam(0.01)
+    for _ in range(5):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(INPUTS) - TARGETS))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+
+def bias_before_a_normalisation():
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model(INPUTS)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(model(INPUTS, training=True) - TARGETS))
+    tape.gradient(loss, model.trainable_variables)
+
+
+def attention_with_a_bias_of_keys():
+    query, key, value = weights(3, 3), weights(3, 3), weights(3, 3)
+    bias = weights(3, scale=1.0, name="key_bias")
+    with tf.GradientTape() as tape:
+        scores = (INPUTS @ query) @ tf.transpose(INPUTS @ key + bias)
+        loss = tf.reduce_mean(tf.square(tf.nn.softmax(scores) @ (INPUTS @ value)))
+    tape.gradient(loss, [query, key, value, bias])
+
+
+def gradient_penalty():
+    w = weights(3, 1)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            inner.watch(INPUTS)
+            score = tf.reduce_sum(tf.tanh(INPUTS @ w))
+        penalty = tf.reduce_sum(inner.gradient(score, INPUTS) ** 2)
+    outer.gradient(penalty, w)
+
+
+def two_losses_on_one_tape():
+    w, v = weights(3, 1), weights(1, 1, name="v")
+    with tf.GradientTape(persistent=True) as tape:
+        h = tf.tanh(INPUTS @ w)
+        one, other = tf.reduce_mean(h), tf.reduce_mean(h @ v)
+    tape.gradient(one, w)
+    tape.gradient(other, [w, v])
+
+
+HEALTHY = (
+    *(converging, keras_network, bias_before_a_normalisation, attention_with_a_bias_of_keys),
+    *(gradient_penalty, two_losses_on_one_tape),
+)
+
+
+@pytest.mark.parametrize("training", HEALTHY, ids=lambda f: f.__name__)
+def test_a_healthy_training_has_no_finding(training):
+    diagnosis = recorded(training).diagnose()
+    assert diagnosis.ok, diagnosis
+
+
+def test_a_gradient_that_cancels_is_a_remark_among_others_that_flow():
+    (note,) = recorded(attention_with_a_bias_of_keys).diagnose().notes
+    assert "The gradient of `key_bias` is 0 but for rounding" in note
+    assert "a softmax does not" in note
+
+
+def test_a_gradient_that_cancels_is_a_finding_where_nothing_else_flows():
+    def body():
+        b = tf.Variable([0.3, -0.2, 0.9], name="b")
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.softmax(INPUTS + b) * [0.1, 0.1, 0.1])
+        tape.gradient(loss, b)
+
+    assert only(recorded(body)).what == "zero"
