@@ -9,7 +9,9 @@ each entry of the output, so the caller says whether to ask for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from ..graph.selection import Node, Selection
 
 Document = dict[str, Any]
 Ask = Callable[[Step], bool]
+Term = tuple[Value, Array, Any]  # an output, its upstream, its local by one input
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
 MOST_LETTERS = 6  # of a name beside each entry, or they leave no space for the numbers
@@ -146,39 +149,70 @@ def _inputs(trace: Trace, step: Step, asked: bool) -> list[Document]:
             "downstream": _written(given),
             "flows": given is not None,
             "products": [],
+            "other": "",
+            "why": "",
         }
         if given is not None and local is not None:
-            one["products"] = [
-                _product(trace, step, i, j, row[j])
-                for i, row in enumerate(local)
-                if row[j] is not None and step.upstream[i] is not None
-            ]
-            one["other"] = _other(step, j, local)
+            one |= _equation(trace, step, j, given, local)
         found.append(one)
     return found
 
 
-def _product(trace: Trace, step: Step, i: int, j: int, local: Any) -> Document:
-    """Upstream and local of one output and one input, entry by entry where they are few."""
-    output, value, up = step.op.outputs[i], step.op.inputs[j], step.upstream[i]
-    if isinstance(local, jacobian.LargeJacobian) or local.size != output.size * value.size:
-        shape = "×".join(map(str, local.shape))
-        return {"upstream": _written(up), "local": f"[{shape}]"}
-    if max(output.size, value.size) > MOST_SIDE:
+def _equation(trace: Trace, step: Step, j: int, given: Array, local: Any) -> Document:
+    """The products whose sum is `downstream`, and where it is not, what the sum is and why."""
+    terms = [
+        (output, up, row[j])
+        for output, up, row in zip(step.op.outputs, step.upstream, local, strict=True)
+        if row[j] is not None and up is not None
+    ]
+    value = step.op.inputs[j]
+    sizes = [output.size * value.size for output, _, _ in terms]
+    plain = not any(isinstance(part, jacobian.LargeJacobian) for _, _, part in terms)
+    total = _sum(terms) if plain and terms else None
+    found: Document = {"products": [], "other": "", "why": ""}
+    if total is not None and not jacobian.same(given, total[0], total[1]):
+        other = _written(total[0])
+        if other != _written(given):  # else the equation is true to the digits that are shown
+            found |= {"other": other, "why": _why(step, j, given, total[0])}
+    few = all(max(output.size, value.size) <= MOST_SIDE for output, _, _ in terms)
+    whole = plain and all(part.size == n for (_, _, part), n in zip(terms, sizes, strict=True))
+    if not (few and whole) or np.size(given) != value.size or set(sizes) <= {1}:
+        found["products"] = [_product(up, part, value) for _, up, part in terms]
+    else:
+        found["products"] = [_matrix(trace, terms, value, given)]
+        if found["other"]:
+            found["products"][0]["other"] = _numbers(total[0] if total else None)
+    return found
+
+
+def _product(up: Array, local: Any, value: Value) -> Document:
+    """Upstream and local of one output and one input, in short."""
+    if isinstance(local, jacobian.LargeJacobian) or local.size != up.size * value.size:
+        return {"upstream": _written(up), "local": f"[{'×'.join(map(str, local.shape))}]"}
+    if local.size > 1:
         return {"upstream": _written(up), "local": style.summary(local, dtype=False)}
-    if local.size == 1:
-        return {"upstream": style.number(up), "local": style.number(local)}
-    matrix = np.asarray(local).reshape(output.size, value.size)
+    return {"upstream": style.number(up), "local": style.number(local)}
+
+
+def _matrix(trace: Trace, terms: Sequence[Term], value: Value, given: Any) -> Document:
+    """Upstream and local of all outputs and one input, entry by entry."""
+    matrix = np.concatenate(
+        [np.reshape(part, (output.size, value.size)) for output, _, part in terms]
+    )
     return {
-        "upstream": _written(up),
-        "local": style.shape(local),
-        "weights": [style.number(x) for x in np.reshape(up, -1)],  # type: ignore[arg-type]
-        "cells": [[style.number(x) for x in row] for row in matrix],
+        "upstream": ", ".join(_written(up) for _, up, _ in terms),
+        "local": ", ".join(style.shape(part) for _, _, part in terms),
+        "weights": [x for _, up, _ in terms for x in _numbers(up)],
+        "cells": [_numbers(row) for row in matrix],
         "heat": _heat(matrix),
-        "sum": [style.number(x) for x in np.reshape(step.downstream[j], -1)],  # type: ignore[arg-type]
-        "rows": _entries(value_name(trace, output), output),
+        "sum": _numbers(given),
+        "rows": [x for o, _, _ in terms for x in _entries(value_name(trace, o), o)],
         "columns": _entries(value_name(trace, value), value),
     }
+
+
+def _numbers(a: Any) -> list[str]:
+    return [style.number(x) for x in np.reshape(a, -1)]
 
 
 def _entries(name: str, value: Value) -> list[str]:
@@ -196,18 +230,34 @@ def _heat(matrix: Array) -> list[list[float]]:
     return [[round(float(x), 2) for x in row] for row in (real / top if top else real)]
 
 
-def _other(step: Step, j: int, local: Any) -> str:
-    """The product, where the rule handed back something else; a clipping rule does that."""
+def _sum(terms: Sequence[Term]) -> tuple[Array, Array]:
+    """The sum of upstream x local over the outputs, and of their absolute values."""
     total: Any = 0.0
     size: Any = 0.0
-    for up, row in zip(step.upstream, local, strict=True):
-        if isinstance(row[j], jacobian.LargeJacobian):
-            return ""
-        if up is not None and row[j] is not None:
-            total = total + jacobian.times(up, row[j])
-            size = size + jacobian.times(np.abs(up), np.abs(row[j]))
-    given = step.downstream[j]
-    return "" if jacobian.same(given, total, size) else _written(np.asarray(total))
+    for _, up, local in terms:
+        total = total + jacobian.times(up, local)
+        size = size + jacobian.times(np.abs(up), np.abs(local))
+    return np.asarray(total), np.asarray(size)
+
+
+def _why(step: Step, j: int, given: Array, total: Array) -> str:
+    """Why a rule returned something other than upstream x local; a clipping rule does that."""
+    said = f"The rule returned {_written(given)}, where upstream × local is {_written(total)}"
+    if np.any(given):
+        nothing = [None if up is None else np.zeros_like(up) for up in step.upstream]
+        with redirect_stdout(io.StringIO()):  # a rule that prints has done so in its own pass
+            unmoved = step.vjp(nothing)[j]
+        if unmoved is not None and np.array_equal(unmoved, given):
+            return f"{said}: it returns this for upstream 0, too, so it ignores its upstream."
+    dtype = given.dtype
+    if dtype.kind == "f":
+        limits = np.finfo(dtype)
+        size = np.abs(total[np.isfinite(total) & (total != 0)])
+        if np.any(size > limits.max) or (not np.any(given) and np.all(size < limits.tiny)):
+            return f"{said}, which {dtype.name} cannot hold."
+    if not (np.all(np.isfinite(total)) and np.all(np.isfinite(jacobian.wide(given)))):
+        return f"{said}."
+    return f"{said}: it is not linear in its upstream."
 
 
 def _variables(step: Step) -> list[tuple[str, str]]:

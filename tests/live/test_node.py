@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from awkward_rules import RULES
 from golden_programs import PROGRAMS
 from programs import nested
 
@@ -61,8 +62,14 @@ def data(tmp_path_factory):
         for name, trace in ((name, program()) for name, program in PROGRAMS.items())
         for which in range(len(trace.passes))
     }
+    panels = {
+        f"{name}, pass {which}": PageBuilder(trace, which, full=True).panels(which)
+        for name, trace in ((name, program()) for name, program in (PROGRAMS | RULES).items())
+        for which in range(len(trace.passes))
+    }
     path = tmp_path_factory.mktemp("node") / "data.json"
     found = {"numbers": numbers(), "page": page, "opened": opened, "elements": elements}
+    found["panels"] = panels
     path.write_text(json.dumps(found))
     return path
 

@@ -84,6 +84,46 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
 
     (given,) = panels_of(f, 1.0, upstream=5.0)["y"]["inputs"]
     assert (given["downstream"], given["other"]) == ("1", "5")
+    assert given["why"].endswith("upstream × local is 5: it is not linear in its upstream.")
+
+
+def test_a_rule_that_ignores_its_upstream_says_so():
+    @tf.custom_gradient
+    def ignoring(x):
+        return x * x, lambda upstream: 2.0 * x
+
+    def f(x):
+        y = ignoring(x)
+        return y
+
+    (given,) = panels_of(f, 2.0, upstream=8.0)["y"]["inputs"]
+    assert (given["downstream"], given["other"]) == ("4", "32")
+    assert "so it ignores its upstream" in given["why"]
+
+
+def test_a_number_that_its_dtype_cannot_hold_is_not_blamed_on_the_rule():
+    found = panels_of(lambda x: x * 1e30, 1.0, upstream=1e30).values()
+    (given,) = [x for each in found for x in each["inputs"] if x["flows"] and x["why"]]
+    assert given["why"].endswith("which float32 cannot hold.")
+
+
+def test_the_matrices_of_two_outputs_are_one_sum():
+    @tf.custom_gradient
+    def halves(x):
+        def grad(first, second):
+            return tf.concat([first, 3.0 * second], 0)
+
+        return (x[:1], x[1:]), grad
+
+    def f(x):
+        first, second = halves(x)
+        return first * second
+
+    (custom,) = [p for p in panels_of(f, [2.0, 5.0]).values() if p["kind"] == "custom op"]
+    (product,) = custom["inputs"][0]["products"]
+    assert product["weights"] == ["5", "2"]
+    assert product["cells"] == [["1", "0"], ["0", "3"]]
+    assert product["sum"] == ["5", "6"]
 
 
 def test_no_rule_runs_where_nothing_is_asked():

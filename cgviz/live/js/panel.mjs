@@ -58,8 +58,8 @@ export class Panel {
     const shown = hide ? veiled(panels[i], orders.some((o) => o <= view.state.step)) : panels[i];
     const own = view.questions.at(view.state.step).filter((q) => q.node === i);
     const found = own.length
-      ? [...nodeDetails(bare(shown), {}), ...own.map((q) => this.question(q))]
-      : nodeDetails(shown, { hide });
+      ? [...nodeDetails(bare(shown)), ...own.map((q) => this.question(q))]
+      : nodeDetails(shown);
     if (group && view.cache.canTurn(group)) found.push(this.opener(group, isOpen(display, group)));
     return found;
   }
@@ -99,13 +99,13 @@ const term = (word, value, extra = "") =>
   h(`div.term${extra}`, {}, h("span.small", {}, word), h("span.big", {}, value));
 
 /** The details of a node: what it is, and its rule with the numbers. */
-function nodeDetails(panel, parts) {
+function nodeDetails(panel) {
   const head = h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind));
   const found = [head];
   for (const [name, value] of panel.facts) found.push(fact(name, value));
   for (const output of panel.outputs.slice(0, 4)) found.push(...outputRows(output, panel.rule ?? panel.inputs.length > 0));
   if (panel.ops) found.push(opsTable(panel.ops));
-  panel.inputs.forEach((input, j) => found.push(product(panel, input, parts, j)));
+  panel.inputs.forEach((input) => found.push(product(panel, input)));
   if (panel.variables) found.push(variablesTable(panel.variables));
   return found;
 }
@@ -129,33 +129,33 @@ function outputRows(output, rule) {
   return found;
 }
 
+/**
+ * The equation of one input: upstream x local, summed over the outputs, = downstream.
+ *
+ * Signs are strings, numbers [what it is, the number]. Where the rule returned something else than
+ * the sum, the sum is written out, and unequal to downstream.
+ */
+export function equation(panel, input) {
+  const terms = input.products.length
+    ? input.products.map((p) => [p.upstream, p.local])
+    : [[panel.outputs.map((o) => o.upstream ?? "None").join(", "), "\u2026"]];
+  const sum = terms.flatMap(([up, local], n) => [...(n ? ["+"] : []), ["upstream", up], "\u00d7", ["local", local]]);
+  const other = input.other ? ["=", ["upstream \u00d7 local", input.other], "\u2260"] : ["="];
+  return [...sum, ...other, ["downstream", input.downstream]];
+}
+
 /** upstream x local = downstream, for one input. */
-function product(panel, input, { question, hide }) {
+function product(panel, input) {
   const title = h("p.subtitle", {}, `to ${input.name}`, h("span.small", {}, ` = ${input.value}, ${input.is}`));
   if (!input.flows) {
     return h("section.input", {}, title, h("p.none", {}, `\u2205 None: nothing flows back to ${input.name}.`));
   }
-  const down = question ?? (hide ? h("span.big", {}, "?") : null);
-  const result = down
-    ? h("div.term", {}, h("span.small", {}, "downstream"), down)
-    : term("downstream", input.downstream, ".backtext");
-  const rowsOf = input.products.length ? input.products : [null];
-  const body = rowsOf.map((p, n) => {
-    if (p?.cells && !question && !hide) return heatmap(p);
-    const up = p ? p.upstream : panel.outputs.map((o) => o.upstream ?? "None").join(", ");
-    const terms = [term("upstream", up, ".backtext"), h("span.sign", {}, "\u00d7")];
-    terms.push(p?.cells ? smallMatrix(p) : term("local", p ? p.local : "\u2026"), h("span.sign", {}, "="));
-    return h("div.product", {}, ...terms, n === rowsOf.length - 1 || p?.cells ? result : "+");
-  });
-  const odd = input.other && !question && !hide
-    ? h("p.none", {}, `\u2260 upstream \u00d7 local would be ${input.other}: this rule is not linear in its upstream.`)
-    : null;
-  return h("section.input", {}, title, ...body, odd);
-}
-
-function smallMatrix(p) {
-  const rowsOf = p.cells.map((row, i) => h("tr", {}, ...row.map((cell, j) => tint(h("td", {}, cell), p.heat[i][j]))));
-  return h("div.term", {}, h("span.small", {}, "local"), h("table.heat", {}, h("tbody", {}, ...rowsOf)));
+  const [first] = input.products;
+  const body = first?.cells ? heatmap(first) : h("div.product", {}, ...equation(panel, input).map((part) => {
+    if (typeof part === "string") return h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part);
+    return term(...part, part[0] === "local" ? "" : ".backtext");
+  }));
+  return h("section.input", {}, title, body, input.why ? h("p.why", {}, input.why) : null);
 }
 
 function tint(cell, heat) {
@@ -171,11 +171,13 @@ function heatmap(p) {
   const body = p.cells.map((row, i) =>
     h("tr", {}, h("td.backtext", {}, p.weights[i]), h("td.sign", {}, "\u00d7"), h("th", { scope: "row" }, p.rows[i]),
       ...row.map((cell, j) => tint(h("td", {}, cell), p.heat[i][j]))));
-  const foot = h("tr.sum", {}, h("th", { scope: "row", colspan: 3 }, "downstream"),
-    ...p.sum.map((x) => h("td.backtext", {}, x)));
+  const foot = (words, numbers) => h("tr.sum", {}, h("th", { scope: "row", colspan: 3 }, ...words), ...numbers.map((x) => h("td.backtext", {}, x)));
+  const feet = p.other
+    ? [foot(["upstream \u00d7 local"], p.other), foot([h("span.unequal", {}, "\u2260"), " downstream"], p.sum)]
+    : [foot(["downstream"], p.sum)];
   const caption = "local Jacobian: each row is weighted by its upstream, and the rows are added";
   return h("div.scroll", { tabindex: 0, role: "group", "aria-label": caption }, h("p.small", { "aria-hidden": "true" }, caption),
-    h("table.heat", {}, h("thead", {}, head), h("tbody", {}, ...body), h("tfoot", {}, foot)));
+    h("table.heat", {}, h("thead", {}, head), h("tbody", {}, ...body), h("tfoot", {}, ...feet)));
 }
 
 function variablesTable(variables) {
@@ -205,7 +207,7 @@ function linkDetails({ display, texts, panels }, i, step, hidden) {
     const back = hidden ? "?" : link.step <= step ? gradient : "not yet";
     found.push(fact("gradient back", h("span.backtext", {}, back)));
   }
-  if (to && !hidden && to.inputs[link.position]?.flows) found.push(product(to, to.inputs[link.position], {}));
+  if (to && !hidden && to.inputs[link.position]?.flows) found.push(product(to, to.inputs[link.position]));
   const parts = from.outputs.length === 1 ? from.outputs[0].parts ?? [] : [];
   if (parts.length > 1 && hidden === false) {
     found.push(h("p.none", {}, `One of ${parts.length} parts: together ${sumOf(parts)} = ${from.outputs[0].upstream}.`));
