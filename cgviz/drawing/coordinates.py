@@ -28,10 +28,7 @@ STEM = 8.0  # how far a link runs straight before it bends, so that its arrow po
 BEND = 12.0, 40.0  # least and most space between ranks for a link's way to the side
 STEEP = 0.2  # of the way to the side, the space for it: lines farther apart look level
 RADIUS = 12.0  # of a bend, at most: a larger one reads as a slope
-TURNS = 24  # rounds of placing; pictures of 200 boxes stop moving before
-# How much a link resists being bent, by how many of a piece's ends are waypoints: bends far from
-# boxes are hardest to follow (the weights of Gansner and others, 1993).
-STRAIGHT = 1.0, 2.0, 8.0
+TURNS = 12  # rounds of placing; twice as many moved pictures of 200 boxes by a few points
 LOOSE = 0.05  # what leads to one box only, as a weight, gives way to all else
 
 
@@ -75,8 +72,7 @@ def placed(
     return _drawn(across, links, direction, bands)
 
 
-# How firmly an item is drawn, and to where: an offset, and shares of neighbours' positions.
-Pull = tuple[float, float, list[tuple[int, float]]]
+Pull = tuple[int, float, float]  # an item, how firmly it draws another, and to which side of it
 
 
 class _Across:
@@ -121,57 +117,34 @@ class _Across:
 
     def _place(self) -> None:
         """Give every item its x: near its neighbours, and clear of those beside it."""
-        grid = self.grid
-        for layer, apart in zip(grid.layers, self.apart, strict=True):
-            self._settle(layer, apart, [0.0] * len(layer), [1.0] * len(layer))
-        pulls = self._pulls()
+        above, below = self._neighbours()
+        ranks = range(len(self.grid.layers))
         for turn in range(TURNS):
-            down = turn % 2 == 0
+            down, last = turn % 2 == 0, turn >= TURNS * 2 // 3
             # First by one side only, which carries a straight line through in one turn; then both.
-            sides = pulls[2] if turn >= TURNS * 2 // 3 else pulls[not down]
-            order = range(len(grid.layers))
-            for r in order if down else reversed(order):
-                layer, wanted, strength = grid.layers[r], [], []
+            for r in ranks if down else reversed(ranks):
+                layer, wanted, strength = self.grid.layers[r], [], []
                 for item in layer:
-                    firm, offset, others = sides[item]
-                    for other, share in others:
-                        offset += share * self.x[other]
-                    wanted.append(offset if others else self.x[item])
-                    strength.append(firm)
-                self._settle(layer, self.apart[r], wanted, strength)
+                    near = above[item] + below[item] if last else (above if down else below)[item]
+                    total = want = 0.0
+                    for other, weight, shift in near:
+                        total += weight
+                        want += weight * (self.x[other] + shift)
+                    wanted.append(want / total if near else self.x[item])
+                    strength.append(self.firm[item] * (total or LOOSE))
+                for item, x in zip(layer, _fitted(self.apart[r], wanted, strength), strict=True):
+                    self.x[item] = x
 
-    def _pulls(self) -> list[list[Pull]]:
-        """What draws each item: from above, from below, and from both."""
-        grid = self.grid
-        found: list[list[list[tuple[int, float, float]]]] = [[[] for _ in self.x] for _ in range(3)]
-        for i, chain in enumerate(grid.chains):
+    def _neighbours(self) -> tuple[list[list[Pull]], list[list[Pull]]]:
+        """What draws each item from above, and what from below."""
+        above: list[list[Pull]] = [[] for _ in self.x]
+        below: list[list[Pull]] = [[] for _ in self.x]
+        for i, chain in enumerate(self.grid.chains):
             shift = self.shifts(i)
             for k, (a, b) in enumerate(pairwise(chain)):
-                weight = STRAIGHT[(a >= grid.boxes) + (b >= grid.boxes)]
-                to_b = (a, weight * min(1.0, self.firm[a] / self.firm[b]), shift[k] - shift[k + 1])
-                to_a = (b, weight * min(1.0, self.firm[b] / self.firm[a]), shift[k + 1] - shift[k])
-                for side in (0, 2):
-                    found[side][b].append(to_b)
-                for side in (1, 2):
-                    found[side][a].append(to_a)
-        pulls: list[list[Pull]] = [[], [], []]
-        for side, items in enumerate(found):
-            for firm, own in zip(self.firm, items, strict=True):
-                total = sum([weight for _, weight, _ in own])
-                offset = sum([weight / total * shift for _, weight, shift in own])
-                others = [(other, weight / total) for other, weight, _ in own]
-                pulls[side].append((firm * total or 1e-3, offset, others))
-        return pulls
-
-    def _settle(
-        self,
-        layer: Sequence[int],
-        apart: Sequence[float],
-        wanted: Sequence[float],
-        strength: Sequence[float],
-    ) -> None:
-        for item, x in zip(layer, _fitted(apart, wanted, strength), strict=True):
-            self.x[item] = x
+                above[b].append((a, self.firm[a], shift[k] - shift[k + 1]))
+                below[a].append((b, self.firm[b], shift[k + 1] - shift[k]))
+        return above, below
 
     # --- links ---
 
