@@ -37,7 +37,7 @@ def find(graph: PassGraph) -> list[Finding]:
     cut_ops = {cut.op for cut in groups.values()}
     for step in graph.pass_.steps:  # a gradient that is incomplete, though not None
         if step.op.captured and step.op not in cut_ops:
-            groups[step.op] = Cut("captured", step.op, sources=list(step.op.captured))
+            groups[step.op] = Cut("captured by closure", step.op, sources=list(step.op.captured))
     return [_finding(graph, cut) for cut in groups.values()]
 
 
@@ -47,7 +47,7 @@ def dropped(graph: PassGraph) -> list[Finding]:
     for op in graph.trace.ops:
         is_op = op.kind in ("op", "custom")
         if op.rule_dropped and not before and is_op:
-            found.append(replace(_finding(graph, Cut("rule not used", op)), which=None))
+            found.append(replace(_finding(graph, Cut("rule dropped", op)), which=None))
         before = op.rule_dropped or (before and not is_op)
     return found
 
@@ -283,7 +283,7 @@ CAUSES = {
         "a surrogate with @tf.custom_gradient.",
         KINKS,
     ),
-    "captured": Cause(
+    "captured by closure": Cause(
         "{who}: the custom gradient {here} closes over {captured}, so nothing flows back there.",
         "Make {captured} an argument, and return a gradient for every argument{rule}.",
         INPUTS,
@@ -298,7 +298,7 @@ CAUSES = {
         "Return upstream times the derivative for this input too.",
         INPUTS,
     ),
-    "rule not used": Cause(
+    "rule dropped": Cause(
         "the call{call} did not use its custom rule{rule}: no positional argument is watched by a "
         "tape, and arguments passed by keyword do not count. TensorFlow differentiates the body.",
         "Pass the arguments by position: `f(x)`, not `f(x=x)`. A tensor that the function closes "
@@ -318,5 +318,3 @@ CAUSES = {
         "Ask the tape that recorded this line, or open one tape around all of it.",
     ),
 }
-CAUSES["captured by closure"] = CAUSES["captured"]
-CAUSES["rule dropped"] = CAUSES["rule not used"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -196,24 +197,28 @@ def backward(graph: PassGraph) -> list[Finding]:
         One finding per rule that made NaN or infinity of a finite upstream.
     """
     told = _is_bad(graph.pass_.targets)  # then `forward` has said why
-    groups: dict[object, tuple[Origin, str, list[Value]]] = {}
+    cases: dict[object, BackwardCase] = {}  # a cause can cost a run of the rule
+    groups: dict[object, tuple[Origin, BackwardCase | None, list[Value]]] = {}
     for value, origin in origins(graph, is_bad, any):
-        key: object = origin.value.key
-        cause = ""
-        if origin.step is not None:
-            key = origin.step.op
-            cause = BackwardCase(graph, origin.step, origin.position).cause(BACKWARD)
-            if cause == "forward pass" and told:
-                continue
-            if cause == "tf.where" and origin.step.op.source:  # all ops of one branch
-                key = origin.step.op.source.line
-        groups.setdefault(key, (origin, cause, []))[2].append(value)
+        step, key = origin.step, (origin.step, origin.position)
+        if step is None:
+            groups.setdefault(origin.value, (origin, None, []))[2].append(value)
+            continue
+        case = cases[key] = cases.get(key) or BackwardCase(graph, step, origin.position)
+        if case.why == "forward pass" and told:
+            continue
+        # The ops of a branch that was not taken, often in one line, are one trouble.
+        source = step.op.source if case.why == "tf.where" else None
+        where = (source.file, source.line) if source else step.op
+        groups.setdefault(where, (origin, case, []))[2].append(value)
     return [_backward_finding(graph, *each) for each in groups.values()]
 
 
-def _backward_finding(graph: PassGraph, origin: Origin, cause: str, values: list[Value]) -> Finding:
+def _backward_finding(
+    graph: PassGraph, origin: Origin, case: BackwardCase | None, values: list[Value]
+) -> Finding:
     head = f"the gradient of {listed(graph.name(v) for v in values)} is not finite"
-    if origin.step is None:
+    if case is None:
         gradients = [wide(g) for v, g in graph.gradients if v in values and g is not None]
         what = "nan" if any(map(has_nan, gradients)) else "inf"
         because, hint = "the upstream it started with is not.", "Start with a finite upstream."
@@ -222,12 +227,11 @@ def _backward_finding(graph: PassGraph, origin: Origin, cause: str, values: list
             because = f"what the uses of {name} return adds up to more than {dtype} holds."
             hint = BACKWARD["too large"].hint
         return graph.finding(what, (f"{head}: {because}", hint, STABILITY), None, values)
-    case, op = BackwardCase(graph, origin.step, origin.position), origin.step.op
-    given = inputs_at(op, case.index, case.input, graph.name)
+    given = inputs_at(case.op, case.index, case.input, graph.name)
     arrived = "" if case.upstream is None else f" and upstream {style.number(case.upstream)}"
-    because, hint, lesson = BACKWARD[cause].words(case)
-    made = f"the first {case.sign} of the backward pass is made at {at(op)}{given}{arrived}"
-    return graph.finding(case.what, (f"{head}: {made}. {because}", hint, lesson), op, values)
+    because, hint, lesson = BACKWARD[case.why].words(case)
+    made = f"the first {case.sign} of the backward pass is made at {at(case.op)}{given}{arrived}"
+    return graph.finding(case.what, (f"{head}: {made}. {because}", hint, lesson), case.op, values)
 
 
 class BackwardCase(NotFinite):
@@ -248,6 +252,11 @@ class BackwardCase(NotFinite):
             if u is not None and u.size == 1:
                 return wide(u).reshape(-1)[0].item()
         return None
+
+    @cached_property
+    def why(self) -> str:
+        """The name of its cause."""
+        return self.cause(BACKWARD)
 
     @property
     def not_taken(self) -> bool:

@@ -218,12 +218,12 @@ class Cause(NamedTuple):
     lesson: str = DEBUGGING
     holds: Callable[[Any], object] = lambda case: True
 
-    def words(self, known: Mapping[str, Any]) -> Words:
+    def words(self, known: Case | Mapping[str, Any]) -> Words:
         """What is said of a case."""
         return self.message.format_map(known), self.hint.format_map(known), self.lesson
 
 
-class Case(Mapping[str, Any]):
+class Case:
     """A trouble that is being explained: its attributes as the words of a cause name them."""
 
     def __getitem__(self, name: str) -> Any:
@@ -231,12 +231,6 @@ class Case(Mapping[str, Any]):
         if isinstance(found, np.ndarray):
             return shown(found)
         return style.number(found) if isinstance(found, float) else found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(vars(self))
-
-    def __len__(self) -> int:
-        return len(vars(self))
 
     def cause(self, causes: Mapping[str, Cause]) -> str:
         """The name of the first cause of a table that holds."""
