@@ -7,8 +7,10 @@
 
 Each box gets a rank, so that every link points down; the order within ranks is chosen for few
 crossings; then boxes move apart as far as their sizes ask (`ranks`, `coordinates`). Between two
-ranks a link bends; beside a box it runs straight, so no link passes through a box. The label of a
-link is an item on its way, so labels overlap neither boxes nor each other.
+ranks a link bends; beside a box it runs straight, so no link passes through a box (but for the
+longest ones of a picture with more than `ranks.MOST` waypoints, as 40 steps of a recurrent network
+shown in full). The label of a link is an item on its way, so labels overlap neither boxes nor each
+other.
 
 A frame is laid out alone, and is one box of the layout around it. A link that crosses a frame is
 placed in pieces, which meet on the frame: what is inside is placed first, and where its lines reach
