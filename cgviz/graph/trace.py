@@ -292,7 +292,12 @@ class Trace:
         return diagnosis.diagnose(self, which)
 
     def view(
-        self, *, which: int | None = None, full: bool = False, against: Trace | None = None
+        self,
+        *,
+        which: int | None = None,
+        full: bool = False,
+        against: Trace | None = None,
+        start: str = "forward",
     ) -> View:
         """The live picture: step through the backward pass, open scopes, custom ops and cards.
 
@@ -301,13 +306,15 @@ class Trace:
             full: Show everything: constants and shape helpers too, and no scope folded.
             against: Another trace of the same program, shown beside this one; what differs is
                 marked.
+            start: "forward" begins when the forward pass has run, and tells no gradient before
+                its step; "end" begins with the backward pass finished.
 
         Returns:
             The widget, a `View`.
 
         Raises:
             TypeError: `against` is no trace.
-            ValueError: There is no such pass.
+            ValueError: There is no such pass, or `start` is neither of these.
 
         Example:
             >>> import cgviz, tensorflow as tf
@@ -316,7 +323,7 @@ class Trace:
         """
         from ..live import view
 
-        return view.view(self, which=which, full=full, against=against)
+        return view.view(self, which=which, full=full, against=against, start=start)
 
     def save(self, path: Any, *, full: bool = False) -> None:
         """Write the trace to a file.

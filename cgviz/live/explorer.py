@@ -83,7 +83,7 @@ class Explorer(View):
             "curves": self.curves,
             "points": self._points(trace, 0),
         }
-        super().__init__(trace, [builder], extra)
+        super().__init__(trace, [builder], extra, start="end")
 
     def _traced(self, like: Trace | None = None) -> Trace:
         """The trace at the values of the sliders; `like`, the one before, has the value's shape."""

@@ -41,6 +41,7 @@ def page(
     which: int | None = None,
     extra: Document | None = None,
     words: str = "",
+    start: str = "forward",
 ) -> str:
     """A trace as a page that opens from disk and within another page.
 
@@ -50,6 +51,7 @@ def page(
         which: The backward pass to begin with.
         extra: More of the view's document, such as the questions of a quiz.
         words: What it says without scripts; by default the trace as text.
+        start: Where it begins: "forward", when the forward pass has run, or "end".
 
     Returns:
         The HTML.
@@ -59,7 +61,7 @@ def page(
     extra = extra or {}
     document = builder.document(trace, patient, which) | extra
     pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
-    step = 0 if "quiz" in extra else pages[""][0]["display"]["steps"]
+    step = pages[""][0]["display"]["steps"] if start == "end" else 0
     state = {"document": document, "which": which, "step": step, "selected": ""}
     script = assets.module() + "\nboot();\n"
     style = assets.stylesheet() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY

@@ -29,6 +29,7 @@ from . import assets, pages
 from .pages import Document, PageBuilder
 
 LIVE = "application/vnd.jupyter.widget-view+json"
+STARTS = ("forward", "end")
 MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
 
 
@@ -53,16 +54,21 @@ class View(anywidget.AnyWidget):
     document = traitlets.Dict().tag(sync=True)
 
     def __init__(
-        self, trace: Trace, builders: Sequence[PageBuilder], extra: Document | None = None
+        self,
+        trace: Trace,
+        builders: Sequence[PageBuilder],
+        extra: Document | None = None,
+        start: str = "forward",
     ) -> None:
         self.trace = trace
         self.builders = tuple(builders)
         self.extra = extra or {}
+        self.start = start
         which = builders[0].which or 0
         shown = pages.document(trace, self.builders, which) | self.extra
         super().__init__(
             document=shown,
-            step=0 if self.extra.get("quiz") else shown["pages"][0]["display"]["steps"],
+            step=shown["pages"][0]["display"]["steps"] if start == "end" else 0,
             which=which,
         )
         self.on_msg(_asked)
@@ -90,7 +96,7 @@ class View(anywidget.AnyWidget):
         from . import saved
 
         target = files.target(path, (".html",))
-        text = saved.page(self.trace, self.builders, self.which, self.kept, self.words)
+        text = saved.page(self.trace, self.builders, self.which, self.kept, self.words, self.start)
         files.write(target, text.encode())
 
     @property
@@ -122,15 +128,22 @@ def _asked(shown: View, content: Document, buffers: Any) -> None:
 
 
 def view(
-    trace: Trace, *, which: int | None = None, full: bool = False, against: Trace | None = None
+    trace: Trace,
+    *,
+    which: int | None = None,
+    full: bool = False,
+    against: Trace | None = None,
+    start: str = "forward",
 ) -> View:
     """What `trace.view` returns."""
     if against is not None and not isinstance(against, Trace):
         raise TypeError(f"`against` must be a trace, not {type(against).__name__}")
+    if start not in STARTS:
+        raise ValueError(f"`start` must be one of {', '.join(STARTS)}, not {start!r}")
     builders = [PageBuilder(trace, which, full)]
     if against is not None:
         builders.append(PageBuilder(against, which, full))
-    return View(trace, builders)
+    return View(trace, builders, start=start)
 
 
 # --- in a cell -----------------------------------------------------------------------------------

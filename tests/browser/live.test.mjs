@@ -321,11 +321,15 @@ test("a question holds back its step, its link and the nodes that would tell", (
   assert.deepEqual([0, 1].map((i) => questions.hides("link", i, display, 1)), [false, true]);
   assert.deepEqual([0, 1].map((i) => questions.hides("node", i, display, 1)), [false, true]);
   questions.answer(asked[1]);
-  assert.equal(questions.hides("node", 1, display, 1), false);
+  assert.equal(questions.hides("node", 1, display, 2), false);
 });
 
-test("without a quiz everything is told", () => {
+test("without a quiz everything is told with its step", () => {
   const questions = new Questions(null);
+  const display = { nodes: [{ orders: [] }, { orders: [2] }], links: [{ step: 2 }] };
   assert.equal(questions.allowed(7), 7);
-  assert.equal(questions.hides("node", 0, { nodes: [{ orders: [] }] }, 0), false);
+  assert.equal(questions.hides("node", 0, display, 0), false);
+  for (const [kind, i] of [["node", 1], ["link", 0]]) {
+    assert.deepEqual([1, 2].map((step) => questions.hides(kind, i, display, step)), [true, false]);
+  }
 });

@@ -28,6 +28,7 @@ def chain(x, w):
         y = tf.sin(y) * w + x
     return y
 """
+PLAY = "document.querySelector('.cgviz-ready [title=Play]')"
 GO = "step => document.querySelector('.cgviz-view').cgvizView.go(step)"
 CUT = (  # pictures that are wider than what is seen of them
     "[...document.querySelectorAll('.cgviz-svg')].filter((svg) => { "
@@ -49,7 +50,8 @@ def texts(page, selector):
 
 def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
     page = show("cgviz.trace(f, 2.0)")
-    assert page.locator(".cgviz-status").inner_text().startswith("Backward step 3 of 3")
+    assert page.locator(".cgviz-status").inner_text().startswith("Forward 3 of 3")
+    has_count(page.locator(".cgviz-ready"), 1)
     button(page, "To the start").click()
     assert page.locator(".cgviz-status").inner_text().startswith("Nothing has run yet")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 0)
@@ -76,6 +78,8 @@ def test_side_panel_bodies_and_the_table(show):
     page = show("cgviz.trace(f, 2.0)")
     page.locator("g.cgviz-node.cgviz-custom").click()
     panel = page.locator(".cgviz-panel")
+    assert "−1.307" not in panel.inner_text()
+    button(page, "To the end").click()
     assert "−1.307" in panel.inner_text()
     assert "def grad(upstream):" in panel.inner_text()
     panel.get_by_role("button", name="Open", exact=True).click()
@@ -108,6 +112,8 @@ def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
     page.keyboard.press("0")
     assert page.evaluate("jupyterapp.shell.currentWidget.content.activeCellIndex") == cell
     assert page.evaluate("jupyterapp.shell.currentWidget.content.widgets.length") == 2
+    button(page, "To the end").focus()
+    page.keyboard.press("Enter")
     button(page, "One step back").focus()
     page.keyboard.press("Enter")
     assert page.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
@@ -135,6 +141,13 @@ def test_axe_finds_no_violation(notebook, show, dark):
 
 def test_those_who_want_no_motion_get_none(show):
     page = show("cgviz.trace(f, 2.0)")
+    breathing = f"getComputedStyle({PLAY}).animationName"
+    assert page.evaluate(breathing) == "cgviz-breathe"
+    page.emulate_media(reduced_motion="reduce")
+    assert page.evaluate(breathing) == "none"
+    assert page.evaluate(f"getComputedStyle({PLAY}).boxShadow") != "none"
+    page.emulate_media(reduced_motion="no-preference")
+    button(page, "To the end").click()
     moving = "getComputedStyle(document.querySelector('.cgviz-backward.cgviz-now')).animationName"
     assert page.evaluate(moving) == "cgviz-flow"
     page.emulate_media(reduced_motion="reduce")

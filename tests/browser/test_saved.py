@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz import style
 
 from .conftest import has_count
 
@@ -49,7 +50,46 @@ def test_it_opens_from_disk_and_steps(offline, tmp_path):
     offline.get_by_role("button", name="One step forward").click()
     assert offline.locator(".cgviz-where").inner_text() == "forward 1 of 3"
     offline.locator("g.cgviz-node.cgviz-custom").click()
+    assert "−1.307" not in offline.locator(".cgviz-panel").inner_text()
+    offline.get_by_role("button", name="To the end").click()
     assert "−1.307" in offline.locator(".cgviz-panel").inner_text()
+
+
+TOLD = (  # all that a view says at a step, with each node and each arrow chosen in turn
+    "step => { const view = document.querySelector('.cgviz-view').cgvizView; view.go(step); "
+    "const panels = view.pictures[0].items.filter(({ kind }) => kind !== 'frame')"
+    ".map(({ kind, i }) => { view.select(0, `${kind} ${i}`); "
+    "return view.panel.element.innerText; }); "
+    "view.pictures[0].items.forEach(({ g }) => g.focus({ preventScroll: true })); "
+    "const spoken = [...view.root.querySelectorAll('[aria-label]')].map((x) => x.ariaLabel); "
+    "return [view.root.innerText, ...panels, ...spoken].join('\\n'); }"
+)
+
+
+def test_nothing_tells_what_has_not_come(offline, tmp_path):
+    def f(x, w):
+        a = tf.sin(x)
+        y = a * w
+        return tf.square(y)
+
+    trace = cgviz.trace(f, 0.7, 3.1)
+    trace.save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    offline.locator(".cgviz-table summary").click()
+    comes = {
+        style.number(given.item()): number
+        for number, step in enumerate(trace.steps, 1)
+        for given in step.downstream
+        if given is not None
+    }
+    assert len(comes) >= 4
+    assert offline.locator(".cgviz-where").inner_text() == "forward 3 of 3"
+    for moment in (-3, 0, 1, 2, 3):
+        told = offline.evaluate(TOLD, moment)
+        for number, step in comes.items():
+            assert (number in told) == (step <= moment), (number, step, moment)
+        if moment == -3:
+            assert style.number(trace.value.item()) not in told
 
 
 def test_it_has_every_pass(offline, tmp_path):
@@ -107,8 +147,8 @@ def test_it_works_within_another_page(offline, tmp_path):
     (tmp_path / "course.html").write_text(outer)
     offline.goto((tmp_path / "course.html").as_uri())
     frame = offline.frame_locator("iframe")
-    frame.get_by_role("button", name="One step back").click()
-    assert frame.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
+    frame.get_by_role("button", name="One step forward").click()
+    assert frame.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
 
 
 def test_a_quiz_works_in_it(offline, tmp_path):

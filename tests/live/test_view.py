@@ -30,10 +30,14 @@ def sent(monkeypatch):
     return found
 
 
-def test_it_begins_at_the_end_of_the_pass(trace):
+def test_it_begins_when_the_forward_pass_has_run(trace):
     shown = trace.view()
-    assert (shown.step, shown.which, shown.selected) == (2, 0, "")
+    assert (shown.step, shown.which, shown.selected) == (0, 0, "")
     assert shown.document["passes"] == ["backward pass 0: 2 steps"]
+
+
+def test_a_finished_one_begins_at_the_end_of_the_pass(trace):
+    assert trace.view(start="end").step == 2
 
 
 def test_it_can_be_linked_to_other_widgets(trace):
@@ -76,6 +80,8 @@ def test_local_jacobians_are_sent_when_they_are_asked_for(sent):
 def test_what_cannot_be_shown_is_named(trace):
     with pytest.raises(TypeError, match="`against` must be a trace, not int"):
         trace.view(against=3)
+    with pytest.raises(ValueError, match="`start` must be one of forward, end, not 'middle'"):
+        trace.view(start="middle")
     with pytest.raises(ValueError, match="`which` is 7, but this trace has 1 backward pass"):
         trace.view(which=7)
 

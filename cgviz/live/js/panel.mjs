@@ -31,10 +31,8 @@ export class Panel {
   paint() {
     const { view, element, topic } = this;
     const { state, questions, cache } = view;
-    const quiz = questions.all.length > 0;
     const done = questions.at(state.step).map((q) => questions.isOpen(q)).join();
-    const come = topic.startsWith("link") || quiz ? Math.max(state.step, 0) : "";
-    const key = [topic, state.side, cache.which, come, done].join("/");
+    const key = [topic, state.side, cache.which, state.step, done].join("/");
     if (key === this.shown) return;
     if (state.hover && element.contains(view.focused) && view.focused.tagName === "INPUT") return; // somebody types
     this.shown = key;
@@ -42,20 +40,32 @@ export class Panel {
     const i = Number(place);
     if (!kind) element.replaceChildren(h("p.none", {}, "Step through with the arrows, or choose an op or an arrow for its details."));
     else if (kind === "node") element.replaceChildren(...this.node(i));
-    else element.replaceChildren(...linkDetails(view.page, i, view.stepOn(view.page), this.hides(kind, i) || (quiz ? null : false)));
+    else element.replaceChildren(...linkDetails(view.page, i, this.step, this.hides(kind, i), this.arrived(view.page.display.links[i].source)));
     if (kind === "node") this.ask(i);
   }
 
+  /** The moment on the page that it is about. */
+  get step() {
+    return this.view.stepOn(this.view.page);
+  }
+
   hides(kind, i) {
-    return this.view.questions.hides(kind, i, this.view.page.display, this.view.state.step);
+    return this.view.questions.hides(kind, i, this.view.page.display, this.step);
+  }
+
+  /** Whether every gradient that flows back to a node has come, and none of them is asked for. */
+  arrived(i) {
+    const { display } = this.view.page;
+    return !this.view.questions.hidden.nodes.has(i) && display.links.every((link) => link.source !== i || link.step <= this.step);
   }
 
   node(i) {
     const { view } = this;
     const { display, panels } = view.page;
     const { group, orders } = display.nodes[i];
-    const hide = this.hides("node", i);
-    const shown = hide ? veiled(panels[i], orders.some((o) => o <= view.state.step)) : panels[i];
+    const ran = display.nodes[i].step <= this.step;
+    const shown = soFar(panels[i], ran, this.arrived(i), this.hides("node", i));
+    if (orders[0] > this.step && !shown.ops) shown.awaited = orders[0];
     const own = view.questions.at(view.state.step).filter((q) => q.node === i);
     const found = own.length
       ? [...nodeDetails(bare(shown)), ...own.map((q) => this.question(q))]
@@ -86,10 +96,18 @@ export class Panel {
   }
 }
 
-/** The details of a node before its step: what arrived is known, what the rule makes of it is not. */
-function veiled(panel, arrived) {
-  const outputs = panel.outputs.map((o) => ({ ...o, upstream: arrived ? o.upstream : null, parts: arrived ? o.parts : [] }));
-  return bare({ ...panel, outputs });
+const LATER = "not yet";
+
+/** What is known of a node: its value once it `ran`, upstream once it `arrived`, the rest unless it is hidden. */
+function soFar(panel, ran, arrived, hidden) {
+  const outputs = panel.outputs.map((o) => ({
+    ...o,
+    value: ran ? o.value : LATER,
+    upstream: arrived || o.upstream === null ? o.upstream : LATER,
+    parts: arrived ? o.parts : [],
+  }));
+  const found = { ...panel, outputs };
+  return hidden ? bare(found) : found;
 }
 
 /** The details of a node without what the rule returns. */
@@ -107,6 +125,7 @@ function nodeDetails(panel) {
   if (panel.ops) found.push(opsTable(panel.ops));
   panel.inputs.forEach((input) => found.push(product(panel, input)));
   if (panel.variables) found.push(variablesTable(panel.variables));
+  if (panel.awaited) found.push(h("p.none", {}, `Its backward rule runs in step ${panel.awaited}.`));
   return found;
 }
 
@@ -144,6 +163,16 @@ export function equation(panel, input) {
   return [...sum, ...other, ["downstream", input.downstream]];
 }
 
+/** The parts of an equation between which a line may break: before a sign other than that of a product. */
+function summands(parts) {
+  const found = [[]];
+  for (const part of parts) {
+    if (["+", "=", "\u2260"].includes(part)) found.push([]);
+    found.at(-1).push(part);
+  }
+  return found;
+}
+
 /** upstream x local = downstream, for one input. */
 function product(panel, input) {
   const title = h("p.subtitle", {}, `to ${input.name}`, h("span.small", {}, ` = ${input.value}, ${input.is}`));
@@ -151,10 +180,11 @@ function product(panel, input) {
     return h("section.input", {}, title, h("p.none", {}, `\u2205 None: nothing flows back to ${input.name}.`));
   }
   const [first] = input.products;
-  const body = first?.cells ? heatmap(first) : h("div.product", {}, ...equation(panel, input).map((part) => {
-    if (typeof part === "string") return h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part);
-    return term(...part, part[0] === "local" ? "" : ".backtext");
-  }));
+  const body = first?.cells ? heatmap(first) : h("div.product", {}, ...summands(equation(panel, input)).map((parts) =>
+    h("span.summand", {}, ...parts.map((part) => {
+      if (typeof part === "string") return h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part);
+      return term(...part, part[0] === "local" ? "" : ".backtext");
+    }))));
   return h("section.input", {}, title, body, input.why ? h("p.why", {}, input.why) : null);
 }
 
@@ -195,21 +225,19 @@ function opsTable(ops) {
 }
 
 /** The details of a link: the value one way, the gradient the other. */
-function linkDetails({ display, texts, panels }, i, step, hidden) {
+function linkDetails({ display, texts, panels }, i, step, hidden, arrived) {
   const link = display.links[i];
   const { value, gradient, reason } = texts.links[i];
   const [from, to] = [panels[link.source], panels[link.target]]; // a target of the pass has no panel
   const title = to ? `${from.title} \u2192 ${to.title}` : `${from.title} \u2192 target`;
   const found = [h("p.title", {}, h("span", {}, title), " ", h("span.kind", {}, to ? "one use of a value" : "where the pass starts"))];
-  found.push(fact("value", h("span.forwardtext", {}, value)));
-  if (reason) found.push(h("p.none", {}, `${flat(reason)}: no gradient flows back here.`));
-  else if (gradient) {
-    const back = hidden ? "?" : link.step <= step ? gradient : "not yet";
-    found.push(fact("gradient back", h("span.backtext", {}, back)));
-  }
+  const come = link.step <= step;
+  found.push(fact("value", h("span.forwardtext", {}, display.nodes[link.source].step <= step ? value : LATER)));
+  if (reason && come) found.push(h("p.none", {}, `${flat(reason)}: no gradient flows back here.`));
+  else if (gradient || reason) found.push(fact("gradient back", h("span.backtext", {}, come ? (hidden ? "?" : gradient) : LATER)));
   if (to && !hidden && to.inputs[link.position]?.flows) found.push(product(to, to.inputs[link.position]));
   const parts = from.outputs.length === 1 ? from.outputs[0].parts ?? [] : [];
-  if (parts.length > 1 && hidden === false) {
+  if (parts.length > 1 && arrived) {
     found.push(h("p.none", {}, `One of ${parts.length} parts: together ${sumOf(parts)} = ${from.outputs[0].upstream}.`));
   }
   return found;
@@ -221,29 +249,32 @@ const sumOf = (parts) => parts.map(([, given]) => given).join(" + ").replaceAll(
 
 const COLUMNS = ["op", "input", "upstream", "local", "downstream"];
 
-/** The table of a page, up to but without the step `before`; made when it is opened. */
+/** The table of a page, as far as it has come; made when it is opened. */
 export function makeTable(on) {
   const head = h("tr", {}, ...["step", ...COLUMNS].map((name) => h("th", { scope: "col" }, name)));
   const body = h("tbody");
   const element = h("details.table", {}, h("summary", {}, "The same numbers as a table"),
     h("div.scroll", { tabindex: 0, role: "group", "aria-label": "Backward table" },
-      h("table.plain", {}, h("caption", {}, "Backward pass, step by step"), h("thead", {}, head), body)));
+      h("table.plain", {}, h("caption", {}, "Backward pass, step by step, as far as it has come"), h("thead", {}, head), body)));
   let page = null;
-  let before = Infinity;
+  let last = 0;
   const line = (row) => h("tr", {}, h("td", {}, String(row.step)), h("th", { scope: "row" }, row.op),
     ...COLUMNS.slice(1).map((name) => h("td", {}, row[name])));
   const fill = () => {
     if (!element.open || body.children.length) return;
-    body.replaceChildren(...rows(page).filter((row) => row.step < before).map(line));
+    body.replaceChildren(...rows(page).filter((row) => row.step <= last).map(line));
   };
   on(element, "toggle", fill);
   return {
     element,
-    show(page_, before_) {
-      [page, before] = [page_, before_];
+    /** Show a page up to its step `last_`. */
+    show(page_, last_) {
+      if (page === page_ && last === last_) return;
+      [page, last] = [page_, last_];
       body.replaceChildren();
       fill();
     },
+    forget: () => (page = null),
   };
 }
 
@@ -261,7 +292,7 @@ export function rows(page) {
           input: input ? `${input.name} = ${input.value}` : "",
           upstream: panel.outputs.map((o) => o.upstream).join(", "),
           local: input ? input.products.map((p) => localText(p)).join(", ") : "",
-          downstream: input ? input.downstream : "",
+          downstream: input ? (input.other ? "\u2260 " : "") + input.downstream : "",
         });
       }
     }

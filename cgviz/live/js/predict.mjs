@@ -41,12 +41,11 @@ export class Questions {
     };
   }
 
-  /** Whether the details of a node or a link would tell too much at a step. */
+  /** Whether the details of a node or a link would tell at a step what comes later, or is asked for. */
   hides(kind, i, display, step) {
-    if (!this.open.length) return false;
     if (kind === "link") return this.hidden.links.has(i) || display.links[i].step > step;
     const { orders } = display.nodes[i];
-    return !orders.length || orders.some((o) => o > step) || this.at(orders[0]).some((q) => this.isOpen(q));
+    return orders.some((o) => o > step) || this.at(orders[0]).some((q) => this.isOpen(q));
   }
 }
 

@@ -115,10 +115,13 @@ export class View {
       step: this.stepOn(picture.page), selected: state.side === side ? state.selected : "", hidden: questions.hidden, colour: state.colour,
     }));
     toggle(this.root, "playing", state.playing);
+    toggle(this.root, "ready", state.step === 0 && !this.moved && !state.playing && this.clock.steps > 0);
     toggle(this.root, "coloured", state.colour);
     this.bar.paint(state, this.clock, cache);
     this.legend.paint(state, this.pages);
     this.panel.paint();
+    const open = questions.open.map((q) => q.step);
+    this.table.show(this.pages[0], Math.min(state.step, ...open.map((step) => step - 1)));
     const asks = questions.at(state.step).some((q) => questions.isOpen(q));
     const words = asks
       ? `Backward step ${state.step} of ${this.clock.steps}: predict before you go on.`
@@ -138,6 +141,7 @@ export class View {
 
   /** Show another moment, and tell nobody. */
   moveTo(step) {
+    this.moved = true;
     this.state.step = this.moment(step);
     this.follow();
     this.paint();
@@ -259,7 +263,7 @@ export class View {
   /** The numbers of the side panel and the table are others now. */
   refresh() {
     this.panel.forget();
-    this.table.show(this.pages[0], this.questions.allowed(Infinity));
+    this.table.forget();
     this.paint();
   }
 
