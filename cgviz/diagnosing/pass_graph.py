@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -125,11 +126,11 @@ def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Ite
     seen = set(stack)
     while stack:
         here = stack.pop()
-        yield here
         for each in onward(here):
             if each not in seen:
                 seen.add(each)
                 stack.append(each)
+        yield here
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,36 +157,39 @@ def origins(
     Yields:
         Each source whose gradient has it, with up to three origins.
     """
+    known: dict[Value, tuple[list[Origin], list[Value]]] = {}  # the paths of many sources meet
+
+    def onward(here: Value) -> list[Value]:
+        if here not in known:
+            known[here] = _onward(graph, here, test, spreads)
+        return known[here][1]
+
     for value, gradient in graph.gradients:
         if gradient is not None and test(gradient):
-            for origin in _origins(graph, value, test, spreads)[:MOST_ORIGINS]:
-                yield value, origin
+            found = (origin for here in walk([value], onward) for origin in known[here][0])
+            yield from ((value, origin) for origin in islice(found, MOST_ORIGINS))
 
 
-def _origins(
-    graph: PassGraph, value: Value, test: Test, spreads: Callable[[Iterable[bool]], bool]
-) -> list[Origin]:
+def _onward(
+    graph: PassGraph, here: Value, test: Test, spreads: Callable[[Iterable[bool]], bool]
+) -> tuple[list[Origin], list[Value]]:
+    """What began at a value, and the values towards the targets that the rest comes from."""
     found: list[Origin] = []
-
-    def onward(here: Value) -> Iterator[Value]:
-        parts, seed = graph.contributions(here), graph.seeds.get(here.key)
-        given = [gradient for *_, gradient in parts] + ([] if seed is None else [seed])
-        if seed is not None and test(seed):
-            found.append(Origin(here))
-        if not spreads(map(test, given)):
-            found.append(Origin(here, adds_up=True))
-            return
-        for step, j, gradient in parts:
-            pairs = zip(step.op.outputs, step.upstream, strict=True)
-            arrived = [(v, u) for v, u in pairs if u is not None and u.size]
-            if test(gradient) and spreads(test(u) for _, u in arrived):
-                yield from (v for v, u in arrived if test(u))
-            elif test(gradient):
-                found.append(Origin(here, step, j))
-
-    for _ in walk([value], onward):
-        pass
-    return found
+    after: list[Value] = []
+    parts, seed = graph.contributions(here), graph.seeds.get(here.key)
+    given = [gradient for *_, gradient in parts] + ([] if seed is None else [seed])
+    if seed is not None and test(seed):
+        found.append(Origin(here))
+    if not spreads(map(test, given)):
+        return [*found, Origin(here, adds_up=True)], after
+    for step, j, gradient in parts:
+        pairs = zip(step.op.outputs, step.upstream, strict=True)
+        arrived = [(v, u) for v, u in pairs if u is not None and u.size]
+        if test(gradient) and spreads(test(u) for _, u in arrived):
+            after += [v for v, u in arrived if test(u)]
+        elif test(gradient):
+            found.append(Origin(here, step, j))
+    return found, after
 
 
 def is_zero(array: Any) -> bool:
