@@ -16,8 +16,7 @@ import numpy as np
 from .. import style
 from ..graph import Array, Step, Trace, total
 from ..graph.jacobian import LargeJacobian, times
-from ..graph.names import value_name
-from ..graph.selection import Edge, Node, Selection
+from ..graph.selection import Edge, Selection
 from .pages import Document, PageBuilder
 from .view import View
 
@@ -58,7 +57,7 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
         raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
     trace.pass_(which)
     builder = PageBuilder(trace, which, framed=False)
-    found = list(_questions(trace, builder.selection(), hide))
+    found = list(_questions(builder.selection(), hide))
     if not found:
         raise ValueError(
             f"there is no {hide} to ask for in this trace: questions are about arrays of at most "
@@ -88,7 +87,7 @@ class Quiz(View):
         return f"{self!r}\n{asked}"
 
 
-def _questions(trace: Trace, shown: Selection, hide: str) -> Iterator[Document]:
+def _questions(shown: Selection, hide: str) -> Iterator[Document]:
     if hide == "gradient":
         yield from _sums(shown)
         return
@@ -97,7 +96,7 @@ def _questions(trace: Trace, shown: Selection, hide: str) -> Iterator[Document]:
         for link, edge in enumerate(shown.edges):
             if edge.target == i and _askable(edge.contribution):
                 asked = _local if hide == "local" else _downstream
-                if found := asked(trace, shown, i, edge):
+                if found := asked(shown, i, edge):
                     yield {
                         **found,
                         "key": f"q{link}",
@@ -115,7 +114,7 @@ def _askable(array: Array | None) -> bool:
 # --- what is asked -------------------------------------------------------------------------------
 
 
-def _downstream(trace: Trace, shown: Selection, i: int, edge: Edge) -> Document | None:
+def _downstream(shown: Selection, i: int, edge: Edge) -> Document | None:
     """What an op returns to one of its inputs."""
     node = shown.nodes[i]
     step, j = node.step, edge.position
@@ -133,11 +132,11 @@ def _downstream(trace: Trace, shown: Selection, i: int, edge: Edge) -> Document 
         mistakes.append(("local", up))
         if local is not None and answer.shape == ():
             mistakes.append(("sum", up + np.asarray(local[0])))
-    text = f"What does {_called(node)} hand back to {_input(trace, step, j)}?"
+    text = f"What does {_called(shown, i)} hand back to {_input(shown, edge, step)}?"
     return _asked(text, answer, mistakes)
 
 
-def _local(trace: Trace, shown: Selection, i: int, edge: Edge) -> Document | None:
+def _local(shown: Selection, i: int, edge: Edge) -> Document | None:
     """The local derivative of an op by one of its inputs."""
     node = shown.nodes[i]
     step, j = node.step, edge.position
@@ -147,7 +146,8 @@ def _local(trace: Trace, shown: Selection, i: int, edge: Edge) -> Document | Non
     mistakes = [("sign", -local[0])]
     if edge.contribution is not None and edge.contribution.size == local[0].size:
         mistakes.append(("times", edge.contribution))
-    text = f"What is the local derivative of {_called(node)} by {_input(trace, step, j)}?"
+    by = _input(shown, edge, step)
+    text = f"What is the local derivative of {_called(shown, i)} by {by}?"
     return _asked(text, local[0], mistakes)
 
 
@@ -164,7 +164,7 @@ def _sums(shown: Selection) -> Iterator[Document]:
         with np.errstate(all="ignore"):
             mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
         yield {
-            **_asked(f"What gradient arrives at {_called(node)} in all?", answer, mistakes),
+            **_asked(f"What gradient arrives at {_called(shown, i)} in all?", answer, mistakes),
             "key": f"s{i}",
             "step": max(orders),
             "node": i,
@@ -218,15 +218,25 @@ def _terms(shown: Selection, i: int) -> list[Array]:
     return terms if len(terms) > 1 else []
 
 
-def _called(node: Node) -> str:
+def _called(shown: Selection, i: int) -> str:
+    """What is written on a node, with its value where another node says it too."""
+    node = shown.nodes[i]
     words = " ".join(node.symbol.split())
-    return f"{words} (`{node.label}`)" if node.label and words else node.label or words
+    name = f"{words} (`{node.label}`)" if node.label and words else node.label or words
+    alike = [n for n in shown.nodes if (n.symbol, n.label) == (node.symbol, node.label)]
+    if len(alike) > 1 and len(node.outputs) == 1:
+        return f"the {name} that is {style.array(node.outputs[0].numpy())}"
+    return name
 
 
-def _input(trace: Trace, step: Step, j: int) -> str:
-    """The name of an input, and which one it is where the op takes it twice."""
-    name = value_name(trace, step.op.inputs[j])
-    keys = [v.key for v in step.op.inputs]
-    if keys.count(keys[j]) == 1:
+def _input(shown: Selection, edge: Edge, step: Step) -> str:
+    """What an input is called, and which one it is where the op takes it twice."""
+    source, values = shown.nodes[edge.source], [v.key for v in step.op.inputs]
+    # The name alone where there is one: what an op does is not what it returns.
+    names = source.label.split(", ")  # of each output, where they have names of their own
+    own = names[edge.output] if len(names) == len(source.outputs) else source.label
+    name = own or _called(shown, edge.source)
+    if values.count(values[edge.position]) == 1:
         return name
+    j = edge.position
     return f"{name}, its {('first', 'second', 'third')[j] if j < 3 else f'{j + 1}th'} input"

@@ -101,10 +101,10 @@ def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
     cell = page.evaluate("jupyterapp.shell.currentWidget.content.activeCellIndex")
     seen = set()
     for _ in range(6):
-        page.keyboard.press("ArrowDown")
+        page.keyboard.press(".")
         seen.add(page.evaluate(label))
     assert len(seen) == 6
-    page.keyboard.press("Home")
+    page.locator("svg.cgviz-svg [tabindex='0']").first.focus()
     page.keyboard.press("Enter")
     assert "input" in page.locator(".cgviz-panel .cgviz-title").inner_text()
     page.keyboard.press("b")
@@ -117,6 +117,12 @@ def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
     button(page, "One step back").focus()
     page.keyboard.press("Enter")
     assert page.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
+
+
+def test_two_views_in_a_row_share_its_width(show):
+    page = show("import ipywidgets\nv = cgviz.trace(f, 2.0).view\nipywidgets.HBox([v(), v()])", 2)
+    width = "found => found.map((x) => x.getBoundingClientRect().width)"
+    assert min(page.eval_on_selector_all(".cgviz-view", width)) >= 400
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -141,6 +141,44 @@ def test_scopes_and_custom_ops_open_and_close_in_it(offline, tmp_path):
     has_count(offline.locator("g.cgviz-open"), 0)
 
 
+def test_keys_step_wherever_the_focus_is_and_tab_walks_the_nodes(offline, tmp_path):
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    where = offline.locator(".cgviz-where")
+    nodes = offline.locator("g.cgviz-node[tabindex='0']")
+    for place in (nodes.first, offline.locator(".cgviz-panel"), offline.locator("button").first):
+        place.focus()
+        for key, told in [
+            ("End", "backward step 3 of 3"),
+            ("ArrowLeft", "backward step 2 of 3"),
+            ("ArrowRight", "backward step 3 of 3"),
+            ("Home", "forward 0 of 3"),
+            ("ArrowDown", "forward 1 of 3"),
+        ]:
+            offline.keyboard.press(key)
+            assert where.inner_text() == told
+    nodes.first.focus()
+    offline.keyboard.press(" ")
+    offline.get_by_role("button", name="Pause").wait_for()
+    offline.keyboard.press(" ")
+    seen = []
+    nodes.first.focus()
+    for _ in range(nodes.count()):
+        seen.append(offline.evaluate("document.activeElement.ariaLabel.split(/[, ]/)[0]"))
+        offline.keyboard.press("Tab")
+    assert seen == ["x", "a", "sin", "y_1"]
+
+
+def test_a_view_is_as_high_at_every_step(offline, tmp_path):
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    offline.locator(".cgviz-table summary").click()
+    offline.locator(".cgviz-table tbody tr").first.wait_for(state="attached")
+    view = "document.querySelector('.cgviz-view').cgvizView"
+    height = f"step => {{ {view}.go(step); return {view}.root.offsetHeight; }}"
+    assert len({offline.evaluate(height, step) for step in range(-3, 4)}) == 1
+
+
 def test_it_works_within_another_page(offline, tmp_path):
     cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
     outer = '<h1>A course</h1><iframe src="flow.html" width="1000" height="700"></iframe>'
@@ -165,6 +203,8 @@ def test_a_quiz_works_in_it(offline, tmp_path):
         if step < 3:
             offline.get_by_role("button", name="One step forward").click()
     assert offline.locator(".cgviz-where").inner_text() == "backward step 3 of 3"
+    assert offline.locator(".cgviz-status").inner_text().startswith("0 of 4 predicted, 4 revealed")
+    assert "✓" not in offline.locator(".cgviz-panel").inner_text()
     assert "?" not in "".join(offline.locator(".cgviz-svg text").all_text_contents())
 
 

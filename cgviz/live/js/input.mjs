@@ -2,8 +2,6 @@
 import { pan, reveal } from "./camera.mjs";
 import { describe } from "./aria.mjs";
 
-const ENTER = new Set(["Enter", " "]);
-
 /** Let a picture answer. */
 export function listenTo(view, picture, side) {
   const { on } = view;
@@ -24,20 +22,38 @@ export function listenTo(view, picture, side) {
   on(svg, "keydown", (event) => roam(view, picture, event));
   on(svg, "focusin", (event) => {
     const item = itemOf(event);
-    if (item) describe(view, picture, item);
+    if (!item) return;
+    describe(view, picture, item);
+    show(picture, item);
   });
   pan(picture, on);
 }
 
-/** Arrows go from item to item, Enter opens its side panel, o opens what is folded, + - 0 zoom. */
+const STEPS = {
+  ArrowRight: "forward", ArrowDown: "forward", ArrowLeft: "back", ArrowUp: "back", Home: "first", End: "last", " ": "play",
+};
+
+/** Step by the arrows, Home, End and Space, wherever the focus is; `run` has what the buttons do. */
+export function stepByKeys(view, run) {
+  view.on(view.root, "keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in STEPS)) return;
+    if (event.target.closest("input, select")) return; // they have their own use for these keys
+    if (event.key === " " && event.target.closest("button, summary")) return;
+    run[STEPS[event.key]]();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+/** Tab goes from node to node, . and , to arrows too, Enter opens the side panel, o what is folded, + - 0 zoom. */
 function roam(view, picture, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const item = itemOf(event);
   const place = item ? picture.items.findIndex((each) => each.g === item.g) : 0;
-  const moves = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -place, End: picture.items.length - 1 - place };
+  const moves = { ".": 1, ",": -1 };
   if (event.key in moves) focusItem(picture, place + moves[event.key]);
-  else if (item?.name && (event.key === "o" || (item.kind === "frame" && ENTER.has(event.key)))) view.turnOver(item.name);
-  else if (ENTER.has(event.key)) item && view.select(item.side, `${item.kind} ${item.i}`);
+  else if (item?.name && (event.key === "o" || (item.kind === "frame" && event.key === "Enter"))) view.turnOver(item.name);
+  else if (event.key === "Enter") item && view.select(item.side, `${item.kind} ${item.i}`);
   else if (event.key === "Escape") view.select(view.state.side, view.state.selected);
   else if (event.key === "+" || event.key === "=") view.zoom(1.25);
   else if (event.key === "-") view.zoom(0.8);
@@ -47,12 +63,15 @@ function roam(view, picture, event) {
   event.stopPropagation();
 }
 
-/** Put the keyboard on an item of a picture, and the item into sight. */
+/** Put the keyboard on an item of a picture. */
 export function focusItem(picture, place) {
   const item = picture.items[Math.min(Math.max(place, 0), picture.items.length - 1)];
   if (!item) return;
-  for (const each of picture.items) each.g.setAttribute("tabindex", each === item ? 0 : -1);
   item.g.focus({ preventScroll: true });
+}
+
+/** Bring an item into sight. */
+function show(picture, item) {
   const { nodes, links, frames } = picture.page.display;
   if (item.kind === "frame") {
     const [left, top, width, height] = frames[item.i].title;

@@ -76,7 +76,7 @@ export class Panel {
 
   question(q) {
     const { view } = this;
-    return view.questions.isOpen(q) ? questionForm(q, `${view.id}-${q.key}`, view.on, () => view.answer(q)) : answered(q);
+    return view.questions.isOpen(q) ? questionForm(q, `${view.id}-${q.key}`, view.on, (revealed) => view.answer(q, revealed)) : answered(q, view.questions.revealed.has(q.key));
   }
 
   opener(group, open) {
@@ -258,11 +258,11 @@ export function makeTable(on) {
       h("table.plain", {}, h("caption", {}, "Backward pass, step by step, as far as it has come"), h("thead", {}, head), body)));
   let page = null;
   let last = 0;
-  const line = (row) => h("tr", {}, h("td", {}, String(row.step)), h("th", { scope: "row" }, row.op),
+  const line = (row) => h(`tr${row.step > last ? ".later" : ""}`, {}, h("td", {}, String(row.step)), h("th", { scope: "row" }, row.op),
     ...COLUMNS.slice(1).map((name) => h("td", {}, row[name])));
   const fill = () => {
     if (!element.open || body.children.length) return;
-    body.replaceChildren(...rows(page).filter((row) => row.step <= last).map(line));
+    body.replaceChildren(...rows(page).map(line));
   };
   on(element, "toggle", fill);
   return {

@@ -41,11 +41,10 @@ export function makePicture(page, name) {
   });
   for (const item of items) {
     item.g.setAttribute("role", "button");
-    item.g.setAttribute("tabindex", -1);
+    item.g.setAttribute("tabindex", item.kind === "link" ? -1 : 0);
     if (item.name) item.g.setAttribute("aria-expanded", String(isOpen(display, item.name)));
     item.g.cgvizItem = item;
   }
-  if (items.length) items[0].g.setAttribute("tabindex", 0);
   return { svg, inner, groups, parts, items, page };
 }
 

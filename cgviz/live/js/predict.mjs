@@ -7,6 +7,7 @@ export class Questions {
   constructor(quiz) {
     this.all = quiz?.questions ?? [];
     this.answered = new Set();
+    this.revealed = new Set(); // of the answered ones those that were not predicted
     this.hide();
   }
 
@@ -27,8 +28,9 @@ export class Questions {
     return Math.min(step, ...this.open.map((q) => q.step));
   }
 
-  answer(q) {
+  answer(q, revealed = false) {
     this.answered.add(q.key);
+    if (revealed) this.revealed.add(q.key);
     this.hide();
   }
 
@@ -49,7 +51,7 @@ export class Questions {
   }
 }
 
-/** The form of an open question; `done` is called when it is answered. */
+/** The form of an open question; `done` is called when it is answered, or revealed. */
 export function questionForm(q, id, on, done) {
   const input = h("input", { id, type: "text", autocomplete: "off", inputmode: "text", spellcheck: "false" });
   const verdict = h("p.verdict", { role: "status" });
@@ -60,18 +62,19 @@ export function questionForm(q, id, on, done) {
     const found = judge(input.value, q);
     toggle(verdict, "right", found === "right");
     say(verdict, (found === "right" ? "\u2713 " : "\u2717 ") + VERDICTS[found]);
-    if (found === "right") done();
+    if (found === "right") done(false);
   };
   on(form, "submit", decide);
   // A notebook keeps Enter from submitting a form in an output.
   on(input, "keydown", (event) => event.key === "Enter" && decide(event));
-  on(reveal, "click", done);
+  on(reveal, "click", () => done(true));
   return h("section.input", {}, h("p.subtitle", {}, h("label", { for: id }, q.text)), form, verdict);
 }
 
-/** A question that was answered. */
-export function answered(q) {
-  return h("section.input", {}, h("p.subtitle", {}, q.text), h("p.right", {}, `\u2713 ${q.shown}`),
+/** A question that was answered, or whose answer was revealed. */
+export function answered(q, revealed) {
+  const answer = revealed ? h("p.none", {}, `revealed: ${q.shown}`) : h("p.right", {}, `\u2713 ${q.shown}`);
+  return h("section.input", {}, h("p.subtitle", {}, q.text), answer,
     q.why ? h("p.none", {}, q.why) : null);
 }
 

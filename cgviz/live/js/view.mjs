@@ -4,7 +4,7 @@ import { makeBar, makeLegend } from "./bar.mjs";
 import { arrangement, fit, reveal, showWhole, zoom } from "./camera.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
-import { focusItem, listenTo } from "./input.mjs";
+import { focusItem, listenTo, stepByKeys } from "./input.mjs";
 import { PageCache, Sync, isLive } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
@@ -176,12 +176,15 @@ export class View {
 
   // --- questions ---
 
-  answer(q) {
-    this.questions.answer(q);
+  answer(q, revealed) {
+    this.questions.answer(q, revealed);
     this.paint();
     const following = this.panel.element.querySelector("input") ?? this.bar.forward;
     following.focus({ preventScroll: true });
-    if (!this.questions.open.length) say(this.status, "All predicted. Now step back through it.");
+    const { all, open, revealed: shown } = this.questions;
+    if (open.length) return;
+    const earned = shown.size ? `${all.length - shown.size} of ${all.length} predicted, ${shown.size} revealed` : "All predicted";
+    say(this.status, `${earned}. Now step back through it.`);
   }
 
   // --- choosing ---
@@ -339,7 +342,9 @@ export class View {
 function connect(view) {
   const { on, state } = view;
   listen(view);
-  view.bar.wire(on, buttons(view));
+  const run = buttons(view);
+  view.bar.wire(on, run);
+  stepByKeys(view, run);
   view.explore?.wire(on, view.model, {
     open: () => (state.selected.startsWith("node") ? Number(state.selected.slice(5)) : nodeAt(view.clock, state.step)),
     numbers: (message) => view.numbers(message),
