@@ -59,7 +59,7 @@ def trace(
     arguments.check_order(order)
     call = _Call(f, given, upstream, order)
     with _recording(open_functions) as recording:
-        call.run(recording.recorder.events)
+        call.differentiate(order, recording.recorder.events)
         events = recording.events()
 
     def built() -> Trace:
@@ -188,10 +188,7 @@ class _Call:
         self.flat = [arguments.as_source(t) for t in tf.nest.flatten(given)]
         self.variables: Sequence[Any] = ()
 
-    def run(self, events: list[Any]) -> None:
-        self._differentiate(self.order, events)
-
-    def _differentiate(self, order: int, events: list[Any]) -> tuple[list[Any], list[Any] | None]:
+    def differentiate(self, order: int, events: list[Any]) -> tuple[list[Any], list[Any] | None]:
         """The targets of the pass at `order`, and the upstream each starts with."""
         if order == 0:
             self.value = self.f(*self.given)
@@ -199,7 +196,7 @@ class _Call:
             return targets, arguments.seeds(self.upstream, targets)
         with tf.GradientTape() as tape:
             tape.watch([t for t in self.flat if arguments.can_be_watched(t)])
-            targets, seeds = self._differentiate(order - 1, events)
+            targets, seeds = self.differentiate(order - 1, events)
         if order == 1:
             mine = {id(t) for t in self.flat}
             self.variables = [v for v in tape.watched_variables() if id(v) not in mine]

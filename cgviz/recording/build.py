@@ -81,7 +81,13 @@ class Builder:
         self.notes = [e for e in events if isinstance(e, NoteEvent)]
         self.pass_events = [e for e in events if isinstance(e, PassEvent)]
         self.owners = {e.body for e in events if isinstance(e, CallEvent) and e.body is not None}
-        self.events = self._with_earlier(events)
+        self.events = [
+            e
+            for e in events
+            if isinstance(e, OpEvent)
+            and id(e) not in recorder.replaced
+            and e.type != "VarHandleOp"  # the making of a variable; its reads tell of it
+        ]
         self.bodies = self._bodies()
         self.sought = {id(tensor) for each in self.pass_events for tensor in each.sources}
         self.values = Values()
@@ -96,26 +102,6 @@ class Builder:
         for tensor, name in given:
             self._add_source(tensor, "input", name, self.root)
         self._build_ops()
-
-    def _with_earlier(self, events: Sequence[Event]) -> list[OpEvent]:
-        """The op events, led by those that ran before this recording but take part in a pass."""
-        ours = [
-            e
-            for e in events
-            if isinstance(e, OpEvent)
-            and id(e) not in self.recorder.replaced
-            and e.type != "VarHandleOp"  # the making of a variable; its reads tell of it
-        ]
-        known = set(map(id, ours))
-        earlier = {
-            id(event): event
-            for each in self.pass_events
-            for event, _, _ in each.steps()
-            if id(event) not in known
-        }
-        self.before = set(earlier)
-        order = {id(event): place for place, event in enumerate(self.recorder.events)}
-        return sorted(earlier.values(), key=lambda e: order.get(id(e), -1)) + ours
 
     # --- containers ---
 
@@ -209,7 +195,7 @@ class Builder:
                 self.variables[name] = self.recorder.variables[handle]
 
     def _add(self, event: OpEvent) -> None:
-        home = self.root if id(event) in self.before else self.home(event.where)
+        home = self.home(event.where)
         inputs = tuple(self._input(event, i, home) for i in range(len(event.inputs)))
         name, type_ = self._names(event)
         call = event if isinstance(event, CallEvent) and event.body is not None else None

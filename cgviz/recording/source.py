@@ -34,7 +34,7 @@ _LIBRARIES = tuple(
     }
 )
 # Frames of ours below which a line is no longer the learner's: a rule we run, f that we call.
-_BOUNDARIES = {"run_rule", "_differentiate"}
+_BOUNDARIES = {"run_rule", "differentiate"}
 kinds: dict[str, int] = {}  # by file name, filled by `kind`
 
 Found = TypeVar("Found")
