@@ -274,9 +274,25 @@ test("a curve breaks where there is no number", () => {
   assert.equal(between([0, 1, 2], [0, 10, null], 1.5), null);
 });
 
-test("the range of a plot holds zero and leaves a pole out", () => {
+test("a curve is not drawn through a pole, wherever it lies between two points", () => {
+  const same = (v) => v;
+  const breaks = (f, xs) => curvePath(xs, xs.map(f), same, same).split("M").length - 2;
+  for (const pole of [0.001, 0.1, 0.5, 0.75, 0.999]) {
+    const xs = Array.from({ length: 41 }, (_, i) => i - 20);
+    assert.equal(breaks((x) => 1 / (x - pole), xs), 1, `a pole at ${pole}`);
+    assert.equal(breaks((x) => -1 / (x - pole) ** 3, xs), 1, `a pole at ${pole}`);
+  }
+  const xs = Array.from({ length: 81 }, (_, i) => (i - 40) / 10);
+  for (const f of [Math.sin, Math.abs, (x) => 1 / (1 + Math.exp(-99 * x)), (x) => Math.sin(31 * x), (x) => (x > 0 ? 1 : 0)]) {
+    assert.equal(breaks(f, xs), 0, String(f));
+  }
+});
+
+test("the range of a plot is that of its numbers, and leaves a pole out", () => {
   const [low, high] = rangeOf([[...Array(100).fill(1), 1e9]]);
-  assert.ok(low <= 0 && high < 10);
+  assert.ok(low <= 1 && high < 10);
+  const [least, most] = rangeOf([[100, 101, 102]]);
+  assert.ok(least > 99 && most < 103);
   assert.deepEqual(rangeOf([[null]]), [-1, 1]);
 });
 

@@ -185,6 +185,28 @@ def test_it_loads_nothing_from_elsewhere(lab, show):
     assert [url for url in asked if not url.startswith((lab.url, "blob:", "data:"))] == []
 
 
+def test_an_error_under_a_slider_is_said_and_old_numbers_are_dim(show):
+    page = show(
+        "def checked(x):\n"
+        "    if x < -1.0:\n"
+        "        raise ValueError('too small')\n"
+        "    return x * x\n"
+        "cgviz.explore(checked, x=(-3.0, 3.0, 2.0))"
+    )
+    note, dim = page.locator(".cgviz-explore [role=status]"), page.locator(".cgviz-old")
+    page.get_by_label("x", exact=True).fill("-2")
+    page.wait_for_function("document.querySelector('.cgviz-old')")
+    assert "ValueError: too small." in note.inner_text()
+    page.get_by_label("x", exact=True).fill("1")
+    has_count(dim, 0)
+    assert note.inner_text() == ""
+    # A kernel that is gone never answers.
+    page.evaluate("document.querySelector('.cgviz-view').cgvizView.model.send = () => {}")
+    page.get_by_label("x", exact=True).fill("0.5")
+    page.wait_for_function("document.querySelector('.cgviz-old')")
+    assert "The kernel does not answer" in note.inner_text()
+
+
 def test_sliders_move_every_number_and_the_curves(show):
     page = show("cgviz.explore(f, x=(-3.0, 3.0))")
     before = texts(page, ".cgviz-svg text")

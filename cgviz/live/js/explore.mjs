@@ -2,6 +2,8 @@
 import { h, s, say } from "./dom.mjs";
 import { number } from "./numbers.mjs";
 
+const PATIENCE = 8000; // milliseconds without an answer: a kernel that is slow answers within it
+
 /** Sliders and curves. Sends the newest values only, one message at a time. */
 export function makeExplore(id, doc) {
   const values = doc.sliders.map((slider) => slider.value);
@@ -9,6 +11,7 @@ export function makeExplore(id, doc) {
   let waiting = false;
   let active = 0;
   let idle = 0;
+  let late = 0;
   let sent = 0;
   let plots = [];
   let points = doc.points ?? {};
@@ -32,8 +35,16 @@ export function makeExplore(id, doc) {
     return Number((Math.round(x / unit) * unit).toPrecision(12));
   };
 
+  /** Say what is wrong, if anything is; the numbers that are shown are then old. */
+  function tell(words) {
+    say(note, words && `${words} The numbers are those of the last values that worked.`);
+    use.old(words !== "");
+  }
+
   function send(settle) {
     busy = true;
+    clearTimeout(late);
+    late = setTimeout(() => tell("The kernel does not answer: is it busy, or was it restarted?"), PATIENCE);
     sent += 1;
     model.send({ move: [...values], active, open: use.open(), id: sent, settle });
   }
@@ -82,7 +93,8 @@ export function makeExplore(id, doc) {
     },
     receive(message) {
       busy = false;
-      say(note, message.error ?? "");
+      clearTimeout(late);
+      tell(message.error ? `${message.error}.` : "");
       plotBox.classList.remove("cgviz-stale");
       if (!message.error) {
         points = message.points ?? {};
@@ -96,7 +108,7 @@ export function makeExplore(id, doc) {
         send(false);
       } else if (!message.settled) later();
     },
-    stop: () => clearTimeout(idle),
+    stop: () => [idle, late].forEach(clearTimeout),
   };
 }
 
@@ -121,16 +133,24 @@ export function rangeOf(series) {
   let [low, high] = [values[cut], values[values.length - 1 - cut]];
   if (high - low < 1e-9 * Math.max(1, Math.abs(high))) [low, high] = [low - 1, high + 1];
   const margin = 0.08 * (high - low);
-  return [Math.min(low - margin, 0), Math.max(high + margin, 0)];
+  return [low - margin, high + margin];
 }
 
-/** The `d` of a curve; it breaks where there is no number. */
+/** Whether a curve jumps to its point i, as at a pole: against its course on both sides, and further. */
+export function jumps(ys, i) {
+  const rise = (k) => (ys[k] ?? NaN) - (ys[k - 1] ?? NaN);
+  const [before, jump, after] = [rise(i - 1), rise(i), rise(i + 1)];
+  return before * jump < 0 && after * jump < 0 && Math.abs(jump) > Math.abs(before) + Math.abs(after);
+}
+
+/** The `d` of a curve; it breaks where there is no number, and where it jumps. */
 export function curvePath(xs, ys, toX, toY) {
   let d = "";
   let pen = false;
   ys.forEach((y, i) => {
     if (y === null || !Number.isFinite(y)) pen = false;
     else {
+      if (jumps(ys, i)) pen = false;
       d += `${pen ? "L" : "M"}${toX(xs[i]).toFixed(1)} ${toY(y).toFixed(1)}`;
       pen = true;
     }
@@ -146,13 +166,16 @@ export function between(xs, ys, x) {
   return a + ((b - a) * (x - xs[i - 1])) / (xs[i] - xs[i - 1]);
 }
 
-const PLOT = { width: 360, height: 190, left: 44, right: 10, top: 10, bottom: 34 };
+const PLOT = { width: 360, height: 190, right: 10, top: 10, bottom: 34 };
+const LETTER = 7; // pixels: the width of a digit of a tick, and a little more
 
 /** One plot: curves over a slider and a point on each. */
 export function makePlot(plot, xs, axis) {
-  const { width, height, left, right, top, bottom } = PLOT;
+  const { width, height, right, top, bottom } = PLOT;
   const [x0, x1] = [xs[0], xs[xs.length - 1]];
   const [y0, y1] = rangeOf(plot.lines.map((l) => l.ys));
+  const rowTicks = ticks(y0, y1);
+  const left = Math.max(44, 12 + LETTER * Math.max(...rowTicks.map((y) => number(y, 3).length)));
   const toX = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
   const toY = (y) => top + ((y1 - Math.min(Math.max(y, y0 - (y1 - y0)), y1 + (y1 - y0))) / (y1 - y0)) * (height - top - bottom);
   const grid = [];
@@ -160,7 +183,7 @@ export function makePlot(plot, xs, axis) {
     grid.push(s("path.grid", { d: `M${toX(x)} ${top}V${height - bottom}` }),
       s("text.tick", { x: toX(x), y: height - bottom + 14, "text-anchor": "middle" }, number(x, 3)));
   }
-  for (const y of ticks(y0, y1)) {
+  for (const y of rowTicks) {
     grid.push(s("path.grid", { d: `M${left} ${toY(y)}H${width - right}` }),
       s("text.tick", { x: left - 5, y: toY(y) + 4, "text-anchor": "end" }, number(y, 3)));
   }

@@ -348,6 +348,7 @@ function connect(view) {
   view.explore?.wire(on, view.model, {
     open: () => (state.selected.startsWith("node") ? Number(state.selected.slice(5)) : nodeAt(view.clock, state.step)),
     numbers: (message) => view.numbers(message),
+    old: (on_) => toggle(view.root, "old", on_),
   });
   // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
   // before it looks for this attribute further up, so each such element needs its own.
