@@ -1,4 +1,4 @@
-"""Thirteen functions for lesson 09, each with one mistake. Look at what they do before you read on.
+"""Fourteen functions for lesson 09, to look at from the outside before you read on.
 
 Every one says what it is meant to be. `reveal` shows the code of one of them, when you have
 guessed what is wrong with it. Nothing else in cgviz uses this file.
