@@ -153,7 +153,34 @@ def bundle(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """What a cell that ends in a trace shows; None where nothing live can be shown."""
     if not _in_a_notebook():
         return None
-    return view(trace)._repr_mimebundle_()
+    shown = view(trace)
+    _replace(shown)
+    return shown._repr_mimebundle_()
+
+
+_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views of it
+
+
+def _replace(shown: View) -> None:
+    """Close the views of earlier runs of this cell: nobody else holds what `bundle` makes."""
+    cell, run = _running()
+    if not cell:
+        return
+    last, views = _of_cell.get(cell, ("", []))
+    if last != run:
+        for each in views:
+            each.close()
+        views = []
+    _of_cell[cell] = run, [*views, shown]
+
+
+def _running() -> tuple[str, str]:
+    """The cell that runs and which run of it this is; empty where the notebook does not tell."""
+    from IPython import get_ipython
+
+    parent: Document = getattr(get_ipython(), "get_parent", dict)()
+    cell = parent.get("metadata", {}).get("cellId", "")
+    return str(cell), str(parent.get("header", {}).get("msg_id", ""))
 
 
 def _in_a_notebook() -> bool:

@@ -119,6 +119,19 @@ def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
     assert page.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
 
 
+def test_runs_of_a_cell_leave_one_view(show):
+    count = (
+        "from ipywidgets.widgets import widget\n"
+        "def views():\n"
+        "    return sum(type(w).__name__ == 'View' for w in widget._instances.values())\n"
+    )
+    show(f"{count}before = views()", views=0)
+    for _ in range(4):
+        show("cgviz.trace(f, 2.0)")
+    page = show("print('more views:', views() - before)", views=0)
+    page.get_by_text("more views: 1").wait_for()
+
+
 def test_two_views_in_a_row_share_its_width(show):
     page = show("import ipywidgets\nv = cgviz.trace(f, 2.0).view\nipywidgets.HBox([v(), v()])", 2)
     width = "found => found.map((x) => x.getBoundingClientRect().width)"

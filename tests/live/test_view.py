@@ -118,6 +118,26 @@ def test_in_a_notebook_a_trace_is_live(trace, monkeypatch):
     assert set(data) == {LIVE, "image/png", "text/plain"}
 
 
+def test_another_run_of_a_cell_leaves_no_view_behind(trace, monkeypatch):
+    made = []
+    monkeypatch.setattr(view, "_in_a_notebook", lambda: True)
+    monkeypatch.setattr(view, "_of_cell", {})
+    make = view.view
+    monkeypatch.setattr(view, "view", lambda trace: made.append(make(trace)) or made[-1])
+    for cell, run in [
+        ("a", "1"),
+        ("a", "1"),
+        ("b", "2"),
+        ("a", "3"),
+        ("a", "4"),
+        ("", ""),
+        ("", ""),
+    ]:
+        monkeypatch.setattr(view, "_running", lambda running=(cell, run): running)
+        view.bundle(trace)
+    assert [each.comm is None for each in made] == [True, True, False, True, False, False, False]
+
+
 def test_a_closed_view_closes_its_layout_too(trace):
     shown = trace.view()
     layout = shown.layout
