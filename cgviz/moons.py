@@ -163,7 +163,7 @@ def compare(
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         _map(ax, run, look)
-        ax.set_title(f"{name}: {run.percent} % right", color=look.ink)
+        ax.set_title(f"{name}: {run.percent} % right", color=look.text)
         tone = look.forward if dashes == "-" else look.backward
         axes[2].plot(run.losses, dashes, color=tone, linewidth=2, label=name)
         first, last = (style.number(run.losses[i], 2) for i in (0, -1))
@@ -189,7 +189,7 @@ def _map(ax: Any, run: Run, look: style.Palette) -> None:
     lower = labels[:, 0] > 0.5
     side = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
     side.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
-    ax.contour(x, y, logits, [0.0], colors=look.ink, linewidths=2)
+    ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
     ax.plot(*points[~_right(run.network)].T, "x", color=look.backward, markersize=7, linestyle="")

@@ -28,7 +28,7 @@ class Palette:
     """Colours of one theme; text tones have a contrast of 4.5:1 or more, lines of 3:1."""
 
     paper: str
-    ink: str  # names and symbols
+    text: str  # names and symbols
     muted: str  # second lines, legend
     forward: str  # arrows of values, solid
     forward_text: str
@@ -51,7 +51,7 @@ class Palette:
 # Okabe and Ito's colours; where one is too pale for text, the same hue, darker or lighter.
 LIGHT = Palette(
     paper="#ffffff",
-    ink="#1a1a1a",
+    text="#1a1a1a",
     muted="#5c5c5c",
     forward="#0072B2",
     forward_text="#005F96",
@@ -68,7 +68,7 @@ LIGHT = Palette(
 )
 DARK = Palette(
     paper="#111111",
-    ink="#f2f2f2",
+    text="#f2f2f2",
     muted="#b0b0b0",
     forward="#3C9FDB",
     forward_text="#7CC4F0",

@@ -11,7 +11,7 @@ from cgviz.graph import Op, Pass, Step, Trace, Value
 
 
 class Tape:
-    """Builds a trace op by op; every op is recorded and hands back what it is told to."""
+    """Builds a trace op by op; every op is recorded and returns what it is told to."""
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
@@ -37,7 +37,7 @@ class Tape:
         dtype: Any = np.float32,
         **how: Any,
     ) -> Value:
-        """Add an op; with `back`, what it hands back per input, also its step."""
+        """Add an op; with `back`, what it returns per input, also its step."""
         output = self.value(number, dtype)
         how.setdefault("watched", (True,) * len(inputs))
         how.setdefault("recorded", bool(inputs))
@@ -50,7 +50,7 @@ class Tape:
         return output
 
     def gradient(self, source: Value) -> Any:
-        """The sum of what the steps hand back to a source."""
+        """The sum of what the steps return to a source."""
         given = [
             downstream
             for step in self.steps

@@ -26,7 +26,7 @@ def same(ours, theirs):
 
 
 def edges_sum_to_upstream(trace):
-    """What the uses of a value hand back adds up to what its maker receives."""
+    """What the uses of a value return adds up to what its maker receives."""
     for each in trace.passes:
         for step in each.steps:
             for value, upstream in zip(step.op.outputs, step.upstream, strict=True):

@@ -43,7 +43,7 @@ def once():
 
 @tf.custom_gradient
 def two_rows(table):
-    """Rows 0 and 2; the rule hands back slices and does not say of how large a table."""
+    """Rows 0 and 2; the rule returns slices and does not say of how large a table."""
 
     def grad(upstream):
         return tf.IndexedSlices(upstream, tf.constant([0, 2]))

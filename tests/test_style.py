@@ -118,7 +118,7 @@ def test_each_sign_has_its_own_symbol_and_word():
 @pytest.mark.parametrize("look", [style.LIGHT, style.DARK])
 def test_text_has_contrast_on_paper_and_inside_every_node(look):
     texts = [
-        "ink",
+        "text",
         "muted",
         "forward_text",
         "backward_text",
@@ -129,7 +129,7 @@ def test_text_has_contrast_on_paper_and_inside_every_node(look):
         colour = getattr(look, name)
         assert style.contrast(colour, look.paper) >= 4.5, name
         assert style.contrast(colour, look.fill) >= 4.5, name
-    for name in ("ink", "muted", "backward_text"):
+    for name in ("text", "muted", "backward_text"):
         assert style.contrast(getattr(look, name), look.glow) >= 4.5, name
     for name in ("forward", "backward"):
         assert style.contrast(getattr(look, name), look.paper) >= 3, name

@@ -77,7 +77,7 @@ def plot(found: Sweep, ax: Any = None) -> Axes:
         size = (6.4, 3.6)
         ax = plt.figure(figsize=size, layout="constrained", FigureClass=SpokenFigure).subplots()
     tones = style.LIGHT
-    ax.plot(found.at, found.true, color=tones.ink, lw=4, alpha=0.25, label="finite differences")
+    ax.plot(found.at, found.true, color=tones.text, lw=4, alpha=0.25, label="finite differences")
     ax.plot(found.at, found.body, color=tones.forward, lw=1.8, label="autodiff of the body")
     ax.plot(found.at, found.custom, color=tones.backward, lw=2.2, ls="--", label="custom rule")
     ax.axvline(found.here, color=tones.muted, lw=1.2, ls=":", label="the point checked")

@@ -242,7 +242,7 @@ class _Picture:
         self._size(y - APART, row.values, *self.sides[0])
         self._size(y + APART, row.gradients, *self.sides[1])
         weight = "bold" if row.note[:1] in ("!", "▲") else "normal"
-        look = {"va": "center", "weight": weight, "color": self.palette.ink}
+        look = {"va": "center", "weight": weight, "color": self.palette.text}
         within = ("axes fraction", "data")
         self._text(row.note, (1, y), (8, 0), within, annotation_clip=False, **look)
 
@@ -291,14 +291,14 @@ class _Picture:
                 if self.low <= x <= self.high:
                     self.ax.axvline(x, color=muted, ls=DASHES[each.name], lw=1.2, zorder=1)
                     name = f"{each.name}\n{word} {style.number(number, 2)}"
-                    colour = self.palette.ink if each is self.widest else muted
+                    colour = self.palette.text if each is self.widest else muted
                     look = {"ha": side, "va": "bottom", "color": colour}
                     shift = (4 if side == "right" else -4, 4)
                     self._text(name, (x, 1), shift, ("data", "axes fraction"), **look)
 
     def frame(self, title: str, left_out: int) -> None:
         """The axes, the title and the legend."""
-        ax, ink, muted = self.ax, self.palette.ink, self.palette.muted
+        ax, text, muted = self.ax, self.palette.text, self.palette.muted
         ax.set_xlim(self.low, self.high)
         ax.set_ylim(len(self.table) - 0.4, -0.6)
         ax.set_yticks(range(len(self.table)), [row.label for row in self.table])
@@ -309,9 +309,9 @@ class _Picture:
         ticks = [t for t in range(-400, 401, step) if low <= t <= high]
         ax.set_xticks(ticks, ["1" if t == 0 else f"1e{t}".replace("-", style.MINUS) for t in ticks])
         more = f" ({left_out} more ops are not shown)" if left_out else ""
-        ax.set_xlabel(f"magnitude |value|, logarithmic{more}", color=ink, fontsize=TEXT)
-        ax.set_title(f"range of {title}", color=ink, fontsize=TEXT + 2, loc="left", pad=40)
-        ax.tick_params(colors=ink, labelsize=TEXT, length=0)
+        ax.set_xlabel(f"magnitude |value|, logarithmic{more}", color=text, fontsize=TEXT)
+        ax.set_title(f"range of {title}", color=text, fontsize=TEXT + 2, loc="left", pad=40)
+        ax.tick_params(colors=text, labelsize=TEXT, length=0)
         for side, spine in ax.spines.items():
             spine.set_visible(side == "bottom")
             spine.set_color(muted)
@@ -319,5 +319,5 @@ class _Picture:
             ax.axhline(y + 0.5, color=muted, lw=0.4, alpha=0.5, zorder=0)
         handles = [self._bar([], [], line, look) for _, line, look in self.sides]
         below: dict[str, Any] = {"bbox_to_anchor": (0, 0), "ncols": 2, "borderaxespad": 4.6}
-        look: dict[str, Any] = {"fontsize": SMALL, "handlelength": 3.2, "labelcolor": ink}
+        look: dict[str, Any] = {"fontsize": SMALL, "handlelength": 3.2, "labelcolor": text}
         ax.legend(handles=handles, loc="upper left", frameon=False, **below, **look)

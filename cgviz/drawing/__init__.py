@@ -1,1 +1,1 @@
-"""A trace on paper: what is shown, where it stands, how it is inked."""
+"""A trace as a picture: its layout, its display list, and the figure for paper."""

@@ -240,7 +240,7 @@ class _Renderer:
         if text.of == "band":
             return look.backward_text if text.i else look.forward_text
         if text.of == "node" and text.role == "title":
-            return look.ink
+            return look.text
         tones = {"value": look.forward_text, "gradient": look.backward_text, "kind": look.custom}
         return tones.get(text.role, look.muted)
 

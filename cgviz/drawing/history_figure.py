@@ -86,7 +86,7 @@ def _map(figure: Any, ax: Any, history: History, rows: list[Series], look: style
             ax.plot(
                 *zip(*places, strict=True),
                 marker,
-                color=look.ink,
+                color=look.text,
                 markersize=5,
                 markerfacecolor="none",
                 linestyle="",

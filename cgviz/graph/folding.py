@@ -128,8 +128,8 @@ class _Tree:
 def _by_stretch(found: Sequence[Group], movable: Sequence[bool], limit: int) -> list[Group]:
     """Fold what has no scope into stretches of the execution order."""
     loose = [i for i, g in enumerate(found) if g[0] == "op" and movable[i]]
-    room = max(4, limit - (len(set(found)) - len(loose)))
-    length = -(-len(loose) // room)
+    spare = max(4, limit - (len(set(found)) - len(loose)))
+    length = -(-len(loose) // spare)
     result = list(found)
     for n, i in enumerate(loose):
         result[i] = ("run", n // length)

@@ -261,7 +261,7 @@ def _why(step: Step, j: int, given: Array, total: Array) -> str:
 
 
 def _variables(step: Step) -> list[tuple[str, str]]:
-    """The variables a custom rule was handed, in TensorFlow's order, each with its gradient."""
+    """The variables that a custom rule was given, in TensorFlow's order, each with its gradient."""
     names = step.op.rule_variables
     return list(zip(names, map(_written, step.downstream[-len(names) :]), strict=False))
 

@@ -48,8 +48,8 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
         >>> import cgviz
         >>> quiz = cgviz.predict(cgviz.trace(lambda x: x * x, 3.0))
         >>> [question["text"] for question in quiz.questions]
-        ['What does × hand back to x, its first input?',
-         'What does × hand back to x, its second input?']
+        ['What does × return to x, its first input?',
+         'What does × return to x, its second input?']
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"`trace` must be a trace, not {type(trace).__name__}")
@@ -132,7 +132,7 @@ def _downstream(shown: Selection, i: int, edge: Edge) -> Document | None:
         mistakes.append(("local", up))
         if local is not None and answer.shape == ():
             mistakes.append(("sum", up + np.asarray(local[0])))
-    text = f"What does {_called(shown, i)} hand back to {_input(shown, edge, step)}?"
+    text = f"What does {_called(shown, i)} return to {_input(shown, edge, step)}?"
     return _asked(text, answer, mistakes)
 
 
@@ -211,7 +211,7 @@ def _product(upstream: list[Array | None], local: list[Array]) -> Array:
 
 
 def _terms(shown: Selection, i: int) -> list[Array]:
-    """What each use of a node's value handed back to it, where there are several."""
+    """What each use of a node's value returned to it, where there are several."""
     node = shown.nodes[i]
     terms = [e.contribution for e in shown.outgoing[i] if e.contribution is not None]
     terms += [seed for seed in node.seeds if seed is not None]

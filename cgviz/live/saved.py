@@ -137,7 +137,7 @@ def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
 
 
 def _ground(when: str, palette: tones.Palette) -> str:
-    return f"body{when} {{ background: {palette.paper}; color: {palette.ink}; }}\n"
+    return f"body{when} {{ background: {palette.paper}; color: {palette.text}; }}\n"
 
 
 def _digest(text: str) -> str:

@@ -86,8 +86,8 @@ def recording(run: Callable[[], Any]) -> Callable[[], Any]:
 def holding(run: Callable[[], Any]) -> Callable[[], Any]:
     """The same run, with every tensor that it makes kept and nothing recorded.
 
-    The floor of any recording that holds tensors by reference: what TensorFlow would have used
-    again while it is warm in a cache has to be written elsewhere.
+    It is the least that a recording by reference can cost: what TensorFlow would have used again
+    while it is warm in a cache has to be written elsewhere.
     """
 
     def held() -> Any:

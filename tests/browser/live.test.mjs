@@ -77,7 +77,7 @@ test("a sum is shown as far as it has come", () => {
 
 test("a sentence tells what happens at a step", () => {
   assert.equal(sentence(page, -1), "Forward 1 of 2: a makes a = 6.");
-  assert.equal(sentence(page, 1), "Backward step 1 of 2: y gets upstream 1 and hands back 2 to a, 6 to x.");
+  assert.equal(sentence(page, 1), "Backward step 1 of 2: y gets upstream 1 and returns 2 to a, 6 to x.");
   assert.match(sentence(page, -2), /Nothing has run yet/);
 });
 

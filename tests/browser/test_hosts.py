@@ -109,17 +109,17 @@ def test_it_is_live_in_notebook_7(host, page):
 def test_it_is_dark_where_the_page_around_a_shadow_root_is(page, ground, dark):
     shown = cgviz.trace(lambda x: x * x, 3.0).view()
     state = {"document": shown.document, "which": 0, "step": 0, "selected": ""}
-    inked = b64encode(assets.module().encode()).decode()
+    source = b64encode(assets.module().encode()).decode()
     page.set_content(f'<body style="background: {ground}"><div id="host"></div>')
     page.evaluate(
-        "async ([inked, state]) => { "
-        "const { default: widget } = await import(`data:text/javascript;base64,${inked}`); "
+        "async ([source, state]) => { "
+        "const { default: widget } = await import(`data:text/javascript;base64,${source}`); "
         "const root = document.getElementById('host').attachShadow({ mode: 'open' }); "
         "const el = root.appendChild(document.createElement('div')); "
         "const nothing = () => {}; "
         "const model = { get: (name) => state[name], on: nothing, off: nothing }; "
         "widget.render({ model, el }); }",
-        [inked, state],
+        [source, state],
     )
     has_count(page.locator(".cgviz-view.cgviz-dark"), int(dark))
     has_count(page.locator(".cgviz-view"), 1)

@@ -250,7 +250,7 @@ def test_predictions_are_judged(show):
     assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
     assert "?" in texts(page, ".cgviz-link.cgviz-asked .cgviz-gradient")
     shown = page.locator(".cgviz-view").inner_text()
-    assert "hands back" not in shown
+    assert "returns" not in shown
     field = page.locator(".cgviz-panel input").first
     for answer, verdict in [("-2", "Wrong sign"), ("two", "Type a number"), ("2", "")]:
         field.fill(answer)

@@ -68,7 +68,7 @@ def test_every_variable_used_is_there():
 
 
 @pytest.mark.parametrize("palette", [style.LIGHT, style.DARK])
-@pytest.mark.parametrize("tone", ["ink", "muted", "forward_text", "backward_text", "custom"])
+@pytest.mark.parametrize("tone", ["text", "muted", "forward_text", "backward_text", "custom"])
 def test_texts_can_be_read(palette, tone):
     for ground in (palette.paper, palette.fill):
         assert style.contrast(getattr(palette, tone), ground) >= 4.5

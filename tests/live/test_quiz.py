@@ -89,9 +89,9 @@ def test_what_is_stored_beside_it_tells_no_answer():
     assert "image/png" not in data
     assert data["text/plain"].splitlines() == [
         "3 questions on a live view of a trace of f: 2 ops, 1 backward pass",
-        "1. What does 3 × (`y`) hand back to a?",
-        "2. What does × (`a`) hand back to x, its first input?",
-        "3. What does × (`a`) hand back to x, its second input?",
+        "1. What does 3 × (`y`) return to a?",
+        "2. What does × (`a`) return to x, its first input?",
+        "3. What does × (`a`) return to x, its second input?",
     ]
 
 
@@ -102,7 +102,7 @@ def test_it_begins_before_the_backward_pass():
 def test_it_can_be_saved_as_a_page(tmp_path):
     cgviz.predict(cgviz.trace(f, 2.0)).save(tmp_path / "quiz.html")
     text = (tmp_path / "quiz.html").read_text(encoding="utf-8")
-    assert "hand back to a" in text
+    assert "return to a" in text
     words = re.search(r"<noscript>(.*?)</noscript>", text, re.DOTALL)[1]
     assert "12" not in words
 

@@ -1,4 +1,4 @@
-"""Every door opens on numbers that are no good, and NumPy warns of nothing (a warning fails)."""
+"""Every method works on numbers that are no good, and NumPy warns of nothing (a warning fails)."""
 
 import matplotlib as mpl
 import numpy as np
@@ -57,7 +57,7 @@ def asked(trace, hide):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_door_opens(name, order, tmp_path):
+def test_every_method_works(name, order, tmp_path):
     f, x = PROGRAMS[name]
     trace = cgviz.trace(f, x, order=order)
     for which in range(order):

@@ -31,7 +31,7 @@ def halves(x):
 
 @tf.custom_gradient
 def weighted(x):
-    """A rule that hands back a gradient for a variable."""
+    """A rule that returns a gradient for a variable."""
 
     def grad(dy, variables=None):
         return dy * VARIABLE, [dy * x]

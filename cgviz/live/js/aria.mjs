@@ -20,7 +20,7 @@ export function sentence(page, step) {
   if (!panel.inputs.length) return `${head}${panel.title}.`;
   const came = panel.outputs.map((o) => o.upstream).join(", ");
   const given = panel.inputs.filter((x) => x.flows).map((x) => `${x.downstream} to ${x.name}`);
-  return `${head}${panel.title} gets upstream ${came} and hands back ${given.join(", ") || "nothing"}.`;
+  return `${head}${panel.title} gets upstream ${came} and returns ${given.join(", ") || "nothing"}.`;
 }
 
 /** What a screen reader says of a node at `step`. */

@@ -213,7 +213,7 @@ function heatmap(p) {
 function variablesTable(variables) {
   const body = variables.map(([name, gradient], i) =>
     h("tr", {}, h("td", {}, String(i)), h("th", { scope: "row" }, name), h("td.backtext", {}, gradient)));
-  return h("table.plain", {}, h("caption", {}, "`variables`, in the order TensorFlow handed them to the rule"),
+  return h("table.plain", {}, h("caption", {}, "`variables`, in the order TensorFlow gives them to the rule"),
     h("thead", {}, h("tr", {}, ...["place", "variable", "gradient"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, ...body));
 }
