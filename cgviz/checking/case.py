@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from ..recording import api, arguments, source, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, OpEvent, PassEvent
 from . import state
+from .comparison import timed
 from .flattened import Flattened, Pulled, output_name
 from .report import Results
 from .state import Kept
@@ -176,9 +176,7 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
     try:
         flat, deterministic = _settled(flat)
         targets = flat.call(flat.arguments(flat.x))
-        start = time.monotonic()
-        base = flat.pull() if targets else None
-        seconds = time.monotonic() - start
+        base, seconds = timed(flat.pull) if targets else (None, 0.0)
     except Exception as raised:  # what raises only as a graph: the recording opens functions
         return replace(case, error=raised)
     after = state.fingerprint(case.f)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,10 +25,16 @@ MOST_COLUMNS = 128  # inputs, or groups of them, that are each moved by themselv
 MOST_ROWS = 512  # outputs, or groups of them, that are each pulled by themselves: each one run
 FEWEST = 4  # however slow f is: so that one error does not vanish among all derivatives
 SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
+FEW = 40  # inputs that are looked at one by one also where that takes longer, for the hints
+SLOW = 0.1  # seconds of a run from which that would take a minute
+QUICK = 0.003  # seconds of a run that need not be measured again: everything is affordable
+TRIES = 3
 LADDER = 20  # runs that a difference takes, as a rule
 MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
 SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
 PROBE = (2.0**-7, 2.0**-6)  # by how much entries are moved to see what they touch
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -105,12 +112,13 @@ def compare(
         problem = _sum_of(problem)
     found = Comparison()
     with np.errstate(all="ignore"):
-        middle, seconds = _timed(lambda: problem.forward(problem.x))
+        middle, seconds = timed(lambda: problem.forward(problem.x))
         n, m = problem.x.size, middle.size
         if not n or not m:
             return found
-        _, pull_seconds = _timed(lambda: problem.pull(np.ones(m)))
-        columns = _affordable(LADDER * seconds, columns)
+        _, pull_seconds = timed(lambda: problem.pull(np.ones(m)))
+        few = n if n <= FEW and seconds < SLOW else FEWEST
+        columns = _affordable(LADDER * seconds, columns, few)
         rows = _affordable(pull_seconds * (1 if problem.wobble is None else 4), rows)
         problem = replace(problem, pull=_remembered(problem.pull, MOST_CELLS // n))
         if n * m <= SMALL:
@@ -127,14 +135,21 @@ def compare(
     return found
 
 
-def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
-    start = time.monotonic()
-    return run(), time.monotonic() - start
+def timed(run: Callable[[], Result]) -> tuple[Result, float]:
+    """What a run returns, and its seconds: the fewest of some, for a busy machine adds to them."""
+    seconds = np.inf
+    for _ in range(TRIES):
+        start = time.monotonic()
+        result = run()
+        seconds = min(seconds, time.monotonic() - start)
+        if seconds < QUICK:
+            break
+    return result, seconds
 
 
-def _affordable(seconds: float, most: int) -> int:
+def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
     """How many runs of so many seconds each there is time for."""
-    return int(np.clip(SECONDS / (seconds + 1e-9), min(FEWEST, most), most))
+    return int(np.clip(SECONDS / (seconds + 1e-9), min(fewest, most), most))
 
 
 def _remembered(pull: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
