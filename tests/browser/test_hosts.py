@@ -63,8 +63,9 @@ def use(page):
 
     has_count(page.locator(".cgviz-view"), len(SHOWN))
     view, explorer, quiz = page.locator(".cgviz-view").all()
-    view.get_by_role("button", name="One step back").click()
+    view.get_by_role("button", name="One step forward").click()
     assert view.locator(".cgviz-where").inner_text() == "backward step 1 of 2"
+    view.get_by_role("button", name="One step forward").click()
     view.locator("g.cgviz-node", has_text="sin").click()
     assert "−0.4161" in view.locator(".cgviz-panel").inner_text()
     explorer.get_by_label("x", exact=True).fill("2")
