@@ -302,14 +302,15 @@ def _box(*options: str) -> list[str]:
             command += ["--symlink", os.readlink(name), name]
         elif os.path.exists(name):
             binds.append((name, name))
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    # Before the binds: a checkout or an environment may itself be somewhere in /tmp.
+    for folder in ("/dev/shm", "/tmp", HOME):
+        command += ["--perms", "1777", "--size", str(Limits.disk), "--tmpfs", folder]
     folders = {str(parent) for _, target in binds for parent in Path(target).parents}
-    for folder in sorted(folders - {"/"}):
+    for folder in sorted(folders - {"/", "/tmp"}):
         command += ["--perms", "0755", "--dir", folder]
     for source, target in binds:
         command += ["--ro-bind", source, target]
-    command += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in ("/dev/shm", "/tmp", HOME):
-        command += ["--perms", "1777", "--size", str(Limits.disk), "--tmpfs", folder]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
     settings = SETTINGS | {"HOME": HOME, "PATH": "/usr/bin:/bin", "PYTHONPATH": "/box"}
     for name, value in settings.items():
