@@ -45,6 +45,10 @@ GRACE = 10.0
 LOOK = 0.5
 """Seconds between two looks at the memory that a box uses."""
 
+SHARED = 2**30
+"""Bytes that a box may use beyond the limit of each process: the files of TensorFlow count in the
+box, and not in the process. Without it one process could end the box before its own MemoryError."""
+
 OWN = range(10**6, 2 * 10**9)
 """User numbers that no account has: root gives each box one, so that limits count it alone."""
 
@@ -79,7 +83,7 @@ class Limits:
 
     seconds: float = 30.0  # for a cell
     total: float = 180.0  # seconds for the notebook, after the start
-    memory: int = 3 * 2**30  # bytes of all its processes
+    memory: int = 3 * 2**30  # bytes that a process may ask for; all together hold 1 GB more
     disk: int = 64 * 2**20  # bytes in each of its folders, which are in memory
     output: int = 8 * 2**20  # bytes that it may report
     processes: int = 256  # with their threads; TensorFlow has about 30
@@ -219,7 +223,8 @@ class _Process:
                 self.pending += chunk
             if self.taken > self.limits.output:
                 raise EndedError("its outputs are too large")
-            if time.monotonic() > self.looked + LOOK and self.memory() > self.limits.memory:
+            most = self.limits.memory + SHARED
+            if time.monotonic() > self.looked + LOOK and self.memory() > most:
                 raise EndedError(f"it used more than {self.limits.gigabytes} of memory")
         line, _, self.pending = self.pending.partition(b"\n")
         try:
