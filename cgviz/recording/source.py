@@ -12,6 +12,7 @@ import ast
 import inspect
 import linecache
 import os
+import sys
 import sysconfig
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
@@ -19,20 +20,12 @@ from operator import itemgetter
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ..graph import Source
 
 LEARNER, LIBRARY, OWN = range(3)
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SUSPECTS = _OWN + "suspects.py"  # written to be looked at, as if a learner had written it
-_LIBRARIES = tuple(
-    path + os.sep
-    for path in {
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        os.path.dirname(os.path.dirname(os.path.abspath(np.__file__))),
-    }
-)
+_STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 # Frames of ours below which a line is no longer the learner's: a rule we run, f that we call.
 _BOUNDARIES = {"run_rule", "differentiate"}
 kinds: dict[str, int] = {}  # by file name, filled by `kind`
@@ -45,14 +38,22 @@ def kind(filename: str) -> int:
     """Whether a file is the learner's, a library's or cgviz's own."""
     if filename.startswith(_OWN) and filename != _SUSPECTS:
         found = OWN
-    elif filename.startswith((*_LIBRARIES, "<frozen", "<__array_function__")) or (
-        "__autograph_generated_file" in filename
+    elif (
+        filename.startswith((*_STANDARD, "<frozen", "<__array_function__"))
+        or "__autograph_generated_file" in filename
+        or any(filename.startswith(folder + os.sep) for folder in sys.path if _is_installed(folder))
     ):
         found = LIBRARY
     else:
         found = LEARNER
     kinds[filename] = found
     return found
+
+
+@lru_cache(maxsize=256)
+def _is_installed(folder: str) -> bool:
+    """Whether packages were installed here, wherever it is: each leaves a record."""
+    return os.path.isdir(folder) and any(x.endswith(".dist-info") for x in os.listdir(folder))
 
 
 def is_learners(function: Any) -> bool:
