@@ -1,16 +1,43 @@
-"""Draw the picture at the top of README.md, for light and for dark pages."""
+"""Draw the moving picture at the top of README.md, for light and for dark pages.
+
+An SVG file that plays by itself, as GitHub shows it: no script, only keyframes of CSS. It is drawn
+from the display list, so each part comes at the step at which the live picture shows it. Where no
+motion is wanted it shows the end.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 
-import matplotlib as mpl
 import tensorflow as tf
 
 import cgviz
+from cgviz import style
+from cgviz.drawing import display, figure, shapes, texts
+from cgviz.drawing.display import Display
+from cgviz.drawing.letters import extent
+from cgviz.graph.selection import Selection, select
 
 PICTURES = Path(__file__).resolve().parents[1] / "notebooks" / "images"
-PAPERS = {"light": "#ffffff", "dark": "#0d1117"}
+PAPERS = {"light": (style.LIGHT, "#ffffff"), "dark": (style.DARK, "#0d1117")}  # GitHub's own
+SECONDS, HOLD = 1.2, 3.0  # a step, long enough to read its number; the end, to look at all of it
+HIDDEN = ("handle", "tab")  # what is clicked
+
+LOOK = """\
+text { dominant-baseline: central; fill: var(--tone); font-family: "DejaVu Sans", Verdana; }
+path { fill: var(--plain); stroke: var(--tone); stroke-width: var(--wide); }
+.forward, .backward { --plain: none; --wide: 1.7px; }
+.backward { stroke-dasharray: 5.4 3; }
+.forward-head, .backward-head, .inner { --plain: var(--tone); --wide: 0; }
+.outline { --wide: 1.4px; }
+@media (prefers-reduced-motion: reduce) {
+  * { animation: none !important; }
+  .past { display: none; }
+}
+@keyframes flow { to { stroke-dashoffset: -8.4px; } }
+"""
 
 
 def f(x: tf.Tensor) -> tf.Tensor:
@@ -18,12 +45,149 @@ def f(x: tf.Tensor) -> tf.Tensor:
     return x * x + 3.0 * x
 
 
+class Clock:
+    """When each step is shown, in percent of a round, and the keyframes that say so."""
+
+    def __init__(self, shown: Display) -> None:
+        self.moments = [*range(-len(shown.forward), 1), *shown.backward]
+        self.seconds = SECONDS * len(self.moments) + HOLD
+        self.keyframes: dict[str, str] = {}
+
+    def percent(self, step: int) -> float:
+        """When a step comes; one behind the last: the end."""
+        place = next((i for i, m in enumerate(self.moments) if m >= step), None)
+        return 100.0 if place is None else 100 * SECONDS * place / self.seconds
+
+    def play(self, name: str, frames: Sequence[tuple[float, str]]) -> str:
+        """The animation that jumps to each frame at its time."""
+        rows = "".join(f"{when:.1f}% {{ {looks} }} " for when, looks in frames if when < 100)
+        self.keyframes[name] = f"@keyframes {name} {{ {rows}}}\n"
+        return f"{name} {self.seconds:.1f}s step-end infinite"
+
+    def between(self, first: int, end: int | None, before: str = "0") -> str:
+        """Seen from one step up to another, and pale or unseen before."""
+        frames = [(self.percent(first), "opacity: 1")]
+        if first > self.moments[0]:
+            frames.insert(0, (0.0, f"opacity: {before}"))
+        elif end is None:
+            return ""
+        if end is not None:
+            frames.append((self.percent(end), "opacity: 0"))
+        name = f"from{first}{'' if end is None else f'to{end}'}pale{before.replace('.', '')}"
+        return self.play(name.replace("-", "m"), frames)
+
+    def lit(self, steps: Sequence[int], line: bool) -> str:
+        """Emphasised at these steps: a line is wider, an outline also has the tone of the way."""
+        frames = [(0.0, "")]
+        for step in steps:
+            way = "backward" if step > 0 else "forward"
+            tone = "" if line else f"fill: var(--lit-{way}); stroke: var(--{way}); "
+            frames += [(self.percent(step), f"{tone}stroke-width: 3px")]
+            frames += [(self.percent(step + 1), "")]
+        own = "stroke-width: var(--wide)"
+        own += "" if line else "; fill: var(--plain); stroke: var(--tone)"
+        name = "lit" + "and".join(map(str, steps)).replace("-", "m") + "line" * line
+        return self.play(name, [(when, looks or own) for when, looks in frames])
+
+
+def paths(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
+    """The lines and outlines."""
+    for path in shown.paths:
+        if path.role in HIDDEN:
+            continue
+        kind = shown.nodes[path.i].kind if path.of == "node" else ""
+        tone = look.backward if kind == "target" else look.of(kind)
+        if path.of == "link":
+            tone = look.forward if path.role.startswith("forward") else look.backward
+        before = "0.32" if kind else "0.22" if path.role.startswith("forward") else "0"
+        plays = [clock.between(path.step, None, before)]
+        if path.now and not path.role.endswith("-head"):
+            plays.append(clock.lit(path.now, path.of == "link"))
+        if path.role == "backward":
+            plays.append("flow 0.7s linear infinite")
+        yield _element("path", path.role, tone, plays, f'd="{path.d}" data-step="{path.step}"')
+
+
+def words(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
+    """The texts, one for each of their versions."""
+    tones = {"value": look.forward_text, "gradient": look.backward_text, "title": look.text}
+    for text in shown.texts:
+        away = {"above": -0.485, "around": 0.0, "below": 0.485}[text.side]  # half a letter's height
+        at = text.x, text.y + away * text.size, text.anchor, text.size
+        tone = tones.get(text.role, look.muted)
+        ends = [step for step, _ in text.versions[1:]]
+        for (step, says), end in zip(text.versions, [*ends, None], strict=True):
+            if text.role == "title":
+                plays = clock.between(text.step, end, "0.32")
+            else:
+                plays = clock.between(step, end)
+            yield _text(says, at, tone, plays, end)
+
+
+def legend(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
+    """What the lines are, and the step."""
+    width, height = figure.size(shown)
+    x, y = display.MARGIN, height - display.MARGIN - display.TEXT / 2
+    for role, says in shown.legend:
+        tone = look.forward if role == "forward" else look.backward
+        ends = [(x, y), (x + 26, y)]
+        shaft, head = shapes.arrow(ends if role == "forward" else ends[::-1])
+        yield _element("path", role, tone, [], f'd="{shaft}"')
+        yield _element("path", f"{role}-head", tone, [], f'd="{head}"')
+        yield _text(says, (x + 31, y, "start", display.SMALL), look.muted)
+        x += display.SAMPLE + extent(says, display.SMALL)[0]
+    at, count = (width - display.MARGIN, y, "end", display.SMALL), len(shown.forward)
+    for step, end in zip(clock.moments, [*clock.moments[1:], None], strict=True):
+        says = f"forward {step + count} of {count}"
+        if step > 0:
+            says = f"backward {step} of {shown.steps}"
+        yield _text(says, at, look.muted, clock.between(step, end), end)
+
+
+def _element(
+    tag: str, name: str, tone: str, plays: Sequence[str], rest: str, inside: str = ""
+) -> str:
+    playing = ", ".join(each for each in plays if each)
+    how = f"--tone: {tone}" + (f"; animation: {playing}" if playing else "")
+    named = f' class="{name}"' if name else ""
+    return f'<{tag}{named} style="{how}" {rest}>{inside}</{tag}>\n'
+
+
+def _text(
+    says: str,
+    at: tuple[float, float, str, float],
+    tone: str,
+    plays: str = "",
+    end: int | None = None,
+) -> str:
+    x, y, anchor, size = at
+    rest = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"'
+    return _element("text", "" if end is None else "past", tone, [plays], rest, escape(says))
+
+
+def moving(chosen: Selection, look: style.Palette, paper: str) -> str:
+    """A selection as an SVG file that plays."""
+    shown = display.make(chosen)
+    clock = Clock(shown)
+    drawn = "".join(part for draw in (paths, words, legend) for part in draw(shown, clock, look))
+    width, height = figure.size(shown)
+    tones = {"plain": look.fill, "forward": look.forward, "backward": look.backward}
+    tones |= {"lit-forward": f"{look.forward}33", "lit-backward": look.glow}  # 33: a fifth of it
+    named = " ".join(f"--{name}: {tone};" for name, tone in tones.items())
+    root = f"svg {{ {named} background: {paper}; }}\n"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1f} {height:.1f}" '
+        f'width="{1.6 * width:.0f}" height="{1.6 * height:.0f}" role="img">\n'
+        f"<desc>{escape(texts.describe(chosen))}</desc>\n"
+        f"<style>\n{root}{LOOK}{''.join(clock.keyframes.values())}</style>\n{drawn}</svg>\n"
+    )
+
+
 def main() -> None:
     """Write both pictures."""
-    trace = cgviz.trace(f, 2.0)
-    for theme, paper in PAPERS.items():
-        with mpl.rc_context({"figure.facecolor": paper, "axes.facecolor": paper}):
-            trace.save(PICTURES / f"flow_{theme}.svg")
+    chosen = select(cgviz.trace(f, 2.0))
+    for theme, (look, paper) in PAPERS.items():
+        (PICTURES / f"flow_{theme}.svg").write_text(moving(chosen, look, paper), encoding="utf-8")
 
 
 if __name__ == "__main__":
