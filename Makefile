@@ -16,7 +16,10 @@ help:  ## show these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s%s\n", $$1, $$2 }' Makefile
 
 lab: .venv/lab.stamp  ## open the course in JupyterLab
-	$(BIN)/jupyter lab notebooks/00_start_here.ipynb $(FLAGS)
+	@test "$$(id -u)" != 0 || case "$(FLAGS)" in *--allow-root*) ;; \
+		*) echo "You are root, and JupyterLab starts for root only if told so:" \
+			"make lab FLAGS='$(strip --allow-root $(FLAGS))'"; exit 1 ;; esac
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(FLAGS)
 
 test: .venv/dev.stamp  ## run the unit tests, the doctests and every notebook
 	$(BIN)/pytest --numprocesses auto --dist loadfile

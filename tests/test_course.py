@@ -35,9 +35,9 @@ def prose(notebook):
 
 
 def code(notebook):
-    """The code cells that run here; the one for Colab does not."""
+    """The code cells that run here; the first does not."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return [cell for cell in cells if "colab" not in cell.metadata.get("tags", [])]
+    return [cell for cell in cells if "first" not in cell.metadata.get("tags", [])]
 
 
 def tags(cell):

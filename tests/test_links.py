@@ -1,6 +1,7 @@
 """Every link to the repository comes from its one address."""
 
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
@@ -35,17 +35,16 @@ def test_the_pages_have_the_links_that_make_links_writes():
 
 
 @pytest.mark.parametrize("path", LINKS["notebooks"](), ids=lambda path: path.as_posix()[-40:])
-def test_a_notebook_installs_the_course_from_where_it_is_published(path):
+def test_a_notebook_begins_with_the_cell_that_make_links_writes(path):
     text = path.read_text(encoding="utf-8")
-    assert text == LINKS["with_install"](text, published()), "run: make links"
+    assert text == LINKS["with_first"](text, published()), "run: make links"
 
 
 def test_without_an_address_no_link_is_written():
     page = LINKS["written"](read("README.md"), None)
     assert "mybinder" not in page
     assert "colab" not in page
-    first = LINKS["with_install"](notebook(cell("# Title"), cell("1 + 1", "code")), None)
-    assert len(json.loads(first)["cells"]) == 2
+    assert "pip" not in "".join(LINKS["first_cell"](None)["source"])
 
 
 @pytest.mark.parametrize(
@@ -68,22 +67,33 @@ def test_the_address_is_that_of_the_remote(tmp_path, monkeypatch, remote, slug):
     assert LINKS["slug"]() == "grace/fork"
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_the_cell_that_installs_the_course_does_nothing_where_it_is_installed(monkeypatch, there):
-    if not there:
-        monkeypatch.setitem(sys.modules, "cgviz", None)  # importing it is an ImportError
+@pytest.mark.parametrize(
+    ("there", "extra"),
+    [(("cgviz", "tensorflow"), None), (("tensorflow",), ""), ((), "[tensorflow]")],
+    ids=["installed", "as on Colab", "nothing"],
+)
+def test_the_first_cell_installs_what_is_missing_and_no_second_tensorflow(
+    monkeypatch, there, extra
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name in there)
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
     ran = []
     shell = InteractiveShell()
     shell.register_magic_function(ran.append, magic_name="pip")
-    shell.run_cell("".join(LINKS["install_cell"](SLUG)["source"])).raise_error()
-    wanted = ["--quiet anywidget", f'--quiet --no-deps "git+https://github.com/{SLUG}"']
-    assert ran == ([] if there else [f"install {what}" for what in wanted])
+    shell.run_cell("".join(LINKS["first_cell"](SLUG)["source"])).raise_error()
+    wanted = f'install --quiet "{PROJECT["name"]}{extra} @ git+https://github.com/{SLUG}"'
+    assert ran == ([] if extra is None else [wanted])
+    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
 
 
-def test_what_colab_lacks_is_what_the_cell_installs():
-    """Colab has TensorFlow, NumPy, Matplotlib and ipywidgets."""
-    needed = {Requirement(line).name for line in PROJECT["dependencies"]}
-    assert needed - {"numpy", "matplotlib", "ipywidgets"} == {"anywidget"}
+def test_tensorflow_starts_without_a_word_after_the_first_cell():
+    code = "".join(LINKS["first_cell"](None)["source"]) + "\nimport tensorflow\n"
+    quiet = ("TF_CPP_MIN_LOG_LEVEL", "TF_ENABLE_ONEDNN_OPTS")
+    without = {name: value for name, value in os.environ.items() if name not in quiet}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=without, capture_output=True, text=True, check=True
+    )
+    assert (told.stdout, told.stderr) == ("", "")
 
 
 def test_every_lesson_opens_on_binder_and_colab():
@@ -103,13 +113,13 @@ def cell(source, kind="markdown"):
     return {"cell_type": kind, "metadata": {}, "source": source.splitlines(keepends=True)}
 
 
-def test_the_cell_that_installs_comes_after_the_title_and_once():
+def test_the_first_cell_comes_before_all_code_and_once():
     text = notebook(cell("# Title"), cell("1 + 1", "code"))
-    once = LINKS["with_install"](text, SLUG)
-    first, colab, last = json.loads(once)["cells"]
-    assert (first["source"], last["source"]) == (["# Title"], ["1 + 1"])
-    assert LINKS["is_install"](colab)
-    assert LINKS["with_install"](once, SLUG) == once
+    once = LINKS["with_first"](text, SLUG)
+    title, first, last = json.loads(once)["cells"]
+    assert (title["source"], last["source"]) == (["# Title"], ["1 + 1"])
+    assert LINKS["is_first"](first)
+    assert LINKS["with_first"](once, SLUG) == once
 
 
 def test_a_title_is_the_first_heading_in_text(tmp_path):
@@ -139,7 +149,9 @@ def test_a_course_is_written_once_and_then_left_alone(tmp_path, monkeypatch, cap
     for name in ("README.md", HUB_PAGE):
         (tmp_path / name).write_text(page)
     for name in ("01_one.ipynb", "02_two.ipynb", "exercises/01_one.ipynb"):
-        (tmp_path / "notebooks" / name).write_text(notebook(cell(f"# About {name}")))
+        (tmp_path / "notebooks" / name).write_text(
+            notebook(cell(f"# About {name}"), cell("1", "code"))
+        )
     main()
     assert capsys.readouterr().out.count("written") == 5
     one, two = (

@@ -155,6 +155,30 @@ def test_what_a_fresh_machine_runs_can_be_run():
     assert read(".ci/run").startswith("#!")
 
 
+@pytest.mark.parametrize(
+    ("user", "flags", "started"),
+    [(1000, "", True), (0, "", False), (0, "--allow-root", True)],
+)
+def test_make_lab_opens_the_first_lesson_and_tells_root_what_to_do(tmp_path, user, flags, started):
+    """The address that is printed is the default one, and not that of a file that is named."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_text(read(name))
+    scripts = {"python": "", "jupyter": 'echo "$@"', "id": f"echo {user}"}
+    for name, script in scripts.items():
+        path = tmp_path / ".venv" / "bin" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    (tmp_path / ".venv" / "lab.stamp").touch()
+    env = os.environ | {"PATH": f"{tmp_path}/.venv/bin:{os.environ['PATH']}"}
+    command = ["make", "lab", f"FLAGS={flags}"]
+    made = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    first = "lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb"
+    assert (first in made.stdout) == started
+    assert ("make lab FLAGS='--allow-root'" in made.stdout) == (not started)
+    assert (made.returncode == 0) == started
+
+
 @pytest.mark.parametrize("name", ["Makefile", "binder/start", "conftest.py"])
 def test_tensorflow_is_kept_quiet_wherever_it_starts(name):
     assert re.search(r"TF_CPP_MIN_LOG_LEVEL\W+3\b", read(name))

@@ -23,7 +23,7 @@ def test_a_prediction_is_a_slide_and_its_result_comes_with_the_next_key():
     assert all(types[i] in ("slide", "subslide") for i in asked)
     assert all(types[i + 1] == "fragment" for i in asked)
     assert types[0] == "slide"
-    installs = nbformat.v4.new_code_cell("%pip install x", metadata={"tags": ["colab"]})
+    installs = nbformat.v4.new_code_cell("%pip install x", metadata={"tags": ["first"]})
     assert kind(installs) == "skip"
 
 

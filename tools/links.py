@@ -2,10 +2,11 @@
 
 - the table of lessons in README.md, with Binder and Colab
 - the links for a JupyterHub in classroom/jupyterhub.md
-- the cell in each notebook that installs the course on Colab, Kaggle and the like
+- the first code cell of each notebook, which silences TensorFlow's start, and installs the course
+  where it is not, as on Colab and Kaggle
 
 The address is GITHUB_REPOSITORY in a workflow of GitHub, and elsewhere that of the git remote
-`origin`. Where there is neither, no link and no such cell is written: none that leads nowhere.
+`origin`. Where there is neither, no link is written and nothing is installed.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "custom-gradients"  # on the index; `cgviz` is another project's there
 BEGIN = "<!-- lessons: written by `make links` -->\n"
 END = "<!-- end of lessons -->\n"
-INSTALL = "colab"  # the tag and the id of the cell
-TAGS = [INSTALL, "nbval-skip", "skip-execution"]  # no test and no `make notebooks` runs it
+FIRST = "first"  # the tag and the id of the cell
+TAGS = [FIRST, "nbval-skip", "skip-execution"]  # no test and no `make notebooks` runs it
 
 
 def slug() -> str | None:
@@ -53,9 +55,9 @@ def lessons() -> list[Path]:
 
 
 def notebooks() -> list[Path]:
-    """Every notebook that can be opened on Colab."""
-    folders = ("exercises", "solutions")
-    return [*lessons(), *(p for f in folders for p in sorted(ROOT.glob(f"notebooks/{f}/*.ipynb")))]
+    """Every notebook."""
+    folders = (".", "exercises", "solutions")
+    return [p for folder in folders for p in sorted(ROOT.glob(f"notebooks/{folder}/*.ipynb"))]
 
 
 def opened(notebook: Path, slug: str | None) -> str:
@@ -108,37 +110,44 @@ def hub_written(page: str, slug: str | None) -> str:
     return between(page, "".join(hub_row(path, slug) for path in lessons()))
 
 
-def install_cell(slug: str) -> dict[str, Any]:
-    """The cell that installs the course where TensorFlow is and cgviz is not, as on Colab."""
+def first_cell(slug: str | None) -> dict[str, Any]:
+    """The cell that every notebook begins with."""
     source = (
-        "# On Colab or Kaggle this installs the course. Elsewhere it does nothing.\n"
-        "try:\n"
-        "    import cgviz\n"
-        "except ImportError:\n"
-        "    %pip install --quiet anywidget\n"
-        f'    %pip install --quiet --no-deps "git+https://github.com/{slug}"'
+        "# TensorFlow starts without lines about the processor.\n"
+        "import os\n"
+        "\n"
+        'os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}'
     )
+    if slug is not None:
+        source = source.replace("import os\n", "import os\nfrom importlib.util import find_spec\n")
+        source += (
+            "\n\n# Where the course is not installed, as on Colab or Kaggle, it is now.\n"
+            'if not find_spec("cgviz"):\n'
+            '    extra = "" if find_spec("tensorflow") else "[tensorflow]"\n'
+            f'    %pip install --quiet "{PACKAGE}{{extra}} @ git+https://github.com/{slug}"'
+        )
     return {
         "cell_type": "code",
         "execution_count": None,
-        "id": INSTALL,
+        "id": FIRST,
         "metadata": {"tags": TAGS},
         "outputs": [],
         "source": source.splitlines(keepends=True),
     }
 
 
-def is_install(cell: dict[str, Any]) -> bool:
+def is_first(cell: dict[str, Any]) -> bool:
     """Whether a cell is the one that this script writes."""
-    return INSTALL in cell["metadata"].get("tags", [])
+    return FIRST in cell["metadata"].get("tags", [])
 
 
-def with_install(text: str, slug: str | None) -> str:
-    """A notebook's text with its cell that installs the course behind the first one."""
+def with_first(text: str, slug: str | None) -> str:
+    """A notebook's text with that cell before its own code."""
     notebook = json.loads(text)
-    notebook["cells"] = [cell for cell in notebook["cells"] if not is_install(cell)]
-    if slug is not None:
-        notebook["cells"].insert(1, install_cell(slug))
+    cells = [cell for cell in notebook["cells"] if not is_first(cell)]
+    kinds = [cell["cell_type"] for cell in cells]
+    cells.insert(kinds.index("code"), first_cell(slug))
+    notebook["cells"] = cells
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
@@ -146,7 +155,7 @@ def main() -> None:
     """Write what differs."""
     where = slug()
     made = {ROOT / "README.md": written, ROOT / "classroom" / "jupyterhub.md": hub_written}
-    made |= dict.fromkeys(notebooks(), with_install)
+    made |= dict.fromkeys(notebooks(), with_first)
     for path, write in made.items():
         before = path.read_text(encoding="utf-8")
         after = write(before, where)

@@ -46,7 +46,7 @@ TEMPLATE = """
 
 def slide_type(cell: NotebookNode) -> str:
     """Where a cell goes: as stored (`make notebooks`), and what code shows with the next key."""
-    if "colab" in cell.metadata.get("tags", []):
+    if "first" in cell.metadata.get("tags", []):
         return "skip"
     stored = cell.metadata.get("slideshow", {}).get("slide_type")
     return str(stored or ("fragment" if cell.cell_type == "code" else "-"))
