@@ -1,23 +1,23 @@
-"""A trace as one HTML file: live, offline, without a kernel.
+"""A trace as HTML: live, offline, without a kernel.
 
-    page   a trace -> HTML
+    page    a trace -> a file of HTML
+    embed   a trace -> HTML for the middle of another page
 
-The file holds the module, the stylesheet and the state of the live picture, and nothing else: its
-content security policy lets it load nothing and run this one script only. As there is no kernel to
-ask for a layout, the pictures of other passes, and with scopes and custom ops opened and closed,
-are in the state, which is compressed.
+Both hold the module, the stylesheet and the state of the live picture, and nothing else; the
+content security policy of the file lets it load nothing and run this one script only. As there is
+no kernel to ask for a layout, the pictures of other passes, and with scopes and custom ops opened
+and closed, are in the state, which is compressed.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import style as tones
 from ..graph import Trace
@@ -25,9 +25,12 @@ from . import assets
 from . import pages as builder
 from .pages import Document, PageBuilder
 
+if TYPE_CHECKING:
+    from .view import View
+
 MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
 MOST_MORE = 36_000  # bytes up to which there are those in which several are
-DARK = '[data-jp-theme-light="false"]'
+DARK = "@media (prefers-color-scheme: dark) { %s }\n"
 BODY = """\
 body { margin: 0; padding: 1rem; font-family: system-ui, sans-serif; }
 h1 { font-size: 1.2rem; margin: 0 0 0.6rem; }
@@ -56,15 +59,9 @@ def page(
     Returns:
         The HTML.
     """
-    patient = [each.patiently() for each in builders] or [PageBuilder(trace).patiently()]
-    which = which if which is not None else patient[0].which or 0
-    extra = extra or {}
-    document = builder.document(trace, patient, which) | extra
-    pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
-    step = pages[""][0]["display"]["steps"] if start == "end" else 0
-    state = {"document": document, "which": which, "step": step, "selected": ""}
+    packed = _packed(trace, builders, which, extra, start)
     script = assets.module() + "\nboot();\n"
-    style = assets.stylesheet() + _ground("", tones.LIGHT) + _ground(DARK, tones.DARK) + BODY
+    style = assets.stylesheet() + _ground(tones.LIGHT) + DARK % _ground(tones.DARK) + BODY
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -78,8 +75,21 @@ def page(
         f"<main><h1>{escape(title)}</h1>\n"
         f"<noscript>{escape(words or repr(trace))}</noscript>\n"
         '<div id="cgviz"></div></main>\n'
-        f'<script type="text/plain" id="cgviz-state">{_packed(state, pages)}</script>\n'
+        f'<script type="text/plain" id="cgviz-state">{packed}</script>\n'
         f'<script type="module">{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def embed(shown: View, picture: bytes, height: int | None) -> str:
+    """What `View.embed` returns; where no script runs the picture stays."""
+    packed = _packed(shown.trace, shown.builders, shown.which, shown.kept, shown.start)
+    space = f"height:{height}px;overflow:auto" if height else "display:block"
+    words = escape(shown.words).replace("\n", "&#10;")
+    png = base64.b64encode(picture).decode()
+    return (
+        f'<div class="cgviz-embed" data-version="{assets.version()}" style="{space}">\n'
+        f'<img alt="{words}" src="data:image/png;base64,{png}" style="max-width:100%">\n'
+        f'<script type="text/plain">{packed}</script>\n</div>\n{assets.shared()}'
     )
 
 
@@ -112,8 +122,20 @@ def _others(
             yield builder.page_key(which, then), found
 
 
-def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
-    """The state and its pages, compressed, with what many of them share once; as base64."""
+def _packed(
+    trace: Trace,
+    builders: Sequence[PageBuilder],
+    which: int | None,
+    extra: Document | None,
+    start: str,
+) -> str:
+    """The state and its pages, compressed, with what many of them share once."""
+    patient = [each.patiently() for each in builders] or [PageBuilder(trace).patiently()]
+    which = which if which is not None else patient[0].which or 0
+    document = builder.document(trace, patient, which) | (extra or {})
+    pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
+    step = pages[""][0]["display"]["steps"] if start == "end" else 0
+    state = {"document": document, "which": which, "step": step, "selected": ""}
     parts: dict[str, int] = {}
 
     def once(found: Sequence[Any]) -> list[int]:
@@ -132,12 +154,11 @@ def _packed(state: Document, pages: dict[str, list[Document]]) -> str:
         for key, found in pages.items()
     ]
     whole = {"state": state, "parts": [json.loads(part) for part in parts], "pages": rows}
-    text = json.dumps(whole, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    return assets.packed(whole)
 
 
-def _ground(when: str, palette: tones.Palette) -> str:
-    return f"body{when} {{ background: {palette.paper}; color: {palette.text}; }}\n"
+def _ground(palette: tones.Palette) -> str:
+    return f"body {{ background: {palette.paper}; color: {palette.text}; }}\n"
 
 
 def _digest(text: str) -> str:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import io
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import anywidget
+import ipywidgets
 import numpy as np
 import traitlets
 
@@ -33,6 +34,22 @@ STARTS = ("forward", "end")
 MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
 
 
+class Shared(ipywidgets.Widget):
+    """The module and the stylesheet: sent to a page once, for all its views of this kernel."""
+
+    module = traitlets.Unicode(assets.module()).tag(sync=True)
+    stylesheet = traitlets.Unicode(assets.stylesheet()).tag(sync=True)
+
+    _made: ClassVar[list[Shared]] = []
+
+    @classmethod
+    def one(cls) -> Shared:
+        """The one of this kernel; another one where that was closed with all widgets."""
+        if not cls._made or cls._made[-1].comm is None:
+            cls._made[:] = [cls()]
+        return cls._made[-1]
+
+
 class View(anywidget.AnyWidget):
     """The live picture of a trace.
 
@@ -45,9 +62,9 @@ class View(anywidget.AnyWidget):
 
     drawn = True  # whether a picture is stored beside it
 
-    _esm = assets.module()
-    _css = assets.stylesheet()
+    _esm = assets.stub()
 
+    shared = traitlets.Instance(Shared).tag(sync=True, **ipywidgets.widget_serialization)
     step = traitlets.Int().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
     which = traitlets.Int().tag(sync=True)
@@ -67,6 +84,7 @@ class View(anywidget.AnyWidget):
         which = builders[0].which or 0
         shown = pages.document(trace, self.builders, which) | self.extra
         super().__init__(
+            shared=Shared.one(),
             document=shown,
             step=shown["pages"][0]["display"]["steps"] if start == "end" else 0,
             which=which,
@@ -83,6 +101,8 @@ class View(anywidget.AnyWidget):
             side = int(content.get("side", 0))
             found = self.builders[side].panels(which, toggled)
             self.send({"panels": found, "side": side, "key": content.get("key")})
+        elif content.get("ask") == "module":
+            self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
 
     def close(self) -> None:
         """Take it off every page; its layout, a widget with a comm of its own, goes with it."""
@@ -98,6 +118,34 @@ class View(anywidget.AnyWidget):
         target = files.target(path, (".html",))
         text = saved.page(self.trace, self.builders, self.which, self.kept, self.words, self.start)
         files.write(target, text.encode())
+
+    def embed(self, height: int | None = None) -> str:
+        """What is shown, as HTML for the middle of another page: live, without a kernel.
+
+        It asks nothing of any server, keeps its style apart from that of the page around it, and
+        is dark where that page is. Several on one page share one module and one stylesheet. Where
+        no script runs it is the picture with its text.
+
+        Args:
+            height: In pixels, beyond which it scrolls; by default as high as the picture.
+
+        Returns:
+            The HTML, without a blank line, so that it can be pasted into Markdown.
+
+        Raises:
+            ValueError: `height` is not above 0.
+
+        Example:
+            >>> import cgviz
+            >>> html = cgviz.trace(lambda x: x * x, 3.0).view().embed()
+            >>> html.startswith('<div class="cgviz-embed"')
+            True
+        """
+        from . import saved
+
+        if height is not None and not height > 0:
+            raise ValueError(f"`height` must be a number of pixels above 0, not {height!r}")
+        return saved.embed(self, png(self.builders[0].display()), height)
 
     @property
     def words(self) -> str:

@@ -344,6 +344,7 @@ def test_a_small_trace_folds_by_click_and_by_key(show):
 
 
 def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show):
+    show("cgviz.trace(f, 2.0)")  # brings the widget that holds the module, which stays
     page = show(
         "from comm import get_comm_manager\nbefore = set(get_comm_manager().comms)", views=0
     )

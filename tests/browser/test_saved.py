@@ -40,7 +40,7 @@ def offline(page):
         lambda message: pytest.fail(message.text) if message.type == "error" else None,
     )
     yield page
-    assert all(url.startswith(("file:", "data:", "about:")) for url in asked)
+    assert all(url.startswith(("file:", "data:", "about:", "blob:")) for url in asked)
 
 
 def test_it_opens_from_disk_and_steps(offline, tmp_path):
@@ -187,6 +187,63 @@ def test_it_works_within_another_page(offline, tmp_path):
     frame = offline.frame_locator("iframe")
     frame.get_by_role("button", name="One step forward").click()
     assert frame.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
+
+
+CALLER = """<!DOCTYPE html><meta charset="utf-8"><style>
+body { background: #fff; font: 20px/2 serif; }
+body.dark { background: #14181a; }
+button, h3, table, code, ul { background: lime; border: 9px solid lime; font-size: 40px; }
+</style><h1>A course</h1>%s<p>Between.</p>%s<p id="end">After.</p>"""
+
+
+def test_two_embedded_pictures_on_a_page_share_all_but_their_state(offline, tmp_path):
+    shown = [cgviz.trace(f, x).view().embed() for x in (2.0, 3.0)]
+    (tmp_path / "course.html").write_text(CALLER % (*shown,), encoding="utf-8")
+    offline.goto((tmp_path / "course.html").as_uri())
+    views = offline.locator(".cgviz-view")
+    has_count(views, 2)
+    one, other = views.all()
+    one.locator("g.cgviz-node").first.focus()
+    for _ in range(3):
+        offline.keyboard.press("ArrowRight")
+    assert one.locator(".cgviz-where").inner_text() == "backward step 3 of 3"
+    assert other.locator(".cgviz-where").inner_text() == "forward 3 of 3"
+    one.locator("g.cgviz-node.cgviz-custom").click()
+    assert "−1.307" in one.locator(".cgviz-panel").inner_text()
+    boxes = "[...document.querySelectorAll('.cgviz-embed')]"
+    shadows = f"{boxes}.map((box) => box.shadowRoot)"
+    assert offline.evaluate("globalThis.cgvizLoaded.size") == 1
+    assert offline.evaluate(f"new Set({shadows}.map((x) => x.adoptedStyleSheets[0])).size") == 1
+    high = offline.evaluate(
+        f"{boxes}.map((box) => [box.offsetHeight, box.shadowRoot.firstChild.scrollHeight])"
+    )
+    assert all(320 < outer < 1200 and outer >= inner for outer, inner in high)
+    # The page's own style stays outside, and a dark page makes dark pictures.
+    letters = one.locator("button").first.evaluate("x => getComputedStyle(x).fontSize")
+    assert float(letters.removesuffix("px")) < 16
+    has_count(offline.locator(".cgviz-dark"), 0)
+    offline.evaluate("document.body.className = 'dark'")
+    has_count(offline.locator(".cgviz-dark"), 2)
+
+
+def test_an_embedded_picture_is_as_high_as_it_is_told_to_be(offline, tmp_path):
+    shown = cgviz.trace(f, 2.0).view().embed(300)
+    (tmp_path / "course.html").write_text(CALLER % (shown, ""), encoding="utf-8")
+    offline.goto((tmp_path / "course.html").as_uri())
+    has_count(offline.locator(".cgviz-view"), 1)
+    assert offline.evaluate("document.querySelector('.cgviz-embed').offsetHeight") == 300
+
+
+def test_where_no_script_runs_an_embedded_picture_is_a_picture(browser, tmp_path):
+    shown = cgviz.trace(f, 2.0).view().embed()
+    (tmp_path / "course.html").write_text(CALLER % (shown, ""), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((tmp_path / "course.html").as_uri())
+    picture = page.get_by_role("img")
+    assert picture.bounding_box()["height"] > 100
+    assert "gradients: x" in picture.get_attribute("alt")
+    context.close()
 
 
 def test_a_quiz_works_in_it(offline, tmp_path):

@@ -24,7 +24,23 @@ def test_every_file_is_in_it_once():
     for path in FILES:
         first = path.read_text(encoding="utf-8").split("\n", 1)[0]
         assert first.startswith("// ")
-        assert assets.module().count(first + "\n") == 1, path.name
+        holds = assets.stub() if path.stem == "load" else assets.module()
+        assert holds.count(first + "\n") == 1, path.name
+
+
+def test_the_stub_is_small_and_names_the_version():
+    assert len(assets.stub()) < 4000
+    assert f'"{assets.version()}"' in assets.stub()
+    assert re.findall(r"^export .*", assets.stub(), re.MULTILINE)[0].startswith("export default")
+
+
+def test_another_module_has_another_version(monkeypatch):
+    assets.version.cache_clear()
+    before = assets.version()
+    monkeypatch.setattr(assets, "module", lambda: "another")
+    assets.version.cache_clear()
+    assert assets.version() != before
+    assets.version.cache_clear()
 
 
 def test_no_name_is_given_twice():
@@ -34,7 +50,7 @@ def test_no_name_is_given_twice():
 
 def test_what_is_named_outside_a_function_comes_before_it_is_needed():
     """A const of one file that another computes with while it loads would not be there yet."""
-    text = assets.module()
+    text = assets.stub() + assets.module()
     places = [text.index(path.read_text(encoding="utf-8").split("\n", 1)[0]) for path in FILES]
     order = [path.stem for _, path in sorted(zip(places, FILES, strict=True))]
     for path in FILES:

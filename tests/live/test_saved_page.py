@@ -6,9 +6,11 @@ import hashlib
 import json
 import re
 
+import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz.live import assets
 from cgviz.live import saved as saved_page
 
 ATTACK = "<img src=x onerror=alert(1)>"
@@ -94,3 +96,26 @@ def test_without_scripts_it_says_the_same_in_words(tmp_path):
 def test_the_same_trace_gives_the_same_file(tmp_path):
     one, other = (saved(cgviz.trace(chain, 0.5, 0.3), tmp_path) for _ in range(2))
     assert one == other
+
+
+def test_embedded_pictures_share_module_and_stylesheet_and_break_no_markdown():
+    one, other = (cgviz.trace(chain, x, 0.3).view().embed() for x in (0.5, 0.7))
+    assert one != other
+    assert one.count(assets.shared()) == other.count(assets.shared()) == 1
+    assert "\n\n" not in one
+    assert not re.search(r'(src|href)="(?!data:)', one)
+
+
+def test_names_cannot_leave_the_text_of_an_embedded_picture():
+    trace = cgviz.trace(chain, 0.5, 0.3)
+    for op in trace.ops:
+        if op.kind == "input":
+            object.__setattr__(op, "name", f'">{ATTACK}')
+    assert ATTACK not in trace.view().embed()
+
+
+def test_the_height_of_an_embedded_picture_is_above_0():
+    shown = cgviz.trace(chain, 0.5, 0.3).view()
+    assert "height:300px" in shown.embed(300)
+    with pytest.raises(ValueError, match="`height` must be a number of pixels above 0, not 0"):
+        shown.embed(0)

@@ -2,16 +2,18 @@
 
 import base64
 import io
+import json
 import subprocess
 import sys
 
+import ipywidgets
 import pytest
 import tensorflow as tf
 from PIL import Image
 
 import cgviz
-from cgviz.live import view
-from cgviz.live.view import LIVE, View
+from cgviz.live import assets, view
+from cgviz.live.view import LIVE, Shared, View
 
 
 def f(x):
@@ -41,13 +43,43 @@ def test_a_finished_one_begins_at_the_end_of_the_pass(trace):
 
 
 def test_it_can_be_linked_to_other_widgets(trace):
-    import ipywidgets
-
     slider = ipywidgets.IntSlider(min=-2, max=2)
     shown = trace.view()
     ipywidgets.link((shown, "step"), (slider, "value"))
     slider.value = 1
     assert shown.step == 1
+
+
+def test_module_and_stylesheet_travel_once_for_all_views_of_a_kernel(trace, monkeypatch):
+    sent = []
+    make = ipywidgets.widgets.widget.comm.create_comm
+
+    def create_comm(**given):
+        sent.append(len(json.dumps(given["data"])))
+        return make(**given)
+
+    monkeypatch.setattr(ipywidgets.widgets.widget.comm, "create_comm", create_comm)
+    monkeypatch.setattr(Shared, "_made", [])
+    whole = len(assets.module()) + len(assets.stylesheet())
+    costs = []
+    for _ in range(3):
+        sent.clear()
+        shown = trace.view()
+        costs.append(sum(sent))
+    content = len(json.dumps(shown.document))
+    assert costs[0] > whole
+    assert costs[1] == costs[2] < content + 8_000 < whole
+
+
+def test_where_all_widgets_were_closed_it_travels_again(trace):
+    first = trace.view().shared
+    first.close()
+    assert trace.view().shared is not first
+
+
+def test_a_page_without_the_module_is_sent_it(trace, sent):
+    trace.view()._answer({"ask": "module"}, None)
+    assert sent == [{"module": assets.module(), "stylesheet": assets.stylesheet()}]
 
 
 def test_a_step_computes_nothing(trace, sent):

@@ -31,7 +31,8 @@ export const toggle = (element, name, on) => element.classList.toggle(`cgviz-${n
 
 /** A page that says dark only by its colours, such as one with a shadow root of its own. */
 export function darkAround(el) {
-  if (el.closest("[data-jp-theme-light]") || document.querySelector("[data-jp-theme-light]")) return false;
+  const apart = el.getRootNode() instanceof ShadowRoot;
+  if (!apart && document.querySelector("[data-jp-theme-light]")) return false;
   for (let at_ = el; at_; at_ = at_.parentElement ?? at_.getRootNode().host) {
     const [red, green, blue, opaque] = pixel(getComputedStyle(at_).backgroundColor);
     if (opaque) return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 80;

@@ -1,5 +1,6 @@
-// Mounting: as a widget, and in a saved page.
-import { h } from "./dom.mjs";
+// Mounting: as a widget, in a saved page, and embedded in another page.
+import { darkAround, h, toggle } from "./dom.mjs";
+import { unpacked } from "./packed.mjs";
 import { View } from "./view.mjs";
 
 /** A model with the widget's interface for a page without a kernel. */
@@ -16,13 +17,6 @@ export function staticModel(values) {
   };
 }
 
-/** JSON that was compressed, from its base64. */
-export async function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
-}
-
 /** The pages of a saved file by their names; what many of them share was kept once. */
 export function repeated({ parts, pages }) {
   const all = (places) => places.map((i) => parts[i]);
@@ -34,27 +28,35 @@ export function repeated({ parts, pages }) {
   return pages.map(([key, found]) => [key, found.map(whole)]);
 }
 
-/** In a saved page: the state is in the page, compressed. */
-export async function boot() {
-  // Before anything else, so that no dark page begins white.
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const theme = () => (document.body.dataset.jpThemeLight = String(!dark.matches));
-  theme();
-  dark.addEventListener("change", theme);
-  const box = document.getElementById("cgviz");
-  if (!globalThis.DecompressionStream) {
-    box.append(h("pre", {}, document.querySelector("noscript").textContent));
-    return;
-  }
-  const { state, ...rest } = await unpacked(document.getElementById("cgviz-state").textContent);
+/** A view without a kernel, from its compressed state; dark where the page around it is. */
+async function mount(packed, el) {
+  const { state, ...rest } = await unpacked(packed);
   const [[, pages], ...more] = repeated(rest);
   Object.assign(state.document, { pages, more });
-  new View(staticModel(state), box);
+  const view = new View(staticModel(state), el);
+  const theme = () => toggle(view.root, "dark", darkAround(el));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
+  const watch = new MutationObserver(theme);
+  for (const each of [document.documentElement, document.body]) watch.observe(each, { attributes: true });
+}
+
+/** In a saved page. */
+export function boot() {
+  const box = document.getElementById("cgviz");
+  if (globalThis.DecompressionStream) mount(document.getElementById("cgviz-state").textContent, box);
+  else box.append(h("pre", {}, document.querySelector("noscript").textContent));
 }
 
 export default {
   render({ model, el }) {
     const view = new View(model, el);
     return () => view.close();
+  },
+  /** In the place of a picture on a page whose style is another. */
+  embed(box, sheet) {
+    const packed = box.querySelector("script").textContent;
+    const root = box.attachShadow({ mode: "open" });
+    root.adoptedStyleSheets = [sheet];
+    return mount(packed, root.appendChild(h("div")));
   },
 };

@@ -1,0 +1,48 @@
+// What each view and each embedded picture begins with: a page needs the module and the stylesheet once.
+import { unpacked } from "./packed.mjs";
+
+/** The module of this version and its stylesheet; `find` brings the texts where the page has none yet. */
+export function loaded(version, find) {
+  const kept = (globalThis.cgvizLoaded ??= new Map());
+  if (!kept.has(version)) {
+    const found = find().then(async ({ module, stylesheet }) => {
+      const sheet = await new CSSStyleSheet().replace(stylesheet);
+      const { default: parts } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
+      return { ...parts, sheet };
+    });
+    kept.set(version, found);
+    found.catch(() => kept.delete(version)); // the next one tries again
+  }
+  return kept.get(version);
+}
+
+/** From the widget that the views of a kernel share; from the kernel where no such widget is. */
+async function fromKernel(model) {
+  const shared = model.widget_manager.get_model(model.get("shared").slice("IPY_MODEL_".length));
+  const late = new Promise((_, fail) => setTimeout(fail, 2000));
+  const found = await Promise.race([shared, late]).catch(() => null);
+  if (found) return { module: found.get("module"), stylesheet: found.get("stylesheet") };
+  return new Promise((done) => {
+    model.on("msg:custom", (message) => message.module && done(message));
+    model.send({ ask: "module" });
+  });
+}
+
+/** What a widget's `render` does. */
+export async function showWidget({ model, el }, version) {
+  const { render, sheet } = await loaded(version, () => fromKernel(model));
+  const root = el.getRootNode();
+  const { adoptedStyleSheets } = root instanceof ShadowRoot ? root : document;
+  if (!adoptedStyleSheets.includes(sheet)) adoptedStyleSheets.push(sheet);
+  return render({ model, el });
+}
+
+/** Show the embedded pictures of this page that are not shown yet. */
+export function showEmbedded() {
+  for (const box of document.querySelectorAll(".cgviz-embed:not([data-shown])")) {
+    const { version } = box.dataset;
+    box.dataset.shown = "";
+    const find = () => unpacked(document.querySelector(`script[data-cgviz="${version}"]`).textContent);
+    loaded(version, find).then(({ embed, sheet }) => embed(box, sheet));
+  }
+}

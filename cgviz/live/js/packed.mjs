@@ -1,0 +1,8 @@
+// What Python compressed.
+
+/** JSON that was compressed, from its base64. */
+export async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
