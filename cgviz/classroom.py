@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import dtypes, style
+from . import style
+from .graph import dtypes
 from .recording.api import trace
 
 SHAPES = ((), (3,), (2, 3))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .findings import Progress
 from .graph import Array, Op, Pass, Trace
-from .progress import Progress
 
 if TYPE_CHECKING:
     from .diagnosing.diagnosis import Diagnosis

@@ -20,7 +20,7 @@ from matplotlib import rcParams
 from matplotlib.colors import to_rgb, to_rgba
 
 from . import style
-from .drawing.figure import SpokenFigure
+from .drawing.figure import SpokenFigure, new_figure
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
@@ -157,7 +157,7 @@ def compare(
     import matplotlib.pyplot as plt
 
     look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    figure: Any = plt.figure(figsize=(9.5, 3.2), layout="constrained", FigureClass=SpokenFigure)
+    figure: Any = new_figure(9.5, 3.2, layout="constrained")
     plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
     axes = figure.subplots(1, 3)
     lines = []

@@ -190,12 +190,12 @@ def _float(x: float, digits: int) -> str:
         return NAN.word
     if np.isinf(x):
         return (MINUS if x < 0 else "") + INFINITY
-    whole = abs(x) < 1e7 and x == int(x)
+    whole, rounded = abs(x) < 1e7 and x == int(x), x
     if not whole:
-        x = float(f"{x:.{5 if 1e4 <= abs(x) < 1e5 else digits}g}")
-        whole = abs(x) < 1e5 and x == int(x)
+        rounded = float(f"{x:.{5 if 1e4 <= abs(x) < 1e5 else digits}g}")  # may overflow
+        whole = abs(rounded) < 1e5 and rounded == int(rounded)
     if whole:
-        text = str(int(x))
+        text = str(int(rounded))
     else:
         text = f"{x:.{digits}g}"
         if "e" in text:

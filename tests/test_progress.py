@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import IPython
 import pytest
 
-from cgviz import progress
+from cgviz import findings
 
 
 class Terminal(io.StringIO):
@@ -20,11 +20,11 @@ class Terminal(io.StringIO):
 
 def shown(monkeypatch, tty, patience=-1.0):
     """What a check that takes a while shows on the way, and what is left of it."""
-    monkeypatch.setattr(progress, "PATIENCE", patience)
-    monkeypatch.setattr(progress, "PAUSE", -1.0)
+    monkeypatch.setattr(findings, "PATIENCE", patience)
+    monkeypatch.setattr(findings, "PAUSE", -1.0)
     terminal = Terminal(tty)
     monkeypatch.setattr("sys.stderr", terminal)
-    line = progress.Progress("check of square")
+    line = findings.Progress("check of square")
     line.doing = "value"
     line.run()
     before = terminal.getvalue()
@@ -54,7 +54,7 @@ def test_a_notebook_that_runs_by_itself_is_known_to():
     import nbformat
     from nbclient import NotebookClient
 
-    source = "from cgviz import progress\nprint(progress.is_watched())"
+    source = "from cgviz import findings\nprint(findings.is_watched())"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     NotebookClient(notebook).execute()
     assert notebook.cells[0].outputs[0].text == "False\n"

@@ -24,6 +24,7 @@ from cgviz import style
         (1048576.0, "1048576"),
         (1.2e-5, "1.2e−5"),
         (1e-30, "1e−30"),
+        (np.finfo(np.float64).max, "1.798e308"),  # rounded up it is more than a float64 holds
         (float("nan"), "NaN"),
         (float("inf"), "∞"),
         (-float("inf"), "−∞"),

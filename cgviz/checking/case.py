@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from .. import dtypes
-from ..dtypes import Dtype
-from ..graph import Array, Op, Trace
+from ..graph import Array, Op, Trace, dtypes
+from ..graph.dtypes import Dtype
 from ..recording import api, arguments, source, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, OpEvent, PassEvent

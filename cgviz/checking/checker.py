@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..progress import Progress
+from ..findings import Progress
 from ..recording import arguments
 from . import derivatives, places, rules, state, sweep
 from .case import Case, examine

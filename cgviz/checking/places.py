@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from .. import dtypes, style
-from ..graph import Array
+from .. import style
+from ..graph import Array, dtypes
 from ..lessons import GRAPHS
 from ..recording import arguments, tf_hooks
 from . import derivatives, rules

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from .. import dtypes, style
-from ..graph import Array
+from .. import style
+from ..graph import Array, dtypes
 from ..hinting import hints
 from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..recording.build import dense, variable_name

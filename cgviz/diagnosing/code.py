@@ -1,4 +1,4 @@
-"""What the learner's own text says around a line: the tapes around it, and what is called there.
+"""The learner's own text: how a line is quoted, the tapes around it, and what is called there.
 
 The trace knows that no tape recorded an op; the text tells a stopped tape from a missing one. The
 calls that matter leave no op at all, as `.numpy()`, or are written far from the ops they run.
@@ -18,6 +18,23 @@ NUMPY = r"(np|numpy)\..+|float|.+\.(numpy|item|numpy_function)"
 ASSIGNS = r".+\.(assign|assign_add|assign_sub|scatter_\w+)"
 UPDATES = r".+\.(assign|assign_add|assign_sub|apply|apply_gradients|minimize)"
 GRADIENT = r".+\.(gradient|jacobian|batch_jacobian)"
+
+MOST_TEXT = 70  # characters of the learner's line: it is to fit beside the words about it
+
+
+def at(op: Op) -> str:
+    """An op with the learner's own line: "Round (line 3: `y = tf.round(x)`)"."""
+    if op.kind in ("input", "variable", "constant"):
+        return f"`{op.name}`"
+    return (f"`{op.type}`" if op.kind == "custom" else op.type) + line(op.source or op.rule)
+
+
+def line(source: Source | None) -> str:
+    """The learner's own line in brackets, with a space before; empty where it is not known."""
+    if source is None:
+        return ""
+    text = source.text if len(source.text) <= MOST_TEXT else source.text[: MOST_TEXT - 1] + "…"
+    return f" (line {source.line}: `{text}`)" if text else f" (line {source.line})"
 
 
 def inside_tape(source: Source | None) -> str:

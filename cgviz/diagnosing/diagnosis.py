@@ -13,15 +13,14 @@ from html import escape
 
 from .. import findings
 from ..findings import Finding
-from ..graph import Trace, Value
-from ..graph.names import value_name
-from . import diverging, none, not_finite, scale, zero
+from ..graph import Trace
+from . import none, numbers, scale
 from .pass_graph import PassGraph, listed
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     none.find,
-    not_finite.backward,
-    zero.find,
+    numbers.not_finite,
+    numbers.zero,
     scale.find,
 )
 
@@ -85,25 +84,20 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     found: list[tuple[int, Finding]] = []  # each with the training step that it is of
     for graph in graphs:
         ends = graph.pass_.targets if graph.first_order else ()
-        found += [(graph.training_step, each) for each in _forward(trace, ends)]
+        found += [(graph.training_step, each) for each in numbers.forward(trace, ends)]
     if graphs:
         found += [(0, each) for each in none.dropped(graphs[0])]
     else:
         every = [v for op in trace.ops for v in op.outputs]
-        found += [(0, each) for each in _forward(trace, every)]
+        found += [(0, each) for each in numbers.forward(trace, every)]
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
-    first = _first_in_time(found, diverging.find(graphs))
+    first = _first_in_time(found, scale.diverging(graphs))
     findings = _unique([each for each in first if each.level != "note"])
     told = [f"{each.message} {each.hint}" for each in first if each.level == "note"]
     remarks = [text[0].upper() + text[1:] for text in dict.fromkeys(told)]
     notes = [*_integers(trace, graphs), *remarks, *trace.notes]
     return Diagnosis(trace.title, findings, _healthy(trace, graphs), notes)
-
-
-def _forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
-    """NaN and infinity of the forward pass behind some values."""
-    return not_finite.forward(trace.ops, ends, lambda v: f"`{value_name(trace, v)}`")
 
 
 def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -> list[Finding]:

@@ -14,8 +14,8 @@ from ..findings import Finding
 from ..graph import Op, Source, Value
 from ..graph.selection import Edge
 from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
-from .code import ASSIGNS, calls, gradient_call, inside_tape, numpy_call
-from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, line, listed, walk
+from .code import ASSIGNS, at, calls, gradient_call, inside_tape, line, numpy_call
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, listed, walk
 
 
 def find(graph: PassGraph) -> list[Finding]:
@@ -59,7 +59,7 @@ def dropped(graph: PassGraph) -> list[Finding]:
 class Cut:
     """One place where a path is cut."""
 
-    reason: str  # a key of `CAUSES`
+    reason: str  # the name of one of the `CAUSES`
     op: Op | None = None
     value: Value | None = None  # what the op takes or makes, or what has no path
     line: Source | None = None  # if it is no line of the op
@@ -198,123 +198,111 @@ def _finding(graph: PassGraph, cut: Cut) -> Finding:
         "flat": " It is flat between its steps." if flat else "",
         "assigned": " No gradient flows through the assignment there." if assigned else "",
     }
-    words = CAUSES[cut.reason].words(known)
+    words = next(each for each in CAUSES if each.name == cut.reason).words(known)
     return replace(graph.finding("none", words, op, sources), line=cut.line)
 
 
-CAUSES = {
-    "no float": Cause(
+CAUSES = (
+    Cause("no float").says(
         "{who}: it holds {kind}, and TensorFlow gives these no gradient.",
         "Leave it out of the sources, or make it a float first: `2.`, `tf.cast(x, tf.float32)`.",
     ),
-    "not read": Cause(
+    Cause("not read", VARIABLES).says(
         "{who}: no op that ran reads this variable. An assignment is no reading: no gradient flows "
         "through it.",
         "Use it in what is differentiated, or leave it out of the sources.",
-        VARIABLES,
     ),
-    "independent": Cause(
+    Cause("independent", NESTED).says(
         "{who}: no tape followed a path from it to the gradient that is differentiated here. As a "
         "derivative that means 0.",
         "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
-        NESTED,
     ),
-    "inner gradient": Cause(
+    Cause("inner gradient", NESTED).says(
         "{who}: the inner gradient was taken outside the outer tape{taken}, which therefore saw a "
         "constant.",
         "Call the inner tape's `gradient` inside the `with` block of the outer tape.",
-        NESTED,
     ),
-    "target not recorded": Cause(
+    Cause("target not recorded").says(
         "{who}: the recording did not see how the target was made.",
         "Put the forward pass and its tape inside `with cgviz.record()`.",
     ),
-    "unused": Cause(
+    Cause("unused").says(
         "{who}: no TensorFlow op that ran uses it.",
         "Use it, or leave it out. For 0 write `tape.gradient(..., unconnected_gradients='zero')`.",
     ),
-    "tape stopped": Cause(
+    Cause("tape stopped").says(
         "{who}: {here} ran inside `stop_recording`, so no tape saw it.",
         "Move the line out of the `stop_recording` block.",
     ),
-    "outside the tape": Cause(
+    Cause("outside the tape").says(
         "{who}: {here} ran outside the `with tf.GradientTape()` block.",
         "Move the line into the block.",
     ),
-    "tape not recording": Cause(
+    Cause("tape not recording").says(
         "{who}: no tape followed it when {here} ran.",
         "Run the line inside the `with tf.GradientTape()` block. After `tape.reset()` watch again.",
     ),
-    "variable not watched": Cause(
+    Cause("variable not watched", VARIABLES).says(
         "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "
         "variables that are trainable.",
         "Make it with `trainable=True`, or call `tape.watch({source})` first.",
-        VARIABLES,
     ),
-    "tensor not watched": Cause(
+    Cause("tensor not watched", VARIABLES).says(
         "{who}: it is a plain tensor, made by {made}, and no tape watched it when {here} used it.",
         "If it was a variable, `=` has put a tensor in its place: write `{plain}.assign_sub(...)`. "
         "Else call `tape.watch` on it.",
-        VARIABLES,
     ),
-    "input not watched": Cause(
+    Cause("input not watched").says(
         "{who}: no tape watched it when {here} used it.",
         "Call `tape.watch({source})` at the top of the block, or make it a tf.Variable.",
     ),
-    "watched elsewhere": Cause(
+    Cause("watched elsewhere").says(
         "{who}: {here} used it before a tape watched it, or on another tape.",
         "Move the line into the block of the tape that is asked, below its `watch`.",
     ),
-    "integers": Cause(
+    Cause("integers", KINKS).says(
         "{who}: {here} makes {kind}, and these have no gradient.",
         "Keep to floating-point numbers, or write a straight-through or a surrogate rule with "
         "@tf.custom_gradient.",
-        KINKS,
     ),
-    "stop_gradient": Cause(
+    Cause("stop_gradient", KINKS).says(
         "{who}: {here} lets the value through and no gradient.",
         "Take tf.stop_gradient away, or write the gradient with @tf.custom_gradient.",
-        KINKS,
     ),
-    "no rule": Cause(
+    Cause("no rule", KINKS).says(
         "{who}: TensorFlow has no gradient for {here}.{flat}",
         "Use a straight-through rule, `x + tf.stop_gradient(q - x)` with q what the op gives, or "
         "a surrogate with @tf.custom_gradient.",
-        KINKS,
     ),
-    "captured by closure": Cause(
+    Cause("captured by closure", INPUTS).says(
         "{who}: the custom gradient {here} closes over {captured}, so nothing flows back there.",
         "Make {captured} an argument, and return a gradient for every argument{rule}.",
-        INPUTS,
     ),
-    "in a body": Cause(
+    Cause("in a body", INPUTS).says(
         "{who}: it was made inside the custom gradient {here}, whose rule replaces its body.",
         "Differentiate by the arguments of the custom gradient.",
-        INPUTS,
     ),
-    "the rule returned None": Cause(
+    Cause("the rule returned None", INPUTS).says(
         "{who}: the rule of {here} returned None for its input {name}.",
         "Return upstream times the derivative for this input too.",
-        INPUTS,
     ),
-    "rule dropped": Cause(
+    Cause("rule dropped", INPUTS).says(
         "the call{call} did not use its custom rule{rule}: no positional argument is watched by a "
         "tape, and arguments passed by keyword do not count. TensorFlow differentiates the body.",
         "Pass the arguments by position: `f(x)`, not `f(x=x)`. A tensor that the function closes "
         "over must be an argument too.",
-        INPUTS,
     ),
-    "NumPy": Cause(
+    Cause("NumPy").says(
         "{who}: the numbers of {name} left TensorFlow{taken}. No tape follows NumPy.",
         "Use TensorFlow's own functions there, and the tensor itself in place of its numbers.",
     ),
-    "dead end": Cause(
+    Cause("dead end").says(
         "{who}: {here} uses it, and what comes of it never reaches the target.{assigned}",
         "Check which result is returned and differentiated.",
     ),
-    "another tape": Cause(
+    Cause("another tape").says(
         "{who}: {here} is not on the tape that was asked.",
         "Ask the tape that recorded this line, or open one tape around all of it.",
     ),
-}
+)

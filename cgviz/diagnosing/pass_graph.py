@@ -1,31 +1,27 @@
 """One backward pass as a graph that is followed from a gradient to where a trouble began.
 
-PassGraph   the pass: what each value is called, what reached it, which ops lead to the targets
-origins     the one walk from a source towards the targets that zero and not-finite gradients share
-Cause       a record: when something is the reason of a trouble, and what is said then
-at, shown   an op, a tensor in words
+PassGraph     the pass: what each value is called, what reached it, which ops lead to the targets
+walk          the one walk that all questions share
+Cause, Case   a record of why something is so, and a trouble that such records explain
+at, shown     an op, a tensor in words
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names
-from ..graph.jacobian import wide
+from ..graph import Array, Op, Pass, Step, Trace, Value, names, wide
 from ..graph.selection import Edge, Selection, select
 from ..lessons import DEBUGGING
 
 MOST_ORIGINS = 3  # told per gradient: a fourth is seldom another mistake
-MOST_TEXT = 70  # characters of the learner's line: it is to fit beside the words about it
-Test = Callable[[Any], bool]
 Item = TypeVar("Item", bound=Hashable)
 
 
@@ -77,14 +73,19 @@ class PassGraph:
         """The op of a node."""
         return self.selection.nodes[node].ops[0]
 
+    def maker(self, value: Value) -> Op | None:
+        """The op that made a value; None if it came from elsewhere."""
+        made = self.trace.producer(value)
+        return made and made[0]
+
     def name(self, value: Value) -> str:
         """The learner's name of a value, as code."""
         return f"`{names.value_name(self.trace, value)}`"
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
         """What each use of a value returned to it; for a variable, all uses of all its reads."""
-        maker = self.trace.producer(value)
-        reads = maker[0].outputs if maker and maker[0].kind == "variable" else [value]
+        maker = self.maker(value)
+        reads = maker.outputs if maker and maker.kind == "variable" else [value]
         return [part for read in reads for part in self.pass_.contributions(read)]
 
     def finding(self, what: str, words: Words, op: Op | None, sources: Iterable[Value]) -> Finding:
@@ -133,65 +134,6 @@ def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Ite
         yield here
 
 
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """Where a trouble began: at a step's input, else in what a value starts with or adds up."""
-
-    value: Value
-    step: Step | None = None
-    position: int = 0  # which input of the step's op
-    adds_up: bool = False  # the gradients from the value's uses are in order, their sum is not
-
-
-def origins(
-    graph: PassGraph, test: Test, spreads: Callable[[Iterable[bool]], bool]
-) -> Iterator[tuple[Value, Origin]]:
-    """Where a property of gradients began: followed from each source that has it to the targets.
-
-    Args:
-        graph: The pass.
-        test: Whether an array has the property.
-        spreads: `all` if a sum or a rule passes the property on when all that it takes has it, as
-            zero; `any` if one is enough, as NaN.
-
-    Yields:
-        Each source whose gradient has it, with up to three origins.
-    """
-    known: dict[Value, tuple[list[Origin], list[Value]]] = {}  # the paths of many sources meet
-
-    def onward(here: Value) -> list[Value]:
-        if here not in known:
-            known[here] = _onward(graph, here, test, spreads)
-        return known[here][1]
-
-    for value, gradient in graph.gradients:
-        if gradient is not None and test(gradient):
-            found = (origin for here in walk([value], onward) for origin in known[here][0])
-            yield from ((value, origin) for origin in islice(found, MOST_ORIGINS))
-
-
-def _onward(
-    graph: PassGraph, here: Value, test: Test, spreads: Callable[[Iterable[bool]], bool]
-) -> tuple[list[Origin], list[Value]]:
-    """What began at a value, and the values towards the targets that the rest comes from."""
-    found: list[Origin] = []
-    after: list[Value] = []
-    parts, seed = graph.contributions(here), graph.seeds.get(here.key)
-    given = [gradient for *_, gradient in parts] + ([] if seed is None else [seed])
-    if seed is not None and test(seed):
-        found.append(Origin(here))
-    if not spreads(map(test, given)):
-        return [*found, Origin(here, adds_up=True)], after
-    for step, j, gradient in parts:
-        pairs = zip(step.op.outputs, step.upstream, strict=True)
-        arrived = [(v, u) for v, u in pairs if u is not None and u.size]
-        if test(gradient) and spreads(test(u) for _, u in arrived):
-            after += [v for v, u in arrived if test(u)]
-        elif test(gradient):
-            found.append(Origin(here, step, j))
-    return found, after
-
-
 def is_zero(array: Any) -> bool:
     """Whether there are numbers, all of them zero."""
     a = wide(array)
@@ -209,18 +151,34 @@ def unlike(like: Array) -> Array:
     return (1 + np.arange(like.size) * golden % 1).reshape(like.shape).astype(like.dtype)
 
 
+def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:
+    """What a step's rule returns to input j for a changed upstream; None where it cannot run."""
+    given = [None if u is None else change(wide(u)).astype(u.dtype) for u in step.upstream]
+    try:
+        return step.vjp(given)[j]
+    except RuntimeError:  # as of a trace that was read from a file
+        return None
+
+
 # --- causes ------------------------------------------------------------------------------------
 
 Words = tuple[str, str, str]  # a message, a hint and a lesson
 
 
-class Cause(NamedTuple):
-    """One cause of a trouble: what is said of it, and when it holds."""
+@dataclass(frozen=True)
+class Cause:
+    """One cause of a trouble: when it holds, and what is said of it."""
 
-    message: str  # `{name}` is an attribute of the case, or an entry
-    hint: str
+    name: str
     lesson: str = DEBUGGING
-    holds: Callable[[Any], object] = lambda case: True
+    ops: str = ""  # the types of op that it is about; "" for all
+    when: Callable[[Any], object] = lambda case: True
+    message: str = ""  # `{name}` is an attribute of the case, or an entry
+    hint: str = ""
+
+    def says(self, message: str, hint: str) -> Cause:
+        """The record with its words."""
+        return replace(self, message=message, hint=hint)
 
     def words(self, known: Case | Mapping[str, Any]) -> Words:
         """What is said of a case."""
@@ -230,37 +188,28 @@ class Cause(NamedTuple):
 class Case:
     """A trouble that is being explained: its attributes as the words of a cause name them."""
 
+    causes: Sequence[Cause]
+    type: str  # of the op
+
     def __getitem__(self, name: str) -> Any:
         found = getattr(self, name)
         if isinstance(found, np.ndarray):
             return shown(found)
-        return style.number(found) if isinstance(found, float) else found
+        return style.number(found) if isinstance(found, float | complex) else found
 
-    def cause(self, causes: Mapping[str, Cause]) -> str:
-        """The name of the first cause of a table that holds."""
-        return next(name for name, cause in causes.items() if cause.holds(self))
+    @cached_property
+    def cause(self) -> Cause:
+        """The first cause that holds."""
+        about = (each for each in self.causes if not each.ops or self.type in each.ops.split())
+        return next(each for each in about if each.when(self))
 
-    def words(self, causes: Mapping[str, Cause]) -> Words:
-        """What the first cause that holds says."""
-        return causes[self.cause(causes)].words(self)
+    @property
+    def words(self) -> Words:
+        """What that cause says."""
+        return self.cause.words(self)
 
 
 # --- words -------------------------------------------------------------------------------------
-
-
-def at(op: Op) -> str:
-    """An op with the learner's own line: "Round (line 3: `y = tf.round(x)`)"."""
-    if op.kind in ("input", "variable", "constant"):
-        return f"`{op.name}`"
-    return (f"`{op.type}`" if op.kind == "custom" else op.type) + line(op.source or op.rule)
-
-
-def line(source: Source | None) -> str:
-    """The learner's own line in brackets, with a space before; empty where it is not known."""
-    if source is None:
-        return ""
-    text = source.text if len(source.text) <= MOST_TEXT else source.text[: MOST_TEXT - 1] + "…"
-    return f" (line {source.line}: `{text}`)" if text else f" (line {source.line})"
 
 
 def listed(given: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Vanishing and exploding gradients: the ops where the gradient fell or rose most.
+"""Vanishing and exploding gradients, on their way through a pass and from step to step.
 
 The size of a gradient is compared with that of the upstream the pass started with. A gradient is
 vanishing when its L2 norm is below a millionth of that, exploding when its typical entry (root
@@ -15,11 +15,14 @@ these must hold too:
 A gradient that is mathematically 0 is small too, as it comes out of a sum whose terms cancel but
 for rounding. It is told as that: of one among others that learn, such as the bias of the keys under
 a softmax, as a remark.
+
+A training diverges when each step that is too large makes the next gradient larger. What follows,
+exploding gradients, infinity and at last NaN, is told once and by its cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,10 +30,11 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Value
-from ..graph.jacobian import tolerance, wide
-from ..lessons import CHAIN, DEBUGGING
-from .pass_graph import PassGraph, Words, at, is_bad, is_zero, listed, unlike, walk
+from ..graph import Array, Op, Step, Value, wide
+from ..graph.jacobian import tolerance
+from ..lessons import CHAIN, STABILITY
+from .code import at, line, update
+from .pass_graph import Cause, PassGraph, is_bad, is_zero, listed, rerun, unlike, walk
 
 # float32 has 7 digits: a step this much smaller than usual is lost in a weight, and one this much
 # larger leaves nothing of the weight.
@@ -38,8 +42,10 @@ FALL, RISE = 1e-6, 1e6
 SEVERAL = 1e3  # another unit, as grams for kilograms, is one factor of as much
 INSENSITIVE = 1e-6  # a percent of it is below the rounding of float32, 6e-8
 ALIKE = 0.1  # contributions of one order of magnitude: the longest path tells most
+GROWN = 1e3  # a training that converges has its largest gradients within 100 times the first
 Size = Callable[[list[Array]], float]
 Factor = tuple[float, Step, int]  # what a step multiplied the size by, and the input
+Line = tuple[float, int, Op]  # of the learner's text: its factors multiplied, how many, its last op
 
 
 class Change(NamedTuple):
@@ -47,7 +53,30 @@ class Change(NamedTuple):
 
     ratio: float
     value: Value
-    lines: list[tuple[float, int, Op]]  # per line: its factors multiplied, how many, its last op
+    lines: list[Line]  # the one that changed it most first
+
+
+VANISHING = Cause("vanishing").says(
+    "the gradient vanishes on its way to {who}: at {worst} its L2 norm is {ratio} times that of "
+    "the upstream at the target. It fell most at {lines}.",
+    "Keep each factor near 1: activations that do not saturate, weights scaled to their fan-in, "
+    "skip connections, normalisation.",
+)
+EXPLODING = Cause("exploding").says(
+    "the gradient explodes on its way to {who}: at {worst} its typical entry is {ratio} times that "
+    "of the upstream at the target. It rose most at {lines}.",
+    "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm.",
+)
+CANCELLED = Cause("zero", CHAIN).says(
+    "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.",
+    "The function does not change in this direction, as a softmax does not when the same is added "
+    "to all its inputs.",
+)
+DIVERGING = Cause("exploding", STABILITY).says(
+    "the training diverges: the gradient of {who} grows from step to step ({sizes}), and {target} "
+    "grows with it. Each update goes too far{line}.",
+    "Make the learning rate ten times smaller. If it still grows, the update has a wrong sign.",
+)
 
 
 def find(graph: PassGraph) -> list[Finding]:
@@ -73,19 +102,25 @@ def find(graph: PassGraph) -> list[Finding]:
             if op := next(sums, None):
                 cancelled.setdefault(op, []).append(value)
                 continue
-            lines = [line for line in _by_line(factors) if line[0] < 1]
+            lines = [each for each in _by_line(factors) if each[0] < 1]
             several = lines and ratio / min(each[0] for each in factors) < 1 / SEVERAL
             if several or (lines and _insensitive(graph, value, gradient)):
                 fell.append(Change(ratio, value, lines))
         learns = learns or ratio >= FALL
         if (ratio := typical([gradient]) / typical(seeds)) > RISE:
             factors = path(graph, value, typical)
-            lines = [line for line in _by_line(factors)[::-1] if line[0] > 1]
+            lines = [each for each in _by_line(factors)[::-1] if each[0] > 1]
             if lines and ratio / max(each[0] for each in factors) > SEVERAL:
                 rose.append(Change(ratio, value, lines))
-    found = [_vanishing(graph, fell)] if fell else []
-    found += [_exploding(graph, rose)] if rose else []
-    return found + [_cancelled(graph, op, v, learns) for op, v in cancelled.items()]
+    found = []
+    for cause, changes in ((VANISHING, fell), (EXPLODING, rose)):
+        if changes:
+            found.append(_changed(graph, cause, changes))
+    for op, values in cancelled.items():
+        words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
+        note = graph.finding(CANCELLED.name, words, op, values)
+        found.append(replace(note, level="note") if learns else note)
+    return found
 
 
 def cancels(step: Step, j: int) -> bool:
@@ -97,10 +132,7 @@ def cancels(step: Step, j: int) -> bool:
     given = step.downstream[j]
     if step.op.kind != "op" or given is None:
         return False
-    try:
-        terms = step.vjp([None if u is None else np.abs(u) * unlike(u) for u in step.upstream])[j]
-    except RuntimeError:  # as of a trace that was read from a file
-        return False
+    terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
     return terms is not None and norm([given]) < tolerance(given.dtype) * norm([terms])
 
 
@@ -156,65 +188,86 @@ def _insensitive(graph: PassGraph, value: Value, gradient: Array) -> bool:
         return x > 0 and 0 < y < np.inf and bool(norm([gradient]) * x / y < INSENSITIVE)
 
 
-def _by_line(factors: list[Factor]) -> list[tuple[float, int, Op]]:
+def _by_line(factors: list[Factor]) -> list[Line]:
     """The factors of each line and op type multiplied, the smallest first."""
-    found: dict[object, tuple[float, int, Op]] = {}
+    found: dict[object, Line] = {}
     for factor, step, _ in factors:
         source = step.op.source
         key = (step.op.type, source.file, source.line) if source else step.op
         total, count, _ = found.get(key, (1.0, 0, step.op))
         found[key] = (total * factor, count + 1, step.op)
-    return sorted(found.values(), key=lambda line: line[0])
+    return sorted(found.values(), key=lambda each: each[0])
 
 
-# --- words -------------------------------------------------------------------------------------
-
-
-def _vanishing(graph: PassGraph, changes: list[Change]) -> Finding:
-    worst = min(changes, key=lambda change: change.ratio)
-    start = f"the gradient vanishes on its way to {_who(graph, changes)}: at "
-    message = f"{start}{graph.name(worst.value)} its L2 norm is {_told(worst, 'fell')}"
-    hint = (
-        "Keep each factor near 1: activations that do not saturate, weights scaled to their "
-        "fan-in, skip connections, normalisation."
-    )
-    return _finding(graph, "vanishing", (message, hint, DEBUGGING), worst, changes)
-
-
-def _exploding(graph: PassGraph, changes: list[Change]) -> Finding:
-    worst = max(changes, key=lambda change: change.ratio)
-    start = f"the gradient explodes on its way to {_who(graph, changes)}: at "
-    message = f"{start}{graph.name(worst.value)} its typical entry is {_told(worst, 'rose')}"
-    hint = "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm."
-    return _finding(graph, "exploding", (message, hint, DEBUGGING), worst, changes)
-
-
-def _cancelled(graph: PassGraph, op: Op, values: list[Value], learns: bool) -> Finding:
-    who = listed(map(graph.name, values))
-    message = f"the gradient of {who} is 0 but for rounding: its terms cancel at {at(op)}."
-    hint = (
-        "The function does not change in this direction, as a softmax does not when the same is "
-        "added to all its inputs."
-    )
-    found = graph.finding("zero", (message, hint, CHAIN), op, values)
-    return replace(found, level="note") if learns else found
-
-
-def _who(graph: PassGraph, changes: list[Change]) -> str:
-    return listed(graph.name(change.value) for change in changes)
-
-
-def _told(worst: Change, sense: str) -> str:
-    """The size of a change, and the three lines that made most of it."""
-    steps = ", ".join(
+def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
+    """The worst change in words, with the three lines that made most of it."""
+    worst = max(changes, key=lambda change: abs(np.log(change.ratio)))
+    values = [change.value for change in changes]
+    lines = (
         f"{at(op)} {f'{count} times, in all' if count > 1 else 'once,'} × {style.number(total, 2)}"
         for total, count, op in worst.lines[:3]
     )
-    ratio = style.number(worst.ratio, 2)
-    return f"{ratio} times that of the upstream at the target. It {sense} most at {steps}."
+    known = {
+        "who": listed(map(graph.name, values)),
+        "worst": graph.name(worst.value),
+        "ratio": style.number(worst.ratio, 2),
+        "lines": ", ".join(lines),
+    }
+    return graph.finding(cause.name, cause.words(known), worst.lines[0][2], values)
 
 
-def _finding(
-    graph: PassGraph, what: str, words: Words, worst: Change, changes: list[Change]
-) -> Finding:
-    return graph.finding(what, words, worst.lines[0][2], [change.value for change in changes])
+# --- from step to step -------------------------------------------------------------------------
+
+
+def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
+    """Say that a training diverges.
+
+    Args:
+        graphs: The passes of a recording, in execution order.
+
+    Returns:
+        A finding where the gradients of some variables, or the variables themselves, become more
+        than 1,000 times as large as at first before anything is infinite, and the target grows too.
+    """
+    steps = list({graph.training_step: graph for graph in reversed(graphs)}.values())[::-1]
+    if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
+        return None
+    first, target = steps[0], steps[0].pass_.targets[0]
+    grown = {v: sizes for v in first.pass_.sources if (sizes := _growth(steps, v))}
+    if not grown or not _size(steps[-1].pass_.targets[0].numpy()) > _size(target.numpy()):
+        return None
+    sizes = max(grown.values(), key=lambda found: found[-1] / found[0])
+    maker = first.maker(target)
+    where = update(maker) if maker else None
+    known = {
+        "who": listed(map(first.name, grown)),
+        "sizes": ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4),
+        "target": first.name(target),
+        "line": line(where),
+    }
+    found = first.finding(DIVERGING.name, DIVERGING.words(known), None, grown)
+    return replace(found, line=where)
+
+
+def _growth(steps: Sequence[PassGraph], value: Value) -> list[float]:
+    """The sizes of a variable's gradient from step to step; empty where the variable is stable."""
+    variable = steps[0].maker(value)
+    gradients: list[float] = []
+    values: list[float] = []
+    for graph in steps:
+        for each, gradient in graph.gradients:
+            if variable and graph.maker(each) is variable and gradient is not None:
+                gradients.append(_size(gradient))
+                values.append(_size(each.numpy()))
+        if gradients and not np.isfinite(gradients[-1]):
+            break
+    largest = max((size for size in gradients if np.isfinite(size)), default=0.0)
+    if len(gradients) < 2 or not largest or not gradients[0]:
+        return []
+    apart = largest > GROWN * gradients[0] or max(values) > GROWN * values[0] > 0
+    return gradients if apart else []
+
+
+def _size(array: Array) -> float:
+    """The typical entry; infinite where one is not finite."""
+    return float("inf") if is_bad(array) else typical([array])

@@ -58,18 +58,19 @@ def plot(
     full: bool = False,
 ) -> Axes:
     """What `trace.plot` does: the flow."""
-    if ax is not None and not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
+    _check_axes(ax)
     shown = select(trace, which, full)
     _check_step(step, shown)
     found = display.make(shown, None if ax is None else _space(ax))
     if ax is None:
-        ax = _new_axes(found)
+        ax = _whole_axes(found)
     draw(ax, found, step)
-    ax.cgviz_alt = texts.describe(shown)  # type: ignore[attr-defined]
-    if isinstance(ax.figure, SpokenFigure):
-        ax.figure.alt = ax.cgviz_alt  # type: ignore[attr-defined]
-    return ax
+    return speak(ax, texts.describe(shown))
+
+
+def _check_axes(ax: Axes | None) -> None:
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
 
 
 def _check_step(step: int | None, shown: Selection) -> None:
@@ -98,15 +99,39 @@ def _space(ax: Axes) -> tuple[float, float]:
     return box.width * scale, box.height * scale
 
 
-def _new_axes(shown: Display) -> Axes:
+def _whole_axes(shown: Display) -> Axes:
+    """Axes as large as a new figure, which is as large as a picture."""
+    width, height = size(shown)
+    return new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1))
+
+
+def new_figure(width: float, height: float, **how: Any) -> SpokenFigure:
+    """A figure of this size in inches; `how` is for Matplotlib."""
     import matplotlib.pyplot as plt
 
-    width, height = size(shown)
-    figure = plt.figure(figsize=(width / 72, height / 72), FigureClass=SpokenFigure)
-    return figure.add_axes((0, 0, 1, 1))
+    return plt.figure(figsize=(width, height), FigureClass=SpokenFigure, **how)  # type: ignore
 
 
-def _background(ax: Axes) -> tuple[float, float, float]:
+def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """The axes given, or those of a new figure of this size in inches, with room for labels.
+
+    Raises:
+        TypeError: `ax` is no Axes.
+    """
+    _check_axes(ax)
+    figure = None if ax else new_figure(width, height, layout="constrained")
+    return ax or figure.add_subplot(facecolor=figure.get_facecolor())  # type: ignore[union-attr]
+
+
+def speak(ax: Axes, text: str) -> Axes:
+    """Keep what a picture shows in words, with its axes and as a new figure's alternative text."""
+    ax.cgviz_alt = text  # type: ignore[attr-defined]
+    if isinstance(ax.figure, SpokenFigure):
+        ax.figure.alt = text
+    return ax
+
+
+def background(ax: Axes) -> tuple[float, float, float]:
     """The colour behind the axes, past what is transparent."""
     for colour in (ax.get_facecolor(), ax.figure.get_facecolor()):
         if to_rgba(colour)[3] > 0:
@@ -149,7 +174,7 @@ class _Renderer:
     def __init__(self, ax: Axes, shown: Display, step: int | None) -> None:
         self.ax, self.shown, self.step = ax, shown, step
         self.moment = shown.steps if step is None else shown.moment(step)
-        self.look = style.palette(_background(ax))
+        self.look = style.palette(background(ax))
         width, height = size(shown)
         across, down = _space(ax)
         self.scale = min(across / width, down / height, LARGEST)

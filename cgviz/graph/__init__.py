@@ -1,6 +1,18 @@
 """The data model: one `Trace` of NumPy numbers, and the records that it is made of."""
 
-from .model import Array, Op, Pass, Source, Statistics, Step, Value, as_numpy, statistics, total
+from .model import (
+    Array,
+    Op,
+    Pass,
+    Source,
+    Statistics,
+    Step,
+    Value,
+    as_numpy,
+    statistics,
+    total,
+    wide,
+)
 from .trace import Trace
 
 __all__ = [
@@ -15,4 +27,5 @@ __all__ = [
     "as_numpy",
     "statistics",
     "total",
+    "wide",
 ]

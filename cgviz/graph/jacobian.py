@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .model import Array, Step, Value
-from .model import wide as wide
+from .model import Array, Step, Value, wide
 
 MOST_RUNS = 256  # entries of an output: the rule runs once for each, about 0.1 ms a run
 MOST_NUMBERS = 65_536  # entries of a Jacobian: half a megabyte, and more than anybody reads

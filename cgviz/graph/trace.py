@@ -256,7 +256,7 @@ class Trace:
             >>> ax.figure.savefig("square.pdf")  # doctest: +SKIP
         """
         if kind == "range":
-            from ..diagnosing import range_figure
+            from ..drawing import range_figure
 
             if step is not None or full:
                 raise ValueError('`step` and `full` belong to kind="flow"')

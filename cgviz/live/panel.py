@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian
+from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian, wide
 from ..graph.names import value_name
 from ..graph.selection import Node, Selection
 
@@ -225,7 +225,7 @@ def _entries(name: str, value: Value) -> list[str]:
 def _heat(matrix: Array) -> list[list[float]]:
     """Every entry between -1 and 1, for its tint."""
     with np.errstate(all="ignore"):
-        real = np.nan_to_num(np.real(jacobian.wide(matrix)), nan=0.0, posinf=1e300, neginf=-1e300)
+        real = np.nan_to_num(np.real(wide(matrix)), nan=0.0, posinf=1e300, neginf=-1e300)
         top = np.max(np.abs(real), initial=0.0)
     return [[round(float(x), 2) for x in row] for row in (real / top if top else real)]
 
@@ -255,7 +255,7 @@ def _why(step: Step, j: int, given: Array, total: Array) -> str:
         size = np.abs(total[np.isfinite(total) & (total != 0)])
         if np.any(size > limits.max) or (not np.any(given) and np.all(size < limits.tiny)):
             return f"{said}, which {dtype.name} cannot hold."
-    if not (np.all(np.isfinite(total)) and np.all(np.isfinite(jacobian.wide(given)))):
+    if not (np.all(np.isfinite(total)) and np.all(np.isfinite(wide(given)))):
         return f"{said}."
     return f"{said}: it is not linear in its upstream."
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Array, Op, Pass, Step, Trace, Value, total
-from ..graph.jacobian import LargeJacobian, is_linear, times, tolerance, wide
+from ..graph import Array, Op, Pass, Step, Trace, Value, total, wide
+from ..graph.jacobian import LargeJacobian, is_linear, times, tolerance
 from ..graph.names import value_name
 from . import formula
 

@@ -3,12 +3,12 @@
 import numpy as np
 import tensorflow as tf
 
-from cgviz import dtypes
 from cgviz.checking import state
 from cgviz.checking.case import Case, examine, wobble
 from cgviz.checking.checker import EVERY_RULE
 from cgviz.checking.flattened import Flattened
 from cgviz.checking.report import Results
+from cgviz.graph import dtypes
 from cgviz.recording import arguments
 
 

@@ -7,16 +7,15 @@ from handmade import Tape
 from troubles import found, only
 
 import cgviz
-from cgviz.diagnosing import zero
+from cgviz.diagnosing import numbers
 from cgviz.diagnosing.pass_graph import PassGraph
-from cgviz.diagnosing.zero import CAUSES, ZeroCase
-from cgviz.graph import Step
+from cgviz.graph import Op, Step
 
 
 def began(tape, target, *sources):
     """(what was blamed, whose gradient it is) of each finding."""
     trace = tape.trace(target, sources)
-    return [(f.name, f.sources) for f in zero.find(PassGraph(trace, trace.passes[0]))]
+    return [(f.name, f.sources) for f in numbers.zero(PassGraph(trace, trace.passes[0]))]
 
 
 def test_a_zero_upstream_is_named_as_such():
@@ -294,6 +293,11 @@ def test_without_rules_no_reason_is_made_up(tmp_path):
 
 def test_an_empty_upstream_is_not_the_one_that_is_told():
     tape = Tape()
-    tape.op("y", "f", [tape.start("x", 1.0)], 1.0, kind="custom")
-    step = Step(tape.ops[-1], [np.zeros(0), np.zeros(1), np.array([1.0, 0.0])], [np.zeros(())])
-    assert ZeroCase(step, 0).words(CAUSES)[0] == "Its rule returned 0 for the upstream [1, 0]."
+    x = tape.start("x", 1.0)
+    y = tape.op("y", "f", [x], 1.0, kind="custom")
+    given = [np.zeros((0,)), np.zeros(1), np.array([1.0, 0.0])]
+    trace = tape.trace(y, [x])
+    step = Step(Op("y", "custom", "f", (x,), (y, y, y)), given, [np.zeros(())])
+    origin = numbers.Origin(x, np.zeros(()), step)
+    case = numbers.GradientCase(PassGraph(trace, trace.passes[0]), origin, zero=True)
+    assert case.words[0] == "Its rule returned 0 for the upstream [1, 0]."

@@ -12,11 +12,10 @@ from programs import documented, log1pexp
 
 import cgviz
 from cgviz import style
-from cgviz.diagnosing import range_figure
-from cgviz.diagnosing.not_finite import BOTH_SIDES, exp_limit
-from cgviz.diagnosing.range_figure import NEAR, NOTHING, Magnitudes, Row, describe, rows
-from cgviz.dtypes import limits
+from cgviz.drawing import range_figure
+from cgviz.drawing.range_figure import NEAR, NOTHING, Magnitudes, Row, describe, rows
 from cgviz.graph import Op
+from cgviz.graph.dtypes import BOTH_SIDES, exp_limit, limits
 
 mpl.use("Agg")
 
@@ -118,7 +117,11 @@ def test_a_sign_stands_beside_the_bar_and_not_on_it(x):
     ax = cgviz.trace(log1pexp, x).plot(kind="range")
     ax.figure.canvas.draw()
     signs = [t.get_window_extent() for t in ax.texts if t.get_text().startswith(" ⚠")]
-    ends = [ax.transData.transform(line.get_xydata())[:, 0].max() for line in ax.lines[:-4]]
+    ends = [
+        ax.transData.transform(line.get_xydata())[:, 0].max()
+        for line in ax.lines
+        if line.get_marker() in "ov" and len(line.get_xdata())
+    ]
     assert signs
     limit = ax.transData.transform((np.log10(np.finfo(np.asarray(x).dtype).max), 0))[0]
     assert max(e for e in ends if e <= limit) < min(sign.x0 for sign in signs)

@@ -1,0 +1,601 @@
+"""Gradients that are exactly zero, NaN or infinite: the op where that began, and why.
+
+    zero, not_finite   of the gradients of a pass
+    forward            of the values of the forward pass
+
+A trouble of a gradient is followed from its source towards the targets, to the step that made it,
+or to a value whose gradients add up to it. In the forward pass it is followed from a target back
+to the op whose inputs were finite; infinite values on the way that do no harm, as in a mask, are
+left alone. `ZERO`, `BACKWARD` and `FORWARD` are the records of what can be the cause: the first
+that the numbers bear out is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from .. import style
+from ..findings import Finding
+from ..graph import Array, Op, Step, Trace, Value, total, wide
+from ..graph.dtypes import BOTH_SIDES, exp_limit, limits
+from ..graph.names import INFIX, value_name
+from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
+from .code import at
+from .pass_graph import (
+    MOST_ORIGINS,
+    Case,
+    Cause,
+    PassGraph,
+    is_bad,
+    is_zero,
+    listed,
+    rerun,
+    shown,
+    unlike,
+    walk,
+)
+
+Test = Callable[[Any], bool]
+Spreads = Callable[[Iterable[bool]], bool]
+
+# --- where it began ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a trouble began: at a step's input, else in what a value starts with or adds up."""
+
+    value: Value
+    array: Array  # what has the trouble
+    step: Step | None = None
+    position: int = 0  # which input of the step's op
+    adds_up: bool = False  # the gradients from the value's uses are in order, their sum is not
+
+
+def origins(graph: PassGraph, test: Test, spreads: Spreads) -> Iterator[tuple[Value, Origin]]:
+    """Where a property of gradients began: followed from each source that has it to the targets.
+
+    Args:
+        graph: The pass.
+        test: Whether an array has the property.
+        spreads: `all` if a sum or a rule passes the property on when all that it takes has it, as
+            zero; `any` if one is enough, as NaN.
+
+    Yields:
+        Each source whose gradient has it, with up to three origins.
+    """
+    known: dict[Value, tuple[list[Origin], list[Value]]] = {}  # the paths of many sources meet
+
+    def onward(here: Value) -> list[Value]:
+        if here not in known:
+            known[here] = _onward(graph, here, test, spreads)
+        return known[here][1]
+
+    for value, gradient in graph.gradients:
+        if gradient is not None and test(gradient):
+            found = (origin for here in walk([value], onward) for origin in known[here][0])
+            yield from ((value, origin) for origin in islice(found, MOST_ORIGINS))
+
+
+def _onward(
+    graph: PassGraph, here: Value, test: Test, spreads: Spreads
+) -> tuple[list[Origin], list[Value]]:
+    """What began at a value, and the values towards the targets that the rest comes from."""
+    found: list[Origin] = []
+    after: list[Value] = []
+    parts, seed = graph.contributions(here), graph.seeds.get(here.key)
+    given = [gradient for *_, gradient in parts] + ([] if seed is None else [seed])
+    if seed is not None and test(seed):
+        found.append(Origin(here, seed))
+    if not spreads(map(test, given)):
+        return [*found, Origin(here, total(given), adds_up=True)], after
+    for step, j, gradient in parts:
+        pairs = zip(step.op.outputs, step.upstream, strict=True)
+        arrived = [(v, u) for v, u in pairs if u is not None and u.size]
+        if test(gradient) and spreads(test(u) for _, u in arrived):
+            after += [v for v, u in arrived if test(u)]
+        elif test(gradient):
+            found.append(Origin(here, gradient, step, j))
+    return found, after
+
+
+def zero(graph: PassGraph) -> list[Finding]:
+    """Explain every gradient of a pass that is exactly zero, all entries of it.
+
+    Passes over a backward pass are left alone: second derivatives of piecewise linear functions
+    are zero and right.
+    """
+    return _explained(graph, is_zero, all) if graph.first_order else []
+
+
+def not_finite(graph: PassGraph) -> list[Finding]:
+    """Explain gradients that are NaN or infinite, unless the values are too."""
+    return _explained(graph, is_bad, any)
+
+
+def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
+    """One finding per cause, with all the sources behind it."""
+    cases: dict[Origin, GradientCase] = {}  # a cause can cost a run of the rule
+    groups: dict[object, tuple[GradientCase, list[Value]]] = {}
+    for value, origin in origins(graph, test, spreads):
+        case = cases[origin] = cases.get(origin) or GradientCase(graph, origin, test is is_zero)
+        groups.setdefault(case.group, (case, []))[1].append(value)
+    told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # by `forward`
+    return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
+
+
+# --- why a gradient is zero --------------------------------------------------------------------
+
+_CANCELS = (
+    "The function does not change in this direction, as the sum of a softmax does not. Look at the "
+    "contributions in `trace.table()`."
+)
+ZERO = (
+    Cause(
+        "started with 0",
+        UPSTREAM,
+        when=lambda case: not case.origin.step and not case.origin.adds_up,
+    ).says(
+        "the upstream that the backward pass started with at {name} is 0.",
+        "Everything downstream is upstream times something. Start with another upstream.",
+    ),
+    Cause("uses cancel", CHAIN, when=lambda case: case.origin.adds_up).says(
+        "the gradients that the uses of {name} return add up to 0.", _CANCELS
+    ),
+    Cause("outside", KINKS, ops="Relu Relu6 ClipByValue", when=lambda case: case.range).says(
+        "Its input is nowhere {range}: {x}.",
+        "Nothing flows back there. Try another start, wider bounds, a smaller step, a leaky ReLU "
+        "or a straight-through rule.",
+    ),
+    Cause("abs at 0", KINKS, ops="Abs", when=lambda case: not case.x.any()).says(
+        "Its input is 0, where the slope jumps from −1 to 1. TensorFlow takes 0 there.",
+        "Start beside the kink.",
+    ),
+    Cause("sign", KINKS, ops="Sign").says(
+        "The derivative of the sign is 0 everywhere.",
+        "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
+    ),
+    Cause("other branch", KINKS, ops="Maximum Minimum", when=lambda case: case.loses).says(
+        "The bound, or other branch, wins everywhere: {x} against {other}.",
+        "Only the branch that wins gets the gradient. Use wider bounds, or a straight-through "
+        "rule.",
+    ),
+    Cause("tf.where", KINKS, ops="SelectV2 Select", when=lambda case: case.not_chosen).says(
+        "The condition chose the other branch everywhere.",
+        "Only the branch that is taken gets a gradient.",
+    ),
+    Cause(
+        "saturated",
+        STABILITY,
+        ops="Sigmoid Tanh Erf Erfc Softmax",
+        when=lambda case: case.saturated,
+    ).says(
+        "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
+        "Keep its input near 0: scale the input, or start with smaller weights.",
+    ),
+    Cause("exp", STABILITY, ops="Exp", when=lambda case: is_zero(case.y)).says(
+        "exp of {x} is too small for {dtype} and became 0.",
+        "Work with the exponent itself, or subtract the maximum first.",
+    ),
+    Cause(
+        "factor 0",
+        CHAIN,
+        ops="Mul MatMul BatchMatMulV2 BatchMatMulV3",
+        when=lambda case: is_zero(case.other),
+    ).says(
+        "The other factor is 0.",
+        "The derivative of a product is the other factor. Weights that all start at 0 learn "
+        "nothing through a product.",
+    ),
+    Cause("huge divisor", STABILITY, when=lambda case: 0 < case.derivative < case.smallest).says(
+        "At {last} its derivative {formula} is {derivative}, below {smallest}, the smallest normal "
+        "{dtype}.",
+        "Rewrite the function so that no huge number is divided by, or write its stable rule.",
+    ),
+    Cause("custom rule", UPSTREAM, ops="custom").says(
+        "Its rule returned 0 for the upstream {upstream}.",
+        "Look at what the rule multiplies upstream by.",
+    ),
+    Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
+        "The function inside tf.py_function takes numbers out of TensorFlow, so the tape inside it "
+        "follows nothing, and 0 is returned for it.",
+        "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
+    ),
+    # What is left is found by running TensorFlow's own rule for other upstreams.
+    Cause("cannot run again", when=lambda case: not case.runs).says(
+        "It returned 0 for the upstream {upstream}, and its rule cannot run again to tell why.",
+        "Look at what it multiplies upstream by. If the trace was read from a file, which keeps "
+        "numbers and no rules: Trace the function again.",
+    ),
+    Cause(
+        "underflow",
+        STABILITY,
+        when=lambda case: case.largest < 1 and case.rerun(lambda u: u / case.largest).any(),
+    ).says(
+        "Upstream is {largest}, and the product is below {smallest}, the smallest normal {dtype}.",
+        "Scale the loss up, or compute in float64 or with logarithms.",
+    ),
+    Cause(
+        "cancels", CHAIN, when=lambda case: case.rerun(lambda u: unlike(u) * (u != 0)).any()
+    ).says(
+        "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
+        _CANCELS,
+    ),
+    Cause("upstream 0", UPSTREAM, when=lambda case: case.rerun(unlike).any()).says(
+        "The upstream {upstream} is 0 at every entry where its derivative is not.",
+        "Find what made that part of the upstream 0: an op between here and the target.",
+    ),
+    Cause("flat").says(
+        "Its derivative is 0 at the input {x}.", "Try another input: here the function is flat."
+    ),
+)
+# By op and input: the derivative as a formula and as a function, of the ops that divide.
+_DIVIDES: dict[tuple[str, int], tuple[str, Callable[..., Array]]] = {
+    ("Log", 0): ("1/x", lambda x: 1 / x),
+    ("Reciprocal", 0): ("−1/x²", lambda x: 1 / x**2),
+    ("RealDiv", 0): ("1/b", lambda a, b: 1 / b),
+    ("RealDiv", 1): ("−a/b²", lambda a, b: a / b**2),
+}
+
+# --- why a gradient is not finite --------------------------------------------------------------
+
+_unstable = partial(Cause, lesson=STABILITY)
+_OWN_RULE = (
+    "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient."
+)
+_SCALE_DOWN = "Scale the loss down, or compute in a wider type."
+BACKWARD = (
+    _unstable(
+        "started with it", when=lambda case: not case.origin.step and not case.origin.adds_up
+    ).says("the upstream it started with is not.", "Start with a finite upstream."),
+    _unstable("uses add up", when=lambda case: case.origin.adds_up).says(
+        "what the uses of {name} return adds up to more than {dtype} holds.", _SCALE_DOWN
+    ),
+    _unstable("tf.where", when=lambda case: case.arrived == 0 and case.not_taken).says(
+        "tf.where did not take this branch and returned 0 to it, but 0 × ∞ is NaN, and it reaches "
+        "the input all the same.",
+        "Make the input safe first: `safe = tf.where(ok, x, 1.)`, compute with `safe`, then choose "
+        "with tf.where.",
+    ),
+    _unstable("0 × ∞", when=lambda case: case.arrived == 0).says(
+        "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
+    ),
+    _unstable("custom rule", ops="custom").says(
+        "The rule itself made it.", "Rewrite the rule so that it stays finite here."
+    ),
+    _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
+        "The forward value is not finite there either.", "Fix the forward pass first."
+    ),
+    _unstable("infinite derivative", when=lambda case: case.steep).says(
+        "Its derivative is infinite there.", _OWN_RULE
+    ),
+    _unstable("undefined", when=lambda case: case.what == "nan").says(
+        "Its derivative is not defined there.", _OWN_RULE
+    ),
+    _unstable("too large").says(
+        "Upstream times its derivative is too large for {dtype}.", _SCALE_DOWN
+    ),
+)
+
+
+class GradientCase(Case):
+    """A gradient that became zero or not finite, with the numbers that its causes look at."""
+
+    def __init__(self, graph: PassGraph, origin: Origin, zero: bool) -> None:
+        self.causes = ZERO if zero else BACKWARD
+        self.graph, self.origin, self.value = graph, origin, origin.value
+        self.name, self.dtype = graph.name(self.value), self.value.dtype
+        self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
+        known = limits(self.dtype)
+        self.smallest = known.smallest if known else 0.0
+        self.type = ""
+        if origin.step is None:
+            return
+        self.step, self.j, self.op = origin.step, origin.position, origin.step.op
+        self.type = "custom" if self.op.kind == "custom" else self.op.type
+        self.inputs = [wide(v.numpy()) if v.differentiable else v.numpy() for v in self.op.inputs]
+        self.x, self.last = self.inputs[self.j], self.inputs[-1]
+        self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.last
+        self.y = wide(self.op.outputs[0].numpy())
+        given = [wide(u) for u in self.step.upstream if u is not None and u.size]
+        self.upstream = next((u for u in given if u.any()), np.zeros(1))
+        self.largest = max(float(np.abs(u).max()) for u in given)
+        at_entry = (number_at(self.op, u, self.index, self.value) for u in given)
+        self.arrived = next((n for n in at_entry if n is not None), None)  # if there is just one
+        self.formula, slope = _DIVIDES.get((self.type, self.j), ("", lambda *_: np.zeros(1)))
+        with np.errstate(all="ignore"):
+            self.derivative = float(np.abs(slope(*self.inputs)).max(initial=0))
+
+    @property
+    def group(self) -> object:
+        """What findings are told apart by."""
+        if self.cause.name == "tf.where" and self.op.source:
+            return self.op.source.file, self.op.source.line
+        if self.what == "zero":
+            return self.origin.step, self.words
+        return self.op if self.origin.step else self.value
+
+    def finding(self, values: list[Value]) -> Finding:
+        """What is said of the sources behind it."""
+        graph, began = self.graph, ""
+        op = self.op if self.origin.step else None
+        names = list(dict.fromkeys(map(graph.name, values)))
+        head = f"the gradient of {listed(names)} is"
+        if self.what == "zero":
+            head = f"the gradients of {listed(names)} are" if len(names) > 1 else head
+            began = f"it became 0 at {at(op)}. " if op else ""
+        elif op:
+            upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
+            inputs = inputs_at(op, self.index, self.value, graph.trace)
+            began = f"the first {self.sign} of the backward pass is made at {at(op)}"
+            began += f"{inputs}{upstream}. "
+        because, hint, lesson = self.words
+        message = f"{head} {'exactly 0' if self.what == 'zero' else 'not finite'}: {began}{because}"
+        found = graph.finding(self.what, (message, hint, lesson), op, values)
+        # A network in which one parameter has no effect, as a bias before a softmax, still learns.
+        learns = (g is not None and not is_zero(g) and not is_bad(g) for _, g in graph.gradients)
+        return (
+            replace(found, level="note") if self.cause.name == "cancels" and any(learns) else found
+        )
+
+    def rerun(self, change: Callable[[Array], Array]) -> Array:
+        """What the rule returns to the input for a changed upstream; zeros where it cannot run."""
+        again = rerun(self.step, self.j, change)
+        return np.zeros(1) if again is None else wide(again)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the rule can run again."""
+        return rerun(self.step, self.j, lambda u: u) is not None
+
+    @property
+    def range(self) -> str:
+        """Where the derivative of an op is not 0, in words; "" if some input is there."""
+        low, high = np.zeros(()), np.array(6.0 if self.type == "Relu6" else np.inf)
+        within = (low < self.x) & (self.x < high)
+        if self.type == "ClipByValue":
+            low, high = self.inputs[1:]
+            within = (low <= self.x) & (self.x <= high) | (self.j > 0)
+        if within.any():
+            return ""
+        return "above 0" if self.type == "Relu" else f"between {shown(low)} and {shown(high)}"
+
+    @property
+    def loses(self) -> bool:
+        """Whether the other branch of a maximum or minimum wins everywhere."""
+        lost = self.x < self.other if self.type == "Maximum" else self.x > self.other
+        return bool((lost | ((self.x == self.other) & (self.j == 1))).all())  # of equals the first
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the output is one of the values that the op nears at ±∞."""
+        away = self.type == "Softmax" or self.x.all()  # tanh is 0 at 0, and steep
+        return bool(away and np.isin(self.y, (-1.0, 0.0, 1.0, 2.0)).all())
+
+    @property
+    def not_chosen(self) -> bool:
+        """Whether a tf.where chose the other branch everywhere."""
+        return self.j > 0 and not _chosen(self.op, self.j).any()
+
+    @property
+    def not_taken(self) -> bool:
+        """Whether the zero that reached the step was returned by a tf.where further on."""
+
+        def onward(value: Value) -> Iterator[Value]:
+            for later, _, gradient in self.graph.contributions(value):
+                if not wide(gradient).all():  # some zero came this way
+                    yield from later.op.outputs
+
+        parts = (p for v in walk(self.op.outputs, onward) for p in self.graph.contributions(v))
+        return any(
+            later.op.type in ("SelectV2", "Select") and j > 0 and not _chosen(later.op, j).all()
+            for later, j, _ in parts
+        )
+
+    @property
+    def steep(self) -> bool:
+        """Whether the derivative itself is infinite: a tiny upstream gives infinity too."""
+        size = math.sqrt(self.smallest)  # no finite derivative is so large
+        return has_inf(self.rerun(lambda u: np.sign(u) * size))
+
+
+def _chosen(op: Op, j: int) -> Array:
+    """Where a tf.where chose its input j."""
+    return np.asarray(op.inputs[0].numpy(), bool) == (j == 1)
+
+
+# --- the forward pass --------------------------------------------------------------------------
+
+_DOMAINS = {
+    **{"Log": "above 0", "Log1p": "above −1", "Sqrt": "of 0 or more", "Rsqrt": "above 0"},
+    **{"Acos": "from −1 to 1", "Asin": "from −1 to 1", "Acosh": "of 1 or more"},
+    **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1", "Ndtri": "between 0 and 1"},
+    **dict.fromkeys(("Pow", "Lgamma", "Digamma", "Xlogy", "Xlog1py"), "of some values only"),
+}
+_DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod"
+FORWARD = (
+    _unstable("given", when=lambda case: case.given).says("", "Look where its numbers come from."),
+    _unstable("exp", when=lambda case: case.limit and case.x[0] is not None).says(
+        "{limit} it overflows in {dtype}.",
+        "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
+        "tf.nn.log_softmax or by subtracting the maximum.",
+    ),
+    _unstable("division", ops=_DIVISIONS, when=lambda case: case.x[-1] == 0).says(
+        "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
+    ),
+    _unstable("domain", when=lambda case: case.domain).says(
+        "It is defined for inputs {domain}.",
+        "Keep its input there. For logarithms there are tf.math.xlogy and tf.math.log_sigmoid.",
+    ),
+    _unstable("empty mean", ops="Mean", when=lambda case: not case.op.inputs[0].size).says(
+        "It is the mean of no numbers, 0 ÷ 0.", "Leave empty batches out."
+    ),
+    _unstable(
+        "infinite input", when=lambda case: any(map(has_inf, map(numbers, case.op.inputs)))
+    ).says(
+        "It makes NaN of ∞, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.", "Look at the infinity that came in."
+    ),
+    _unstable("too large", when=lambda case: case.what == "inf").says(
+        "The result is beyond ±{largest}, the largest {real}.",
+        "Scale the numbers, or compute in a wider type.",
+    ),
+    _unstable("unknown").says("", "Keep its input where it is defined."),
+)
+
+
+def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
+    """Explain values of the forward pass that are not finite.
+
+    Args:
+        trace: The trace.
+        ends: The values that should be finite, such as the targets.
+
+    Returns:
+        One finding per op where NaN or infinity began.
+    """
+    found: dict[Op, None] = {}
+    for value in ends:
+        for test in (has_nan, has_inf):
+            if test(numbers(value)):
+                found |= dict.fromkeys(map(_inside, _makers(trace, value, test)))
+    return [ForwardCase(trace, op).finding() for op in found]
+
+
+def _makers(trace: Trace, value: Value, test: Test) -> list[Op]:
+    """The ops where what the test looks for began."""
+    found: list[Op] = []
+
+    def onward(here: Value) -> Iterable[Value]:
+        op, _ = trace.producer(here) or (None, 0)
+        if op is None:
+            return []
+        before = [v for v in op.inputs + op.captured if test(numbers(v))]
+        if not before:
+            found.append(op)
+            if test is has_nan:  # who made the infinity that became NaN
+                for v in op.inputs:
+                    found.extend(_makers(trace, v, has_inf) if has_inf(numbers(v)) else ())
+        return before
+
+    for _ in walk([value], onward):
+        pass
+    return found
+
+
+def _inside(op: Op) -> Op:
+    """The op of a custom gradient's body where it began, else the op itself."""
+    for inner in op.body:
+        if _any_bad(inner.outputs) and not _any_bad(inner.inputs):
+            return _inside(inner)
+    return op
+
+
+class ForwardCase(Case):
+    """An op whose output is not finite, though its inputs are."""
+
+    causes = FORWARD
+
+    def __init__(self, trace: Trace, op: Op) -> None:
+        self.trace, self.op, self.type = trace, op, op.type
+        self.given = op.kind in ("input", "variable", "constant")
+        self.output = next(v for v in op.outputs if is_bad(numbers(v)))
+        self.what, self.index, self.sign = first_bad(numbers(self.output))
+        self.x = [number_at(op, numbers(v), self.index, self.output) for v in op.inputs]
+        self.dtype = self.output.dtype
+        known = limits(self.dtype)
+        self.largest, self.real = (known.largest, known.name) if known else (math.nan, "")
+        exp = exp_limit(op.type, op.inputs[0].dtype) if op.inputs else None
+        beyond = "Beyond ±" if op.type in BOTH_SIDES else "Above "
+        self.limit = "" if exp is None else beyond + style.number(round(exp, 2), 5)
+
+    @property
+    def domain(self) -> str:
+        """Which inputs the op is defined for, in words; "" for an op that takes all."""
+        if self.type == "Pow" and self.what == "inf" and self.x[0] != 0:
+            return ""
+        return _DOMAINS.get(self.type, "")
+
+    def finding(self) -> Finding:
+        """What is said of it."""
+        because, hint, lesson = self.words
+        message = f"`{self.op.name}` itself holds {self.sign}{entry(self.index)}."
+        if not self.given:
+            inputs = inputs_at(self.op, self.index, self.output, self.trace)
+            made = f"the first {self.sign} of the forward pass is made at {at(self.op)}{inputs}."
+            message = f"{made} {because}".strip()
+        return Finding(self.what, message, hint, lesson, self.op)
+
+
+# --- single entries ----------------------------------------------------------------------------
+
+# Ops that make each entry of one entry of every input. Of others, such as a matrix product, it
+# would be wrong to say which numbers an entry came from, also where the shapes agree.
+BY_ENTRY = frozenset(
+    (
+        *INFIX,
+        *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Inv", "Pow", "SquaredDifference"),
+        *("Exp", "Expm1", "Log", "Log1p", "Xlogy", "Xlog1py", "Xdivy", "Lgamma", "Digamma"),
+        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Atan2", "Erf", "Erfc", "Erfinv", "Ndtri"),
+        *("Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Sigmoid", "Softplus", "Softsign"),
+        *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Cast", "Select", "SelectV2"),
+    )
+)
+
+
+def numbers(value: Value) -> Array:
+    """A value's numbers in double precision; none for integers."""
+    return wide(value.numpy()) if value.differentiable else np.zeros(0)
+
+
+def has_nan(a: Array) -> bool:
+    """Whether there is a NaN."""
+    return bool(np.isnan(a).any())
+
+
+def has_inf(a: Array) -> bool:
+    """Whether there is an infinity."""
+    return bool(np.isinf(a).any())
+
+
+def _any_bad(values: Iterable[Value]) -> bool:
+    return any(is_bad(numbers(v)) for v in values)
+
+
+def first_bad(array: Array) -> tuple[str, tuple[int, ...], str]:
+    """What is not finite in an array: "nan" or "inf", where first, and as text."""
+    array = wide(array)
+    nan = has_nan(array)
+    places = np.argwhere(np.isnan(array) if nan else np.isinf(array))
+    index = tuple(map(int, next(iter(places), ())))
+    return ("nan", index, "NaN") if nan else ("inf", index, style.number(array[index]))
+
+
+def entry(index: tuple[int, ...]) -> str:
+    """An index in words: " at entry [1, 0]", or "" for a scalar."""
+    return f" at entry [{', '.join(map(str, index))}]" if index else ""
+
+
+def number_at(op: Op, a: Array, index: tuple[int, ...], like: Value) -> complex | None:
+    """The number of an array at an op that belongs to an entry of `like`, if there is just one."""
+    if a.size == 1:
+        return a.reshape(-1)[0].item()
+    if op.kind == "op" and op.type not in BY_ENTRY:  # taken for granted of custom ops
+        return None
+    try:
+        return np.broadcast_to(a, like.shape)[index].item()
+    except ValueError:
+        return None
+
+
+def inputs_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
+    """An entry of `like` and its inputs: " at entry [1, 0] from `x` = 0 and `y` = 2"."""
+    found = [(value_name(trace, v), number_at(op, numbers(v), index, like)) for v in op.inputs]
+    texts = [f"`{name}` = {style.number(number)}" for name, number in found if number is not None]
+    return entry(index) + (f" from {' and '.join(texts)}" if texts else "")
