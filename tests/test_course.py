@@ -21,6 +21,7 @@ SHORTENED = (
     "03",
     "04",
     "05",
+    "06",
     "10",
     "11",
 )  # lessons of at most 40 minutes, with answers folded away; the others are still to be shortened
