@@ -156,7 +156,11 @@ FIELDS: dict[type, dict[str, Any]] = {
         **{"gradients": Arrays, "steps": tuple[Step, ...], "ops": Ops},
         **{"arrived": dict, "note": str},
     },
-    Trace: {name: hint for name, hint in get_type_hints(Trace).items() if name[0] != "_"},
+    Trace: {
+        name: hint
+        for name, hint in get_type_hints(Trace).items()
+        if name[0] != "_" and name != "after"  # as large as the model, for one column
+    },
 }
 
 

@@ -10,20 +10,25 @@ where first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .findings import Progress
-from .graph import Array, Op, Pass, Trace
+from .graph import Array, Op, Pass, Trace, norm, ratio, readable
 
 if TYPE_CHECKING:
     from .diagnosing.diagnosis import Diagnosis
     from .drawing.figure import SpokenFigure
 
-MOST_TRACES = 8  # whole traces kept: the first, the last, and six where something changed
+MOST_TRACES = 20  # whole traces kept: as many places on a slider can be told apart at once
+CHANGES = 6  # of them for steps at which something changed; the others are spread evenly
+WORTH_A_THREAD = 4_000_000  # bytes: a millisecond of measuring, where a thread costs a tenth
+MOST_BYTES = 100_000_000  # of the tensors in them: what a small machine has to spare
 
 
 @dataclass
@@ -71,6 +76,28 @@ class Series:
     value_state: list[str] = field(default_factory=list)
     returned_state: list[str] = field(default_factory=list)
 
+    def add(
+        self,
+        value: _Measured,
+        gradient: _Measured,
+        returned: Sequence[_Measured],
+        moved: _Measured | None,
+        asked: bool,
+    ) -> None:
+        """Take the measures of one step."""
+        self.value.append(value.norm)
+        self.value_state.append("" if value.tensor is None else value.state)
+        self.gradient.append(gradient.norm)
+        self.zeros.append(gradient.zeros)
+        self.state.append(gradient.state if asked else "unasked")
+        down = float(np.linalg.norm([each.norm for each in returned])) if returned else np.nan
+        self.local.append(ratio(down, gradient.norm) if gradient.norm else np.nan)
+        self.lost.append(max((each.zeros for each in returned), default=np.nan))
+        states = {each.state for each in returned}
+        self.returned_state.append(next((s for s in ("nan", "inf") if s in states), ""))
+        if moved is not None:
+            self.update.append(ratio(moved.norm, value.norm))
+
     def pad(self, length: int) -> None:
         """Fill the steps in which it did not run."""
         for name in ("value", "gradient", "local", "update", "zeros", "lost"):
@@ -89,6 +116,7 @@ class History:
     """What the gradients of a training did: the result of `cgviz.watch`.
 
     Attributes:
+        title: The name of the function that was watched.
         steps: The numbers of the recorded steps, from 0.
         target: What was differentiated, at each of them: the sum of its entries.
         series: By name, in forward order: each op and variable that the backward pass came to.
@@ -97,7 +125,8 @@ class History:
         stopped: Whether it ended before all steps were run.
     """
 
-    def __init__(self, which: int = 0) -> None:
+    def __init__(self, title: str = "step", which: int = 0) -> None:
+        self.title = title
         self.which = which
         self.steps: list[int] = []
         self.target: list[float] = []
@@ -215,94 +244,67 @@ class History:
 
     # --- while it runs ---------------------------------------------------------------------------
 
-    def add(self, step: int, trace: Trace, after: Mapping[str, Any]) -> bool:
+    def add(self, step: int, trace: Trace) -> tuple[bool, int]:
         """Take what a history needs from the trace of one step.
 
         Args:
             step: The number of the step.
             trace: What it did.
-            after: By the name of a variable: its value after the step.
 
         Returns:
-            Whether a gradient became, or ceased to be, None, zero, NaN or infinite.
+            Whether a gradient became, or ceased to be, None, zero, NaN or infinite; and how many
+            bytes the trace holds.
         """
-        pass_ = trace.pass_(self.which) if trace.passes else None
-        if pass_ is None:
+        if not trace.passes:
+            times = {0: "first", 1: "second", 2: "third"}.get(step, f"{step + 1}th")
             raise ValueError(
-                f"`step` took no gradient when it ran the {_ordinal(step)} time: it must open "
-                "its own `tf.GradientTape` and call `tape.gradient`"
+                f"`step` took no gradient when it ran the {times} time: it must open its own "
+                "`tf.GradientTape` and call `tape.gradient`"
             )
-        count = len(self.steps)
+        pass_ = trace.pass_(self.which)
+        if not self.steps:
+            self.ancestors = _ancestors(trace, pass_)
         self.steps.append(step)
         self.target.append(sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets))
-        if not count:
-            self.ancestors = _ancestors(trace, pass_)
-        norms = _Norms()
+        measures = _Measures()
         keys = (value.key for value in pass_.sources)
         gradients = dict(zip(keys, pass_.gradient_references, strict=True))
+        rows = []
         for op in trace.ops:
-            if op.kind == "variable" or any(v.key in gradients for v in op.outputs):
-                self._add_source(op, gradients, after, norms, count)
-            elif op in pass_.step_of:
-                self._add_op(op, pass_, norms, count, trace)
-        for series in self.series.values():
-            series.pad(count + 1)
-        before, self._states = self._states, {n: s.state[-1] for n, s in self.series.items()}
-        return before != self._states
-
-    def _series(self, op: Op, count: int, trace: Trace | None = None) -> Series:
-        series = self.series.get(op.name)
-        if series is None:
-            inputs: tuple[str, ...] = ()
-            if trace is not None:
-                makers = (trace.producer(v) for v in op.inputs)
-                inputs = tuple(made[0].name for made in makers if made is not None)
-            value = op.outputs[0]
-            series = self.series[op.name] = Series(
-                op.name, op.kind, op.type, value.dtype, value.size, str(op.source or ""), inputs
+            value, taken = op.outputs[0] if op.outputs else None, pass_.step_of.get(op)
+            given = [gradients[v.key] for v in op.outputs if v.key in gradients]
+            source = op.kind == "variable" or bool(given)
+            if value is None or not (source or taken):
+                continue
+            received = given if source or taken is None else taken.received
+            returned = () if source or taken is None else taken.returned
+            tensor = value.reference if value.differentiable else None
+            after = trace.after.get(op.name) if value.differentiable else None
+            row = (
+                measures.of(tensor),
+                measures.of(next((t for t in received if t is not None), None), zeros=True),
+                [measures.of(t, zeros=True) for t in returned if t is not None],
+                None if after is None else measures.of(after, minus=tensor),
             )
-        series.pad(count)
-        return series
+            rows.append((self._series(op, trace), row, bool(received)))
+        measures.run()
+        for series, row, asked in rows:
+            series.add(*row, asked=asked)
+        for series in self.series.values():
+            series.pad(len(self.steps))
+        before, self._states = self._states, {n: s.state[-1] for n, s in self.series.items()}
+        return before != self._states, measures.bytes
 
-    def _add_source(
-        self,
-        op: Op,
-        gradients: Mapping[int, Any],
-        after: Mapping[str, Any],
-        norms: _Norms,
-        count: int,
-    ) -> None:
-        series = self._series(op, count)
-        value = op.outputs[0]
-        size = norms.norm(value.reference) if value.differentiable else float("nan")
-        given = [gradients[v.key] for v in op.outputs if v.key in gradients]
-        gradient = next((g for g in given if g is not None), None)
-        series.value.append(size)
-        series.gradient.append(norms.norm(gradient))
-        series.zeros.append(norms.zeros(gradient))
-        series.state.append(norms.state(gradient) if given else "unasked")
-        series.value_state.append(norms.state(value.reference) if value.differentiable else "")
-        if op.kind == "variable" and op.name in after and value.differentiable:
-            moved = _array(after[op.name]) - _array(value.reference)
-            with np.errstate(all="ignore"):
-                series.update.append(float(np.float64(np.linalg.norm(moved)) / np.float64(size)))
-
-    def _add_op(self, op: Op, pass_: Pass, norms: _Norms, count: int, trace: Trace) -> None:
-        series = self._series(op, count, trace)
-        step = pass_.step_of[op]
-        upstream = next((t for t in step.received if t is not None), None)
-        returned = [t for t in step.returned if t is not None]
-        up = norms.norm(upstream)
-        down = float(np.linalg.norm([norms.norm(t) for t in returned])) if returned else np.nan
-        series.value.append(norms.norm(op.outputs[0].reference))
-        series.gradient.append(up)
-        series.local.append(down / up if up else float("nan"))
-        series.zeros.append(norms.zeros(upstream))
-        series.lost.append(max((norms.zeros(t) for t in returned), default=float("nan")))
-        series.state.append(norms.state(upstream))
-        states = {norms.state(t) for t in returned}
-        series.returned_state.append(next((s for s in ("nan", "inf") if s in states), ""))
-        series.value_state.append(norms.state(op.outputs[0].reference))
+    def _series(self, op: Op, trace: Trace) -> Series:
+        if op.name not in self.series:
+            makers = (trace.producer(v) for v in op.inputs)
+            inputs = tuple(made[0].name for made in makers if made is not None)
+            value, source = op.outputs[0], str(op.source or "")
+            self.series[op.name] = Series(
+                op.name, op.kind, op.type, value.dtype, value.size, source, inputs
+            )
+            self.series[op.name].pad(len(self.steps) - 1)
+        return self.series[op.name]
 
 
 def _ancestors(trace: Trace, pass_: Pass) -> frozenset[str]:
@@ -317,50 +319,77 @@ def _ancestors(trace: Trace, pass_: Pass) -> frozenset[str]:
     return frozenset(found)
 
 
-class _Norms:
-    """Norms and shares of the tensors of one step, each computed once."""
+class _Measures:
+    """What is measured of the tensors of one step, of each once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, float]] = {}
+        self.bytes = 0
+        self._known: dict[tuple[int, int], _Measured] = {}
 
-    def norm(self, tensor: Any) -> float:
-        if tensor is None:
-            return float("nan")
-        if id(tensor) not in self._known:
-            with np.errstate(all="ignore"):
-                self._known[id(tensor)] = tensor, float(np.linalg.norm(_array(tensor)))
-        return self._known[id(tensor)][1]
+    def of(self, tensor: Any, minus: Any = None, zeros: bool = False) -> _Measured:
+        """The measures of a tensor, or of how far it is from another."""
+        key = id(tensor), id(minus)
+        if key not in self._known:
+            self._known[key] = _Measured(tensor, minus)
+            self.bytes += 0 if tensor is None else readable(tensor).nbytes
+        self._known[key].counted |= zeros
+        return self._known[key]
 
-    def zeros(self, tensor: Any) -> float:
+    def run(self) -> None:
+        """Measure all; much of it on two threads, as TensorFlow's kernels wait meanwhile."""
+        every = [*self._known.values()]
+        if self.bytes < WORTH_A_THREAD:
+            return
+        other = Thread(target=_run, args=(every[::2],))
+        other.start()
+        _run(every[1::2])
+        other.join()
+
+
+def _run(every: Iterable[_Measured]) -> None:
+    for each in every:
+        each.state  # noqa: B018 - it is kept
+        if each.counted:
+            each.zeros  # noqa: B018
+
+
+class _Measured:
+    """Size and zeros of one tensor or None; each is computed when it is first asked for."""
+
+    def __init__(self, tensor: Any, minus: Any = None) -> None:
+        self.tensor, self.minus = tensor, minus
+        self.counted = False  # whether its zeros are asked for
+
+    @property
+    def array(self) -> Array:
+        array = readable(self.tensor)
+        return array if self.minus is None else array - readable(self.minus)
+
+    @cached_property
+    def norm(self) -> float:
+        return float("nan") if self.tensor is None else norm(self.array)
+
+    @cached_property
+    def zeros(self) -> float:
         """The share of entries that are 0."""
-        if tensor is None:
+        if self.tensor is None:
             return float("nan")
-        array = _array(tensor)
+        array = self.array
         # Comparing first: counting the zeros of a float array directly takes ten times as long.
         return float(np.count_nonzero(array == 0)) / array.size if array.size else 0.0
 
-    def state(self, tensor: Any) -> str:
-        if tensor is None:
+    @cached_property
+    def state(self) -> str:
+        if self.tensor is None:
             return "none"
-        norm = self.norm(tensor)
-        if norm == 0:
-            return "zero" if self.zeros(tensor) == 1 else ""  # or its squares are too small
-        if np.isfinite(norm):
+        if self.norm == 0:
+            return "zero" if self.zeros == 1 else ""  # or its squares are too small
+        if np.isfinite(self.norm):  # then so are all entries: most arrays are read only once
             return ""
-        array = _array(tensor)
+        array = self.array
         if np.isnan(array).any():
             return "nan"
         return "inf" if np.isinf(array).any() else ""
-
-
-def _array(tensor: Any) -> Array:
-    """The numbers of a tensor, without a copy where there can be none; half types widened."""
-    array = np.asarray(tensor if hasattr(tensor, "__array__") else tensor.numpy())
-    return array.astype(np.float32) if array.dtype.itemsize == 2 else array
-
-
-def _ordinal(step: int) -> str:
-    return {0: "first", 1: "second", 2: "third"}.get(step, f"{step + 1}th")
 
 
 def watch(
@@ -381,9 +410,10 @@ def watch(
         step: A function without arguments: one step of training.
         steps: How many times to run it.
         every: Record each `every`-th run, beginning with the first; the others run as they are.
-        keep: The numbers, from 0, of steps whose whole traces are wanted. Besides them the first,
-            the last, and up to six at which a gradient became, or ceased to be, None, zero, NaN or
-            infinite are kept.
+        keep: The numbers, from 0, of steps whose whole traces are wanted. Besides them up to 20
+            are kept, fewer where those together hold more than 100 MB, and at least the first and
+            the last: evenly spread ones, and up to six at which a gradient became, or ceased to
+            be, None, zero, NaN or infinite.
         which: The backward pass to follow, where a step has several, as in `trace.passes`.
 
     Returns:
@@ -404,16 +434,19 @@ def watch(
         >>> [round(x, 3) for x in history.variables["w"].gradient]
         [4.0, 3.2, 2.56]
     """
-    from .recording.api import recorded
+    from .recording.api import record
 
     if not callable(step):
         raise TypeError(f"`step` must be a function without arguments, not {type(step).__name__}")
-    wanted = set(_integers("keep", list(keep), 0))
+    wanted = {*_integers("keep", list(keep), 0)}
     _integers("steps", [steps], 1)
     _integers("every", [every], 1)
-    history = History(which)
-    progress = Progress(f"watch of {getattr(step, '__name__', 'step')}")
+    name = getattr(step, "__name__", "step")
+    history = History(name, which)
+    progress = Progress(f"watch of {name}")
     last: tuple[int, Trace] | None = None
+    spread: set[int] = set()
+    changes = 0  # how many more traces there is space for
     try:
         for i in range(steps):
             progress.doing = f"step {i + 1} of {steps}"
@@ -421,13 +454,17 @@ def watch(
             if i % every:
                 step()
                 continue
-            with recorded() as (trace, variables):
+            with record() as trace:
                 step()
-            changed = history.add(i, trace, {n: v.value() for n, v in variables().items()})
+            changed, size = history.add(i, trace)
+            if last is None:
+                spread, changes = _places(steps, every, size)
             last = i, trace
-            # One place is the last step's.
-            if i in wanted or (changed and len(history.traces.keys() - wanted) < MOST_TRACES - 1):
+            if i in wanted | spread:
                 history.traces[i] = trace
+            elif changed and changes:
+                history.traces[i] = trace
+                changes -= 1
     except KeyboardInterrupt:
         history.stopped = True
     finally:
@@ -435,6 +472,15 @@ def watch(
     if last is not None:
         history.traces[last[0]] = last[1]
     return history
+
+
+def _places(steps: int, every: int, size: int) -> tuple[set[int], int]:
+    """The steps whose traces of `size` bytes are kept, and how many more there is space for."""
+    count = 1 + (steps - 1) // every
+    space = max(2, min(MOST_TRACES, MOST_BYTES // max(size, 1)))
+    spread = count if count <= space else max(2, space - CHANGES)
+    found = {every * round(place) for place in np.linspace(0, count - 1, spread)}
+    return found, space - len(found)
 
 
 def _integers(name: str, given: Sequence[Any], least: int) -> Sequence[Any]:

@@ -106,6 +106,24 @@ def wide(array: Any) -> Array:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
+def readable(reference: Any) -> Array:
+    """The numbers behind a reference, without a copy where there can be none; halves widened."""
+    array = np.asarray(reference if hasattr(reference, "__array__") else reference.numpy())
+    return array.astype(np.float32) if array.dtype.itemsize == 2 else array
+
+
+def norm(array: Array) -> float:
+    """The L2 norm in the array's own precision: one pass, where `statistics` takes several."""
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(array))
+
+
+def ratio(one: float, other: float) -> float:
+    """One number over the other; NaN or an infinity where the other is 0."""
+    with np.errstate(all="ignore"):
+        return float(np.float64(one) / np.float64(other))
+
+
 def as_numpy(reference: Any) -> Array | None:
     """The numbers behind a reference: an array, or anything with `.numpy()`; None stays None."""
     if reference is None or isinstance(reference, np.ndarray | Statistics):

@@ -6,7 +6,7 @@ called: the data model needs nothing above it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +38,8 @@ class Trace:
         asked: Whether the recorded code chose what to differentiate, as in `record()`; `trace`
             takes all arguments.
         notes: What ran otherwise than it does without a recording, and what is not recorded.
+        after: Of a recording: what its variables held when it ended, by the names of their ops;
+            by reference, and not in a file.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -57,6 +59,7 @@ class Trace:
     main: int
     asked: bool
     notes: tuple[str, ...]
+    after: Mapping[str, Any]
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Trace:
         main: int = 0,
         asked: bool = False,
         notes: tuple[str, ...] = (),
+        after: Mapping[str, Any] | None = None,
     ) -> None:
         self.title = title
         self.value = value
@@ -79,6 +83,7 @@ class Trace:
         self.main = main
         self.asked = asked
         self.notes = notes
+        self.after = after or {}
 
     @classmethod
     def deferred(cls, build: Callable[[], Trace]) -> Trace:

@@ -14,7 +14,18 @@ from os.path import commonpath
 from typing import Any, overload
 
 from .. import style
-from ..graph import Array, Op, Pass, Statistics, Trace, Value, statistics, total
+from ..graph import (
+    Array,
+    Op,
+    Pass,
+    Statistics,
+    Trace,
+    Value,
+    norm,
+    readable,
+    statistics,
+    total,
+)
 from ..graph.names import value_name
 from ..graph.pruning import feeds, prune
 from .format import NUMBER, counted, data_frame, html_table, sheet, text_table
@@ -84,8 +95,10 @@ class Summary(Sequence[Row]):
     its output, and `gradient` and `zero_gradient` those of the gradient that reached its output;
     `parameters` is how many numbers its variables have, `nan` and `inf` how many are in all of
     these. `variables` has a row of this kind for each variable: its value and its own gradient. A
-    norm is None where nothing flows. `update` is the norm of an optimiser's update over that of the
-    variable, None where it is not known.
+    norm is None where nothing flows. `update` is how far the recorded code, such as a training
+    step, moved a variable, over the norm of its value before; of a layer the largest. It is None
+    where no variable was assigned to within `cgviz.record()`, where the value was all 0, and of a
+    trace that was read from a file, which does not keep it.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -187,18 +200,11 @@ BARS = """<style>
 </style>"""
 
 
-def summary(
-    trace: Trace, which: int | None = None, updates: Mapping[str, float] | None = None
-) -> Summary:
-    """What `trace.summary` returns.
-
-    Args:
-        trace: The trace.
-        which: The backward pass, as in `trace.passes`.
-        updates: By the name of a variable, the norm of its update over its own.
-    """
+def summary(trace: Trace, which: int | None = None) -> Summary:
+    """What `trace.summary` returns."""
     each = trace.pass_(which) if trace.passes or which is not None else None
-    rows = [_layer(each, layer, updates or {}) for layer in _layers(trace, each)]
+    updates = _updates(trace)
+    rows = [_layer(each, layer, updates) for layer in _layers(trace, each)]
     known = sorted(size for row in rows if (size := _size(row)) is not None)
     middle = known[len(known) // 2] if known else 0.0
     signs = [style.NAN, style.POSITIVE_INFINITY, style.NONE, style.ZERO, None]
@@ -238,12 +244,23 @@ def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
     return list(layers.values())
 
 
-def _layer(each: Pass | None, layer: Layer, updates: Mapping[str, float]) -> Row:
+def _updates(trace: Trace) -> dict[Op, float]:
+    """How far the recorded code moved each variable, over its norm; empty where it moved none."""
+    found = {}
+    for op in trace.ops:
+        if op.kind == "variable" and op.name in trace.after and op.outputs[0].differentiable:
+            before, after = readable(op.outputs[0].reference), readable(trace.after[op.name])
+            if size := norm(before):
+                found[op] = norm(after - before) / size
+    return found if any(found.values()) else {}
+
+
+def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
     name, ops, own = layer
     variables = []
     for op in own:
         row = _row(name, op.name, "variable", op.outputs[-1], _gradient(each, op))
-        row["update"] = updates.get(op.name)
+        row["update"] = updates.get(op)
         row["asked"] = each is not None and any(v in each.sources for v in op.outputs)
         variables.append(row)
     if ops:

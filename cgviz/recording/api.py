@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..graph import Trace, as_numpy
+from ..graph import Array, Trace, as_numpy
 from . import arguments, build, tf_hooks
 from .build import Builder, dense, reference, variable_name
 from .events import PassEvent, Recording, on_error
@@ -107,29 +107,16 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
         >>> [float(d) for d in t.steps[0].downstream]
         [3.0, 3.0]
     """
-    with recorded(open_functions) as (trace, _):
-        yield trace
-
-
-@contextmanager
-def recorded(
-    open_functions: bool = True,
-) -> Iterator[tuple[Trace, Callable[[], Mapping[str, Any]]]]:
-    """`record`, and a function that gives TensorFlow's variables by the names of their ops."""
     trace = Trace.deferred(_still_open)
-    builders: list[Builder] = []
-
-    def builder() -> Builder:
-        if not builders:
-            builders.append(Builder(events, recording.recorder, recording.root))
-        return builders[0]
-
     with _recording(open_functions) as recording:
         try:
-            yield trace, lambda: builder().variables
+            yield trace
         finally:
             events = recording.events()
-            trace._build = lambda: _recorded(builder())
+            after = tf_hooks.variables_now(recording.recorder)
+            trace._build = lambda: _recorded(
+                Builder(events, recording.recorder, recording.root), after
+            )
 
 
 @contextmanager
@@ -148,7 +135,7 @@ def _still_open() -> Trace:
     raise RuntimeError("this recording is still open: read the trace after the `with` block")
 
 
-def _recorded(builder: Builder) -> Trace:
+def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     """The content of a `record()` trace: value and gradients are those of its first pass."""
     passes = build.passes(builder)
     value: Any = None
@@ -172,6 +159,7 @@ def _recorded(builder: Builder) -> Trace:
         passes,
         asked=True,
         notes=build.notes(builder, passes),
+        after={name: after[handle] for name, handle in builder.handles.items() if handle in after},
     )
 
 
@@ -226,12 +214,14 @@ def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:
 
 def _by_name(variables: Sequence[Any], gradients: Sequence[Any]) -> dict[str, Any]:
     """Gradients by the variables' names; a name that comes twice gets a number."""
-    found: dict[str, np.ndarray[Any, Any] | None] = {}
+    found: dict[str, Array | None] = {}
     for variable, gradient in zip(variables, gradients, strict=True):
         name = candidate = variable_name(variable)
         count = 0
         while candidate in found:
             count += 1
             candidate = f"{name}_{count}"
-        found[candidate] = _number(gradient, variable.shape)
+        tensor = reference(gradient, variable.shape)
+        # Not `as_numpy`, which copies: a recorded step of training has many large ones.
+        found[candidate] = np.asarray(tensor) if hasattr(tensor, "__array__") else as_numpy(tensor)
     return found

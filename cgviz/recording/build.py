@@ -96,7 +96,7 @@ class Builder:
         self.ops: dict[Any, list[Op]] = {}
         self.names: Counter[str] = Counter()
         self.taken: set[str] = set()
-        self.variables: dict[str, Any] = {}  # TensorFlow's, by the names of their ops
+        self.handles: dict[str, int] = {}  # ids of those of variables, by the names of their ops
         self.last_of_call = self._last_of_calls()
         self._name_sources()
         for tensor, name in given:
@@ -191,8 +191,7 @@ class Builder:
         for handle, variable in self.values.variables.items():
             name = self.unique(variable.name)
             root[variable.place] = Op(name, "variable", "Variable", (), tuple(variable.versions))
-            if handle in self.recorder.variables:
-                self.variables[name] = self.recorder.variables[handle]
+            self.handles[name] = handle
 
     def _add(self, event: OpEvent) -> None:
         home = self.home(event.where)

@@ -283,6 +283,11 @@ def _read(variable: Any, handle: Any) -> Any:
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
 
 
+def variables_now(recorder: ThreadRecorder) -> dict[int, Any]:
+    """What the variables that a recorder knows hold now, by the ids of their handles."""
+    return {id(h): _read(recorder.variables[id(h)], h) for h in recorder.handles}
+
+
 def _note_unread(
     recorder: ThreadRecorder, sources: Sequence[Any], raw: Sequence[Any], where: Any
 ) -> None:
