@@ -48,15 +48,14 @@ def diagnosed_in(body, says):
     return proof
 
 
-def hinted(number, *names):
+def hinted(*names):
     """A proof: each of these errors of mistakes is raised for real, and gets its hint."""
 
     def proof():
         for name in names:
-            call, _, words = mistakes.REAL[name]
+            call, words = mistakes.REAL[name]
             hint = hints.explain(mistakes.raised(call))
             assert hint is not None, name
-            assert number in hint.pitfalls
             assert words in str(hint)
 
     return proof
@@ -79,7 +78,7 @@ def hinted_in_mixed_precision():
 def hinted_after_loading():
     """The message alone; test_book raises it in a process of its own."""
     words = "No gradient defined for operation'IdentityN' (op type: IdentityN). In general every"
-    assert hints.explain(LookupError(words)).pitfalls == (12,)
+    assert "SavedModel" in hints.explain(LookupError(words)).what
 
 
 def all_ways_of_not_being_watched():
@@ -233,27 +232,27 @@ vector = [1.0, 2.0, 3.0]
 TABLE = {
     1: ("a variable is read and not accepted", {
         "check": caught(reads_a_variable, 2.0, by="variables"),
-        "hint": hinted(1, "1 eager", "1 graph", "1 no pair"),
+        "hint": hinted("1 eager", "1 graph", "1 no pair"),
     }),
     2: ("one gradient for two inputs", {
         "check": caught(custom(tf.multiply, lambda dy, x, y: dy * y), 2.0, 3.0, by="arity"),
-        "hint": hinted(2, "2 eager", "2 graph", "2 fit", "2 too many"),
+        "hint": hinted("2 eager", "2 graph", "2 fit", "2 too many"),
     }),
     3: ("upstream forgotten", {
         "check": caught(custom(tf.square, lambda dy, x: 2.0 * x), 3.0, by="upstream"),
     }),
     4: ("not watched, outside the tape, not trainable, reassigned", {
         "diagnose": all_ways_of_not_being_watched,
-        "hint": hinted(4, "4 fit", "4 optimizer"),
+        "hint": hinted("4 fit", "4 optimizer"),
     }),
     5: ("None or 0 through round, argmax, cast, comparisons", {
         "diagnose": all_ops_without_a_useful_derivative,
-        "hint": hinted(5, "5 op"),
+        "hint": hinted("5 op"),
     }),
     6: ("called by keyword", {
         "check": caught(called_by_keyword, [0.4, 1.7], by="keywords"),
         "diagnose": diagnosed(called_by_keyword, [0.4, 1.7], what="none", says="custom rule"),
-        "hint": hinted(6, "6 graph", "6 mixed"),
+        "hint": hinted("6 graph", "6 mixed"),
     }),
     7: ("nested rules, and NumPy in the rule", {
         "check": caught(naive_nest, 3.0, by="second order", order=2),
@@ -261,7 +260,7 @@ TABLE = {
         "diagnose": diagnosed(
             troubles.numpy_rule, 3.7, what="none", says="left TensorFlow", order=2
         ),
-        "hint": hinted(7, "7 second order", "7 jacobian"),
+        "hint": hinted("7 second order", "7 jacobian"),
     }),
     8: ("NaN from the branch that where did not take", {
         "check": caught(
@@ -280,11 +279,11 @@ TABLE = {
     }),
     10: ("the gradient keeps the broadcast shape", {
         "check": caught(silu, matrix, vector, by="shape"),
-        "hint": hinted(10, "10 assign", "10 optimizer", "10 graph"),
+        "hint": hinted("10 assign", "10 optimizer", "10 graph"),
     }),
     11: ("not one upstream per output", {
         "check": caught(one_upstream_for_two_outputs, 2.0, 3.0, by="arity"),
-        "hint": hinted(11, "11 outputs", "11 upstreams", "11 jacobian"),
+        "hint": hinted("11 outputs", "11 upstreams", "11 jacobian"),
     }),
     12: ("SavedModel in another process", {
         "check": caught(
@@ -292,7 +291,7 @@ TABLE = {
         ),
         "hint": hinted_after_loading,
     }),
-    13: ("KerasTensor in a TensorFlow function", {"hint": hinted(13, "13 function", "13 custom")}),
+    13: ("KerasTensor in a TensorFlow function", {"hint": hinted("13 function", "13 custom")}),
     14: ("mixed precision reads a cast variable", {
         "check": check_mixed_precision,
         "hint": hinted_in_mixed_precision,
@@ -300,34 +299,34 @@ TABLE = {
     15: ("variables matched by position", {
         "check": caught(matches_by_position, [2.0, 3.0], by="variables"),
     }),
-    16: ("a tape used twice", {"hint": hinted(16, "16")}),
-    17: ("tf.gradients in eager mode", {"hint": hinted(17, "17")}),
+    16: ("a tape used twice", {"hint": hinted("16")}),
+    17: ("tf.gradients in eager mode", {"hint": hinted("17")}),
     18: ("integers", {
         "check": check_refuses_integers,
         "diagnose": diagnosed_in(troubles.watched_integer, "it holds int32 numbers"),
     }),
     19: ("None, bool or callable arguments", {
         "check": check_refuses_what_is_no_tensor,
-        "hint": hinted(19, "19 None", "19 callable", "19 None, graph", "19 bool, graph"),
+        "hint": hinted("19 None", "19 callable", "19 None, graph", "19 bool, graph"),
     }),
     20: ("NumPy in a graph", {
         "check": caught(python_in_the_rule, 3.0, by="graph"),
-        "hint": hinted(20, "20", "20 asarray", "20 layer"),
+        "hint": hinted("20", "20 asarray", "20 layer"),
     }),
     21: ("another dtype than the input's", {
         "check": caught(
             custom(tf.square, lambda dy, x: tf.cast(2.0 * x * dy, tf.float64)), 3.0, by="dtype"
         ),
-        "hint": hinted(21, "21", "21 sum", "21 graph"),
+        "hint": hinted("21", "21 sum", "21 graph"),
     }),
-    22: ("tf.cond with a variable in the rule", {"hint": hinted(22, "22")}),
+    22: ("tf.cond with a variable in the rule", {"hint": hinted("22")}),
     23: ("memory grows with each trace", {
         "check": caught(a_new_graph_each_time, 1.0, by="registry", level="warning"),
     }),
     24: ("recompute_grad", {"taught only": taught(lessons.GRAPHS, "recompute_grad")}),
     25: ("upstream is IndexedSlices", {
         "check": caught(sparse_upstream, matrix, by="upstream"),
-        "hint": hinted(25, "25"),
+        "hint": hinted("25"),
     }),
     26: ("None where 0 was expected", {"diagnose": diagnosed(
             lambda x: 3.0 * x, 2.0, what="none", says="As a derivative that means 0", order=2
@@ -335,7 +334,7 @@ TABLE = {
     27: ("stop_gradient for a custom gradient", {"diagnose": diagnosed(
             lambda x: tf.stop_gradient(x) * 2.0, 2.6, what="none", says="lets the value through"
         )}),
-    28: ("a tape is still recording", {"hint": hinted(28, "28")}),
+    28: ("a tape is still recording", {"hint": hinted("28")}),
     29: ("forward mode ignores the rule", {
         "check": caught(
             custom(tf.nn.relu, lambda dy, x: dy * tf.where(x > 0.0, 1.0, 0.01)),

@@ -1,9 +1,8 @@
-"""Which of TensorFlow's and Keras's errors mean what, and how to mend them.
+"""Which of TensorFlow's and Keras's errors mean what, and how to fix them.
 
 An `Entry` is matched by the type of the error and its words; where the words alone are not enough,
 `sure` looks at where the error came from, which `Clues` tells. The messages are those of TensorFlow
-2.16 to 2.21 and Keras 3, with the older wordings that are known. The numbers are those of the
-pitfalls in the tests.
+2.16 to 2.21 and Keras 3, with the older wordings that are known.
 """
 
 from __future__ import annotations
@@ -12,10 +11,28 @@ import linecache
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM, VARIABLES
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What an error means: what was done, how to fix it, and where to read on."""
+
+    what: str
+    mend: str
+    lesson: str
+
+    def __str__(self) -> str:
+        return (
+            f"cgviz: {self.what}\nHow to mend it: {self.mend}\n"
+            f"More: lesson {self.lesson}, notebooks/{self.lesson}.ipynb"
+        )
+
+
+# --- what an error tells -----------------------------------------------------------------------
 
 _LIBRARY = re.compile(r"[\\/](?:tensorflow|keras|tf_keras)[\\/]")
 _PYTHON = re.compile(r"[\\/](?:lib[\\/]python|Lib[\\/])")  # and what is installed beside it
@@ -147,6 +164,11 @@ def in_backward(clues: Clues) -> bool:
     )
 
 
+def in_backward_or_cond(clues: Clues) -> bool:
+    """Raised while a gradient was being taken, or inside tf.cond."""
+    return in_backward(clues) or clues.passed("cond_v2.py")
+
+
 def in_optimizer(clues: Clues) -> bool:
     """Raised while an optimizer applied its gradients."""
     return clues.passed("optimizer.py")
@@ -177,29 +199,28 @@ _FLOATS = "(half|float|double|bfloat16|float16|float32|float64)"
 class Entry:
     """One kind of error: how it is known, and what to say."""
 
-    pitfalls: tuple[int, ...]
     types: str  # any of these names among the error's classes
-    words: str  # a regular expression
-    what: str | Callable[[Clues], str]  # `{1}` is the first group of `words`
-    mend: str
     lesson: str
     sure: Callable[[Clues], bool] = lambda clues: True
+    words: str = ""  # a regular expression
+    what: str | Callable[[Clues], str] = ""  # `{1}` is the first group of `words` that is there
+    mend: str = ""
 
-    def matches(self, clues: Clues) -> bool:
-        """Whether this is surely the error that the entry speaks of."""
-        if clues.types.isdisjoint(self.types.split()):
-            return False
+    def says(self, words: str, what: str | Callable[[Clues], str], mend: str) -> Entry:
+        """The record with its words."""
+        return replace(self, words=words, what=what, mend=mend)
+
+    def hint(self, clues: Clues) -> Hint | None:
+        """What is said of an error that is surely of this kind, with its numbers and names."""
         found = re.search(self.words, clues.text, re.DOTALL)
-        if found is None:
-            return False
+        if found is None or clues.types.isdisjoint(self.types.split()):
+            return None
         clues.match = found
-        return self.sure(clues)
-
-    def says(self, clues: Clues) -> str:
-        """What was done, with the numbers and names of this error."""
-        if callable(self.what):
-            return self.what(clues)
-        return self.what.format(clues.match.group(0), *clues.match.groups(default=""))
+        if not self.sure(clues):
+            return None
+        groups = [group for group in found.groups() if group is not None]
+        what = self.what(clues) if callable(self.what) else self.what.format(found[0], *groups)
+        return Hint(what, self.mend, self.lesson)
 
 
 _UNPACKED = (
@@ -215,196 +236,127 @@ _ONE_EACH = (
     "summed over the outputs, or None for one that has none, such as a Python number. An argument "
     "passed by keyword does not count: pass it by position."
 )
-_ANOTHER_DTYPE = (
-    "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
-    "than its input.",
-    "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
-    "with `dtype=x.dtype`.",
-    INPUTS,
-    in_backward,
-)
 _NO_NUMPY = (
     "Use TensorFlow's own functions (`tf.sin`, not `np.sin`). Where NumPy must be, wrap it in "
     "`tf.numpy_function`, in the forward function and in the rule."
 )
 
 BOOK: tuple[Entry, ...] = (
-    Entry(
-        (1, 14),
-        "TypeError",
+    Entry("TypeError", VARIABLES).says(
         "grad_fn must accept (?:a )?(?:keyword argument )?'variables'",
         uses_variables,
         "Let the rule take `variables=None` and return two things: `return dx, [dw]`, dw in "
         "float32. Or, without mixed precision, pass the variable by position: `f(x, w)`.",
-        VARIABLES,
     ),
-    Entry(
-        (2, 6, 11),
-        "ValueError",
+    Entry("ValueError", INPUTS).says(
         r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
         count,
         _ONE_EACH,
-        INPUTS,
     ),
-    Entry(
-        (2,),
-        "InternalError",
+    Entry("InternalError", INPUTS).says(
         r"Recorded operation '(.+?)' returned too few gradients. Expected (\d+) but received (\d+)",
         difference,
         _ONE_EACH,
-        INPUTS,
     ),
-    Entry(
-        (2,),
-        "ValueError",
+    Entry("ValueError", INPUTS).says(
         r"Num gradients \d+ generated for op name:.*CustomGradient-.*do not match num inputs",
         "a rule inside a tf.function returned the wrong number of gradients.",
         _ONE_EACH,
-        INPUTS,
     ),
-    Entry(
-        (2, 15),
-        "ValueError",
+    Entry("ValueError", VARIABLES).says(
         "Must return gradient for each variable from\\s+@custom_gradient grad_fn",
         "the rule took `variables` and returned another number of gradients than there are "
         "variables.",
         "Return `dx, [one gradient per entry of variables]`, matched by identity or name: "
         "`[by_name[v.name] for v in variables]`.",
-        VARIABLES,
     ),
-    Entry(
-        (1, 2),
-        "TypeError ValueError",
+    Entry("TypeError ValueError", VARIABLES, by_rule_call).says(
         _UNPACKED,
         "the function reads variables, so the rule must return a pair, and it returned one thing.",
         "Return both: `return dx, [dw for each variable]`.",
-        VARIABLES,
-        by_rule_call,
     ),
-    Entry(
-        (2,),
-        "TypeError ValueError",
+    Entry("TypeError ValueError", UPSTREAM, by_function_call).says(
         _UNPACKED + "|unsupported callable|is not a callable object",
         "a function under @tf.custom_gradient must return two things, its value and its rule, and "
         "this one did not.",
         "End it in `return y, grad`, where `grad` is the function itself: no brackets after it.",
-        UPSTREAM,
-        by_function_call,
     ),
-    Entry(
-        (11,),
-        "TypeError",
+    Entry("TypeError", INPUTS, by_rule_call).says(
         r"takes (?:from )?\d.* positional arguments? but \d+ (?:was|were) given"
         r"|missing \d+ required positional argument",
         "TensorFlow calls the rule with one upstream per output of the function, and the rule "
         "takes another number of arguments.",
         "Write one argument per output: `def grad(dy, dz)` for two. Return one gradient per input.",
-        INPUTS,
-        by_rule_call,
     ),
-    Entry(
-        (4, 5),
-        "ValueError",
+    Entry("ValueError", DEBUGGING).says(
         "No gradients provided for any variable",
         "every gradient was None: no path that a tape followed leads from the variables to the "
         "loss.",
         "Run one step under `with cgviz.record() as trace:`, and `trace.diagnose()` names the line "
         "where the gradient stops: round, argmax, NumPy, outside the tape, trainable=False.",
-        DEBUGGING,
     ),
-    Entry(
-        (4, 7),
-        "TypeError AttributeError",
+    Entry("TypeError AttributeError", NESTED).says(
         r"Argument `target` should be .*but received None\b",
         "the target of this gradient is None, so the gradient taken before it was None already.",
         "Find out why with `cgviz.trace(f, x, order=2).diagnose()`: a NumPy number in the rule "
         "cuts the second order.",
-        NESTED,
     ),
-    Entry(
-        (6,),
-        "ValueError",
+    Entry("ValueError", INPUTS).says(
         "custom_gradient decorator currently supports keywords? arguments only when eager",
         "a function under @tf.custom_gradient was called with a keyword argument inside a "
         "tf.function.",
         "Pass every argument by position: `f(x, 2.0)`, not `f(x, k=2.0)`. Eager code ignores the "
         "rule when all are passed by keyword, and says nothing.",
-        INPUTS,
     ),
-    Entry(
-        (10,),
-        "InvalidArgumentError",
+    Entry("InvalidArgumentError", INPUTS, is_broadcast).says(
         r"(?:Cannot update variable with shape |do not have the same shape ?)\[([\d,]*)\]"
         r"(?: using a Tensor with shape)? ?\[([\d,]*)\]",
         "the gradient has the shape [{2}], and its variable [{1}]: the input was broadcast in the "
         "forward pass.",
         _REDUCE,
-        INPUTS,
-        is_broadcast,
     ),
-    Entry(
-        (10,),
-        "ValueError InvalidArgumentError",
+    Entry("ValueError InvalidArgumentError", INPUTS, in_optimizer).says(
         r"(?:Shapes must be equal rank, but are \d+ and \d+|Dimension .* must be equal).*"
         r"Assign(?:Sub|Add)VariableOp",
         "the optimizer was given a gradient of another shape than its variable: the input was "
         "broadcast in the forward pass.",
         _REDUCE,
-        INPUTS,
-        in_optimizer,
     ),
-    Entry(
-        (12,),
-        "LookupError",
+    Entry("LookupError", GRAPHS).says(
         r"(?:No gradient defined for operation ?'[^']*IdentityN[^']*'"
         r"|gradient registry has no entry for: CustomGradient-)",
         "this SavedModel was written without its custom gradients, so their rules are not here.",
         "Save it with `tf.saved_model.SaveOptions(experimental_custom_gradients=True)`, and try it "
         "in a fresh process: the one that saved it still has the rules.",
-        GRAPHS,
     ),
-    Entry(
-        (5,),
-        "LookupError",
+    Entry("LookupError", KINKS).says(
         r"No gradient defined for operation ?'[^']*' \(op type: (\w+)\)",
         "TensorFlow has no gradient for {1}.",
         "Give that part a rule of your own with @tf.custom_gradient, or put `tf.stop_gradient` "
         "around it if no gradient should flow there.",
-        KINKS,
     ),
-    Entry(
-        (13,),
-        "ValueError TypeError AttributeError NotImplementedError",
+    Entry("ValueError TypeError AttributeError NotImplementedError", GRAPHS).says(
         "KerasTensor cannot be used as input to a TensorFlow function"
         "|Cannot convert a symbolic Keras input/output"
         "|'KerasTensor' object has no attribute 'numpy'",
         "a function of tensors was called on what keras.Input made, which has no numbers.",
         "Put the call into a layer: `class F(keras.layers.Layer)` with `def call(self, x): return "
         "f(x)`.",
-        GRAPHS,
     ),
-    Entry(
-        (16,),
-        "RuntimeError",
+    Entry("RuntimeError", NESTED).says(
         "non-persistent GradientTape can only be used to compute one set"
         "|GradientTape.gradient can only be called once on non-persistent",
         "this tape has given its gradient already, and then it forgets what it recorded.",
         "Ask once for all of them: `tape.gradient(y, [x, w])`. Or open it with "
         "`tf.GradientTape(persistent=True)` and `del tape` afterwards.",
-        NESTED,
     ),
-    Entry(
-        (17,),
-        "RuntimeError",
+    Entry("RuntimeError", CHAIN).says(
         "tf.gradients is not supported when eager execution is enabled",
         "tf.gradients is from TensorFlow 1, and works in graphs only.",
         "Write `with tf.GradientTape() as tape: tape.watch(x); y = f(x)`, then "
         "`tape.gradient(y, x)`.",
-        CHAIN,
     ),
-    Entry(
-        (19,),
-        "ValueError TypeError OperatorNotAllowedInGraphError",
+    Entry("ValueError TypeError OperatorNotAllowedInGraphError", INPUTS, in_custom_call).says(
         r"Attempt to convert a value \((.+)\) with an unsupported type|None values not supported"
         r"|Failed to convert elements of <(?:function|built-in)"
         "|Using a symbolic `?tf.Tensor`? as a Python `bool`"
@@ -413,67 +365,41 @@ BOOK: tuple[Entry, ...] = (
         "TensorFlow makes a tensor of every positional argument.",
         "Give @tf.custom_gradient only tensors. Close over the rest: "
         "`def make(axis): @tf.custom_gradient def f(x): ...; return f`.",
-        INPUTS,
-        in_custom_call,
     ),
-    Entry(
-        (20, 7),
-        "AttributeError NotImplementedError",
+    Entry("AttributeError NotImplementedError", GRAPHS).says(
         "'(?:Symbolic)?Tensor' object has no attribute 'numpy'"
         "|Cannot convert a symbolic (?:tf\\.)?Tensor",
         "NumPy was handed a tensor of a graph, which has no numbers yet. A tf.function, `fit` and "
         "tape.jacobian build graphs.",
         _NO_NUMPY,
-        GRAPHS,
     ),
-    Entry(
-        (21,),
-        "InvalidArgumentError",
-        r"cannot compute (\w+) as input #\d+\(zero-based\) was expected to be an? "
-        + _FLOATS
-        + " tensor but is an? "
-        + _FLOATS
-        + " tensor",
-        *_ANOTHER_DTYPE,
+    Entry("InvalidArgumentError TypeError", INPUTS, in_backward).says(
+        rf"cannot compute (\w+) as input #\d+\(zero-based\) was expected to be an? {_FLOATS} tensor"
+        rf" but is an? {_FLOATS} tensor"
+        rf"|Input '\w+' of '(\w+)' Op has type {_FLOATS} that does not match type {_FLOATS} of arg",
+        "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
+        "than its input.",
+        "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
+        "with `dtype=x.dtype`.",
     ),
-    Entry(
-        (21,),
-        "TypeError",
-        r"Input '\w+' of '(\w+)' Op has type "
-        + _FLOATS
-        + " that does not match type "
-        + _FLOATS
-        + " of argument",
-        *_ANOTHER_DTYPE,
-    ),
-    Entry(
-        (22,),
-        "AttributeError",
+    Entry("AttributeError", GRAPHS, in_backward_or_cond).says(
         "Tensor.graph is (?:undefined|meaningless) when eager execution is enabled",
         "a rule inside tf.cond reads a variable, and TensorFlow cannot tell to which graph it "
         "belongs.",
         "Read the variable in the forward function (`value = tf.identity(w)`) and use that in the "
         "rule, or pass it as an argument.",
-        GRAPHS,
-        lambda clues: in_backward(clues) or clues.passed("cond_v2.py"),
     ),
-    Entry(
-        (25,),
-        "TypeError",
+    Entry("TypeError", UPSTREAM).says(
         r"unsupported operand type\(s\) for .*'IndexedSlices'",
         "this upstream is a tf.IndexedSlices, the sparse gradient that tf.gather and embeddings "
-        "hand back.",
+        "return.",
         "Make it dense first: `dy = tf.convert_to_tensor(dy)`.",
-        UPSTREAM,
     ),
-    Entry(
-        (28,),
-        "ValueError",
+    Entry("ValueError", NESTED).says(
         "Tape is (?:still|already) recording",
         "a tape was entered again while it was still open.",
-        "Use one tape per order, one inside the other; the inner `tape.gradient` stands inside the "
+        "Use one tape per order, one inside the other; call the inner `tape.gradient` inside the "
         "outer block, after the inner one.",
-        NESTED,
     ),
 )
 

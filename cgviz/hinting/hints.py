@@ -1,4 +1,4 @@
-"""Hints under TensorFlow's own errors: what was done, how to mend it, which lesson tells more.
+"""Hints under TensorFlow's own errors: what was done, how to fix it, which lesson tells more.
 
     explain   an error -> a Hint, or None where nothing is sure
     add       an error gets its hint as a note (PEP 678); what leaves a recording has it
@@ -10,27 +10,10 @@ The error stays the same object with the same arguments and traceback; only a no
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 from ..lessons import DEBUGGING
-from .book import BOOK, INTEGER_WARNING, Clues
-
-
-@dataclass(frozen=True)
-class Hint:
-    """What an error means: what was done, how to mend it, and where to read on."""
-
-    what: str
-    mend: str
-    lesson: str
-    pitfalls: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        return (
-            f"cgviz: {self.what}\nHow to mend it: {self.mend}\n"
-            f"More: lesson {self.lesson}, notebooks/{self.lesson}.ipynb"
-        )
+from .book import BOOK, INTEGER_WARNING, Clues, Hint
 
 
 def explain(error: BaseException) -> Hint | None:
@@ -51,10 +34,7 @@ def explain(error: BaseException) -> Hint | None:
         True
     """
     clues = Clues(error)
-    for entry in BOOK:
-        if entry.matches(clues):
-            return Hint(entry.says(clues), entry.mend, entry.lesson, entry.pitfalls)
-    return None
+    return next((hint for entry in BOOK if (hint := entry.hint(clues))), None)
 
 
 def add(error: BaseException) -> Hint | None:
@@ -94,7 +74,6 @@ class _IntegerWarning(logging.Filter):
                 f"a tape cannot watch {found.group(1)}: its gradient will be None.",
                 "Write `2.` instead of `2`, or convert with tf.cast(x, tf.float32).",
                 DEBUGGING,
-                (18,),
             )
             record.msg, record.args = f"{record.getMessage()}\n{hint}", None
         return True

@@ -14,10 +14,9 @@ from cgviz.hinting import hints
 
 @pytest.mark.parametrize("name", REAL)
 def test_every_error_that_tensorflow_really_raises_gets_its_hint(name):
-    call, pitfall, words = REAL[name]
+    call, words = REAL[name]
     hint = hints.explain(raised(call))
     assert hint is not None
-    assert pitfall in hint.pitfalls
     assert words in str(hint)
     assert hint.lesson in str(hint)
 
@@ -44,7 +43,7 @@ try:
         y = f(x)
     tape.gradient(y, x)
 except LookupError as error:
-    print(hints.explain(error).pitfalls, hints.explain(error).mend)
+    print(hints.explain(error).mend)
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -53,38 +52,44 @@ except LookupError as error:
         text=True,
         check=True,
     )
-    assert "(12,) Save it with" in done.stdout
+    assert "Save it with" in done.stdout
 
 
-OLDER = {
+OLDER = {  # by the words of an older release: its type, and words that its hint must hold
     "If using @custom_gradient with a function that uses variables, then grad_fn must accept a "
-    "'variables' keyword argument.": (1, TypeError),
+    "'variables' keyword argument.": (TypeError, "variables=None"),
     "custom_gradient function expected to return 2 gradients but returned 1 instead.": (
-        2,
         ValueError,
+        "returned 1 gradient,",
     ),
-    "No gradients provided for any variable: ['dense/kernel:0'].": (4, ValueError),
-    "No gradient defined for operation'IdentityN' (op type: IdentityN). In": (12, LookupError),
-    "gradient registry has no entry for: CustomGradient-3": (12, LookupError),
-    "Cannot convert a symbolic Keras input/output to a numpy array. This": (13, TypeError),
-    "GradientTape.gradient can only be called once on non-persistent tapes.": (16, RuntimeError),
-    "'Tensor' object has no attribute 'numpy'": (20, AttributeError),
-    "Tape is already recording.": (28, ValueError),
+    "No gradients provided for any variable: ['dense/kernel:0'].": (ValueError, "was None"),
+    "No gradient defined for operation'IdentityN' (op type: IdentityN). In": (
+        LookupError,
+        "SavedModel",
+    ),
+    "gradient registry has no entry for: CustomGradient-3": (LookupError, "SavedModel"),
+    "Cannot convert a symbolic Keras input/output to a numpy array. This": (TypeError, "layer"),
+    "GradientTape.gradient can only be called once on non-persistent tapes.": (
+        RuntimeError,
+        "persistent=True",
+    ),
+    "'Tensor' object has no attribute 'numpy'": (AttributeError, "numpy_function"),
+    "Tape is already recording.": (ValueError, "one inside the other"),
 }
 
 
 @pytest.mark.parametrize("words", OLDER)
 def test_older_wordings_are_known_too(words):
-    pitfall, kind = OLDER[words]
-    assert pitfall in hints.explain(kind(words)).pitfalls
+    kind, said = OLDER[words]
+    assert said in str(hints.explain(kind(words)))
 
 
 def test_older_wordings_that_need_a_place_are_known_from_there():
     old = AttributeError("Tensor.graph is meaningless when eager execution is enabled.")
-    assert hints.explain(library_error(old, ("ops/cond_v2.py", "f"))).pitfalls == (22,)
+    assert "tf.cond" in hints.explain(library_error(old, ("ops/cond_v2.py", "f"))).what
     old = TypeError("grad() takes 1 positional argument but 2 were given")
     from_rule = library_error(old, ("ops/custom_gradient.py", "actual_grad_fn"))
-    assert hints.explain(from_rule).pitfalls == (11,)
+    assert "one upstream per output" in hints.explain(from_rule).what
 
 
 def learners_graph():
