@@ -22,6 +22,7 @@ SHORTENED = (
     "04",
     "05",
     "06",
+    "08",
     "10",
     "11",
 )  # lessons of at most 40 minutes, with answers folded away; the others are still to be shortened

@@ -13,7 +13,6 @@ import tensorflow as tf
 import troubles
 
 import cgviz
-from cgviz import lessons
 from cgviz.hinting import hints
 
 
@@ -323,7 +322,7 @@ TABLE = {
     23: ("memory grows with each trace", {
         "check": caught(a_new_graph_each_time, 1.0, by="registry", level="warning"),
     }),
-    24: ("recompute_grad", {"taught only": taught(lessons.GRAPHS, "recompute_grad")}),
+    24: ("recompute_grad", {"taught only": taught("reference_graphs", "recompute_grad")}),
     25: ("upstream is IndexedSlices", {
         "check": caught(sparse_upstream, matrix, by="upstream"),
         "hint": hinted("25"),
