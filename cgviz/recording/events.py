@@ -6,6 +6,7 @@ them. Each is one object with slots, for the garbage collector walks all that a 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -88,11 +89,20 @@ class NoteEvent:
     name: str = ""
 
 
+def current_task() -> Any:
+    """The asyncio task that runs; None outside of any."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs
+        return None
+
+
 class ThreadRecorder:
     """What is recorded on one thread: its events, and the container (`where`) of the next one."""
 
     def __init__(self) -> None:
         self.thread = get_ident()
+        self.task = current_task()
         self.recordings: list[Recording] = []  # that share it, one inside another; none: closed
         self.events: list[OpEvent | PassEvent | NoteEvent] = []
         self.where: Any = None

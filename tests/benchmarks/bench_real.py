@@ -170,8 +170,9 @@ def row(name: str, cells: list[str], seconds: float) -> str:
     """A line of the table."""
     one, two = result(cells, False, seconds), result(cells, False, seconds)
     three = result(cells, True, 4 * seconds)
-    if "ended" in one or "ended" in three:
-        return f"{name:36} plain: {one.get('ended', 'ran')}, recorded: {three.get('ended', 'ran')}"
+    ended = [each.get("ended", "ran") for each in (one, two, three)]
+    if set(ended) != {"ran"}:
+        return f"{name:36} plain: {ended[0]}, again: {ended[1]}, recorded: {ended[2]}"
     plain, again, recorded = (each["numbers"] for each in (one, two, three))
     steady = {key for key in plain if plain[key] == again.get(key)}
     other = sorted(key for key in steady if recorded.get(key) != plain[key])

@@ -17,6 +17,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from jupyter_client.manager import start_new_kernel
 from oracle import same, tape_gradient
 from programs import square
 from tensorflow.python.eager import context, execute, imperative_grad, record
@@ -277,6 +278,80 @@ def test_a_fork_inside_a_recording_ends_it_in_both_processes():
     assert os.waitpid(child, 0)[1] == 0
 
 
+SPAWNED = """
+import multiprocessing
+import tensorflow as tf
+import cgviz
+
+def slope(x):
+    return float(cgviz.trace(lambda x: x * x, x).gradients[0])
+
+if __name__ == "__main__":
+    with cgviz.record() as trace:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            print(pool.map(slope, [3.0, 4.0]))
+        x = tf.constant(5.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        tape.gradient(y, x)
+    print(trace.gradients)
+"""
+
+
+def test_processes_that_are_spawned_inside_a_recording_record_their_own(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(SPAWNED)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["[6.0, 8.0]", "(array(10., dtype=float32),)"], (
+        done.stderr
+    )
+
+
+INTERRUPTED = """
+import tensorflow as tf
+import cgviz
+
+def endless(x):
+    while True:
+        x = tf.sin(x)
+        print(".", end="", flush=True)
+
+cgviz.trace(endless, 1.0)
+"""
+AFTERWARDS = """
+from tensorflow.python.framework import op_callbacks
+from tensorflow.python.eager import context, execute
+x = tf.constant(3.0)
+with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = x * x
+print(float(tape.gradient(y, x)), context.context().op_callbacks, execute.execute.__name__)
+print(float(cgviz.trace(lambda x: x * x, 3.0).gradients[0]))
+"""
+
+
+def test_a_kernel_that_is_interrupted_while_it_records_is_as_good_as_new():
+    manager, client = start_new_kernel(kernel_name="python3")
+    said = []
+
+    def stop(message):
+        if message["msg_type"] == "stream":
+            said.append(message["content"]["text"])
+            if len(said) == 3:
+                manager.interrupt_kernel()
+
+    try:
+        reply = client.execute_interactive(INTERRUPTED, timeout=120, output_hook=stop)
+        assert reply["content"]["ename"] == "KeyboardInterrupt"
+        said.clear()
+        client.execute_interactive(AFTERWARDS, timeout=60, output_hook=stop)
+        assert "".join(said) == "6.0 [] quick_execute\n6.0\n"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
 def test_tasks_that_take_turns_on_one_thread_have_a_recording_each():
     async def task(number):
         x = tf.constant(number)
@@ -296,6 +371,21 @@ def test_tasks_that_take_turns_on_one_thread_have_a_recording_each():
     for number, trace in zip((1.0, 2.0, 3.0), asyncio.run(together()), strict=True):
         assert trace.gradients == (2.0 * number,)
         assert [op.name for op in trace.ops] == ["x", "y"]
+
+
+def test_a_task_inside_a_recording_is_told_that_it_cannot_record_its_own_part():
+    async def task():
+        return cgviz.trace(tf.square, 3.0)
+
+    async def together():
+        with cgviz.record():
+            assert cgviz.trace(tf.square, 3.0).gradients == (6.0,)  # in the same task
+            return await asyncio.gather(task(), task())
+
+    before = state()
+    with pytest.raises(RuntimeError, match="around the tasks or in each"):
+        asyncio.run(together())
+    assert state() == before
 
 
 def test_a_task_that_outlives_a_recording_is_recorded_no_more():
