@@ -6,7 +6,8 @@
 
 A path or a text has a role, which tells the renderers its looks, and belongs to a node, a link, a
 frame or a band. It comes at a step and is emphasised at some: 0 is the end of the forward pass, k
-the backward step k, -k the forward pass with k ops still to run.
+the backward step k, -k the forward pass with k ops still to run, and SEED the start of the backward
+pass, when upstream is at its target and no rule has run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..graph.selection import Selection
 from . import layout, shapes
 from .layout import PORT, SIDE, Direction
 from .letters import Anchor, Side, extent
-from .texts import Moments, Written, targets, written
+from .texts import SEED, Moments, Written, targets, written
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
 APART = 3.4  # of the forward and the backward arrow from their common middle: two widths of a line
@@ -49,8 +50,8 @@ class Path:
     of: str  # what it belongs to: "node", "link", "frame" or "band"
     i: int  # which of them
     d: str  # SVG path data in points, y growing downwards: M, L, C and Z, in absolute coordinates
-    step: int  # from which on it is seen
-    now: tuple[int, ...] = ()  # the steps at which it is emphasised
+    step: float  # from which on it is seen
+    now: tuple[float, ...] = ()  # the steps at which it is emphasised
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,11 @@ class Text:
     anchor: Anchor  # which of its points is at x
     side: Side  # how it is placed to y
     size: float
-    step: int
-    now: tuple[int, ...]
-    versions: tuple[tuple[int, str], ...]  # from each step on
+    step: float
+    now: tuple[float, ...]
+    versions: tuple[tuple[float, str], ...]  # from each step on
 
-    def at(self, step: int) -> str:
+    def at(self, step: float) -> str:
         """What it says at a step."""
         return next((words for start, words in reversed(self.versions) if start <= step), "")
 
@@ -101,7 +102,7 @@ class Link:
     target: int
     position: int  # which input of its target it is; -1: to a target of the pass
     order: int  # the step of the pass that sends a gradient back along it; 0: none
-    step: int  # from which on its gradient is seen, or the reason for none
+    step: float  # from which on its gradient is seen, or the reason for none
 
 
 @dataclass(frozen=True)
@@ -367,7 +368,7 @@ class _Arranged:
         self.found.texts = [place[text.of, text.i, text.role] for text in self.texts]
         return self.found
 
-    def _path(self, role: str, of: str, i: int, d: str, step: int, *now: int) -> None:
+    def _path(self, role: str, of: str, i: int, d: str, step: float, *now: float) -> None:
         self.found.paths.append(Path(role, of, i, d, step, now))
 
     def _text(
@@ -377,8 +378,8 @@ class _Arranged:
         y: float,
         anchor: Anchor = "middle",
         side: Side = "around",
-        now: Sequence[int] = (),
-        step: int | None = None,
+        now: Sequence[float] = (),
+        step: float | None = None,
     ) -> None:
         """Add a text; it is seen from its first words on, if no step is given."""
         size = TITLE if _large(text) else TEXT
@@ -436,10 +437,11 @@ class _Arranged:
         source, target = self.ends[i]
         edge = shown.edges[i] if i < len(shown.edges) else None
         paired = "gradient" in own
-        ran, come = self.moments.of_node(source), 1 if edge is None else self.moments.of_edge(edge)
+        ran = self.moments.of_node(source)
+        come = SEED if edge is None else self.moments.of_edge(edge)
         runs = [self.moments.ran[target]] if target in self.moments.ran else []
         order = edge.order if edge else 0
-        back = [self.moments.shows(order)] if order else []
+        back = [self.moments.shows(order)] if order else [] if edge else [SEED]
         shaft, head = shapes.arrow(self._line(i, -APART if paired else 0.0))
         self._path("forward", "link", i, shaft, ran, *runs)
         self._path("forward-head", "link", i, head, ran, *runs)

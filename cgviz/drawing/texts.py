@@ -6,13 +6,13 @@
     describe  a selection -> the same in sentences, for screen readers
 
 A step is a number: 0 is the end of the forward pass, k the backward step k, -k the forward pass
-with k ops still to run.
+with k ops still to run. SEED is the start of the backward pass: upstream is at its target.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import style
@@ -22,6 +22,7 @@ from ..graph.selection import Edge, Node, Selection
 WIDEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
 MOST = 12  # entries of an array that are written out: a 3x4 matrix
 MANY = 3  # a value used more often is written in its node, and not at each of its edges
+SEED = 0.5  # between the end of the forward pass, 0, and the first backward step, 1
 SOURCES = ("input", "variable", "constant", "port")  # what does not run: it has its value at once
 
 
@@ -65,7 +66,7 @@ class Written:
     role: str
     of: str  # what it belongs to: "node", "link", "frame" or "band"
     i: int  # which of them
-    versions: tuple[tuple[int, str], ...]  # from each step on, in order of the steps
+    versions: tuple[tuple[float, str], ...]  # from each step on, in order of the steps
 
     @property
     def last(self) -> str:
@@ -96,9 +97,9 @@ def written(shown: Selection) -> list[Written]:
     return [text for text in found if text.versions]
 
 
-def _text(role: str, of: str, i: int, versions: list[tuple[int, str]]) -> Written:
+def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> Written:
     """A text without the versions that change nothing; without any where it is always empty."""
-    kept: list[tuple[int, str]] = []
+    kept: list[tuple[float, str]] = []
     for step, words in versions:
         if words != (kept[-1][1] if kept else ""):
             kept.append((step, words))
@@ -130,7 +131,7 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Written]:
     for i, (source, output, seed) in enumerate(targets(shown), len(shown.edges)):
         value = value_text(shown.nodes[source].outputs[output])
         yield _text("value", "link", i, [(moments.of_node(source), value)])
-        yield _text("gradient", "link", i, [(1, short(seed))])  # before the first rule runs
+        yield _text("gradient", "link", i, [(SEED, short(seed))])
 
 
 def short(a: Array | None) -> str:

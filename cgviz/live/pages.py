@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import style
 from ..drawing import display, texts
 from ..drawing.display import Display
 from ..graph import Array, Step, Trace, statistics
@@ -28,6 +29,7 @@ Document = dict[str, Any]
 MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
 SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
 READABLE = 0.8  # of the size on paper: letters of 11 points are then 12 pixels high
+MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
 DEEP = 16  # a longer path runs down at once, as on paper
 
 
@@ -112,8 +114,8 @@ def texts_of(shown: Selection) -> Document:
 
     Returns:
         `written` has the versions of each text of the display list, `nodes` the names of its nodes,
-        and `links` what is said of each link: its value, its gradient or the reason for none, and
-        the size of the gradient.
+        and `links` what is said of each link: its value, its gradient or the reason for none, the
+        size of the gradient, and of arrays the strips that fly.
     """
     found = texts.written(shown)
     labels = {(text.i, text.role): text.last for text in found if text.of == "link"}
@@ -128,10 +130,24 @@ def texts_of(shown: Selection) -> Document:
                 "gradient": texts.spoken(gradient) if (i, "gradient") in labels else "",
                 "reason": labels.get((i, "reason"), ""),
                 "size": magnitude(gradient),
+                "strips": {"value": strip(value.numpy()), "gradient": strip(gradient)},
             }
             for i, (value, gradient) in enumerate(ends)
         ],
     }
+
+
+def strip(a: Array | None) -> Document | None:
+    """The shape of an array and some bars between -1 and 1; None for a single number.
+
+    Of more entries than bars, each bar is the largest of those that it represents.
+    """
+    if a is None or a.ndim == 0:
+        return None
+    entries = np.reshape(a, -1) if a.dtype.kind in "fiuc" else np.zeros(0)
+    parts = np.array_split(entries, min(MOST_BARS, entries.size)) if entries.size else []
+    largest = np.array([part[np.argmax(np.abs(part))] for part in parts])
+    return {"shape": style.shape(a), "bars": panel.heat(largest[None])[0]}
 
 
 def magnitude(a: Array | None) -> float | None:

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from .. import style
+from ..drawing.texts import targets
 from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian, wide
 from ..graph.names import value_name
 from ..graph.selection import Node, Selection
+from ..reading.chain_rule import Derivative, Path
 
 Document = dict[str, Any]
 Ask = Callable[[Step], bool]
@@ -27,7 +29,20 @@ Term = tuple[Value, Array, Any]  # an output, its upstream, its local by one inp
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
 MOST_LETTERS = 6  # of a name beside each entry, or they leave no space for the numbers
+MOST_PATHS = 4  # of the chain rule that are listed: more are not followed one by one
+TARGET = -1  # in place of an input, as in the display list: the link to a target
 MOST_OPS = 12  # ops of a folded node that are listed
+# Per input, the inputs from whose values the local derivative is made; of other ops it is constant,
+# or not known.
+_OF_ITS_INPUT = """Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Expm1 Log Log1p
+    Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Square Tan Tanh"""
+_BOTH = ((0, 1), (0, 1))
+DEPENDS: dict[str, tuple[tuple[int, ...], ...]] = {
+    **dict.fromkeys(_OF_ITS_INPUT.split(), ((0,),)),
+    **dict.fromkeys(("Mul", "MatMul", "BatchMatMulV2"), ((1,), (0,))),
+    **dict.fromkeys(("Maximum", "Minimum", "Pow", "SquaredDifference"), _BOTH),
+    **dict.fromkeys(("RealDiv", "DivNoNan"), ((1,), (0, 1))),
+}
 INSIDE = ("backward", "no gradient comes here: TensorFlow runs the custom rule instead")
 KINDS = {
     "op": "op",
@@ -59,6 +74,8 @@ def panel(trace: Trace, shown: Selection, node: Node, ask: Ask) -> Document:
         "outputs": [_output(trace, each, node, i, v) for i, v in enumerate(node.outputs)],
         "inputs": [],
     }
+    if each is not None and (paths := _paths(trace, shown, each, node, ask)):
+        found["paths"] = paths
     if folded:
         found["ops"] = _listed(node)
     elif node.step is not None:
@@ -128,6 +145,46 @@ def _output(trace: Trace, each: Pass | None, node: Node, i: int, value: Value) -
     return found
 
 
+def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> list[Document]:
+    """The paths from the targets to a sum or a source, with upstream and its products on the way.
+
+    None where they are not all shown, or where their sum is not the gradient, because a rule is not
+    linear in its upstream.
+    """
+    if len(node.outputs) != 1 or node.upstream[0] is None:
+        return []
+    (value,) = node.outputs
+    if not node.source and len(each.contributions(value)) < 2:
+        return []
+    found = Derivative(trace, each, "", value, node.upstream[0])
+    links = {
+        (id(shown.nodes[edge.target].step), edge.position): i for i, edge in enumerate(shown.edges)
+    }
+    for i, (target, output, _) in enumerate(targets(shown), len(shown.edges)):
+        links[shown.nodes[target].outputs[output].key, TARGET] = i
+    known = all(ask(step) for step in found.steps)
+    try:
+        if found.count > MOST_PATHS or not known or not found.agrees:
+            return []
+        paths = [_path(path, links) for path in found.paths]
+    except RuntimeError:  # a rule that cannot run once more
+        return []
+    return [path for path in paths if path] if all(paths) else []
+
+
+def _path(path: Path, links: dict[tuple[int, int], int]) -> Document | None:
+    """One path; None where part of it is not shown."""
+    keys = [(path.target.key, TARGET), *((id(f.step), f.input) for f in path.factors)]
+    places = [links.get(key) for key in keys]
+    if None in places or any(local is None for local in path.locals):
+        return None
+    products = [wide(path.upstream)]
+    for local in path.locals:
+        products.append(jacobian.times(products[-1], local))
+    factors = [style.number(x) if x.size == 1 else style.shape(x) for x in path.locals]
+    return {"links": places, "factors": factors, "products": [_written(x) for x in products]}
+
+
 def _user(op: Op) -> str:
     return op.name if op.kind == "custom" or op.name != op.type else op.type
 
@@ -140,6 +197,7 @@ def _inputs(trace: Trace, step: Step, asked: bool) -> list[Document]:
         except RuntimeError:
             asked = False
     found = []
+    depends = DEPENDS.get(step.op.type, ()) if step.op.kind == "op" else ()
     for j, value in enumerate(step.op.inputs):
         given = step.downstream[j]
         one: Document = {
@@ -148,6 +206,7 @@ def _inputs(trace: Trace, step: Step, asked: bool) -> list[Document]:
             "is": described(value),
             "downstream": _written(given),
             "flows": given is not None,
+            "depends": depends[j] if j < len(depends) else (),
             "products": [],
             "other": "",
             "why": "",
@@ -204,7 +263,7 @@ def _matrix(trace: Trace, terms: Sequence[Term], value: Value, given: Any) -> Do
         "local": ", ".join(style.shape(part) for _, _, part in terms),
         "weights": [x for _, up, _ in terms for x in _numbers(up)],
         "cells": [_numbers(row) for row in matrix],
-        "heat": _heat(matrix),
+        "heat": heat(matrix),
         "sum": _numbers(given),
         "rows": [x for o, _, _ in terms for x in _entries(value_name(trace, o), o)],
         "columns": _entries(value_name(trace, value), value),
@@ -222,8 +281,8 @@ def _entries(name: str, value: Value) -> list[str]:
     return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(*value.shape)]
 
 
-def _heat(matrix: Array) -> list[list[float]]:
-    """Every entry between -1 and 1, for its tint."""
+def heat(matrix: Array) -> list[list[float]]:
+    """Every entry between -1 and 1, for its tint or the height of its bar."""
     with np.errstate(all="ignore"):
         real = np.nan_to_num(np.real(wide(matrix)), nan=0.0, posinf=1e300, neginf=-1e300)
         top = np.max(np.abs(real), initial=0.0)

@@ -6,13 +6,14 @@ import test from "node:test";
 import { sentence, spokenLink, spokenNode } from "../../cgviz/live/js/aria.mjs";
 import { arrangement } from "../../cgviz/live/js/camera.mjs";
 import { between, curvePath, rangeOf, ticks } from "../../cgviz/live/js/explore.mjs";
+import { landedOn, legs } from "../../cgviz/live/js/flight.mjs";
 import { repeated, staticModel } from "../../cgviz/live/js/mount.mjs";
 import { number } from "../../cgviz/live/js/numbers.mjs";
 import { PageCache, nearestKey, pageKey, toggledOf, turnedOver } from "../../cgviz/live/js/pages.mjs";
 import { equation, rows } from "../../cgviz/live/js/panel.mjs";
 import { reading, sizeClass } from "../../cgviz/live/js/picture.mjs";
 import { Questions, VERDICTS, judge } from "../../cgviz/live/js/predict.mjs";
-import { moments, next, nodeAt, previous, seenAt, textAt } from "../../cgviz/live/js/time.mjs";
+import { SEED, moments, next, nodeAt, previous, seenAt, textAt } from "../../cgviz/live/js/time.mjs";
 
 const { numbers, page, opened, elements, panels } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
 const question = (answer, mistakes = []) => ({ answer, mistakes });
@@ -24,10 +25,10 @@ test("numbers are written as Python writes them", () => {
 test("None is written as None", () => assert.equal(number(null), "None"));
 
 test("time runs from nothing, over the end of the forward pass, to the last step", () => {
-  assert.deepEqual(moments(page.display), [-2, -1, 0, 1, 2]);
-  assert.equal(next(page.display, 0), 1);
+  assert.deepEqual(moments(page.display), [-2, -1, 0, SEED, 1, 2]);
+  assert.equal(next(page.display, 0), SEED);
   assert.equal(next(page.display, 2), 2);
-  assert.equal(previous(page.display, 1), 0);
+  assert.equal(previous(page.display, 1), SEED);
   assert.equal(previous(page.display, -2), -2);
 });
 
@@ -53,7 +54,7 @@ test("the op that runs is emphasised, and what it reads", () => {
 });
 
 test("gradients come one step at a time, last op first", () => {
-  assert.deepEqual([0, 1, 2].map((step) => backward(seenAt(page, step)).length), [0, 3, 5]);
+  assert.deepEqual([0, SEED, 1, 2].map((step) => backward(seenAt(page, step)).length), [0, 1, 3, 5]);
   assert.ok(nodeAt(page.display, 1) > nodeAt(page.display, 2));
 });
 
@@ -75,10 +76,26 @@ test("a sum is shown as far as it has come", () => {
   assert.match(textAt(gradient, 2), /= 12$/);
 });
 
+test("to an op fly the numbers that came since it last had a turn, from it what it returns", () => {
+  const links = (found) => found.map(({ i }) => [page.display.links[i].source, page.display.links[i].target]);
+  const [x, w, a, y, target] = [0, 1, 2, 3, 4];
+  const at = (step) => [legs(page.display, step).node, links(legs(page.display, step).come), links(legs(page.display, step).leave)];
+  assert.deepEqual(at(-1), [a, [[x, a], [w, a]], [[a, y]]]);
+  assert.deepEqual(at(SEED), [-1, [], [[y, target]]]);
+  assert.deepEqual(at(1), [y, [[y, target]], [[a, y], [x, y]]]);
+  assert.deepEqual(at(2), [a, [[a, y]], [[x, a], [w, a]]]);
+});
+
+test("terms land in a sum one by one", () => {
+  assert.equal(landedOn("", "6"), "6 + \u2026");
+  assert.equal(landedOn(landedOn("", "6"), "\u22122"), "6 + \u22122 + \u2026");
+});
+
 test("a sentence tells what happens at a step", () => {
   assert.equal(sentence(page, -1), "Forward 1 of 2: a makes a = 6.");
   assert.equal(sentence(page, 1), "Backward step 1 of 2: y gets upstream 1 and returns 2 to a, 6 to x.");
   assert.match(sentence(page, -2), /Nothing has run yet/);
+  assert.equal(sentence(page, SEED), "The backward pass starts: y gets upstream 1.");
 });
 
 test("the table has a row for each step and input", () => {

@@ -59,6 +59,9 @@ def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
         button(page, "One step forward").click()
     assert page.locator(".cgviz-where").inner_text() == "forward 3 of 3"
     button(page, "One step forward").click()
+    told = page.locator(".cgviz-status").inner_text()
+    assert told == "The backward pass starts: y gets upstream 1."
+    button(page, "One step forward").click()
     assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
     assert "−0.7568" in texts(page, ".cgviz-link .cgviz-gradient.cgviz-now")
     button(page, "One step back").click()
@@ -153,7 +156,7 @@ def test_axe_finds_no_violation(notebook, show, dark):
     page.locator("g.cgviz-node.cgviz-custom").first.click()
     page.locator(".cgviz-table summary").first.click()
     button(page, "Magnitude").click()
-    page.locator(".cgviz-view").nth(2).get_by_role("button", name="One step forward").click()
+    page.locator(".cgviz-view").nth(2).get_by_role("button", name="To the end").click()
     found = Axe().run(page, context=".cgviz-view").response["violations"]
     notebook.theme("JupyterLab Light")
     assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []

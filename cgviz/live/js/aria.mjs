@@ -1,11 +1,16 @@
 // Sentences: what happens at a step, and what a screen reader says of a node, a link or a scope.
-import { nodeAt, textAt } from "./time.mjs";
+import { SEED, nodeAt, textAt } from "./time.mjs";
 
 export const flat = (text) => text.replace(/\s*\n\s*/g, " ");
 
 /** What happens at a step, in one sentence. */
 export function sentence(page, step) {
-  const { display, panels } = page;
+  const { display, panels, texts } = page;
+  if (step === SEED) {
+    const seeds = [...display.links.keys()].filter((i) => display.links[i].position < 0);
+    const told = seeds.map((i) => `${panels[display.links[i].source].title} gets upstream ${texts.links[i].gradient}`);
+    return `The backward pass starts: ${told.join(", ")}.`;
+  }
   const i = nodeAt(display, step);
   if (i < 0) return "Nothing has run yet: inputs and variables have their values.";
   const panel = panels[i];

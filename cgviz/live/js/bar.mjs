@@ -1,7 +1,7 @@
 // The bar: time, speed, pass, colour, zoom; and the legend.
 import { h, s, say } from "./dom.mjs";
 import { number } from "./numbers.mjs";
-import { moments } from "./time.mjs";
+import { SEED, moments } from "./time.mjs";
 
 const ICONS = {
   first: "M2 2V12M8 2L3 7L8 12ZM14 2L9 7L14 12Z",
@@ -58,7 +58,7 @@ export function makeBar(doc) {
       if (Number(seek.value) !== place) seek.value = place;
       const words = state.step <= 0
         ? `forward ${display.forward.length + state.step} of ${display.forward.length}`
-        : `backward step ${state.step} of ${display.steps}`;
+        : state.step === SEED ? "the backward pass starts" : `backward step ${state.step} of ${display.steps}`;
       seek.setAttribute("aria-valuetext", words);
       say(where, words);
       for (const [target, off] of [[first, place <= 0], [back, place <= 0], [forward, place >= every.length - 1], [last, place >= every.length - 1]]) {

@@ -5,6 +5,7 @@
 const FONT_SCALE = { smallest: 0.5, least: 0.8, most: 1.5 }; // of letters of 11 points: unreadable, readable, large
 const PANEL = 362; // pixels: the side panel with the gap before it
 const TALLEST = 620; // pixels: a picture that is higher is panned, so that the bar stays in sight
+const BELOW = 46; // under a picture that runs right: the equations of an op with two inputs
 const LARGEST = 2.2; // the scale of "Full width": letters for the last row
 
 /**
@@ -22,7 +23,8 @@ export function arrangement(widths, total) {
 
 /** Show a picture in a space of this width, so large that it can be read; `wide` over all of it. */
 export function fit(picture, space, wide) {
-  const { width, height } = picture.page.display;
+  const { width } = picture.page.display;
+  const height = heightOf(picture);
   const tallest = wide ? Infinity : TALLEST;
   let k = Math.min(space / width, FONT_SCALE.most);
   if (k < FONT_SCALE.smallest) k = FONT_SCALE.least; // what cannot be read when it is small is panned
@@ -37,9 +39,15 @@ export function fit(picture, space, wide) {
   look(picture, { k, x: Math.max((space - width * k) / 2, 0), y: 0 });
 }
 
+/** The height of a picture with the space for the equations of its op. */
+function heightOf({ page: { display: { direction, height } } }) {
+  return height + (direction === "right" ? BELOW : 0);
+}
+
 /** All of a picture in sight, however small. */
 export function showWhole(picture) {
-  const { size, page: { display: { width, height } } } = picture;
+  const { size, page: { display: { width } } } = picture;
+  const height = heightOf(picture);
   const k = Math.min(size.width / width, size.height / height, LARGEST);
   look(picture, { k, x: (size.width - width * k) / 2, y: (size.height - height * k) / 2 });
 }
@@ -87,7 +95,8 @@ export function pan(picture, on) {
 /** Bring a box, such as a node, into sight if it is not. */
 export function reveal(picture, box) {
   if (!box || !picture.size) return;
-  const { size, zoom: { k, x, y }, page: { display: { width, height } } } = picture;
+  const { size, zoom: { k, x, y }, page: { display: { width } } } = picture;
+  const height = heightOf(picture);
   const left = (box.x - box.width / 2) * k + x;
   const top = (box.y - box.height / 2) * k + y;
   const edge = 24;

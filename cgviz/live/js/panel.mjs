@@ -243,7 +243,7 @@ function linkDetails({ display, texts, panels }, i, step, hidden, arrived) {
   return found;
 }
 
-const sumOf = (parts) => parts.map(([, given]) => given).join(" + ").replaceAll("+ \u2212", "\u2212 ");
+export const sumOf = (parts) => parts.map(([, given]) => given).join(" + ").replaceAll("+ \u2212", "\u2212 ");
 
 // --- the table: the numbers of the backward pass once more, for who reads rather than looks ---
 

@@ -33,7 +33,8 @@ export function makePicture(page, name) {
   }
   display.texts.forEach((text, k) => add(makeText(text), { ...text, k }));
   display.nodes.forEach((node, i) => groups.get(`node ${i}`).append(differenceMark(node)));
-  const inner = s("g", {}, ...groups.values());
+  const layer = s("g.layer", { "aria-hidden": "true" }); // for what lies on the picture for a while
+  const inner = s("g", {}, ...groups.values(), layer);
   const svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1 }, inner);
   const items = reading(display).map(({ kind, i }) => {
     const { group, name: own } = kind === "node" ? display.nodes[i] : kind === "frame" ? display.frames[i] : {};
@@ -45,7 +46,7 @@ export function makePicture(page, name) {
     if (item.name) item.g.setAttribute("aria-expanded", String(isOpen(display, item.name)));
     item.g.cgvizItem = item;
   }
-  return { svg, inner, groups, parts, items, page };
+  return { svg, inner, layer, groups, parts, items, page };
 }
 
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
@@ -59,14 +60,14 @@ function classesOf(display, of, i) {
   return `node.${kind}${level ? ".upper" : ""}${open ? ".open" : ""}`;
 }
 
-function makeText({ role, x, y, anchor, side, size }) {
+export function makeText({ role, x, y, anchor, side, size }) {
   const element = s(`text.${role}`, { x, y, "text-anchor": anchor, "font-size": size, "aria-hidden": "true" });
   element.cgvizSide = { above: -1, around: 0, below: 1 }[side];
   return element;
 }
 
 /** Change what a text says; lines above or below a point keep off it. */
-function write(element, words) {
+export function write(element, words) {
   if (element.cgvizWords === words) return;
   element.cgvizWords = words;
   const lines = words.split("\n");

@@ -1,10 +1,12 @@
 // Time: which steps there are, and what is there at each.
 
-/** Every step of a display list: from -F, nothing run, over 0, all run, to the last backward step. */
+export const SEED = 0.5; // the start of the backward pass: upstream is at its target, and no rule has run
+
+/** Every step of a display list: from -F, nothing run, over 0, all run, and SEED, to the last backward step. */
 export function moments(display) {
   const found = [];
   for (let i = -display.forward.length; i <= 0; i++) found.push(i);
-  return found.concat(display.backward);
+  return found.concat(display.backward.length ? SEED : [], display.backward);
 }
 
 /** The step after `step`, or before it; the same where there is none. */

@@ -4,6 +4,7 @@ import { makeBar, makeLegend } from "./bar.mjs";
 import { arrangement, fit, reveal, showWhole, zoom } from "./camera.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
+import { DURATION, fly, land } from "./flight.mjs";
 import { focusItem, listenTo, stepByKeys } from "./input.mjs";
 import { PageCache, Sync, isLive } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
@@ -11,6 +12,7 @@ import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions } from "./predict.mjs";
 import { moments, next, nodeAt, previous } from "./time.mjs";
 
+const PAUSE = 300; // milliseconds from one moment to the next at speed 1
 let views = 0;
 
 /** A view, built into `el` and shown until `close`. */
@@ -40,7 +42,7 @@ export class View {
     this.questions = new Questions(doc.quiz);
     this.cache = new PageCache(doc, isLive(model));
     this.pages = doc.pages;
-    this.sync = new Sync(model, signal, () => ({ step: this.state.step, which: this.cache.which, selected: this.selectedKey }));
+    this.sync = new Sync(model, signal, () => ({ step: Math.floor(this.state.step), which: this.cache.which, selected: this.selectedKey }));
     this.furnish(el);
     connect(this);
     this.watch = new ResizeObserver(() => this.resize());
@@ -111,6 +113,7 @@ export class View {
 
   paint() {
     const { state, questions, cache } = this;
+    this.pictures.forEach(land);
     this.pictures.forEach((picture, side) => paintPicture(picture, {
       step: this.stepOn(picture.page), selected: state.side === side ? state.selected : "", hidden: questions.hidden, colour: state.colour,
     }));
@@ -139,6 +142,20 @@ export class View {
     this.sync.share();
   }
 
+  /** The next moment, with what flies then. Returns the milliseconds that it takes. */
+  advance() {
+    const { step } = this.state;
+    this.go(next(this.clock, step));
+    return this.state.step === step ? 0 : this.fly();
+  }
+
+  fly() {
+    const { state, questions } = this;
+    if (questions.at(state.step).some((q) => questions.isOpen(q))) return 0;
+    const { nodes } = questions.hidden;
+    return Math.max(...this.pictures.map((picture) => fly(picture, this.stepOn(picture.page), DURATION / state.speed, nodes)));
+  }
+
   /** Show another moment, and tell nobody. */
   moveTo(step) {
     this.moved = true;
@@ -159,7 +176,7 @@ export class View {
     clearTimeout(this.timer);
     if (on && next(this.clock, state.step) === state.step) this.go(moments(this.clock)[0]);
     this.paint();
-    if (on) this.timer = setTimeout(() => this.tick(), 450 / state.speed);
+    if (on) this.timer = setTimeout(() => this.tick(), PAUSE / state.speed);
   }
 
   tick() {
@@ -170,8 +187,7 @@ export class View {
       state.playing = false;
       return this.paint();
     }
-    this.go(then);
-    this.timer = setTimeout(() => this.tick(), 900 / state.speed);
+    this.timer = setTimeout(() => this.tick(), this.advance() + PAUSE / state.speed);
   }
 
   // --- questions ---
@@ -179,6 +195,7 @@ export class View {
   answer(q, revealed) {
     this.questions.answer(q, revealed);
     this.paint();
+    if (!this.questions.at(q.step).some((each) => this.questions.isOpen(each))) this.fly();
     const following = this.panel.element.querySelector("input") ?? this.bar.forward;
     following.focus({ preventScroll: true });
     const { all, open, revealed: shown } = this.questions;
@@ -361,7 +378,7 @@ function listen(view) {
   sync.on("msg:custom", (message) => view.receive(message));
   sync.on("change:step", () => {
     const step = model.get("step");
-    if (step !== state.step && !sync.pending) view.moveTo(step);
+    if (step !== Math.floor(state.step) && !sync.pending) view.moveTo(step);
   });
   sync.on("change:which", () => {
     const which = model.get("which");
@@ -383,7 +400,7 @@ function buttons(view) {
     first: () => view.go(moments(view.clock)[0]),
     back: () => view.go(previous(view.clock, state.step)),
     play: () => view.play(!state.playing),
-    forward: () => view.go(next(view.clock, state.step)),
+    forward: () => view.advance(),
     last: () => view.go(moments(view.clock).at(-1)),
     seek: (place) => view.go(moments(view.clock)[place]),
     speed: (value) => (state.speed = value),

@@ -1,0 +1,141 @@
+"""Numbers fly where values and gradients go, and are the numbers that are written there."""
+
+import meaning
+import pytest
+from golden_programs import PROGRAMS
+
+from .conftest import has_count
+
+HEAD = 12.0  # points: the length of an arrow's head, which a chip does not pass
+VIEW = "document.querySelector('.cgviz-view').cgvizView"
+FLIGHT = f"""() => {{
+  const view = {VIEW}, [picture] = view.pictures;
+  view.advance();
+  const back = picture.inner.getScreenCTM().inverse();
+  const centre = (chip) => {{
+    const {{ x, y, width, height }} = chip.getBoundingClientRect();
+    const at = new DOMPoint(x + width / 2, y + height / 2).matrixTransform(back);
+    return [at.x, at.y];
+  }};
+  const labels = picture.parts.filter((part) => part.of === "link" && part.k !== undefined)
+    .map((part) => [`${{part.role}} ${{part.i}}`, part.element.cgvizWords]);
+  const chips = [...picture.layer.querySelectorAll(".cgviz-chip")].map((chip) => {{
+    const [flight] = chip.getAnimations();
+    flight.pause();
+    const {{ delay, duration }} = flight.effect.getTiming();
+    const places = [0, 0.25, 0.5, 0.75, 0.9999].map((share) => {{
+      flight.currentTime = delay + share * duration;
+      return centre(chip);
+    }});
+    const [leg, link] = [chip.dataset.leg, Number(chip.dataset.link)];
+    return {{ leg, link, words: chip.textContent, places, delay, end: delay + duration }};
+  }});
+  const strips = view.page.texts.links.map((link) => link.strips);
+  return {{ chips, labels: Object.fromEntries(labels), step: view.state.step, strips }};
+}}"""
+
+
+def opened(page, tmp_path, trace, **options):
+    trace.view(**options).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["chain", "fan_out", "matrices", "custom", "two_outputs", "blocked", "second_order"]
+)
+def test_each_number_flies_from_what_sends_it_to_what_receives_it(page, tmp_path, name):
+    trace = PROGRAMS[name]()
+    opened(page, tmp_path, trace, which=len(trace.passes) - 1)
+    links = page.evaluate(f"{VIEW}.clock.links.map((link) => [link.source, link.target])")
+    every = page.evaluate(f"{VIEW}.clock.forward.length + {VIEW}.clock.backward.length + 1")
+    page.evaluate(f"{VIEW}.go(-1e9)")
+    flown = {"forward": set(), "backward": set()}
+    for _ in range(every):
+        found = page.evaluate(FLIGHT)
+        page.evaluate(f"{VIEW}.paint()")
+        seen = meaning.of_page(page)
+        role = "backward" if found["step"] > 0 else "forward"
+        for chip in found["chips"]:
+            i, places = chip["link"], chip["places"]
+            source, target = links[i]
+            sender, receiver = (source, target) if role == "forward" else (target, source)
+            line = meaning.dense(seen.lines[role, i])
+            assert max(meaning.away(line, place) for place in places) < meaning.TOUCH
+            assert near(seen, receiver, places[-1]) <= HEAD, (name, found["step"], chip)
+            if chip["leg"] == "leave":
+                assert near(seen, sender, places[0]) <= meaning.TOUCH, (name, chip)
+                flown[role].add(i)
+            strip = found["strips"][i]["value" if role == "forward" else "gradient"]
+            label = found["labels"].get(f"{'value' if role == 'forward' else 'gradient'} {i}")
+            if strip:
+                assert chip["words"] == strip["shape"]
+            elif label:
+                assert chip["words"] == label
+    # Every gradient has flown to the one who receives it, and every value that an op made.
+    back = {i for role, i in seen.lines if role == "backward"}
+    made = page.evaluate(f"{VIEW}.clock.forward")
+    assert flown["backward"] == back
+    assert flown["forward"] == {i for i, (source, _) in enumerate(links) if source in made}
+
+
+def near(seen, node, place):
+    return min(meaning.away(polygon, place) for polygon in seen.outlines[node])
+
+
+def test_products_leave_after_upstream_has_come_and_terms_land_one_by_one(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    steps = page.evaluate(f"{VIEW}.clock.backward")
+    landed = []
+    for step in steps:
+        page.evaluate(f"{VIEW}.go({step - 1 or 0.5})")
+        chips = page.evaluate(FLIGHT)["chips"]
+        come = [chip["end"] for chip in chips if chip["leg"] == "come"]
+        leave = [chip for chip in chips if chip["leg"] == "leave"]
+        assert max(come) < min(chip["delay"] for chip in leave)
+        landed.append(len({chip["end"] for chip in leave}) == len(leave))
+    assert all(landed)
+
+
+SUMS = f"""at => {{
+  const [picture] = {VIEW}.pictures;
+  for (const each of picture.flight) {{
+    each.pause();
+    each.currentTime = at;
+  }}
+  const sums = picture.parts.filter(({{ of, role }}) => of === "node" && role === "gradient");
+  const flying = picture.layer.querySelectorAll(":scope > text");
+  return [...sums.map(({{ element }}) => element), ...flying]
+    .filter((text) => Number(getComputedStyle(text).opacity) > 0.5)
+    .map((text) => text.textContent).join("");
+}}"""
+
+
+def test_a_sum_says_at_every_moment_of_the_flight_what_has_landed(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    page.evaluate(f"{VIEW}.go(1)")
+    words = []
+    for _ in range(2):
+        duration = page.evaluate(f"{VIEW}.advance()")
+        words += [page.evaluate(SUMS, share * duration) for share in (0.0, 0.5, 0.9, 0.999)]
+    assert words[:4] == ["", "", "2 + …", "2 + 2 + …"]
+    assert words[4:] == ["2 + 2 + …"] * 3 + ["gradient = 2 + 2 + 3 = 7"]
+
+
+def test_a_step_ends_the_flight_before_and_those_who_want_no_motion_see_no_chip(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["chain"]())
+    chips = page.locator(".cgviz-chip")
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 2"
+    has_count(chips, 2)
+    page.keyboard.press("ArrowLeft")
+    has_count(chips, 0)
+    page.emulate_media(reduced_motion="reduce")
+    page.keyboard.press("ArrowRight")
+    has_count(chips, 0)
+    fading = f"{VIEW}.pictures[0].flight.length"
+    assert page.evaluate(fading) > 0
+    page.wait_for_timeout(600)
+    assert page.evaluate(f"{VIEW}.pictures[0].flight") is None
