@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from math import ceil
 from pathlib import Path
 
 import tensorflow as tf
@@ -100,12 +101,13 @@ def paths(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
         if path.of == "link":
             tone = look.forward if path.role.startswith("forward") else look.backward
         before = "0.32" if kind else "0.22" if path.role.startswith("forward") else "0"
-        plays = [clock.between(path.step, None, before)]
-        if path.now and not path.role.endswith("-head"):
-            plays.append(clock.lit(path.now, path.of == "link"))
+        step = ceil(path.step)  # the seed comes with the first step
+        plays = [clock.between(step, None, before)]
+        if (now := [int(m) for m in path.now if m != texts.SEED]) and path.role[-5:] != "-head":
+            plays.append(clock.lit(now, path.of == "link"))
         if path.role == "backward":
             plays.append("flow 0.7s linear infinite")
-        yield _element("path", path.role, tone, plays, f'd="{path.d}" data-step="{path.step}"')
+        yield _element("path", path.role, tone, plays, f'd="{path.d}" data-step="{step}"')
 
 
 def words(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
@@ -115,10 +117,11 @@ def words(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
         away = {"above": -0.485, "around": 0.0, "below": 0.485}[text.side]  # half a letter's height
         at = text.x, text.y + away * text.size, text.anchor, text.size
         tone = tones.get(text.role, look.muted)
-        ends = [step for step, _ in text.versions[1:]]
-        for (step, says), end in zip(text.versions, [*ends, None], strict=True):
+        steps = [ceil(step) for step, _ in text.versions]
+        versions = zip(steps, text.versions, [*steps[1:], None], strict=True)
+        for step, (_, says), end in versions:
             if text.role == "title":
-                plays = clock.between(text.step, end, "0.32")
+                plays = clock.between(ceil(text.step), end, "0.32")
             else:
                 plays = clock.between(step, end)
             yield _text(says, at, tone, plays, end)
