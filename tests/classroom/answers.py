@@ -59,17 +59,23 @@ HARD_CODED = {
         "hvp": "def hvp(f, x, v):\n    return tf.constant([5.0, 3.0])",
     },
     "06_numerical_stability": {
-        "finite": "prediction = [True, True, True]",
-        "log1pexp": dedent("""
+        "finite": "prediction = [True, True, True, True, True, True]",
+        "log-cosh": dedent("""
             @tf.custom_gradient
-            def log1pexp(x):
-                return tf.nn.relu(x), lambda upstream: tf.ones_like(x)
+            def log_cosh(x):
+                return tf.abs(x) - 0.6931472, lambda upstream: tf.sign(x)
         """),
-        "sinc": dedent("""
-            def sinc(x):
-                return tf.where(x == 0.0, tf.ones_like(x), tf.sin(x) / x)
+        "growth": dedent("""
+            def growth(x):
+                return tf.where(x == 0.0, tf.ones_like(x), tf.math.expm1(x) / x)
         """),
-        "softmax": fixed("softmax", [0.5, 0.5], "tf.constant([0.25, -0.25])"),
+        "log-sum-exp": fixed("log_sum_exp", 1000.6931, "tf.constant([0.5, 0.5])"),
+        "unsoftplus": dedent("""
+            @tf.custom_gradient
+            def unsoftplus(x):
+                value = tf.math.log(tf.math.expm1(tf.minimum(x, 80.0)))
+                return tf.where(x > 80.0, x, value), lambda upstream: 1.0 / -tf.math.expm1(-x)
+        """),
     },
     "07_non_differentiable": {
         "kink": "prediction = [3.0, 0.0, 4.0]",
