@@ -1,6 +1,8 @@
 """A notebook is run in place, and running it again changes no byte."""
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -39,6 +41,44 @@ def test_a_picture_says_what_it_shows_and_headings_and_questions_start_slides():
     assert picture.outputs[0].metadata == {"image/png": {"alt": "a tree"}}
     kinds = [cell.metadata.get("slideshow", {}).get("slide_type") for cell in cells]
     assert kinds == ["slide", "slide", "subslide", "subslide", None]
+
+
+def test_of_a_live_picture_the_picture_and_its_text_are_stored():
+    image = '<img alt="a tree" src="data:image/png;base64,cG5n">'
+    still = f'<style></style><div class="cgviz-still">{image}</div>'
+    live = {"application/vnd.jupyter.widget-view+json": {"model_id": "c0ffee"}}
+    cell = nbformat.v4.new_code_cell(
+        outputs=[
+            nbformat.v4.new_output("display_data", data=data)
+            for data in ({"text/html": still, "text/plain": "a tree"}, live)
+        ]
+    )
+    TOOL["tidy"](nbformat.v4.new_notebook(cells=[cell]))
+    (output,) = cell.outputs
+    assert output.data == {"image/png": "cG5n", "text/plain": "a tree"}
+    assert output.metadata == {"image/png": {"alt": "a tree"}}
+
+
+LIVE_CELL = """\
+import tensorflow as tf, cgviz
+cgviz.trace(tf.sin, 2.0)"""
+
+
+def test_a_stored_picture_is_compared_by_its_text_alone(tmp_path):
+    """As nbval does: the words of another trace are a failure, another picture is none."""
+    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text("utf-8"))
+    path = tmp_path / "lesson.ipynb"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(LIVE_CELL)])
+    nbformat.write(notebook, path)
+    TOOL["run"](path)
+    stored = nbformat.read(path, as_version=4)
+    assert set(stored.cells[0].outputs[0].data) == {"image/png", "text/plain"}
+    strict = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval"]
+    strict += ["--nbval-current-env", "--rootdir", str(tmp_path), str(path)]
+    assert subprocess.run(strict, cwd=tmp_path).returncode == 0
+    stored.cells[0].outputs[0].data["text/plain"] = "trace of cos"
+    nbformat.write(stored, path)
+    assert subprocess.run(strict, cwd=tmp_path).returncode == 1
 
 
 def test_the_size_of_a_picture_stays():

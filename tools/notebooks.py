@@ -7,6 +7,7 @@ python tools/notebooks.py [notebook ...]     default: every notebook but the exe
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,8 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+STILL = '<div class="cgviz-still">'
+PICTURE = re.compile(r'src="data:image/png;base64,([^"]*)"')
 LIVE_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -41,10 +44,19 @@ def tidy(notebook: NotebookNode) -> None:
         cell.metadata.pop("execution", None)
         if kind := slide(cell):
             cell.metadata["slideshow"] = {"slide_type": kind}
-        for output in cell.get("outputs", []):
-            # A live view dies with its kernel; the picture and text stored beside it do not.
+        # A live view dies with its kernel; the picture and text stored beside it do not.
+        outputs = [
+            each for each in cell.get("outputs", []) if {*each.get("data", [])} != {LIVE_VIEW}
+        ]
+        if "outputs" in cell:
+            cell.outputs = outputs
+        for output in outputs:
             data = output.get("data", {})
             data.pop(LIVE_VIEW, None)
+            if STILL in data.get("text/html", ""):  # as a picture it is shown by GitHub, too
+                html = data.pop("text/html")
+                if picture := PICTURE.search(html):
+                    data["image/png"] = picture[1]
             if "image/png" in data:  # where a reader looks for its words
                 output.metadata.setdefault("image/png", {})["alt"] = data["text/plain"]
 

@@ -357,10 +357,10 @@ class Trace:
 
         return summary.text(self)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+    def _ipython_display_(self) -> None:
         from ..live import view
 
-        return view.bundle(self)
+        view.display(self)
 
     def _display_(self) -> View:
         """What marimo shows, which has no IPython kernel."""

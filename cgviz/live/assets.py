@@ -4,6 +4,7 @@
     stylesheet  `view.css` with the palettes of `style` as its variables, light and dark
     version     the name of both, by which a page knows whether it has them
     stub        the small module of each widget, which finds the module
+    still       the style of the picture that is stored beside a live one
     shared      what embedded pictures share: both, compressed, and the script that uses them
 
 A widget's module is loaded from a Blob, from where nothing can be imported, and a saved page may
@@ -82,6 +83,12 @@ def shared() -> str:
         f'<script type="text/plain" data-cgviz="{version()}">{texts}</script>\n'
         f'<script type="module">\n{script}\nshowEmbedded();\n</script>\n'
     )
+
+
+@cache
+def still() -> str:
+    """The style of a stored picture: hidden beside a live one, dark where the page is."""
+    return f"<style>{(FOLDER / 'still.css').read_text(encoding='utf-8')}</style>"
 
 
 def packed(value: Any) -> str:

@@ -80,15 +80,13 @@ def page(
     )
 
 
-def embed(shown: View, picture: bytes, height: int | None) -> str:
+def embed(shown: View, height: int | None) -> str:
     """What `View.embed` returns; where no script runs the picture stays."""
     packed = _packed(shown.trace, shown.builders, shown.which, shown.kept, shown.start)
     space = f"height:{height}px;overflow:auto" if height else "display:block"
-    words = escape(shown.words).replace("\n", "&#10;")
-    png = base64.b64encode(picture).decode()
     return (
         f'<div class="cgviz-embed" data-version="{assets.version()}" style="{space}">\n'
-        f'<img alt="{words}" src="data:image/png;base64,{png}" style="max-width:100%">\n'
+        f"{shown.still()}\n"
         f'<script type="text/plain">{packed}</script>\n</div>\n{assets.shared()}'
     )
 

@@ -6,7 +6,7 @@ pass, a folded scope opened, the local Jacobians of a large trace.
 
     view     a trace -> a View
     View     the widget: `step`, `selected` and `which` can be linked to other widgets
-    bundle   what a cell shows: the live view, and beside it a picture and text
+    display  what a cell that ends in a trace shows
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from __future__ import annotations
 import io
 from base64 import b64encode
 from collections.abc import Sequence
+from html import escape
 from typing import Any, ClassVar
 
 import anywidget
 import ipywidgets
 import numpy as np
 import traitlets
+from IPython import get_ipython
+from IPython.display import publish_display_data
 
 from .. import files
 from ..drawing import figure
@@ -29,7 +32,6 @@ from ..reading import summary
 from . import assets, pages
 from .pages import Document, PageBuilder
 
-LIVE = "application/vnd.jupyter.widget-view+json"
 STARTS = ("forward", "end")
 MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
 
@@ -145,7 +147,7 @@ class View(anywidget.AnyWidget):
 
         if height is not None and not height > 0:
             raise ValueError(f"`height` must be a number of pixels above 0, not {height!r}")
-        return saved.embed(self, png(self.builders[0].display()), height)
+        return saved.embed(self, height)
 
     @property
     def words(self) -> str:
@@ -160,14 +162,37 @@ class View(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return f"live view of a {summary.title(self.trace)}"
 
+    def still(self) -> str:
+        """The picture as HTML, with its text; a text alone where a picture would tell too much."""
+        words = escape(self.words).replace("\n", "&#10;")
+        if not self.drawn:
+            return f"<pre>{words}</pre>"
+        source = b64encode(png(self.builders[0].display())).decode()
+        return f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
+
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown or {}, {})
-        data = {**data, "text/plain": self.words}
-        if not self.drawn:
-            return data, metadata
-        data["image/png"] = b64encode(png(self.builders[0].display())).decode()
-        return data, {**metadata, "image/png": {"alt": self.words}}
+        return {**data, "text/plain": self.words}, metadata
+
+    def _ipython_display_(self) -> None:
+        """Show the picture, and the live view in its place: as two outputs.
+
+        A host shows one of the forms of an output. It chooses the widget, also in a notebook that
+        was opened again, whose widgets are gone; then the picture is there to be seen.
+        """
+        if not _in_a_notebook():
+            raise NotImplementedError  # and IPython goes on to the text
+        _keep(self)
+        if self.comm is None:  # its cell ran again, and it is shown once more
+            self.layout.open()
+            self.shared = Shared.one()
+            self.open()
+        picture = f'{assets.still()}<div class="cgviz-still">{self.still()}</div>'
+        publish_display_data({"text/html": picture, "text/plain": self.words})
+        live, metadata = View._repr_mimebundle_(self)
+        del live["text/plain"]
+        publish_display_data(live, metadata)
 
 
 def _asked(shown: View, content: Document, buffers: Any) -> None:
@@ -197,45 +222,37 @@ def view(
 # --- in a cell -----------------------------------------------------------------------------------
 
 
-def bundle(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """What a cell that ends in a trace shows; None where nothing live can be shown."""
+def display(trace: Trace) -> None:
+    """What a cell that ends in a trace does."""
     if not _in_a_notebook():
-        return None
-    shown = view(trace)
-    _replace(shown)
-    return shown._repr_mimebundle_()
+        raise NotImplementedError
+    view(trace)._ipython_display_()
 
 
-_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views of it
+_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views it showed
 
 
-def _replace(shown: View) -> None:
-    """Close the views of earlier runs of this cell: nobody else holds what `bundle` makes."""
+def _keep(shown: View) -> None:
+    """Note that this cell shows a view, and close those of earlier runs that no cell shows."""
     cell, run = _running()
     if not cell:
         return
     last, views = _of_cell.get(cell, ("", []))
-    if last != run:
-        for each in views:
+    _of_cell[cell] = run, [*(views if last == run else []), shown]
+    still = {id(each) for _, others in _of_cell.values() for each in others}
+    for each in views:
+        if id(each) not in still:
             each.close()
-        views = []
-    _of_cell[cell] = run, [*views, shown]
 
 
 def _running() -> tuple[str, str]:
     """The cell that runs and which run of it this is; empty where the notebook does not tell."""
-    from IPython import get_ipython
-
     parent: Document = getattr(get_ipython(), "get_parent", dict)()
     cell = parent.get("metadata", {}).get("cellId", "")
     return str(cell), str(parent.get("header", {}).get("msg_id", ""))
 
 
 def _in_a_notebook() -> bool:
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return False
     return getattr(get_ipython(), "kernel", None) is not None
 
 

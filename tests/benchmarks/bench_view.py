@@ -131,9 +131,7 @@ def in_python() -> None:
     """What Python does."""
     small, large = cgviz.trace(chain, 0.5, 0.3), cgviz.trace(deep, 0.5)
     median("30 ops: the view", lambda: view.view(small))
-    median(
-        "30 ops: the view and the picture beside it", lambda: view.view(small)._repr_mimebundle_()
-    )
+    median("30 ops: the view and the picture beside it", lambda: view.view(small).still())
     median("2,000 ops, folded: the view", lambda: view.view(large), 3)
     explorer = cgviz.explore(chain, x=(-2.0, 2.0), w=(-1.0, 1.0))
     took: list[float] = []

@@ -203,7 +203,8 @@ class Notebook:
     def __init__(self, lab: Server, page, setup: str) -> None:
         self.page, self.folder = page, lab.folder
         write(lab.folder / "n.ipynb", setup, "")
-        page.goto(f"{lab.url}/lab/tree/n.ipynb?reset")
+        self.url = f"{lab.url}/lab/tree/n.ipynb?reset"
+        page.goto(self.url)
         page.wait_for_function("window.jupyterapp && document.querySelector('.jp-Notebook')")
         page.wait_for_function(f"{SESSION}?.kernel?.connectionStatus === 'connected'")
         self.run(0)

@@ -1,8 +1,10 @@
 """The widget: what it tells the browser, what it answers, what a cell stores."""
 
 import base64
+import html
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -13,7 +15,9 @@ from PIL import Image
 
 import cgviz
 from cgviz.live import assets, view
-from cgviz.live.view import LIVE, Shared, View
+from cgviz.live.view import Shared, View
+
+LIVE = "application/vnd.jupyter.widget-view+json"
 
 
 def f(x):
@@ -125,12 +129,38 @@ def test_two_traces_stand_side_by_side(trace):
     assert pages[0]["differs"]["nodes"]
 
 
-def test_a_cell_stores_a_picture_and_text_beside_the_live_view(trace):
-    data, metadata = trace.view()._repr_mimebundle_()
-    assert set(data) == {LIVE, "image/png", "text/plain"}
-    assert metadata["image/png"] == {"alt": repr(trace)}
-    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
-    assert data["text/plain"] == repr(trace)
+@pytest.fixture
+def cell(monkeypatch):
+    """What a cell of a notebook shows."""
+    found = []
+    monkeypatch.setattr(view, "_in_a_notebook", lambda: True)
+    monkeypatch.setattr(
+        view, "publish_display_data", lambda data, metadata=None: found.append(data)
+    )
+    return found
+
+
+def test_a_cell_stores_a_picture_and_its_text_before_the_live_view(trace, cell):
+    trace.view()._ipython_display_()
+    still, live = cell
+    assert set(still) == {"text/html", "text/plain"}
+    assert html.unescape(re.search(r'alt="([^"]*)"', still["text/html"])[1]) == repr(trace)
+    assert picture(still).startswith(b"\x89PNG")
+    assert still["text/plain"] == repr(trace)
+    assert set(live) == {LIVE}
+
+
+def picture(still):
+    """The bytes of the picture that a cell stores."""
+    return base64.b64decode(re.search(r'base64,([^"]*)"', still["text/html"])[1])
+
+
+def test_the_text_of_a_picture_is_no_markup(trace, cell):
+    for op in trace.ops:
+        if op.kind == "input":
+            object.__setattr__(op, "name", '"><img src=x onerror=alert(1)>')
+    trace._ipython_display_()
+    assert "<img src=x" not in cell[0]["text/html"]
 
 
 def test_the_text_is_the_same_in_every_run(trace):
@@ -140,34 +170,40 @@ def test_the_text_is_the_same_in_every_run(trace):
 
 
 def test_outside_a_notebook_nothing_is_live(trace):
-    assert trace._repr_mimebundle_() is None
+    for shown in (trace, trace.view()):
+        with pytest.raises(NotImplementedError):
+            shown._ipython_display_()
     assert not hasattr(trace, "_repr_html_")
 
 
-def test_in_a_notebook_a_trace_is_live(trace, monkeypatch):
-    monkeypatch.setattr(view, "_in_a_notebook", lambda: True)
-    data, _ = trace._repr_mimebundle_()
-    assert set(data) == {LIVE, "image/png", "text/plain"}
+def test_in_a_notebook_a_trace_is_live(trace, cell):
+    trace._ipython_display_()
+    assert set(cell[1]) == {LIVE}
 
 
-def test_another_run_of_a_cell_leaves_no_view_behind(trace, monkeypatch):
-    made = []
-    monkeypatch.setattr(view, "_in_a_notebook", lambda: True)
+def test_another_run_of_a_cell_leaves_no_view_behind(trace, cell, monkeypatch):
     monkeypatch.setattr(view, "_of_cell", {})
-    make = view.view
-    monkeypatch.setattr(view, "view", lambda trace: made.append(make(trace)) or made[-1])
-    for cell, run in [
-        ("a", "1"),
-        ("a", "1"),
-        ("b", "2"),
-        ("a", "3"),
-        ("a", "4"),
-        ("", ""),
-        ("", ""),
-    ]:
-        monkeypatch.setattr(view, "_running", lambda running=(cell, run): running)
-        view.bundle(trace)
-    assert [each.comm is None for each in made] == [True, True, False, True, False, False, False]
+    running = []
+    monkeypatch.setattr(view, "_running", lambda: running[-1])
+
+    def run(cell, number, *views):
+        running.append((cell, number))
+        for shown in views:
+            shown._ipython_display_()
+        return views
+
+    one, two = run("a", "1", trace.view(), trace.view())
+    run("b", "2", two)
+    (three,) = run("a", "3", trace.view())
+    assert (one.comm, two.comm is None) == (None, False)  # b still shows the second
+    run("a", "4", three)  # kept by its name, and shown once more
+    assert three.comm is not None
+    run("a", "5", one)
+    assert one.comm is not None
+    assert one.layout.comm is not None
+    assert three.comm is None
+    unknown = run("", "", trace.view()) + run("", "", trace.view())
+    assert all(each.comm is not None for each in unknown)
 
 
 def test_a_closed_view_closes_its_layout_too(trace):
@@ -189,21 +225,21 @@ def test_importing_cgviz_imports_no_widget():
     assert ran.stdout.strip() == "[]"
 
 
-def test_the_picture_beside_it_is_small_enough():
+def test_the_picture_beside_it_is_small_enough(cell):
     def f(x):
         for _ in range(30):
             x = tf.sin(x)
         return x
 
-    data, _ = cgviz.trace(f, 1.0).view()._repr_mimebundle_()
-    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    cgviz.trace(f, 1.0)._ipython_display_()
+    image = Image.open(io.BytesIO(picture(cell[0])))
     assert image.width * image.height <= view.MOST_PIXELS * 1.02
 
 
-def test_the_stored_picture_keeps_its_palest_colours():
+def test_the_stored_picture_keeps_its_palest_colours(cell):
     shown = cgviz.trace(lambda x: tf.sin(x) * x, 1.0, order=2).view(which=1)
-    data, _ = shown._repr_mimebundle_()
-    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+    shown._ipython_display_()
+    image = Image.open(io.BytesIO(picture(cell[0]))).convert("RGB")
     most = {colour for _, colour in sorted(image.getcolors(1 << 20), reverse=True)[:3]}
     assert (255, 255, 255) in most  # the paper, and the bands of both passes
     assert all(min(colour) > 235 for colour in most)
