@@ -41,7 +41,7 @@ def test_in_jupyterlab(notebook, show):
     page.wait_for_function(READY)
     stills(page, 2)
     has_count(page.locator(".cgviz-view"), 0)
-    assert "gradients: x" in page.get_by_role("img").first.get_attribute("alt")
+    assert "gradients: x" in page.locator(".cgviz-still img").first.get_attribute("alt")
     notebook.theme("JupyterLab Dark")
     dark = "getComputedStyle(document.querySelector('.cgviz-still img')).filter"
     assert "invert" in page.evaluate(dark)
@@ -79,5 +79,4 @@ def test_as_html_with_and_without_the_state_of_widgets(run, page, tmp_path, stat
     page.goto((tmp_path / "n.html").as_uri())
     picture = page.get_by_role("img", name="trace of f")
     assert picture.bounding_box()["height"] > 100
-    quiz = page.locator(".cgviz-still pre")
-    assert quiz.inner_text().startswith("2 questions") or "questions on" in quiz.inner_text()
+    assert "questions on" in page.locator(".cgviz-still pre").inner_text()
