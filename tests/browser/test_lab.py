@@ -130,8 +130,8 @@ def test_runs_of_a_cell_leave_one_view(show):
     )
     show("cgviz.trace(f, 2.0)")  # closes what the tests before left in this cell
     show(f"{count}before = views()", views=0)
-    for _ in range(4):
-        show("cgviz.trace(f, 2.0)")
+    for code in 3 * ["cgviz.trace(f, 2.0)", "cgviz.trace(f, 2.0).view()"]:
+        show(code)
     page = show("print('more views:', views() - before)", views=0)
     page.get_by_text("more views: 0").wait_for()
 
@@ -347,7 +347,10 @@ def test_a_small_trace_folds_by_click_and_by_key(show):
 
 
 def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show):
-    show("cgviz.trace(f, 2.0)")  # brings the widget that holds the module, which stays
+    # The widget that holds the module is there, and the views that the cell showed are closed.
+    show("cgviz.trace(f, 2.0)")
+    show("shown = cgviz.trace(f, 2.0).view()\nshown")
+    show("shown.close()", views=0)
     page = show(
         "from comm import get_comm_manager\nbefore = set(get_comm_manager().comms)", views=0
     )
