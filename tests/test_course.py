@@ -23,6 +23,7 @@ SHORTENED = (
     "05",
     "06",
     "08",
+    "09",
     "10",
     "11",
 )  # lessons of at most 40 minutes, with answers folded away; the others are still to be shortened

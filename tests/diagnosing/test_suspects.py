@@ -7,6 +7,7 @@ import cgviz
 from cgviz import suspects
 
 V = [0.5, 1.0, 2.0]
+TOOLS = ("accuse", "Verdict", "_code", "to_grid")
 WRONG = {
     suspects.distance: ((3.0, 4.0), ["arity"]),
     suspects.weighted: ((V,), ["variables"]),
@@ -42,13 +43,35 @@ def test_every_suspect_is_held_here():
     written = {
         name
         for name, f in vars(suspects).items()
-        if getattr(f, "__module__", "") == "cgviz.suspects" and name not in ("reveal", "to_grid")
+        if getattr(f, "__module__", "") == "cgviz.suspects" and name not in TOOLS
     }
     assert written == {f.__name__ for f in WRONG}
 
 
-def test_the_code_of_a_suspect_counts_as_a_learners(capsys):
+def test_the_code_of_a_suspect_counts_as_a_learners():
     (op,) = [op for op in cgviz.trace(suspects.share, V).ops if op.type == "Mean"]
     assert op.source.text == "return tf.reduce_mean(right)"
-    suspects.reveal(suspects.share)
-    assert f"{op.source.line:3}      {op.source.text}" in capsys.readouterr().out
+    assert f"{op.source.line:3}      {op.source.text}" in repr(suspects.accuse(share="J"))
+
+
+def test_a_wrong_letter_does_not_show_the_code():
+    verdict = suspects.accuse(root="A", ratio="f ")
+    assert repr(verdict).startswith("root: not A.\nratio: F, right.\n")
+    assert "upstream" not in verdict._repr_html_().partition("ratio")[0]
+    assert "return -upstream * x / y**2" in repr(verdict)
+
+
+def test_who_gives_up_has_to_unfold_the_answer():
+    page = suspects.accuse(tower="?")._repr_html_()
+    assert page.startswith("<details><summary>tower: unfold to give up</summary>")
+    assert "tower: it is L." in page.partition("</summary>")[2]
+
+
+def test_who_is_accused_must_be_a_suspect():
+    with pytest.raises(ValueError, match="`tour` is not a suspect: accuse one of distance, "):
+        suspects.accuse(tour="L")
+
+
+def test_each_letter_is_given_once_and_each_suspect_has_one():
+    assert sorted(suspects.LETTERS.values()) == list("ABCDEFGHIJKLM")
+    assert {*suspects.LETTERS, "bell"} == {f.__name__ for f in WRONG}
