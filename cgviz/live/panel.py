@@ -29,7 +29,7 @@ Term = tuple[Value, Array, Any]  # an output, its upstream, its local by one inp
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
 MOST_LETTERS = 6  # of a name beside each entry, or they leave no space for the numbers
-MOST_PATHS = 4  # of the chain rule that are listed: more are not followed one by one
+MOST_PATHS = 6  # of the chain rule that are listed: more are not followed one by one
 TARGET = -1  # in place of an input, as in the display list: the link to a target
 MOST_OPS = 12  # ops of a folded node that are listed
 # Per input, the inputs from whose values the local derivative is made; of other ops it is constant,

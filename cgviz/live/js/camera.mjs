@@ -5,7 +5,7 @@
 const FONT_SCALE = { smallest: 0.5, least: 0.8, most: 1.5 }; // of letters of 11 points: unreadable, readable, large
 const PANEL = 362; // pixels: the side panel with the gap before it
 const TALLEST = 620; // pixels: a picture that is higher is panned, so that the bar stays in sight
-const BELOW = 46; // under a picture that runs right: the equations of an op with two inputs
+const BELOW = 64; // under a picture that runs right: two equations, one below the other
 const LARGEST = 2.2; // the scale of "Full width": letters for the last row
 
 /**

@@ -2,7 +2,7 @@
 //
 // The picture is painted as it is in the end. All that moves lies on top, or fades in: to land is to cancel.
 import { flat } from "./aria.mjs";
-import { s } from "./dom.mjs";
+import { s, toggle } from "./dom.mjs";
 import { equation, sumOf } from "./panel.mjs";
 import { makeText, write } from "./picture.mjs";
 import { nodeAt, previous, textAt } from "./time.mjs";
@@ -31,8 +31,9 @@ export function legs(display, step) {
 /** End a flight at once. */
 export function land(picture) {
   picture.flight?.forEach((animation) => animation.cancel());
-  picture.layer?.replaceChildren();
-  picture.flight = null;
+  picture.layer.replaceChildren();
+  toggle(picture.svg, "tracing", false);
+  Object.assign(picture, { flight: null, lit: null });
 }
 
 /** Let the numbers of a moment fly; `hidden` are the nodes that must not tell theirs. Returns the milliseconds it takes. */
@@ -72,7 +73,8 @@ export function fly(picture, step, duration, hidden) {
   });
   if (step > 0) sums();
   if (!calm && node >= 0 && come.length && !hidden.has(node)) {
-    const shown = note(page, node, step);
+    const inputs = page.panels[node].inputs.filter((input) => step > 0 && input.flows);
+    const shown = note(page.display, node, written(page.panels[node], step), inputs.flatMap((input) => input.depends));
     layer.prepend(shown);
     animate(shown, [{ opacity: 0 }, { opacity: 1, offset: 0.1 }, { opacity: 1, offset: 0.9 }, { opacity: 0 }], COME - 0.06, 1);
   }
@@ -98,6 +100,26 @@ export function fly(picture, step, duration, hidden) {
   }
 }
 
+/** Light up a path of the chain rule, and write its products factor by factor; null lights up nothing. */
+export function light(picture, path) {
+  const { page, svg, groups, layer } = picture;
+  if (picture.lit === path) return;
+  if (picture.lit || path) land(picture);
+  picture.lit = path;
+  toggle(svg, "tracing", path !== null);
+  if (!path) return;
+  const { links } = page.display;
+  const own = new Set(path.links.flatMap((i) => [`link ${i}`, `node ${links[i].source}`, `node ${links[i].target}`]));
+  for (const [key, group] of groups) toggle(group, "lit", own.has(key));
+  const placed = [];
+  layer.replaceChildren(...path.factors.map((factor, n) => {
+    const row = [["upstream", path.products[n]], ["times", "\u00b7"], ["local", factor], ["times", "="], ["downstream", path.products[n + 1]]];
+    return note(page.display, links[path.links[n + 1]].target, [row.map(([kind, words]) => [kind, flat(words)])], [], placed);
+  }));
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  [...layer.children].forEach((each, n) => calm || each.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1)));
+}
+
 /** A sum with one more term, such as "3 + ..." with 6: "3 + 6 + ...". */
 export const landedOn = (sum, term) => `${sum.replace(/…$/, "")}${term} + …`;
 
@@ -121,22 +143,24 @@ function chip(number, strip) {
     s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), strip ? s("path", { d: bars }) : null);
 }
 
-/** The equations at an op, one for each input, with a leader from the local to what it depends on. */
-function note(page, node, step) {
-  const { display } = page;
+/** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
+function note(display, node, rows, positions, placed = []) {
   const { x, y, width, height } = display.nodes[node];
-  const rows = written(page.panels[node], step);
   const wide = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0))) * DIGIT + 8;
   const tall = rows.length * 19 + 8;
   const [across, along_] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const places = display.direction === "right" ? [[x, y + along_], [x, y - along_]] : [[x + across, y], [x - across, y]];
+  const places = display.direction === "right"
+    ? [[x, y + along_], [x, y - along_], [x, y + along_ + tall + 3]] : [[x + across, y], [x - across, y]];
   const clamp = (at) => Math.min(Math.max(at, wide / 2 + 2), Math.max(display.width - wide / 2 - 2, wide / 2 + 2));
-  /** How many nodes and labels a note at a place would hide. */
-  const hidden = ([cx, cy]) => cy < tall / 2 ? Infinity : [...display.nodes, ...display.texts].filter((each) =>
-    Math.abs(each.x - clamp(cx)) < (wide + (each.width ?? 16)) / 2 && Math.abs(each.y - cy) < (tall + (each.height ?? 12)) / 2).length;
+  /** How many nodes and labels a note at a place would hide, or whether it would hide another note. */
+  const hidden = ([at, cy]) => {
+    const hides = (each) =>
+      Math.abs(each.x - clamp(at)) < (wide + (each.width ?? 16)) / 2 && Math.abs(each.y - cy) < (tall + (each.height ?? 12)) / 2;
+    return cy < tall / 2 || placed.some(hides) ? 1e3 : [...display.nodes, ...display.texts].filter(hides).length;
+  };
   const [[cx, cy]] = places.sort((one, other) => hidden(one) - hidden(other)).map(([at, ...rest]) => [clamp(at), ...rest]);
-  const inputs = page.panels[node].inputs.filter((input) => step > 0 && input.flows);
-  const leaders = inputs.flatMap((input) => input.depends).map((position) => {
+  placed.push({ x: cx, y: cy, width: wide, height: tall });
+  const leaders = positions.map((position) => {
     const i = display.links.findIndex((link) => link.target === node && link.position === position);
     const value = display.texts.find((text) => text.of === "link" && text.i === i && text.role === "value");
     const end = value ? [value.x, value.y + (value.side === "above" ? -2 : 7)] : null;

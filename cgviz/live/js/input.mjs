@@ -36,7 +36,9 @@ const STEPS = {
 /** Step by the arrows, Home, End and Space, wherever the focus is; `run` has what the buttons do. */
 export function stepByKeys(view, run) {
   view.on(view.root, "keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in STEPS)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && view.pinned) view.pin(null);
+    if (!(event.key in STEPS)) return;
     if (event.target.closest("input, select")) return; // they have their own use for these keys
     if (event.key === " " && event.target.closest("button, summary")) return;
     run[STEPS[event.key]]();

@@ -36,12 +36,14 @@ export class Panel {
     if (key === this.shown) return;
     if (state.hover && element.contains(view.focused) && view.focused.tagName === "INPUT") return; // somebody types
     this.shown = key;
+    view.pinned = null;
     const [kind, place] = topic.split(" ");
     const i = Number(place);
     if (!kind) element.replaceChildren(h("p.none", {}, "Step through with the arrows, or choose an op or an arrow for its details."));
     else if (kind === "node") element.replaceChildren(...this.node(i));
     else element.replaceChildren(...linkDetails(view.page, i, this.step, this.hides(kind, i), this.arrived(view.page.display.links[i].source)));
     if (kind === "node") this.ask(i);
+    view.light();
   }
 
   /** The moment on the page that it is about. */
@@ -70,6 +72,7 @@ export class Panel {
     const found = own.length
       ? [...nodeDetails(bare(shown)), ...own.map((q) => this.question(q))]
       : nodeDetails(shown);
+    if (shown.paths) found.push(this.paths(shown.paths));
     if (group && view.cache.canTurn(group)) found.push(this.opener(group, isOpen(display, group)));
     return found;
   }
@@ -77,6 +80,27 @@ export class Panel {
   question(q) {
     const { view } = this;
     return view.questions.isOpen(q) ? questionForm(q, `${view.id}-${q.key}`, view.on, (revealed) => view.answer(q, revealed)) : answered(q, view.questions.revealed.has(q.key));
+  }
+
+  /** The paths of the chain rule to a node: each lights up while the pointer or the focus is on it, or once it was clicked. */
+  paths(every) {
+    const { view } = this;
+    const { display, panels } = view.page;
+    return h("section.input", {}, h("p.subtitle", {}, "the chain rule, path by path"), h("ul.parts", {}, ...every.map((path) => {
+      const through = path.links.slice(1).map((i) => panels[display.links[i].target].title);
+      const button = h("button.path", { type: "button", "aria-pressed": "false" },
+        h("span.backtext", {}, [path.products[0], ...path.factors].join(" \u00b7 "), ` = ${path.products.at(-1)}`), h("span.small", {}, ` through ${through.join(", ")}`));
+      button.cgvizPath = path;
+      for (const type of ["pointerenter", "focus"]) view.on(button, type, () => view.light(path));
+      for (const type of ["pointerleave", "blur"]) view.on(button, type, () => view.light());
+      view.on(button, "click", () => view.pin(view.pinned === path ? null : path));
+      return h("li", {}, button);
+    })));
+  }
+
+  /** Show which path is pinned. */
+  press(path) {
+    for (const button of this.element.querySelectorAll(".cgviz-path")) button.setAttribute("aria-pressed", String(button.cgvizPath === path));
   }
 
   opener(group, open) {
@@ -106,7 +130,7 @@ function soFar(panel, ran, arrived, hidden) {
     upstream: arrived || o.upstream === null ? o.upstream : LATER,
     parts: arrived ? o.parts : [],
   }));
-  const found = { ...panel, outputs };
+  const found = { ...panel, outputs, paths: arrived ? panel.paths : undefined };
   return hidden ? bare(found) : found;
 }
 
@@ -121,7 +145,7 @@ function nodeDetails(panel) {
   const head = h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind));
   const found = [head];
   for (const [name, value] of panel.facts) found.push(fact(name, value));
-  for (const output of panel.outputs.slice(0, 4)) found.push(...outputRows(output, panel.rule ?? panel.inputs.length > 0));
+  for (const output of panel.outputs.slice(0, 4)) found.push(...outputRows(output, panel.rule ?? panel.inputs.length > 0, panel.paths));
   if (panel.ops) found.push(opsTable(panel.ops));
   panel.inputs.forEach((input) => found.push(product(panel, input)));
   if (panel.variables) found.push(variablesTable(panel.variables));
@@ -132,7 +156,7 @@ function nodeDetails(panel) {
 const fact = (name, value) =>
   h("p.fact", {}, h("span.small", {}, `${name} `), name === "your code" || name === "backward rule" ? h("code", {}, value) : value);
 
-function outputRows(output, rule) {
+function outputRows(output, rule, paths) {
   const found = [
     h("p.fact", {}, h("span.small", {}, "value "), h("span.forwardtext", {}, `${output.name} = ${output.value}`),
       h("span.small", {}, ` ${output.is}`)),
@@ -142,7 +166,7 @@ function outputRows(output, rule) {
   const parts = output.parts ?? [];
   const sum = parts.length > 1 ? `${sumOf(parts)} = ` : "";
   found.push(h("p.fact", {}, h("span.small", {}, word), h("span.backtext", {}, sum + output.upstream)));
-  if (parts.length > 1) {
+  if (parts.length > 1 && !paths) {
     found.push(h("ul.parts", {}, ...parts.map(([from, g]) => h("li", {}, h("span.backtext", {}, g), ` ${from}`))));
   }
   return found;

@@ -4,7 +4,7 @@ import { makeBar, makeLegend } from "./bar.mjs";
 import { arrangement, fit, reveal, showWhole, zoom } from "./camera.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
-import { DURATION, fly, land } from "./flight.mjs";
+import { DURATION, fly, land, light } from "./flight.mjs";
 import { focusItem, listenTo, stepByKeys } from "./input.mjs";
 import { PageCache, Sync, isLive } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
@@ -29,6 +29,7 @@ export class View {
   };
   columns = 1;
   pictures = [];
+  pinned = null; // the path that stays lit
   timer = 0;
 
   constructor(model, el) {
@@ -123,6 +124,7 @@ export class View {
     this.bar.paint(state, this.clock, cache);
     this.legend.paint(state, this.pages);
     this.panel.paint();
+    this.light();
     const open = questions.open.map((q) => q.step);
     this.table.show(this.pages[0], Math.min(state.step, ...open.map((step) => step - 1)));
     const asks = questions.at(state.step).some((q) => questions.isOpen(q));
@@ -220,6 +222,17 @@ export class View {
     if (key && this.pages.length > 1) state.side = side;
     state.hover = key;
     this.panel.paint();
+  }
+
+  /** Light up a path of the chain rule in the picture; without one, that which is pinned. */
+  light(path = this.pinned) {
+    light(this.pictures[this.state.side], path);
+  }
+
+  pin(path) {
+    this.pinned = path;
+    this.panel.press(path);
+    this.light();
   }
 
   // --- size ---
