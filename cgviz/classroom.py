@@ -17,7 +17,7 @@ import contextlib
 import inspect
 import os
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,10 @@ from . import style
 from .graph import dtypes
 from .recording.api import trace
 
-SHAPES = ((), (3,), (2, 3))
-"""A rule that is right for these is rarely wrong for others."""
-
-MOST_NUMBERS = 10_000
-"""Numbers of one array that `ask` notes; of a larger one it notes the shape only."""
-
+SHAPES = ((), (3,), (2, 3))  # a rule that is right for these is rarely wrong for others
+MOST_NUMBERS = 10_000  # of one array that `ask` notes; of a larger one it notes the beginning
 PREDICTION = "prediction"
 LEFT = "a `...` is left in it. Write your code there."
-
-_ANY = object()
-"""Gradients of which only one must be there."""
 
 answers: list[dict[str, Any]] = []
 """What `ask` has noted, in order. A grader reads and empties it."""
@@ -47,6 +40,9 @@ class NotYetError(Exception):
     """The place of the answer still holds its `...`."""
 
 
+# --- what a student sees -----------------------------------------------------------------------
+
+
 def feedback(
     f: Any,
     *args: Any,
@@ -54,25 +50,60 @@ def feedback(
     gradients: Any = None,
     upstream: Any = None,
     custom: bool = False,
+    check: bool = True,
     **options: Any,
 ) -> None:
     """Say in a line whether f is right here: not yet, what is wrong first, or ✓.
 
     Args:
         f: The student's function, or whatever is in its place.
-        *args: As in `cgviz.check`.
-        value: What f should return here; None leaves that to `check`.
-        gradients: What should come back for each argument; None leaves that to `check`.
-        upstream: The upstream for `gradients`; None means ones.
+        *args: One tensor each; arrays keep their dtype, floats become float32.
+        value: What f should return here, one entry per output; None leaves that to `check`.
+        gradients: What should come back for each argument, None for one that gets none; None alone
+            leaves that to `check`.
+        upstream: The upstream for `gradients`, one entry per output; None means ones.
         custom: Whether f must hold a custom gradient.
-        **options: For `cgviz.check`: order, surrogate, where. `check=False` skips it.
+        check: Whether `cgviz.check` is asked.
+        **options: For `cgviz.check`: order, surrogate, where.
     """
-    name = _name(f)
-    try:
-        _demand(f, *args, value=value, gradients=_ANY)
-        if options.pop("check", True):
+    with _told(_name(f), f):
+        answer = _Answer(f, args)
+        if value is not None:
+            _same(answer.at, answer.outputs, value)
+        returned = answer.gradients(upstream)
+        wanted = [True] if gradients is None else _list(gradients)
+        if all(g is None for g in returned) and any(g is not None for g in wanted):
+            raise NotYetError("what comes back is None. Write the rule where the `...` is.")
+        if check:
             _sound(f, *args, custom=custom, **options)
-        _demand(f, *args, value=value, gradients=gradients, upstream=upstream)
+        if gradients is not None:
+            behind = "" if upstream is None else f" with upstream {_short(upstream)}"
+            for i, pair in enumerate(zip(returned, wanted, answer.given, strict=True)):
+                _same(f"{answer.at}{behind}: the gradient of input {i}", *pair)
+
+
+def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
+    """Say whether a prediction, or a result called `name`, is right; of a wrong list, how far."""
+    with _told(name):
+        if prediction is None or prediction is ...:
+            before = "write what you expect in place of the `...`, before you run anything."
+            late = "it is None. Write your code where the `...` is."
+            raise NotYetError(before if name == PREDICTION else late)
+        given, wanted = _list(prediction), _list(truth)
+        count = f"{name}: {len(wanted)} entries are asked for, here are {len(given)}."
+        _insist(len(given) == len(wanted), count)
+        right = sum(map(_equal, given, wanted))
+        part = f"it is not {prediction!r}"
+        if isinstance(truth, list | tuple):
+            part = f"{right} of {len(wanted)} are right"
+        _insist(right == len(wanted), f"{name}: {part}. Look at the picture, then say why.")
+
+
+@contextlib.contextmanager
+def _told(name: str, f: Any = None) -> Iterator[None]:
+    """Print in a line how far an answer is, and let no error out of it."""
+    try:
+        yield
     except Exception as error:  # the student's own, whatever it is
         if _unwritten(f):
             print(f"not yet · {name}: {LEFT}")
@@ -82,18 +113,6 @@ def feedback(
             print(f"✗ {error}")
         else:
             print(f"✗ {name}: {_raised(error)}")
-    else:
-        print(f"✓ {name}")
-
-
-def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
-    """Say whether a prediction, or a result called `name`, is right; of a wrong list, how far."""
-    try:
-        _guess(prediction, truth, name)
-    except NotYetError as why:
-        print(f"not yet · {name}: {why}")
-    except AssertionError as why:
-        print(f"✗ {why}")
     else:
         print(f"✓ {name}")
 
@@ -109,9 +128,11 @@ def cases(
     random = np.random.default_rng(2024)
     for shape in shapes:
         for dtype in ("float32", "float64"):
-            yield tuple(
-                np.asarray(random.uniform(low, high, shape)).astype(dtype) for _ in range(count)
-            )
+            drawn = (random.uniform(low, high, shape) for _ in range(count))
+            yield tuple(np.asarray(each).astype(dtype) for each in drawn)
+
+
+# --- what a grader compares --------------------------------------------------------------------
 
 
 def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> None:
@@ -141,25 +162,21 @@ def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> N
     if not args:
         answers.append({"plain": _plain(thing)})
         return
-    name = _name(thing)
-    given = [_tensor(arg) for arg in args]
-    note: dict[str, Any] = {"at": f"{name}({', '.join(_kind(t) for t in given)})"}
-    note |= _computed(thing, given, name, upstream)
+    answer = _Answer(thing, args)
+    kinds = (f"{t.dtype.name} of shape {tuple(t.shape)}" for t in answer.given)
+    note = {"at": f"{answer.name}({', '.join(kinds)})", **_noted(answer, upstream)}
     if custom:
-        note["custom"] = "custom" in {op.kind for op in trace(thing, *args).ops}
+        note["custom"] = _holds_custom(thing, args)
         in_graph = tf.function(lambda *inner: thing(*inner))
-        note["graph"] = _computed(in_graph, given, name, upstream)
+        note["graph"] = _noted(_Answer(in_graph, args, answer.name), upstream)
     answers.append(note)
 
 
-def _computed(f: Any, given: Sequence[Any], name: str, upstream: Any) -> dict[str, Any]:
-    """The value of f, and its gradients where there is an upstream, in a form for JSON."""
-    with tf.GradientTape() as tape:
-        tape.watch([t for t in given if isinstance(t, tf.Tensor) and t.dtype.is_floating])
-        out = _call(f, given, name)
-    note: dict[str, Any] = {"value": [_numbers(part) for part in out]}
+def _noted(answer: _Answer, upstream: Any) -> dict[str, Any]:
+    """The value of an answer, and its gradients where there is an upstream, in a form for JSON."""
+    note: dict[str, Any] = {"value": [_numbers(part) for part in answer.outputs]}
     if upstream is not None:
-        found = _pull(tape, out, given, _seeds(out, upstream), name)
+        found = answer.gradients(upstream)
         note["gradients"] = [None if g is None else _numbers(g) for g in found]
     return note
 
@@ -174,163 +191,117 @@ def _numbers(part: Any) -> dict[str, Any]:
 
 def _plain(thing: Any) -> Any:
     """Numbers, words, None, and lists of them, in a form for JSON."""
-    if thing is None or isinstance(thing, bool | str):
-        return thing
-    if isinstance(thing, np.bool_):
-        return bool(thing)
     if isinstance(thing, list | tuple):
         return [_plain(part) for part in thing]
-    return float(thing)
+    if isinstance(thing, bool | np.bool_):
+        return bool(thing)
+    return thing if thing is None or isinstance(thing, str) else float(thing)
 
 
-def _kind(tensor: Any) -> str:
-    return f"{tensor.dtype.name} of shape {tuple(tensor.shape)}"
+# --- running an answer -------------------------------------------------------------------------
 
 
-def _demand(
-    f: Any, *args: Any, value: Any = None, gradients: Any = None, upstream: Any = None
-) -> None:
-    """Raise unless f has this value and returns these gradients, in the right shape and dtype.
-
-    Args:
-        f: The student's function.
-        *args: One tensor each; arrays keep their dtype, floats become float32.
-        value: What f should return, one entry per output; None does not look.
-        gradients: One entry per argument; None in place of one asks for None. None alone does not
-            look.
-        upstream: One entry per output; None means ones.
+class _Answer:
+    """A student's function as it ran once: its outputs and, when they are asked, its gradients.
 
     Raises:
-        AssertionError: Something is wrong, or not done yet; the text says what.
+        NotYetError: It is not written.
+        AssertionError: It raised; the text says what.
     """
-    name = _name(f)
-    if not callable(f):
-        raise NotYetError("it has not been written. Replace the `...`.")
-    given = [_tensor(arg) for arg in args]
-    watched = [t for t in given if isinstance(t, tf.Tensor) and t.dtype.is_floating]
-    at = f"{name}({', '.join(_short(t) for t in given)})"
-    with tf.GradientTape() as tape:
-        tape.watch(watched)
-        out = _call(f, given, name)
-    if value is not None:
-        _same(at, out, value)
-    if gradients is None:
-        return
-    seeds = _seeds(out, upstream)
-    found = _pull(tape, out, given, seeds, name)
-    behind = "" if upstream is None else f" with upstream {_short(upstream)}"
-    each = gradients if isinstance(gradients, list | tuple) else [gradients]
-    if all(g is None for g in found) and any(g is not None for g in each):
-        raise NotYetError("what comes back is None. Write the rule where the `...` is.")
-    if gradients is _ANY:
-        return
-    for number, (got, wanted) in enumerate(zip(found, each, strict=True)):
-        place = f"{at}{behind}: the gradient of input {number}"
-        if wanted is None:
-            _insist(got is None, f"{place} is {_short(got)}, and should be None.")
-        else:
-            _insist(got is not None, f"{place} is None, and should be {_short(wanted)}.")
-            _same(place, got, wanted, given[number])
+
+    def __init__(self, f: Any, args: Sequence[Any], name: str = "") -> None:
+        if not callable(f):
+            raise NotYetError("it has not been written. Replace the `...`.")
+        self.name = name or _name(f)
+        self.given = [_tensor(arg) for arg in args]
+        self.at = f"{self.name}({', '.join(map(_short, self.given))})"
+        with tf.GradientTape() as self.tape, self._unfinished():
+            self.tape.watch([t for t in self.given if tf.is_tensor(t) and t.dtype.is_floating])
+            outputs = f(*self.given)
+            if outputs is None or outputs is ...:
+                raise NotYetError("it returns None. Write it where the `...` is.")
+            flat = tf.nest.flatten(outputs)
+            if any(part is None or part is ... for part in flat):
+                raise NotYetError("a part of what it returns is None.")
+            self.outputs = [tf.convert_to_tensor(part) for part in flat]
+
+    def gradients(self, upstream: Any) -> list[Any]:
+        """What comes back for each argument; an upstream of None means ones."""
+        each = [1] * len(self.outputs) if upstream is None else _list(upstream)
+        seeds = [
+            tf.cast(tf.broadcast_to(tf.constant(u), y.shape), y.dtype)
+            for y, u in zip(self.outputs, each, strict=True)
+        ]
+        with self._unfinished():
+            found = self.tape.gradient(self.outputs, self.given, output_gradients=seeds)
+        if any(gradient is ... for gradient in found):
+            raise NotYetError("its rule returns `...`. Write the gradient there.")
+        return list(found)
+
+    @contextlib.contextmanager
+    def _unfinished(self) -> Iterator[None]:
+        """Tell an answer that was not given from one that is wrong."""
+        try:
+            yield
+        except NotImplementedError as error:
+            raise NotYetError("it raises NotImplementedError.") from error
+        except (AssertionError, NotYetError):
+            raise
+        except Exception as error:
+            if "ellipsis" in str(error).lower():
+                raise NotYetError(LEFT) from error
+            if "NoneType" in str(error):
+                raise NotYetError(f"it, or its rule, returns None. ({_raised(error)})") from error
+            raise AssertionError(f"{self.name}: {_raised(error)}") from error
 
 
-def _sound(f: Any, *args: Any, custom: bool = False, **options: Any) -> None:
-    """Raise unless `cgviz.check` finds no error.
+def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:
+    """Raise an AssertionError unless `cgviz.check` finds no error, and a custom gradient if asked.
 
-    Args:
-        f: The student's function.
-        *args: As in `cgviz.check`.
-        custom: Whether f must hold a custom gradient.
-        **options: For `cgviz.check`: order, surrogate, where.
-
-    Raises:
-        AssertionError: The first thing that is wrong, with its hint.
+    It says the first thing that is wrong, with its hint.
     """
     from .checking.checker import check
 
     name = _name(f)
-    report = check(f, *args, **options)
-    wrong = [finding for finding in report.findings if finding.level == "error"]
+    wrong = [each for each in check(f, *args, **options).findings if each.level == "error"]
     if wrong:
-        first = wrong[0]
-        if first.rule == "runs" and "NotImplementedError" in first.message:
+        rule, message, hint = wrong[0].rule, wrong[0].message, wrong[0].hint
+        if rule == "runs" and "NotImplementedError" in message:
             raise NotYetError("it raises NotImplementedError.")
-        raise AssertionError(f"{name}: {_words(first.rule, first.message)} {first.hint}".rstrip())
-    if custom:
-        kinds = {op.kind for op in trace(f, *args).ops}
-        words = f"{name} holds no custom gradient: keep @tf.custom_gradient."
-        _insist("custom" in kinds, words)
+        said = f"{rule}: {message}"
+        if rule == "upstream":  # in words to its author
+            why = message.partition(": ")[2].removeprefix("upstream is ignored: ")
+            said = f"your rule {'ignores' if 'ignored' in message else 'bends'} upstream: {why}"
+        raise AssertionError(f"{name}: {said} {hint}".rstrip())
+    missing = f"{name} holds no custom gradient: keep @tf.custom_gradient."
+    _insist(not custom or _holds_custom(f, args), missing)
 
 
-def _words(rule: str, message: str) -> str:
-    """A finding of `check` as a sentence to its author."""
-    if rule != "upstream":
-        return f"{rule}: {message}"
-    why = message.partition(": ")[2].removeprefix("upstream is ignored: ")
-    return f"your rule {'ignores' if 'ignored' in message else 'bends'} upstream: {why}"
+def _holds_custom(f: Any, args: Sequence[Any]) -> bool:
+    return any(op.kind == "custom" for op in trace(f, *args).ops)
 
 
-def _call(f: Callable[..., Any], given: Sequence[Any], name: str) -> list[Any]:
-    with _unfinished(name):
-        out = f(*given)
-    if out is None or out is ...:
-        raise NotYetError("it returns None. Write it where the `...` is.")
-    flat = tf.nest.flatten(out)
-    if any(part is None or part is ... for part in flat):
-        raise NotYetError("a part of what it returns is None.")
-    return [tf.convert_to_tensor(part) for part in flat]
-
-
-def _pull(
-    tape: Any, out: Sequence[Any], given: Sequence[Any], seeds: Sequence[Any], name: str
-) -> list[Any]:
-    with _unfinished(name):
-        found = tape.gradient(list(out), list(given), output_gradients=list(seeds))
-    if any(gradient is ... for gradient in found):
-        raise NotYetError("its rule returns `...`. Write the gradient there.")
-    return list(found)
-
-
-@contextlib.contextmanager
-def _unfinished(name: str) -> Iterator[None]:
-    """Tell an answer that was not given from one that is wrong."""
-    try:
-        yield
-    except NotImplementedError as error:
-        raise NotYetError("it raises NotImplementedError.") from error
-    except (AssertionError, NotYetError):
-        raise
-    except Exception as error:
-        if "ellipsis" in str(error).lower():
-            raise NotYetError(LEFT) from error
-        if "NoneType" in str(error):
-            raise NotYetError(f"it, or its rule, returns None. ({_raised(error)})") from error
-        raise AssertionError(f"{name}: {_raised(error)}") from error
-
-
-def _seeds(out: Sequence[Any], upstream: Any) -> list[Any]:
-    if upstream is None:
-        return [tf.ones_like(part) for part in out]
-    each = list(upstream) if isinstance(upstream, list | tuple) else [upstream]
-    pairs = zip(out, each, strict=True)
-    return [tf.cast(tf.broadcast_to(tf.constant(u), y.shape), y.dtype) for y, u in pairs]
+# --- comparing ---------------------------------------------------------------------------------
 
 
 def _same(place: str, got: Any, wanted: Any, like: Any = None) -> None:
-    parts = list(got) if isinstance(got, list | tuple) else [got]
-    each = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-    if len(parts) != len(each):
-        raise AssertionError(f"{place} has {len(parts)} parts, and should have {len(each)}.")
+    """Raise an AssertionError unless shapes, dtypes and numbers agree."""
+    parts, each = _list(got), _list(wanted)
+    count = f"{place} has {len(parts)} parts, and should have {len(each)}."
+    _insist(len(parts) == len(each), count)
     for part, want in zip(parts, each, strict=True):
+        numbers = f"{place} is {_short(part)}, and should be {_short(want)}."
+        if part is None or want is None:
+            _insist(part is want, numbers)
+            continue
         array, right = _array(part), np.asarray(want)
-        shapes = f"has the shape {array.shape}, and should have {right.shape}."
-        _insist(array.shape == right.shape, f"{place} {shapes}")
+        shapes = f"{place} has the shape {array.shape}, and should have {right.shape}."
+        _insist(array.shape == right.shape, shapes)
         dtype = getattr(like, "dtype", part.dtype)
         _insist(part.dtype == dtype, f"{place} is {part.dtype.name}, and should be {dtype.name}.")
         give = (dtypes.limits(str(array.dtype)) or dtypes.FLOAT64).answer
-        close = np.isclose(
-            array.astype(np.float64), right.astype(np.float64), give, give, equal_nan=True
-        )
-        _insist(close.all(), f"{place} is {_short(array)}, and should be {_short(right)}.")
+        wide, true = array.astype(np.float64), right.astype(np.float64)
+        _insist(np.isclose(wide, true, give, give, equal_nan=True).all(), numbers)
 
 
 def _insist(holds: Any, words: str) -> None:
@@ -339,30 +310,18 @@ def _insist(holds: Any, words: str) -> None:
         raise AssertionError(words)
 
 
-def _guess(prediction: Any, truth: Any, name: str) -> None:
-    if prediction is None or prediction is ...:
-        if name != PREDICTION:
-            raise NotYetError("it is None. Write your code where the `...` is.")
-        raise NotYetError("write what you expect in place of the `...`, before you run anything.")
-    many = isinstance(truth, list | tuple)
-    wanted = list(truth) if many else [truth]
-    given = list(prediction) if isinstance(prediction, list | tuple) else [prediction]
-    if len(given) != len(wanted):
-        raise AssertionError(f"{name}: {len(wanted)} entries are asked for, here are {len(given)}.")
-    right = sum(_equal(one, other) for one, other in zip(given, wanted, strict=True))
-    if right < len(wanted):
-        part = f"{right} of {len(wanted)} are right" if many else f"it is not {prediction!r}"
-        raise AssertionError(f"{name}: {part}. Look at the picture, then say why.")
-
-
 def _equal(one: Any, other: Any) -> bool:
     """Words and None by equality; numbers to four digits, but True is no number."""
-    if one is None or other is None or isinstance(one, bool | str) or isinstance(other, bool | str):
+    if any(each is None or isinstance(each, bool | str) for each in (one, other)):
         return type(one) is type(other) and bool(one == other)
     try:
         return bool(np.isclose(float(one), float(other), 1e-4, 1e-6, equal_nan=True))
     except (TypeError, ValueError):
         return False
+
+
+def _list(thing: Any) -> list[Any]:
+    return list(thing) if isinstance(thing, list | tuple) else [thing]
 
 
 def _tensor(arg: Any) -> Any:
@@ -379,17 +338,10 @@ def _array(part: Any) -> np.ndarray[Any, Any]:
 
 
 def _short(thing: Any) -> str:
-    """A number as it is written, a small array in full, a large one by its shape."""
+    """A number as it is written, a small array in full, a large one by its shape and norm."""
     if isinstance(thing, list | tuple):
-        return "[" + ", ".join(_short(part) for part in thing) + "]"
-    array = np.asarray(thing.numpy() if hasattr(thing, "numpy") else thing)
-    if array.dtype.kind not in "fiub":
-        return str(array)
-    if array.ndim == 0:
-        return style.number(float(array))
-    if array.size > 6:
-        return f"{array.dtype.name}{list(array.shape)}"
-    return "[" + ", ".join(_short(part) for part in array) + "]"
+        return f"[{', '.join(map(_short, thing))}]"
+    return style.array(thing, most=6)
 
 
 def _unwritten(f: Any) -> bool:
