@@ -77,15 +77,12 @@ def cuts(graph: PassGraph, value: Value) -> list[Cut]:
         bodies = ((op, inner) for op in graph.trace.ops for inner in op.body)
         around = next((op for op, inner in bodies if value in inner.outputs), None)
         return [Cut("unused", value=value) if around is None else Cut("in a body", around, value)]
-    leaving: dict[int, list[Edge]] = {}
-    for edge in graph.path_edges(start):
-        leaving.setdefault(edge.source, []).append(edge)
-    if not leaving:
+    if not graph.onward(start):
         return [_without_path(graph, start, value)]
     found: dict[object, Cut] = {}
 
     def onward(node: int) -> Iterator[int]:
-        for edge in leaving.get(node, ()):
+        for edge in graph.onward(node):
             cut = _cut(graph, edge)
             if cut is None:
                 yield edge.target
@@ -104,7 +101,7 @@ def _cut(graph: PassGraph, edge: Edge) -> Cut | None:
         return Cut("integers", graph.op(edge.source), value)
     if op.outputs and not any(v.differentiable for v in op.outputs):  # as a comparison
         return Cut("integers", op, op.outputs[0])
-    if op not in graph.pass_.step_of and graph.followed(edge):
+    if op not in graph.pass_.step_of and followed(graph, edge):
         node = graph.selection.nodes[edge.target]
         arrived = node.targets or any(u is not None for u in node.upstream)
         return Cut("another tape", op, value) if arrived else None
@@ -121,6 +118,14 @@ def _cut(graph: PassGraph, edge: Edge) -> Cut | None:
         written = {"stopped": "tape stopped", "outside": "outside the tape"}
         reason = written.get(inside_tape(op.source), reason)
     return Cut("no rule" if reason.startswith("no gradient for") else reason, op, value)
+
+
+def followed(graph: PassGraph, edge: Edge) -> bool:
+    """Whether a tape follows along an edge, from the value into the op."""
+    op, i = graph.op(edge.target), edge.position
+    if i < 0 or not op.recorded or op.rule_missing:
+        return False
+    return i >= len(op.watched) or op.watched[i]
 
 
 def _without_path(graph: PassGraph, start: int, value: Value) -> Cut:

@@ -126,7 +126,7 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
     for value, origin in origins(graph, test, spreads):
         case = cases[origin] = cases.get(origin) or GradientCase(graph, origin, test is is_zero)
-        groups.setdefault(case.group, (case, []))[1].append(value)
+        groups.setdefault((case.place, case.words), (case, []))[1].append(value)
     told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # by `forward`
     return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
 
@@ -137,24 +137,22 @@ _CANCELS = (
     "The function does not change in this direction, as the sum of a softmax does not. Look at the "
     "contributions in `trace.table()`."
 )
+_FLATTEN = "Sigmoid Tanh Erf Erfc Softmax"
+_PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 ZERO = (
-    Cause(
-        "started with 0",
-        UPSTREAM,
-        when=lambda case: not case.origin.step and not case.origin.adds_up,
-    ).says(
+    Cause("started with 0", UPSTREAM, ops="seed").says(
         "the upstream that the backward pass started with at {name} is 0.",
         "Everything downstream is upstream times something. Start with another upstream.",
     ),
-    Cause("uses cancel", CHAIN, when=lambda case: case.origin.adds_up).says(
+    Cause("uses cancel", CHAIN, ops="sum").says(
         "the gradients that the uses of {name} return add up to 0.", _CANCELS
     ),
-    Cause("outside", KINKS, ops="Relu Relu6 ClipByValue", when=lambda case: case.range).says(
+    Cause("outside", KINKS, "Relu Relu6 ClipByValue", lambda case: case.range).says(
         "Its input is nowhere {range}: {x}.",
         "Nothing flows back there. Try another start, wider bounds, a smaller step, a leaky ReLU "
         "or a straight-through rule.",
     ),
-    Cause("abs at 0", KINKS, ops="Abs", when=lambda case: not case.x.any()).says(
+    Cause("abs at 0", KINKS, "Abs", lambda case: not case.x.any()).says(
         "Its input is 0, where the slope jumps from −1 to 1. TensorFlow takes 0 there.",
         "Start beside the kink.",
     ),
@@ -162,34 +160,24 @@ ZERO = (
         "The derivative of the sign is 0 everywhere.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("other branch", KINKS, ops="Maximum Minimum", when=lambda case: case.loses).says(
+    Cause("other branch", KINKS, "Maximum Minimum", lambda case: case.loses).says(
         "The bound, or other branch, wins everywhere: {x} against {other}.",
         "Only the branch that wins gets the gradient. Use wider bounds, or a straight-through "
         "rule.",
     ),
-    Cause("tf.where", KINKS, ops="SelectV2 Select", when=lambda case: case.not_chosen).says(
+    Cause("tf.where", KINKS, "SelectV2 Select", lambda case: case.not_chosen).says(
         "The condition chose the other branch everywhere.",
         "Only the branch that is taken gets a gradient.",
     ),
-    Cause(
-        "saturated",
-        STABILITY,
-        ops="Sigmoid Tanh Erf Erfc Softmax",
-        when=lambda case: case.saturated,
-    ).says(
+    Cause("saturated", STABILITY, _FLATTEN, lambda case: case.saturated).says(
         "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
         "Keep its input near 0: scale the input, or start with smaller weights.",
     ),
-    Cause("exp", STABILITY, ops="Exp", when=lambda case: is_zero(case.y)).says(
+    Cause("exp", STABILITY, "Exp", lambda case: is_zero(case.y)).says(
         "exp of {x} is too small for {dtype} and became 0.",
         "Work with the exponent itself, or subtract the maximum first.",
     ),
-    Cause(
-        "factor 0",
-        CHAIN,
-        ops="Mul MatMul BatchMatMulV2 BatchMatMulV3",
-        when=lambda case: is_zero(case.other),
-    ).says(
+    Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
         "The derivative of a product is the other factor. Weights that all start at 0 learn "
         "nothing through a product.",
@@ -217,18 +205,16 @@ ZERO = (
     Cause(
         "underflow",
         STABILITY,
-        when=lambda case: case.largest < 1 and case.rerun(lambda u: u / case.largest).any(),
+        when=lambda case: case.largest < 1 and case.flows_for(lambda u: u / case.largest),
     ).says(
         "Upstream is {largest}, and the product is below {smallest}, the smallest normal {dtype}.",
         "Scale the loss up, or compute in float64 or with logarithms.",
     ),
-    Cause(
-        "cancels", CHAIN, when=lambda case: case.rerun(lambda u: unlike(u) * (u != 0)).any()
-    ).says(
+    Cause("cancels", CHAIN, when=lambda case: case.flows_for(lambda u: unlike(u) * (u != 0))).says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         _CANCELS,
     ),
-    Cause("upstream 0", UPSTREAM, when=lambda case: case.rerun(unlike).any()).says(
+    Cause("upstream 0", UPSTREAM, when=lambda case: case.flows_for(unlike)).says(
         "The upstream {upstream} is 0 at every entry where its derivative is not.",
         "Find what made that part of the upstream 0: an op between here and the target.",
     ),
@@ -252,10 +238,10 @@ _OWN_RULE = (
 )
 _SCALE_DOWN = "Scale the loss down, or compute in a wider type."
 BACKWARD = (
-    _unstable(
-        "started with it", when=lambda case: not case.origin.step and not case.origin.adds_up
-    ).says("the upstream it started with is not.", "Start with a finite upstream."),
-    _unstable("uses add up", when=lambda case: case.origin.adds_up).says(
+    _unstable("started with it", ops="seed").says(
+        "the upstream it started with is not.", "Start with a finite upstream."
+    ),
+    _unstable("uses add up", ops="sum").says(
         "what the uses of {name} return adds up to more than {dtype} holds.", _SCALE_DOWN
     ),
     _unstable("tf.where", when=lambda case: case.arrived == 0 and case.not_taken).says(
@@ -295,7 +281,7 @@ class GradientCase(Case):
         self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
         known = limits(self.dtype)
         self.smallest = known.smallest if known else 0.0
-        self.type = ""
+        self.type, self.op = "sum" if origin.adds_up else "seed", None
         if origin.step is None:
             return
         self.step, self.j, self.op = origin.step, origin.position, origin.step.op
@@ -314,41 +300,39 @@ class GradientCase(Case):
             self.derivative = float(np.abs(slope(*self.inputs)).max(initial=0))
 
     @property
-    def group(self) -> object:
-        """What findings are told apart by."""
-        if self.cause.name == "tf.where" and self.op.source:
-            return self.op.source.file, self.op.source.line
-        if self.what == "zero":
-            return self.origin.step, self.words
-        return self.op if self.origin.step else self.value
+    def place(self) -> object:
+        """The step; of a branch not taken the line, in which many ops often are."""
+        where = self.op.source if self.op and self.cause.name == "tf.where" else None
+        return (where.file, where.line) if where else self.origin.step
 
     def finding(self, values: list[Value]) -> Finding:
         """What is said of the sources behind it."""
-        graph, began = self.graph, ""
-        op = self.op if self.origin.step else None
-        names = list(dict.fromkeys(map(graph.name, values)))
+        graph, names = self.graph, list(dict.fromkeys(map(self.graph.name, values)))
+        op, began = self.op, ""
         head = f"the gradient of {listed(names)} is"
         if self.what == "zero":
             head = f"the gradients of {listed(names)} are" if len(names) > 1 else head
             began = f"it became 0 at {at(op)}. " if op else ""
         elif op:
             upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
-            inputs = inputs_at(op, self.index, self.value, graph.trace)
-            began = f"the first {self.sign} of the backward pass is made at {at(op)}"
-            began += f"{inputs}{upstream}. "
+            made = made_at(op, self.index, self.value, graph.trace)
+            began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
         because, hint, lesson = self.words
         message = f"{head} {'exactly 0' if self.what == 'zero' else 'not finite'}: {began}{because}"
         found = graph.finding(self.what, (message, hint, lesson), op, values)
         # A network in which one parameter has no effect, as a bias before a softmax, still learns.
         learns = (g is not None and not is_zero(g) and not is_bad(g) for _, g in graph.gradients)
-        return (
-            replace(found, level="note") if self.cause.name == "cancels" and any(learns) else found
-        )
+        note = self.cause.name == "cancels" and any(learns)
+        return replace(found, level="note") if note else found
 
     def rerun(self, change: Callable[[Array], Array]) -> Array:
         """What the rule returns to the input for a changed upstream; zeros where it cannot run."""
         again = rerun(self.step, self.j, change)
         return np.zeros(1) if again is None else wide(again)
+
+    def flows_for(self, change: Callable[[Array], Array]) -> bool:
+        """Whether anything does."""
+        return bool(self.rerun(change).any())
 
     @property
     def runs(self) -> bool:
@@ -382,7 +366,7 @@ class GradientCase(Case):
     @property
     def not_chosen(self) -> bool:
         """Whether a tf.where chose the other branch everywhere."""
-        return self.j > 0 and not _chosen(self.op, self.j).any()
+        return self.j > 0 and not _chosen(self.step.op, self.j).any()
 
     @property
     def not_taken(self) -> bool:
@@ -393,7 +377,7 @@ class GradientCase(Case):
                 if not wide(gradient).all():  # some zero came this way
                     yield from later.op.outputs
 
-        parts = (p for v in walk(self.op.outputs, onward) for p in self.graph.contributions(v))
+        parts = (p for v in walk(self.step.op.outputs, onward) for p in self.graph.contributions(v))
         return any(
             later.op.type in ("SelectV2", "Select") and j > 0 and not _chosen(later.op, j).all()
             for later, j, _ in parts
@@ -527,9 +511,8 @@ class ForwardCase(Case):
         because, hint, lesson = self.words
         message = f"`{self.op.name}` itself holds {self.sign}{entry(self.index)}."
         if not self.given:
-            inputs = inputs_at(self.op, self.index, self.output, self.trace)
-            made = f"the first {self.sign} of the forward pass is made at {at(self.op)}{inputs}."
-            message = f"{made} {because}".strip()
+            made = made_at(self.op, self.index, self.output, self.trace)
+            message = f"the first {self.sign} of the forward pass is {made}. {because}".strip()
         return Finding(self.what, message, hint, lesson, self.op)
 
 
@@ -594,8 +577,9 @@ def number_at(op: Op, a: Array, index: tuple[int, ...], like: Value) -> complex 
         return None
 
 
-def inputs_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
-    """An entry of `like` and its inputs: " at entry [1, 0] from `x` = 0 and `y` = 2"."""
+def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
+    """Where an entry of `like` is made: "made at Log (line 3: ...) at entry [1] from `x` = 0"."""
     found = [(value_name(trace, v), number_at(op, numbers(v), index, like)) for v in op.inputs]
     texts = [f"`{name}` = {style.number(number)}" for name, number in found if number is not None]
-    return entry(index) + (f" from {' and '.join(texts)}" if texts else "")
+    inputs = f" from {' and '.join(texts)}" if texts else ""
+    return f"made at {at(op)}{entry(index)}{inputs}"

@@ -93,28 +93,24 @@ class PassGraph:
         who = tuple(dict.fromkeys(names.value_name(self.trace, v) for v in sources))
         return Finding(what, *words, op, who, self.pass_.index)
 
-    def path_edges(self, start: int) -> list[Edge]:
+    @cached_property
+    def _leading(self) -> set[int]:
+        """The nodes from which a path leads to a target."""
+        found = {i for i, node in enumerate(self.selection.nodes) if node.targets}
+        for edge in sorted(
+            self.selection.edges, key=lambda e: -e.source
+        ):  # they lead to later ones
+            if edge.target in found and not self._tells_of_shapes(edge):
+                found.add(edge.source)
+        return found
+
+    def onward(self, node: int) -> list[Edge]:
         """The edges on the paths from a node to the targets, past ops that tell of shapes only."""
-        leaving = self.selection.outgoing
+        leaving = self.selection.outgoing[node]
+        return [e for e in leaving if e.target in self._leading and not self._tells_of_shapes(e)]
 
-        def onward(node: int) -> Iterator[int]:
-            ends = (edge.target for edge in leaving[node])
-            return (end for end in ends if self.op(end).type not in names.SHAPE_HELPERS)
-
-        reached = set(walk([start], onward))
-        edges = [e for i in reached for e in leaving[i] if e.target in reached]
-        wanted = {i for i in reached if self.selection.nodes[i].targets}
-        for edge in sorted(edges, key=lambda e: -e.source):  # edges lead to later nodes
-            if edge.target in wanted:
-                wanted.add(edge.source)
-        return [edge for edge in edges if edge.target in wanted]
-
-    def followed(self, edge: Edge) -> bool:
-        """Whether a tape follows along this edge, from the value into the op."""
-        op, i = self.op(edge.target), edge.position
-        if i < 0 or not op.recorded or op.rule_missing:
-            return False
-        return i >= len(op.watched) or op.watched[i]
+    def _tells_of_shapes(self, edge: Edge) -> bool:
+        return self.op(edge.target).type in names.SHAPE_HELPERS
 
 
 def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:

@@ -355,14 +355,12 @@ def test_a_single_number_belongs_to_every_entry():
 
 def test_the_inputs_of_an_entry_read_as_words():
     op, _, trace = made("Pow", [0.0, 4.0], -0.5, like=(2,))
-    assert (
-        numbers.inputs_at(op, (1,), op.outputs[0], trace)
-        == " at entry [1] from `x0` = 4 and `x1` = −0.5"
-    )
-    assert numbers.inputs_at(op, (), op.inputs[1], trace) == " from `x1` = −0.5"
+    made_at = numbers.made_at(op, (1,), op.outputs[0], trace)
+    assert made_at == "made at Pow at entry [1] from `x0` = 4 and `x1` = −0.5"
+    assert numbers.made_at(op, (), op.inputs[1], trace) == "made at Pow from `x1` = −0.5"
     tape = Tape()
     y = tape.op("y", "Bincount", [tape.start("i", [1], dtype=np.int32)], [1.0])
-    assert numbers.inputs_at(tape.ops[-1], (0,), y, run(tape)) == " at entry [0]"
+    assert numbers.made_at(tape.ops[-1], (0,), y, run(tape)) == "made at Bincount at entry [0]"
 
 
 def call(type_, x):
