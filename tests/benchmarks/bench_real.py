@@ -8,7 +8,7 @@ is installed, and every notebook in the folders named: TensorFlow's guides, for 
 its own with the same seeds: twice plain, which tells whether TensorFlow repeats itself, and once
 with each cell inside `cgviz.record()`. Compared are all floating-point numbers that the names of
 the program hold at the end. A cell that raises plain (most need a network) must raise the same
-when it is recorded.
+when it is recorded. Times are those of the processor, all threads together.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def run(cells: list[str], recorded: bool) -> dict[str, Any]:
     keras.utils.set_random_seed(0)
     names: dict[str, Any] = {"__name__": "__main__"}
     errors, reading, ops = [], 0.0, 0
-    began = time.perf_counter()
+    began = time.process_time()
     for i, cell in enumerate(cells):
         trace = None
         try:
@@ -120,12 +120,12 @@ def run(cells: list[str], recorded: bool) -> dict[str, Any]:
                 exec(code, names)
         except Exception as error:
             errors.append(f"{i} {type(error).__name__}")
-        start = time.perf_counter()
+        start = time.process_time()
         if trace is not None and trace.passes:
             repr(trace), str(trace.table()), trace.diagnose()
             ops += len(trace.ops)
-        reading += time.perf_counter() - start
-    seconds = time.perf_counter() - began - reading
+        reading += time.process_time() - start
+    seconds = time.process_time() - began - reading
     found = {}
     for name, value in names.items():
         try:
