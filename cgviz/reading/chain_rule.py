@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Array, Op, Pass, Step, Trace, Value, total, wide
-from ..graph.jacobian import LargeJacobian, is_linear, times, tolerance
+from ..graph.jacobian import LargeJacobian, is_linear, same, times
 from ..graph.names import value_name
 from . import formula
 
@@ -254,14 +254,7 @@ class Derivative:
         """Whether the sum is the trace's gradient, to rounding; None where there is no sum."""
         if self._sums is None:
             return None
-        total, size = self._sums
-        if total.shape != self.gradient.shape:
-            return False
-        with np.errstate(all="ignore"):
-            slack = tolerance(self.gradient.dtype) * size + 1e-300
-            near = np.abs(total - wide(self.gradient)) <= slack
-        same = (total == wide(self.gradient)) | (np.isnan(total) & np.isnan(self.gradient))
-        return bool(np.all(near | same))
+        return same(self.gradient, *self._sums)
 
     @cached_property
     def nonlinear(self) -> tuple[Op, ...]:
