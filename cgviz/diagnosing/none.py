@@ -108,8 +108,8 @@ def _cut(graph: PassGraph, edge: Edge) -> Cut | None:
     idle = edge.reason in ("", "nothing arrives")  # nothing would flow on if something arrived
     reason = "not watched" if idle else edge.reason
     if reason == "not watched":
-        maker = graph.trace.producer(value)
-        kind = maker[0].kind if maker else "input"
+        maker = graph.maker(value)
+        kind = maker.kind if maker else "input"
         reason = f"{kind if kind in ('input', 'variable') else 'tensor'} not watched"
         uses = (zip(each.inputs, each.watched, strict=False) for each in graph.trace.ops)
         if any(each is value and watched for use in uses for each, watched in use):
@@ -135,7 +135,7 @@ def _without_path(graph: PassGraph, start: int, value: Value) -> Cut:
     inner = _inner_gradient(graph, [graph.op(node) for node in reached])
     if inner is not None:
         return inner
-    targets = [made[0] for t in graph.pass_.targets if (made := graph.trace.producer(t))]
+    targets = [made for t in graph.pass_.targets if (made := graph.maker(t))]
     for node in reversed(reached):  # the last value whose numbers leave
         for output in graph.op(node).outputs:
             found = numpy_call(graph.op(node), graph.name(output).strip("`"), targets)
@@ -156,52 +156,47 @@ def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
     """The gradient of an earlier pass that the targets are made of, and that no tape recorded."""
     passes = graph.trace.passes[: graph.pass_.index]
     taken = {id(g): each for each in passes for g in each.gradient_references if g is not None}
-
-    def before(value: Value) -> tuple[Value, ...]:
-        made = graph.trace.producer(value)
-        return made[0].inputs if made else ()
-
     made = {v.key for op in reached for v in op.outputs}
-    for value in walk(graph.pass_.targets, before):
-        inner = taken.get(id(value.reference))
-        maker = graph.trace.producer(value)
-        unseen = maker is None or maker[0].kind in ("input", "constant")
+    before = walk(graph.pass_.targets, lambda v: op.inputs if (op := graph.maker(v)) else ())
+    for value in before:
+        inner, maker = taken.get(id(value.reference)), graph.maker(value)
+        unseen = maker is None or maker.kind in ("input", "constant")
         if inner and unseen and any(target.key in made for target in inner.targets):
-            maker = graph.trace.producer(inner.targets[0])
-            call = gradient_call(maker[0]) if maker else None
-            return Cut("inner gradient", maker[0] if maker else None, value, call)
+            differentiated = graph.maker(inner.targets[0])
+            call = gradient_call(differentiated) if differentiated else None
+            return Cut("inner gradient", differentiated, value, call)
     return None
 
 
 # --- what is said of it ------------------------------------------------------------------------
 
 _NO_NUMBERS = {"bool": "True and False", "string": "texts"}
+_ASSIGNED = " No gradient flows through the assignment there."
 _STEPS = frozenset(("Round", "Rint", "Floor", "Ceil", "FloorDiv", "FloorMod", "Cast", "Bucketize"))
 
 
 def _finding(graph: PassGraph, cut: Cut) -> Finding:
     op, value, sources = cut.op, cut.value, cut.sources
-    who = listed(graph.name(v) for v in sources) if sources else ""
-    makers = [graph.trace.producer(v) for v in sources[:1]]
-    dtype = value.dtype if value else ""
+    who = listed(map(graph.name, sources)) if sources else ""
+    made = graph.maker(sources[0]) if sources else None
     captured = ([value] if value else op.captured) if op else ()
     is_none = not sources or sources[0] in graph.pass_.sources
-    flat = op is not None and op.type in _STEPS
-    assigned = op is not None and calls(op.source, ASSIGNS)
+    dtype = value.dtype if value else ""
+    source = op.source if op else None
     known = {
         "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
         "here": at(op) if op else "",
-        "call": line(op.source) if op else "",
-        "rule": line(op.rule) if op else "",
+        "call": line(source),
+        "rule": line(op.rule if op else None),
         "taken": line(cut.line),
         "name": graph.name(value) if value else "that input",
         "kind": _NO_NUMBERS.get(dtype, f"{dtype} numbers"),
         "source": who.strip("`"),
         "plain": re.sub(r"_\d+$", "", who.strip("`")),  # two of one name are `v` and `v_1`
-        "made": at(makers[0][0]) if makers and makers[0] else "",
+        "made": at(made) if made else "",
         "captured": listed(map(graph.name, captured)) if captured else "a tensor",
-        "flat": " It is flat between its steps." if flat else "",
-        "assigned": " No gradient flows through the assignment there." if assigned else "",
+        "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
+        "assigned": _ASSIGNED if calls(source, ASSIGNS) else "",
     }
     words = next(each for each in CAUSES if each.name == cut.reason).words(known)
     return replace(graph.finding("none", words, op, sources), line=cut.line)

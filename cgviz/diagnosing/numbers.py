@@ -197,7 +197,7 @@ ZERO = (
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
     # What is left is found by running TensorFlow's own rule for other upstreams.
-    Cause("cannot run again", when=lambda case: not case.runs).says(
+    Cause("cannot run again", when=lambda case: case.rerun() is None).says(
         "It returned 0 for the upstream {upstream}, and its rule cannot run again to tell why.",
         "Look at what it multiplies upstream by. If the trace was read from a file, which keeps "
         "numbers and no rules: Trace the function again.",
@@ -286,13 +286,13 @@ class GradientCase(Case):
             return
         self.step, self.j, self.op = origin.step, origin.position, origin.step.op
         self.type = "custom" if self.op.kind == "custom" else self.op.type
-        self.inputs = [wide(v.numpy()) if v.differentiable else v.numpy() for v in self.op.inputs]
+        self.inputs = list(map(numbers, self.op.inputs))
         self.x, self.last = self.inputs[self.j], self.inputs[-1]
         self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.last
-        self.y = wide(self.op.outputs[0].numpy())
+        self.y = numbers(self.op.outputs[0])
         given = [wide(u) for u in self.step.upstream if u is not None and u.size]
         self.upstream = next((u for u in given if u.any()), np.zeros(1))
-        self.largest = max(float(np.abs(u).max()) for u in given)
+        self.largest = max((float(np.abs(u).max()) for u in given), default=0.0)
         at_entry = (number_at(self.op, u, self.index, self.value) for u in given)
         self.arrived = next((n for n in at_entry if n is not None), None)  # if there is just one
         self.formula, slope = _DIVIDES.get((self.type, self.j), ("", lambda *_: np.zeros(1)))
@@ -325,19 +325,14 @@ class GradientCase(Case):
         note = self.cause.name == "cancels" and any(learns)
         return replace(found, level="note") if note else found
 
-    def rerun(self, change: Callable[[Array], Array]) -> Array:
-        """What the rule returns to the input for a changed upstream; zeros where it cannot run."""
+    def rerun(self, change: Callable[[Array], Array] = np.copy) -> Array | None:
+        """What the rule returns to the input for a changed upstream; None where it cannot run."""
         again = rerun(self.step, self.j, change)
-        return np.zeros(1) if again is None else wide(again)
+        return None if again is None else wide(again)
 
     def flows_for(self, change: Callable[[Array], Array]) -> bool:
-        """Whether anything does."""
-        return bool(self.rerun(change).any())
-
-    @property
-    def runs(self) -> bool:
-        """Whether the rule can run again."""
-        return rerun(self.step, self.j, lambda u: u) is not None
+        """Whether the rule returns anything to the input for a changed upstream."""
+        return bool(np.any(self.rerun(change)))
 
     @property
     def range(self) -> str:
@@ -387,7 +382,8 @@ class GradientCase(Case):
     def steep(self) -> bool:
         """Whether the derivative itself is infinite: a tiny upstream gives infinity too."""
         size = math.sqrt(self.smallest)  # no finite derivative is so large
-        return has_inf(self.rerun(lambda u: np.sign(u) * size))
+        again = self.rerun(lambda u: np.sign(u) * size)
+        return again is not None and has_inf(again)
 
 
 def _chosen(op: Op, j: int) -> Array:
@@ -445,32 +441,22 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         One finding per op where NaN or infinity began.
     """
     found: dict[Op, None] = {}
-    for value in ends:
-        for test in (has_nan, has_inf):
-            if test(numbers(value)):
-                found |= dict.fromkeys(map(_inside, _makers(trace, value, test)))
-    return [ForwardCase(trace, op).finding() for op in found]
 
-
-def _makers(trace: Trace, value: Value, test: Test) -> list[Op]:
-    """The ops where what the test looks for began."""
-    found: list[Op] = []
-
-    def onward(here: Value) -> Iterable[Value]:
-        op, _ = trace.producer(here) or (None, 0)
-        if op is None:
+    def onward(item: tuple[Value, Test]) -> list[tuple[Value, Test]]:
+        value, test = item
+        if (made := trace.producer(value)) is None:
             return []
-        before = [v for v in op.inputs + op.captured if test(numbers(v))]
-        if not before:
-            found.append(op)
-            if test is has_nan:  # who made the infinity that became NaN
-                for v in op.inputs:
-                    found.extend(_makers(trace, v, has_inf) if has_inf(numbers(v)) else ())
-        return before
+        op = made[0]
+        if before := [(v, test) for v in op.inputs + op.captured if test(numbers(v))]:
+            return before
+        found[_inside(op)] = None
+        return [(v, has_inf) for v in op.inputs[::-1] if has_inf(numbers(v))]  # that became NaN
 
-    for _ in walk([value], onward):
+    tests: tuple[Test, ...] = (has_nan, has_inf)
+    starts = [(v, test) for v in ends for test in tests if test(numbers(v))]
+    for _ in walk(reversed(starts), onward):
         pass
-    return found
+    return [ForwardCase(trace, op).finding() for op in found]
 
 
 def _inside(op: Op) -> Op:

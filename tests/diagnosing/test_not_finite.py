@@ -84,6 +84,15 @@ def test_the_first_op_that_is_not_finite_is_named_with_its_inputs(name):
     assert any(message in finding.message for finding in diagnosis)
 
 
+def test_a_row_that_is_gathered_twice_can_add_up_to_infinity():
+    table = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="table")
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            y = tf.gather(table, [0, 0])
+        tape.gradient(y, table, output_gradients=tf.constant([[3e38, 1.0], [3e38, 1.0]]))
+    assert only(trace).what == "inf"
+
+
 def test_a_matrix_product_is_not_blamed_on_two_numbers_of_it():
     trace = cgviz.trace(lambda a: a @ a, [[1e30, 1.0], [1.0, 1.0]])
     assert "`a` =" not in trace.diagnose()[0].message
