@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import StringIO
@@ -15,19 +15,17 @@ from ..graph import Array, Op, Trace, dtypes
 from ..graph.dtypes import Dtype
 from ..recording import api, arguments, source, tf_hooks
 from ..recording.build import variable_name
-from ..recording.events import CallEvent, OpEvent, PassEvent
-from . import state
+from ..recording.events import CallEvent, PassEvent
+from . import flattened
 from .comparison import timed
-from .flattened import Flattened, Pulled, output_name
+from .flattened import Flattened, Kept, Pulled
 from .report import Results
-from .state import Kept
 
 
 @dataclass(frozen=True, eq=False)
 class CustomStep:
     """One custom rule as it ran in the backward pass, to be run again with other upstreams."""
 
-    name: str
     event: CallEvent
     upstream: tuple[Any, ...]
     downstream: tuple[Any, ...]
@@ -36,7 +34,7 @@ class CustomStep:
     def label(self) -> str:
         """The name, and the line of the rule."""
         found = source.definition(getattr(self.event.grad_fn, "__code__", None))
-        return f"the rule of `{self.name}`" + (f" (line {found.line})" if found else "")
+        return f"the rule of `{self.event.type}`" + (f" (line {found.line})" if found else "")
 
     @property
     def code(self) -> Any:
@@ -48,7 +46,6 @@ class CustomStep:
 class Case:
     """One check being made; where f or its backward pass raised, only `error` is known."""
 
-    f: Callable[..., Any]
     flat: Flattened  # in the arguments' own dtype
     judged: Flattened  # in float64 where f allows it
     results: Results
@@ -65,24 +62,15 @@ class Case:
     deterministic: bool = True
     dtype: Dtype = dtypes.FLOAT32  # the coarsest that f computes in where it is judged
 
-    @property
-    def title(self) -> str:
-        """What is checked."""
-        return arguments.title(self.f)
-
     @cached_property
     def custom(self) -> list[Op]:
         """The custom ops at any depth."""
-        ops = _walk(self.trace.ops) if self.trace else []
-        return [op for op in ops if op.kind == "custom" or op.rule_dropped]
+        return [op for op in _ops(self.trace) if op.kind == "custom" or op.rule_dropped]
 
     @cached_property
     def distinct_steps(self) -> list[CustomStep]:
-        """One step of each rule."""
-        found: dict[Any, CustomStep] = {}
-        for step in self.steps:
-            found.setdefault(step.code, step)
-        return list(found.values())
+        """One step of each rule, the first."""
+        return list({step.code: step for step in reversed(self.steps)}.values())[::-1]
 
     @property
     def guilty(self) -> str:
@@ -107,13 +95,36 @@ class Case:
         size = self.y.size
         return np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
 
+    @cached_property
+    def eager(self) -> tuple[Pulled, Array]:
+        """A run with `upstream`, and by how much rounding may move its gradient."""
+        give = 10 * wobble(self.flat, self.upstream, dtypes.FLOAT32.eps)
+        return self.flat.pull(self.upstream), give
+
+    @property
+    def own_dtypes(self) -> list[Dtype]:
+        """The dtypes of the inputs as they were given."""
+        return [
+            dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in self.flat.leaves
+        ]
+
     def output_name(self, index: int) -> str:
-        """The name of an entry of the outputs."""
-        return output_name(index, self.targets)
+        """The name of an entry of y: `out`, `out[1]`; `out[1][0]` of several tensors."""
+        several = len(self.targets) > 1
+        names = [f"out[{i}]" if several else "out" for i in range(len(self.targets))]
+        return flattened.entry_name(flattened.lay(self.targets, names), index)
+
+    @property
+    def sum_name(self) -> str:
+        """The name of the sum of y, which is what a tape differentiates."""
+        return "out" if self.y.size == 1 else "sum(out)"
 
     def input_name(self, index: int) -> str:
-        """The name of an entry of the inputs."""
-        return self.judged.input_name(index)
+        """The name of an entry of x: `w[0, 2]`; `in[2]` where f has one input only."""
+        leaves = self.flat.leaves
+        if len(leaves) == 1 and not leaves[0].variable:
+            leaves = flattened.lay([leaves[0].source], ["in"])
+        return flattened.entry_name(leaves, index)
 
 
 def wobble(flat: Flattened, upstream: Array, eps: float) -> Array:
@@ -131,8 +142,15 @@ def wobble(flat: Flattened, upstream: Array, eps: float) -> Array:
     return moved
 
 
-def _walk(ops: Sequence[Op]) -> list[Op]:
-    return [each for op in ops for each in (op, *_walk(op.body))]
+def _ops(trace: Trace | None) -> Iterator[Op]:
+    """The forward ops, and those inside the bodies of custom ones."""
+
+    def walk(ops: Sequence[Op]) -> Iterator[Op]:
+        for op in ops:
+            yield op
+            yield from walk(op.body)
+
+    return walk(trace.ops if trace else ())
 
 
 # --- making a case -----------------------------------------------------------------------------
@@ -142,7 +160,7 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
     """Run f, first under a recording, and learn what it is made of and what it changes.
 
     Args:
-        case: Holds f, the function at its point, and what was asked for.
+        case: Holds f at its point, and what was asked for.
         variables: Those in f's reach; what f reads besides is added.
         printed: What f printed so far.
 
@@ -154,38 +172,38 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
     given = flat.arguments(flat.x)
     with tf_hooks.recording(True) as recording:
         try:
-            trace = api.trace(case.f, *given)
+            trace = api.trace(flat.f, *given)
         except Exception as raised:
             error = raised
         log = recording.events()
     touched = {id(v): v for v in recording.recorder.variables.values()}
     for key, variable in touched.items():
         variables.setdefault(key, (variable, tf.identity(variable)))
-    written = _assigned(log, touched) | {variable_name(v) for v in state.restore(variables)}
+    written = {variable_name(v) for v in flattened.restore(variables)}
     own = {id(leaf.source) for leaf in flat.leaves}
     read = [v for k, v in touched.items() if v.trainable and k not in own]
     read = [v for v in read if arguments.can_be_watched(v)]
     own |= {id(v) for v in read}
     changed = {k: pair for k, pair in variables.items() if k not in own} if written else {}
-    flat = replace(flat, variables=read, changed=changed)
+    flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # read anew
     case = replace(case, flat=flat, judged=flat, error=error, printed=bool(printed.getvalue()))
     if trace is None:
         return case
-    before = state.fingerprint(case.f)  # what only the first run does, such as building, is past
+    before = flattened.fingerprint(
+        flat.f
+    )  # what only the first run does, such as building, is past
     try:
         flat, deterministic = _settled(flat)
         targets = flat.call(flat.arguments(flat.x))
         base, seconds = timed(flat.pull) if targets else (None, 0.0)
     except Exception as raised:  # what raises only as a graph: the recording opens functions
         return replace(case, error=raised)
-    after = state.fingerprint(case.f)
+    after = flattened.fingerprint(flat.f)
     written |= {name for name in before if name in after and before[name] != after[name]}
-    judged, dtype = _widened(flat, trace)
-    return replace(
+    case = replace(
         case,
         flat=flat,
-        judged=judged,
-        dtype=dtype,
+        judged=flat,
         trace=trace,
         steps=_custom_steps(log),
         targets=targets,
@@ -194,22 +212,13 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
         written=sorted(written),
         deterministic=deterministic,
     )
-
-
-def _assigned(log: Sequence[Any], touched: dict[int, Any]) -> set[str]:
-    """The names of the variables that ops of a recording assign to."""
-    handles = {id(v.handle): v for v in touched.values() if hasattr(v, "handle")}
-    return {
-        variable_name(handles[id(event.inputs[0])])
-        for event in log
-        if isinstance(event, OpEvent) and event.type.startswith("Assign")
-        if event.inputs and id(event.inputs[0]) in handles
-    }
+    judged, dtype = _widened(case)
+    return replace(case, judged=judged, dtype=dtype)
 
 
 def _custom_steps(log: Sequence[Any]) -> list[CustomStep]:
     return [
-        CustomStep(event.type, event, tuple(upstream), tuple(downstream))
+        CustomStep(event, tuple(upstream), tuple(downstream))
         for each in log
         if isinstance(each, PassEvent)
         for event, upstream, downstream in each.steps()
@@ -221,17 +230,17 @@ def _settled(flat: Flattened) -> tuple[Flattened, bool]:
     """Seed the random streams if f draws from them; whether f then gives one value every time."""
     for each in (flat, replace(flat, seeded=True)):
         one, other = each.forward(flat.x), each.forward(flat.x)
-        if one.shape == other.shape and np.array_equal(one, other, equal_nan=True):
+        if np.array_equal(one, other, equal_nan=True):
             return each, True
     return flat, False
 
 
-def _widened(flat: Flattened, trace: Trace) -> tuple[Flattened, Dtype]:
+def _widened(case: Case) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
-    own = [dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in flat.leaves]
-    coarsest = max(own, key=lambda each: each.eps, default=dtypes.FLOAT64)
+    flat, trace = case.flat, case.trace
+    coarsest = _coarsest(case.own_dtypes)
     if flat.wide or not flat.leaves:
-        return flat, max(coarsest, _coarsest(trace), key=lambda each: each.eps)
+        return flat, _coarsest([coarsest, *_met(trace)])
     try:
         wide = flat.widened()
         here, there = flat.forward(flat.x), wide.forward(wide.x)
@@ -246,22 +255,21 @@ def _widened(flat: Flattened, trace: Trace) -> tuple[Flattened, Dtype]:
     # More than rounding, even of a bfloat16: in float64 f does something else, and judges nothing.
     if np.any(np.abs(here - there)[finite] > 0.05 * size + 1e-30):
         return flat, coarsest
-    return wide, _coarsest(trace)
+    return wide, _coarsest(_met(trace))
 
 
-def _coarsest(trace: Trace) -> Dtype:
-    """The coarsest dtype of the ops of a trace: f may cast to less inside."""
+def _met(trace: Trace | None) -> list[Dtype]:
+    """The dtypes of the ops of a trace: f may cast to less inside."""
     # A cast up of a variable rounds nothing; a cast down does.
     names = [
-        op.outputs[0].dtype
-        for op in _walk(trace.ops)
-        if op.type == "Cast" and dtypes.limits(op.inputs[0].dtype) is dtypes.FLOAT64
-    ]
-    names += [
         value.dtype
-        for op in _walk(trace.ops)
-        if op.kind in ("op", "custom") and op.type != "Cast"
+        for op in _ops(trace)
+        if op.kind in ("op", "custom")
+        if op.type != "Cast" or dtypes.limits(op.inputs[0].dtype) is dtypes.FLOAT64
         for value in op.outputs
     ]
-    known = [each for each in map(dtypes.limits, names) if each is not None]
-    return max(known, key=lambda each: each.eps, default=dtypes.FLOAT64)
+    return [each for each in map(dtypes.limits, names) if each is not None]
+
+
+def _coarsest(found: Sequence[Dtype]) -> Dtype:
+    return max(found, key=lambda each: each.eps, default=dtypes.FLOAT64)

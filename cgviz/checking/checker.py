@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,10 +12,10 @@ import tensorflow as tf
 
 from ..findings import Progress
 from ..recording import arguments
-from . import derivatives, places, rules, state, sweep
+from . import derivatives, places, rules
 from .case import Case, examine
-from .flattened import Flattened
-from .report import Report, Results
+from .flattened import Flattened, kept
+from .report import Report, Results, Row, Rule, Sweep
 
 RULES = (*rules.RULES, *derivatives.RULES, *places.RULES)
 """The rules that every check judges, in this order, which is that of the table too."""
@@ -67,78 +68,58 @@ def check(
     """
     given, named = arguments.convert(f, args, "cgviz.check")
     arguments.check_order(order)
-    wanted = _places(where)
+    wanted = [where] if isinstance(where, str) else list(where)
+    known = ("eager", *places.PLACES)
+    for name in wanted:
+        if name not in known:
+            listed = ", ".join(map(repr, known))
+            raise ValueError(f"`where` holds {name!r}, and there are only {listed}")
     if not tf.executing_eagerly():
         raise RuntimeError("cgviz.check runs f eagerly, and this code is building a graph")
-    progress = Progress(f"check of {arguments.title(f)}")
+    title = arguments.title(f)
+    progress = Progress(f"check of {title}")
     flat = Flattened(f, given, {id(t): name for t, name in named}, on_run=progress.run)
-    _finite(flat)
-    case = Case(f, flat, flat, Results(EVERY_RULE), order, bool(surrogate))
-    try:
-        with state.kept(f, given) as (variables, printed):
-            case = examine(case, variables, printed)
-            _judge(case, wanted, progress)
-    finally:
-        progress.close()
-    visited = places.visited(case, wanted)
-    return Report(case.title, case.results, visited, _notes(case, wanted), partial(_plot, case))
-
-
-def _places(where: Sequence[str] | str) -> list[str]:
-    names = [where] if isinstance(where, str) else list(where)
-    unknown = [name for name in names if name not in places.NAMES]
-    if unknown:
-        raise ValueError(
-            f"`where` holds {unknown[0]!r}, and there are only {', '.join(map(repr, places.NAMES))}"
-        )
-    return names
-
-
-def _finite(flat: Flattened) -> None:
     for leaf in flat.leaves:
         if not np.isfinite(flat.x[leaf.start : leaf.stop]).all():
             raise ValueError(
                 f"cgviz.check: `{leaf.name}` holds NaN or infinity, and a derivative is judged at "
                 "finite numbers. Check at a point beside it."
             )
-
-
-def _judge(case: Case, where: Sequence[str], progress: Progress) -> None:
-    """Judge the rules in their order: each may rely on the results of those before it."""
-    if case.error is not None:
-        rules.runs(case)
-        return
-    if case.base is None:
-        rules.runs(case)
-        case.results.broken(
-            "none",
-            "no floating-point output",
-            "f's value holds integers or booleans only, and no gradient comes from these.",
-            "Round, argmax and comparisons need a surrogate rule: tf.custom_gradient.",
-        )
-        return
-    visited = [rule for name, rule in places.PLACES.items() if name in where]
-    for rule in (*RULES, *visited):
-        progress.doing = rule.name
-        if rule.judge is not None:
-            rule.judge(case)
+    results = Results(EVERY_RULE)
+    case = Case(flat, flat, results, order, bool(surrogate))
+    try:
+        with kept(f, given) as (variables, printed):
+            case = examine(case, variables, printed)
+            judged: tuple[Rule, ...] = rules.RULES[:1]
+            if case.base is not None:
+                visited = [rule for name, rule in places.PLACES.items() if name in wanted]
+                judged = (*RULES, *visited)
+            for rule in judged:
+                progress.doing = rule.name
+                if rule.judge is not None:
+                    rule.judge(case)
+    finally:
+        progress.close()
+    eager = Row("eager", "pass" if case.error is None else "fail", "runs here")
+    rows = {"eager": eager} | {k: results.rows.get(rule.name) for k, rule in places.PLACES.items()}
+    visits = [(name, rows[name]) for name in known if name in wanted]
+    badges = [replace(row, rule=name) for name, row in visits if row is not None]
+    return Report(title, results, badges, _notes(case, wanted), partial(_sweep, case))
 
 
 def _notes(case: Case, where: Sequence[str]) -> list[str]:
     notes = []
     if case.flat.seeded:
         notes.append("f draws random numbers: every run here used the same seed.")
-    if case.error is None:
-        missing = [name for name in places.PLACES if name not in where]
-        if missing:
-            listed = ", ".join(f'"{name}"' for name in missing)
-            notes.append(f"not run: where=({listed}{',' if len(missing) == 1 else ''})")
+    missing = [name for name in places.PLACES if name not in where]
+    if missing and case.error is None:
+        listed = ", ".join(f'"{name}"' for name in missing)
+        notes.append(f"not run: where=({listed}{',' if len(missing) == 1 else ''})")
     return notes
 
 
-def _plot(case: Case, ax: Any) -> Any:
+def _sweep(case: Case) -> Sweep:
     if case.error is not None or not case.targets or not case.judged.x.size:
         raise ValueError("there is nothing to draw: f has no derivative to sweep over")
-    with state.kept(case.f, case.flat.given):
-        found = sweep.sweep(case)
-    return sweep.plot(found, ax)
+    with kept(case.flat.f, case.flat.given):
+        return derivatives.sweep(case)

@@ -2,10 +2,10 @@
 
 A difference along a direction is a sum of columns of the Jacobian, a pull a sum of rows. Where
 columns that share no row are summed, each entry is seen by itself, and likewise with rows: that is
-so of a small Jacobian, one by one, and of a large sparse one, in groups (see `sparsity`). The
-columns of a large dense one are summed in random blocks, rows with random weights. Where a sum
-disagrees, halves of it find the entry in about log2(n) more tries. So every entry is looked at,
-and the cost does not grow faster than f's own.
+so of a small Jacobian, one by one, and of a large sparse one, in groups (`differences.groups`).
+The columns of a large dense one are summed in random blocks, and so are its rows, with random
+signs. Where a sum disagrees, halves of it find the entry in about log2(n) more tries. So every
+entry is looked at, and the cost does not grow faster than f's own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 
 from ..graph import Array
-from .differences import Slope, join, slope
-from .sparsity import Group, each_alone, groups
+from .differences import Group, Slope, each_alone, groups, slope
 
 MOST_COLUMNS = 128  # inputs, or groups of them, that are each moved by themselves
 MOST_ROWS = 512  # outputs, or groups of them, that are each pulled by themselves: each one run
@@ -32,6 +32,7 @@ TRIES = 3
 LADDER = 20  # runs that a difference takes, as a rule
 MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
 SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
+MOST_LOCATED = 4  # sums whose wrong entry is searched for, until one is found: log2(n) runs each
 PROBE = (2.0**-7, 2.0**-6)  # by how much entries are moved to see what they touch
 
 Result = TypeVar("Result")
@@ -93,23 +94,17 @@ class Comparison:
     true: Array | None = None
 
 
-def compare(
-    problem: Map, *, summed: bool = False, columns: int = MOST_COLUMNS, rows: int = MOST_ROWS
-) -> Comparison:
+def compare(problem: Map, *, columns: int = MOST_COLUMNS, rows: int = MOST_ROWS) -> Comparison:
     """Compare what `problem.pull` claims with differences of `problem.forward`.
 
     Args:
         problem: The map, at its point.
-        summed: Compare the gradient of the sum of the outputs only: all that a rule has which is
-            not linear in its upstream.
         columns: The most inputs, or groups of them, that are looked at by themselves.
         rows: The most outputs, or groups of them, that are pulled by themselves.
 
     Returns:
         A `Comparison`, with the worst mismatch first.
     """
-    if summed:
-        problem = _sum_of(problem)
     found = Comparison()
     with np.errstate(all="ignore"):
         middle, seconds = timed(lambda: problem.forward(problem.x))
@@ -120,17 +115,20 @@ def compare(
         few = n if n <= FEW and seconds < SLOW else FEWEST
         columns = _affordable(LADDER * seconds, columns, few)
         rows = _affordable(pull_seconds * (1 if problem.wobble is None else 4), rows)
-        problem = replace(problem, pull=_remembered(problem.pull, MOST_CELLS // n))
+        # Each part of x asks for the same rows again.
+        pull = problem.pull
+        known = lru_cache(MOST_CELLS // n)(lambda upstream: pull(np.frombuffer(upstream)))
+        problem = replace(problem, pull=lambda upstream: known(upstream.tobytes()))
         if n * m <= SMALL:
             found.claimed, found.true = np.zeros((2, m, n))
-        start = 0
-        for shape in problem.inputs or [(n,)]:
-            part = np.arange(start, start + int(np.prod(shape, dtype=np.int64)))
-            start += part.size
-            share = columns if n <= columns else max(columns // len(problem.inputs or [0]), 1)
+        shapes = problem.inputs or [(n,)]
+        ends = np.cumsum([np.prod(shape, dtype=np.int64) for shape in shapes])
+        share = columns if n <= columns else max(columns // len(shapes), 1)
+        for part, shape in zip(np.split(np.arange(n), ends[:-1]), shapes, strict=True):
             if part.size:
                 truth = _truth(problem, middle, part, shape, share)
-                _compare(problem, middle, part, truth, rows, found)
+                claims = _claims(problem, m, part, truth.lumps, rows)
+                _compare(problem, middle, truth, claims, found)
     found.mismatches.sort(key=lambda each: -each.size)
     return found
 
@@ -147,133 +145,142 @@ def timed(run: Callable[[], Result]) -> tuple[Result, float]:
     return result, seconds
 
 
+def largest(array: Array) -> float:
+    """The size of the largest finite number; 0 if there is none."""
+    return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
+
+
+def apart(one: Array, other: Array, give: Array | float) -> Array:
+    """The indices of the finite numbers of two vectors that differ by more than `give`."""
+    with np.errstate(all="ignore"):
+        known = np.isfinite(one) & np.isfinite(other)
+        return np.flatnonzero(known & (np.abs(one - other) > give))
+
+
 def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
     """How many runs of so many seconds each there is time for."""
     return int(np.clip(SECONDS / (seconds + 1e-9), min(fewest, most), most))
-
-
-def _remembered(pull: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
-    """The pull, which answers at once for an upstream that it knows: each part of x asks again."""
-    known: dict[bytes, Array] = {}
-
-    def remembered(upstream: Array) -> Array:
-        key = upstream.tobytes()
-        if key not in known:
-            if len(known) >= most:
-                known.clear()
-            known[key] = pull(upstream)
-        return known[key]
-
-    return remembered
-
-
-def _sum_of(problem: Map) -> Map:
-    ones = np.ones(problem.forward(problem.x).size)
-    pull, wobble = problem.pull, problem.wobble
-    return replace(
-        problem,
-        forward=lambda x: np.array([problem.forward(x).sum()]),
-        pull=lambda u: pull(ones * u[0]),
-        wobble=None if wobble is None else lambda u: wobble(ones * u[0]),
-        outputs=[()],
-    )
 
 
 # --- the two Jacobians -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Claims:
-    """The entries of some columns of the claimed Jacobian."""
+class _Lumps:
+    """How the rows, or the columns, of a Jacobian are summed: each into a lump, with a weight."""
 
-    row: Array
-    column: Array
-    value: Array
-    wobble: Array
+    exact: bool  # each is a lump of its own
+    of: Array  # the lump of each, or -1 for columns of other parts of x
+    weight: Array  # 0 for those
+
+    @property
+    def count(self) -> int:
+        """How many lumps there are."""
+        return int(self.of.max()) + 1
+
+    @property
+    def length(self) -> int:
+        """How many rows, or columns, are in a lump at most."""
+        return -(-int(np.count_nonzero(self.of >= 0)) // self.count)
+
+    def only(self, lump: int) -> Array:
+        """The weights in one lump, and 0 elsewhere."""
+        return np.where(self.of == lump, self.weight, 0.0)
 
 
 @dataclass(frozen=True)
-class _Truth:
-    """Differences of f: each for a row and a key, which is a column or a block of columns."""
+class _Side:
+    """What was seen of a Jacobian: its columns by differences, or its rows by pulls."""
 
-    exact: bool  # a key is a column
-    key_of: Array  # of each column, or -1 for those of other parts of x
-    step: Array  # by which each column is multiplied; 0 for those of other parts
-    row: Array
-    key: Array
-    slopes: Slope
-
-    @property
-    def keys(self) -> int:
-        """How many keys there are."""
-        return int(self.key_of.max()) + 1
+    lumps: _Lumps  # of that axis
+    lump: Array  # for each number that was seen
+    other: Array  # its index, or lump, along the other axis
+    numbers: Array  # one row for each kind of number
 
 
-def _claims(problem: Map, size: int, part: Array, most: int) -> _Claims | None:
-    """The claimed columns of a part, where their rows can be told apart by a few pulls."""
-    random = np.random.default_rng(7)
+def _look(
+    weights: Array,
+    labels: Array,
+    shapes: Sequence[Sequence[int]],
+    touched: Callable[[Array], Array],
+    run: Callable[[Array], Array],
+    most: int,
+    fold: Callable[[Array], Array] = lambda numbers: numbers,
+) -> _Side:
+    """Look at each line along an axis that can be told apart, or at random blocks of lines.
 
-    def touched(mask: Array) -> Array:
-        upstream = np.where(mask, random.uniform(0.5, 1.5, size), 0.0)
-        return problem.pull(upstream)[part] != 0
-
-    rows: list[Group] | None
-    if size <= most:
-        rows = each_alone(size, part.size)
-    elif size > most * part.size or not problem.outputs:
-        rows = None  # more entries in a column than pulls
+    Args:
+        weights: By which the lines are multiplied; 0 for those that are left out.
+        labels: What the other axis is numbered by.
+        shapes: Of the tensors that the lines are entries of; without any there are no groups.
+        touched: As in `groups`.
+        run: Takes weights, and returns numbers for each place along the other axis; those of the
+            first kind are 0 where the lines have no entry.
+        most: The most runs.
+        fold: Sums the numbers of a block, where they would be too many.
+    """
+    own = np.flatnonzero(weights)
+    lumps = np.full(weights.size, -1)
+    if own.size <= most:
+        lines: list[Group] | None = each_alone(own.size, labels.size)
+    elif own.size > most * labels.size or not shapes:  # more entries in a line than runs
+        lines = None
     else:
-        rows = groups(problem.outputs, touched, most)
-    if rows is None or len(rows) * part.size > MOST_CELLS:
-        return None
-    found = []
-    for group in rows:
-        upstream = np.zeros(size)
-        upstream[group.columns] = 1.0
-        pulled = problem.pull(upstream)[part]
-        wobble = np.zeros(part.size) if problem.wobble is None else problem.wobble(upstream)[part]
-        known = group.touching >= 0
-        if pulled[~known].any():
-            return None  # what was seen before does not hold for this upstream
-        found.append((group.touching[known], part[known], pulled[known], wobble[known]))
-    return _Claims(*map(np.concatenate, zip(*found, strict=True)))
-
-
-def _truth(problem: Map, middle: Array, part: Array, shape: Sequence[int], most: int) -> _Truth:
-    """Differences of f: of each column that can be told apart, or of random blocks of columns."""
-    n, m = problem.x.size, middle.size
+        lines = groups(shapes, touched, most)
+    if lines is not None and len(lines) * labels.size <= MOST_CELLS:
+        found = [run(_only(weights, own[group.columns])) for group in lines]
+        known = [group.touching >= 0 for group in lines]
+        pairs = list(zip(found, known, strict=True))
+        if not any(numbers[0, ~k].any() for numbers, k in pairs):  # the zeros that were expected
+            lumps[own] = np.arange(own.size)
+            return _Side(
+                _Lumps(True, lumps, weights),
+                np.concatenate([g.touching[k] for g, k in zip(lines, known, strict=True)]),
+                np.concatenate([labels[k] for k in known]),
+                np.concatenate([numbers[:, k] for numbers, k in pairs], axis=1),
+            )
     random = np.random.default_rng(8)
-    moves = problem.scale * random.uniform(*PROBE, n) * random.choice([-1.0, 1.0], n)
+    width = fold(np.zeros((1, labels.size))).size
+    count = min(most, max(MOST_CELLS // width, 1), own.size)
+    lumps[own] = random.permutation(own.size) * count // own.size
+    blocks = _Lumps(False, lumps, weights * random.choice([-1.0, 1.0], weights.size))
+    found = [fold(run(blocks.only(block))) for block in range(count)]
+    lump, other = np.indices((count, width)).reshape(2, -1)
+    return _Side(blocks, lump, other, np.concatenate(found, axis=1))
+
+
+def _truth(problem: Map, middle: Array, part: Array, shape: Sequence[int], most: int) -> _Side:
+    """Differences of f with respect to one part of x."""
+    moves = problem.scale * np.random.default_rng(8).uniform(*PROBE, problem.x.size)
 
     def touched(mask: Array) -> Array:
-        x = problem.x.copy()
-        x[part[mask]] += moves[part[mask]]
-        moved = problem.forward(x)
+        moved = problem.forward(problem.x + _only(moves, part[mask]))
         return (moved != middle) & ~(np.isnan(moved) & np.isnan(middle))
 
-    columns: list[Group] | None
-    if part.size <= most:
-        columns = each_alone(part.size, m)
-    elif part.size > most * m or not problem.inputs:
-        columns = None  # more entries in a row than differences
-    else:
-        columns = groups([shape], touched, most)
-    key_of, step = np.full(n, -1), np.zeros(n)
-    if columns is not None and len(columns) * m <= MOST_CELLS:
-        key_of[part], step[part] = np.arange(part.size), problem.scale[part]
-        found = [_along(problem, middle, _only(step, part[g.columns])) for g in columns]
-        known = [group.touching >= 0 for group in columns]
-        if not any(truth.value[~k].any() for truth, k in zip(found, known, strict=True)):
-            row = np.concatenate([np.flatnonzero(k) for k in known])
-            key = np.concatenate([g.touching[k] for g, k in zip(columns, known, strict=True)])
-            slopes = [truth.at(k) for truth, k in zip(found, known, strict=True)]
-            return _Truth(True, key_of, step, row, key, join(slopes))
-    count = min(most, part.size)
-    key_of[part] = random.permutation(part.size) * count // part.size
-    step[part] = problem.scale[part] * random.choice([-1.0, 1.0], part.size)
-    found = [_along(problem, middle, np.where(key_of == b, step, 0.0)) for b in range(count)]
-    row, key = np.tile(np.arange(m), count), np.repeat(np.arange(count), m)
-    return _Truth(False, key_of, step, row, key, join(found))
+    def run(direction: Array) -> Array:
+        found = _along(problem, middle, direction)
+        return np.stack([found.value, found.low, found.high, found.error, found.kink, found.jump])
+
+    rows, shapes = np.arange(middle.size), problem.inputs and [shape]
+    return _look(_only(problem.scale, part), rows, shapes, touched, run, most)
+
+
+def _claims(problem: Map, size: int, part: Array, columns: _Lumps, most: int) -> _Side:
+    """Claims about one part of x, times the weights of the columns."""
+    random = np.random.default_rng(7)
+    lump, weight = columns.of[part], columns.weight[part]
+
+    def touched(mask: Array) -> Array:
+        return problem.pull(np.where(mask, random.uniform(0.5, 1.5, size), 0.0))[part] != 0
+
+    def run(upstream: Array) -> Array:
+        wobble = 0.0 if problem.wobble is None else problem.wobble(upstream)[part]
+        return np.stack([problem.pull(upstream)[part] * weight, wobble * np.abs(weight)])
+
+    def fold(numbers: Array) -> Array:
+        return np.stack([np.bincount(lump, each, columns.count) for each in numbers])
+
+    return _look(np.ones(size), lump, problem.outputs, touched, run, most, fold)
 
 
 def _along(problem: Map, middle: Array, direction: Array) -> Slope:
@@ -281,155 +288,88 @@ def _along(problem: Map, middle: Array, direction: Array) -> Slope:
     return slope(lambda t: problem.forward(problem.x + t * direction), middle, problem.eps)
 
 
+def _only(vector: Array, entries: Array) -> Array:
+    kept = np.zeros_like(vector)
+    kept[entries] = vector[entries]
+    return kept
+
+
 # --- comparing them ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """What is compared: entries of the two Jacobians, or sums of entries, all times their step."""
+def _compare(problem: Map, middle: Array, truth: _Side, claims: _Side, found: Comparison) -> None:
+    """Compare the columns of one part of x: entries, or sums of them, all times their weights."""
+    rows, columns = claims.lumps, truth.lumps
+    exact = rows.exact and columns.exact
+    inputs = np.flatnonzero(columns.of >= 0)  # in order, so that a lump of one is an entry of x
+    value, least, most, error, *bent = truth.numbers
+    for pairs, which in zip((found.kinks, found.jumps), bent, strict=True):
+        at = np.flatnonzero(which)
+        j = inputs[truth.lump[at]] if columns.exact else np.full(at.size, -1)
+        pairs += zip(truth.other[at].tolist(), j.tolist(), strict=True)
 
-    claimed: Array
-    low: Array
-    high: Array
-    error: Array
-    wobble: Array
-    terms: Array  # the sum of the sizes of the entries
-
-    def give(self, problem: Map) -> Array:
-        """By how much a claim may differ and be right."""
-        return np.asarray(problem.told * self.terms + 5 * self.error + 10 * self.wobble)
-
-    def judge(self, problem: Map, beside: Array, natural: float) -> tuple[Array, Array]:
-        """Which are claimed wrong, and of which nothing can be said.
-
-        `beside` is the largest entry beside each: its last bits are nobody's mistake; `natural`
-        is the size of f's values.
-        """
-        give = self.give(problem) + 1e-5 * problem.wrong * beside
-        judged = np.isfinite(self.claimed + give) & np.isfinite(self.low) & np.isfinite(self.high)
-        inside = (self.low - give <= self.claimed) & (self.claimed <= self.high + give)
-        enough = np.fmax(
-            0.3 * np.fmax(self.terms, np.abs(self.claimed)),
-            problem.wrong * np.fmax(beside, natural),
-        )
-        return judged & ~inside, ~judged | (inside & (give > enough))
-
-    def worst(self, outside: Array) -> int:
-        """The one that is off the most."""
-        gap = np.fmax(self.low - self.claimed, self.claimed - self.high)
-        return int(np.argmax(np.where(outside, gap, -np.inf)))
-
-    def blind(self, problem: Map, count: int) -> float:
-        """By what part of the mean entry one of them may be off without being seen."""
-        parts = count * self.give(problem) / self.terms
-        return float(np.median(parts[np.isfinite(parts)])) if np.isfinite(parts).any() else np.inf
-
-
-def _compare(
-    problem: Map, middle: Array, part: Array, truth: _Truth, rows: int, found: Comparison
-) -> None:
-    """Compare the columns of one part of x."""
-    for pairs, which in ((found.kinks, truth.slopes.kink), (found.jumps, truth.slopes.jump)):
-        inputs = part[truth.key] if truth.exact else np.full(truth.key.size, -1)
-        pairs += zip(truth.row[which].tolist(), inputs[which].tolist(), strict=True)
-    claims = _claims(problem, middle.size, part, rows)
-    if claims is None:
-        _compare_sums(problem, middle, truth, rows, found)
-        return
-    keys = truth.keys
-    claimed_keys = truth.key_of[claims.column]
-    numbers, which = np.unique(
-        np.concatenate([truth.row * keys + truth.key, claims.row * keys + claimed_keys]),
+    cells, which = np.unique(
+        np.concatenate([rows.of[truth.other], claims.lump]) * columns.count
+        + np.concatenate([truth.lump, claims.other]),
         return_inverse=True,
     )
-    at, of = which[: truth.row.size], which[truth.row.size :]
-    row, key = np.divmod(numbers, keys)
-    low, high = np.zeros((2, row.size))
-    low[at], high[at] = truth.slopes.low, truth.slopes.high
+    row, lump = np.divmod(cells, columns.count)
+    of_truth, of_claims = np.split(which, [truth.lump.size])
+
+    def total(where: Array, values: Array) -> Array:
+        return np.bincount(where, values, cells.size)
+
+    weight = rows.weight[truth.other]
+    low, high = (total(of_truth, x) for x in np.sort([weight * least, weight * most], axis=0))
+    claimed, wobble = (total(of_claims, numbers) for numbers in claims.numbers)
     # What did not move when its inputs did is flat, or its last bit is too large to tell.
-    error = problem.eps * np.abs(middle[row]) / PROBE[0]
-    error[at] = truth.slopes.error
-    reach = np.fmax(np.abs(low), np.abs(high))
-    weight = truth.step[claims.column]
-    sizes, wobble = (
-        np.bincount(of, np.abs(each * weight), row.size) for each in (claims.value, claims.wobble)
+    still = problem.eps * np.bincount(rows.of, np.abs(middle)) / PROBE[0]
+    moved = np.bincount(of_truth, minlength=cells.size) > 0
+    error = np.where(moved, total(of_truth, error), still[row])
+    # The sizes of the entries in each sum, as far as they are known.
+    terms = np.fmax(
+        total(of_claims, np.abs(claims.numbers[0])),
+        total(of_truth, np.fmax(np.abs(least), np.abs(most))),
     )
-    claimed = np.bincount(of, claims.value * weight, row.size)
-    terms = reach if truth.exact else np.fmax(sizes, reach)
-    cells = _Cells(claimed, low, high, error, wobble, terms)
-    beside = np.zeros(keys)
-    np.fmax.at(beside, key, np.where(np.isfinite(reach), reach, 0.0))
-    outside, vague = cells.judge(problem, beside[key], _largest(middle))
+    give = problem.told * terms + 5 * error + 10 * wobble
+    parts = give / terms
+    # The last bits of the largest number beside it are nobody's mistake.
+    beside = np.zeros(columns.count)
+    reach = np.fmax(np.abs(low), np.abs(high))
+    np.fmax.at(beside, lump, np.where(np.isfinite(reach), reach, 0.0))
+    give = give + 1e-5 * problem.wrong * beside[lump]
+    known = np.isfinite(claimed + give) & np.isfinite(low) & np.isfinite(high)
+    gap = np.fmax(low - claimed, claimed - high) - give
+    enough = np.fmax(0.3 * terms, problem.wrong * np.fmax(beside[lump], largest(middle)))
+    outside = np.flatnonzero(known & (gap > 0))
+    vague = ~known | ((gap <= 0) & (give > enough))
+    judged = cells.size - int(vague.sum())
     found.unjudged += int(vague.sum())
-    if not truth.exact:
+    if not exact:
         found.claimed = found.true = None
-        found.sums += row.size - int(vague.sum())
-        found.summed = max(found.summed, -(-part.size // keys))
-        found.blind = max(found.blind, cells.blind(problem, -(-part.size // keys)))
-        if outside.any():
-            worst = cells.worst(outside)
-            upstream = np.eye(1, middle.size, row[worst])[0]
-            direction = np.where(truth.key_of == key[worst], truth.step, 0.0)
-            _locate(problem, middle, upstream, direction, found)
+        found.sums += judged
+        length = rows.length * columns.length
+        found.summed = max(found.summed, length)
+        parts = parts[np.isfinite(parts)]
+        found.blind = max(found.blind, length * np.median(parts) if parts.size else np.inf)
+        for worst in outside[np.argsort(-gap[outside])][:MOST_LOCATED]:
+            if _locate(problem, middle, rows.only(row[worst]), columns.only(lump[worst]), found):
+                break
         return
-    found.judged += row.size - int(vague.sum())
-    found.sparse |= row.size < part.size * middle.size
-    column = part[key]
-    size = truth.step[column]
-    for i in np.flatnonzero(outside):
-        yours, least, most, off = (float(e[i] / size[i]) for e in (claimed, low, high, error))
+    found.judged += judged
+    found.sparse |= cells.size < inputs.size * middle.size
+    column = inputs[lump]
+    step = columns.weight[column]
+    for i in outside:
+        numbers = [float(each[i] / step[i]) for each in (claimed, low, high, error)]
         entry = int(row[i]), int(column[i])
-        found.mismatches.append(Mismatch(*entry, yours, least, most, off, problem.wrong))
+        found.mismatches.append(Mismatch(*entry, *numbers, problem.wrong))  # type: ignore[call-arg]
     if found.claimed is not None and found.true is not None:
-        found.claimed[row, column] = claimed / size
-        found.true[row[at], column[at]] = truth.slopes.value / size[at]
+        found.claimed[row, column] = claimed / step
+        found.true[row, column] = total(of_truth, value) / step
 
 
-def _compare_sums(problem: Map, middle: Array, truth: _Truth, rows: int, found: Comparison) -> None:
-    """Compare sums over blocks of outputs, with random signs, of each column or block."""
-    found.claimed = found.true = None
-    random = np.random.default_rng(7)
-    m, keys = middle.size, truth.keys
-    own = truth.key_of >= 0
-    blocks = min(rows, max(MOST_CELLS // keys, 1), m)
-    block_of = random.permutation(m) * blocks // m
-    signs = random.choice([-1.0, 1.0], m)
-    order = np.argsort(block_of[truth.row], kind="stable")
-    ends = np.searchsorted(block_of[truth.row][order], np.arange(1, blocks))
-    count = -(-m // blocks) * (1 if truth.exact else -(-int(own.sum()) // keys))
-    found.summed = max(found.summed, count)
-    for block, cells_of in enumerate(np.split(order, ends)):
-        u = np.where(block_of == block, signs, 0.0)
-        pulled = problem.pull(u)
-        moved = np.zeros(own.size) if problem.wobble is None else problem.wobble(u)
-        slopes, key, weight = truth.slopes.at(cells_of), truth.key[cells_of], u[truth.row[cells_of]]
-        bounds = np.sort([weight * slopes.low, weight * slopes.high], axis=0)
-        reach = np.fmax(np.abs(slopes.low), np.abs(slopes.high))
-        cells = _Cells(
-            np.bincount(truth.key_of[own], (pulled * truth.step)[own], keys),
-            np.bincount(key, bounds[0], keys),
-            np.bincount(key, bounds[1], keys),
-            np.bincount(key, slopes.error, keys),
-            np.bincount(truth.key_of[own], np.abs(moved * truth.step)[own], keys),
-            np.bincount(key, reach, keys),
-        )
-        outside, vague = cells.judge(problem, np.zeros(keys), _largest(middle))
-        found.unjudged += int(vague.sum())
-        found.sums += keys - int(vague.sum())
-        found.blind = max(found.blind, cells.blind(problem, count))
-        if outside.any() and len(found.mismatches) < MOST_LOCATED:
-            direction = np.where(truth.key_of == cells.worst(outside), truth.step, 0.0)
-            _locate(problem, middle, u, direction, found)
-
-
-MOST_LOCATED = 1  # entries that are searched for: each takes log2(n) differences
-
-
-def _largest(vector: Array) -> float:
-    return float(np.max(np.abs(vector[np.isfinite(vector)]), initial=0.0))
-
-
-def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comparison) -> None:
+def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comparison) -> bool:
     """Note the entry where upstream u and this direction disagree: halve, keep the worse half."""
 
     def gap(upstream: Array, heading: Array) -> float:
@@ -444,14 +384,15 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comp
     outputs = _halve(np.flatnonzero(u), lambda part: gap(_only(u, part), heading))
     i, j = int(outputs[0]), int(inputs[0])
     truth = _along(problem, middle, heading)
-    size = heading[j]
-    low, high = sorted((float(truth.low[i] / size), float(truth.high[i] / size)))
+    low, high = sorted((float(truth.low[i] / heading[j]), float(truth.high[i] / heading[j])))
+    error = float(truth.error[i] / abs(heading[j]))
     yours = float(problem.pull(np.eye(1, u.size, i)[0])[j])
-    mismatch = Mismatch(i, j, yours, low, high, float(truth.error[i] / abs(size)), problem.wrong)
+    mismatch = Mismatch(i, j, yours, low, high, error, problem.wrong)
     if mismatch.size > problem.told * max(abs(low), abs(high)) + 5 * mismatch.error:
         found.mismatches.append(mismatch)
-    else:  # roundings that add up: no entry by itself is off
-        found.unjudged += 1
+        return True
+    found.unjudged += 1  # roundings that add up: no entry by itself is off
+    return False
 
 
 def _halve(entries: Array, gap: Callable[[Array], float]) -> Array:
@@ -459,9 +400,3 @@ def _halve(entries: Array, gap: Callable[[Array], float]) -> Array:
         first, second = np.array_split(entries, 2)
         entries = first if gap(first) >= gap(second) else second
     return entries
-
-
-def _only(vector: Array, entries: Array) -> Array:
-    kept = np.zeros_like(vector)
-    kept[entries] = vector[entries]
-    return kept

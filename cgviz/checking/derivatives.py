@@ -1,63 +1,80 @@
-"""The rules that finite differences judge: value, kink, precision, and the second order."""
+"""The rules that finite differences judge, value, kink, precision and second order, and why.
+
+A wrong derivative is told under the rule that explains it best: something captured, nothing
+returned, NumPy on the way, or the numbers themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from .. import style
-from ..graph import Array, dtypes
-from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY
-from ..recording import api
-from . import causes, rules
-from .case import Case, wobble
-from .causes import digits, entry, more, true
-from .comparison import Comparison, Map, Mismatch, compare
-from .flattened import (
-    Leaf,
-    Upstream,
-    gradient_at,
-    growing,
-    pull_twice,
-    pull_twice_in_a_graph,
-    shapes,
-)
-from .report import Rule
+from .. import dtypes, style
+from ..graph import Array, Trace, Value, names
+from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
+from ..recording import api, tf_hooks
+from . import rules
+from .case import Case, CustomStep, wobble
+from .comparison import Comparison, Map, Mismatch, apart, compare, largest
+from .differences import slope
+from .flattened import Flattened, Leaf, first_derivative, growing, leaf_at, shapes
+from .report import Rule, Sweep
+
+MOST_RULES = 8  # that are tried one by one for which is to blame: each takes a run
+SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
+COLUMNS = 4  # inputs up to which the whole second derivative is compared: each takes gradients
+
+# --- the first order ---------------------------------------------------------------------------
 
 
 def value(case: Case) -> None:
     """What the rules claim is the derivative, for each input and variable."""
-    results, judged = case.results, case.judged
+    results, judged, dtype = case.results, case.judged, case.dtype
     assert case.base is not None
-    eps = case.dtype.eps
+    linear, ones = case.linear, np.ones(case.y.size)
+
+    def spread(u: Array) -> Array:
+        """The upstream of each output; of a rule that is not linear only that of the sum."""
+        return u if linear else u[0] * ones
+
     problem = Map(
         judged.x,
         judged.scale,
-        judged.forward,
-        lambda u: judged.pull(u).vector,
-        eps,
-        case.dtype.told,
-        case.dtype.wrong,
-        None if case.dtype is dtypes.FLOAT64 else lambda u: wobble(judged, u, eps),
-        judged.input_shapes,
-        shapes(case.targets),
+        judged.forward if linear else lambda x: judged.forward(x).sum(keepdims=True),
+        lambda u: judged.pull(spread(u)).vector,
+        dtype.eps,
+        dtype.told,
+        dtype.wrong,
+        None if dtype is dtypes.FLOAT64 else lambda u: wobble(judged, spread(u), dtype.eps),
+        shapes([leaf.source for leaf in judged.leaves]),
+        shapes(case.targets) if linear else [()],
     )
-    found = compare(problem, summed=not case.linear)
-    by_leaf: dict[Leaf, list[Mismatch]] = {}
-    for each in found.mismatches:
-        if case.surrogate or not each.slight:
-            by_leaf.setdefault(judged.leaf_at(each.input), []).append(each)
+    found = compare(problem)
+    _kinks(case, found)
     if case.surrogate:
         _bias(case, found)
     else:
+        slight = [each for each in found.mismatches if each.slight]
+        by_leaf: dict[Leaf, list[Mismatch]] = {}
+        for each in found.mismatches:
+            if not each.slight:
+                by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
         for leaf, wrong in by_leaf.items():
-            causes.explain(case, found, leaf, wrong)
-        _slight(case, [each for each in found.mismatches if each.slight])
+            _explain(case, found, leaf, wrong)
+        if slight:
+            results.broken(
+                "precision",
+                "the last digits are wrong",
+                f"{_entry(case, slight[0])}{rules.more(len(slight))}.",
+                "An iteration that stops early, a series cut short or a constant with few digits "
+                "gives such a difference.",
+            )
     if found.judged or found.sums:
-        where = "float64" if case.dtype is dtypes.FLOAT64 else "the dtype given"
-        results.passed("value", _agreement(found, where, case.dtype.wrong))
-    elif case.base.vector.size and case.y.size:
+        results.passed("value", _agreement(case, found))
+    elif judged.x.size and ones.size:
         results.skipped("value", "finite differences are too uncertain here")
     else:
         results.passed("value", "nothing to compare: no numbers")
@@ -67,22 +84,9 @@ def value(case: Case) -> None:
         results.passed("captured", "what the rule does not see does not matter")
     elif case.custom:
         results.passed("captured", "nothing is used behind the rule's back")
-    _kinks(case, found)
 
 
-def _slight(case: Case, wrong: Sequence[Mismatch]) -> None:
-    """Only the last digits are wrong: the method that f or its rule uses is no better."""
-    if wrong:
-        case.results.broken(
-            "precision",
-            "the last digits are wrong",
-            f"{entry(case, wrong[0], not case.linear)}{more(len(wrong))}.",
-            "An iteration that stops early, a series cut short or a constant with few digits "
-            "gives such a difference.",
-        )
-
-
-def _agreement(found: Comparison, where: str, least: float) -> str:
+def _agreement(case: Case, found: Comparison) -> str:
     """What agrees, and what of it could be wrong without being seen."""
     parts = []
     if found.judged:
@@ -91,13 +95,15 @@ def _agreement(found: Comparison, where: str, least: float) -> str:
     if found.sums:
         parts.append(f"{found.sums} sums of {found.summed} derivatives")
     agree = "agrees" if found.judged == 1 and not found.sums else "agree"
+    where = "float64" if case.dtype is dtypes.FLOAT64 else "the dtype given"
     words = f"{' and '.join(parts)} {agree} with finite differences in {where}"
-    if found.sums and found.blind > least:
-        words += "; one that is wrong by less than "
-        if found.blind < 1:
-            words += f"{style.number(100 * found.blind, 2)} % of their mean could be missed"
-        else:
-            words += f"{style.number(found.blind, 2)} times their mean could be missed"
+    if found.sums and found.blind > case.dtype.wrong:
+        size = (
+            f"{style.number(100 * found.blind, 2)} % of"
+            if found.blind < 1
+            else f"{style.number(found.blind, 2)} times"
+        )
+        words += f"; one that is wrong by less than {size} their mean could be missed"
     return words
 
 
@@ -108,8 +114,7 @@ def _bias(case: Case, found: Comparison) -> None:
         return
     several = len(found.mismatches)
     shown = "; ".join(
-        f"{entry(case, each, not case.linear)}, bias "
-        f"{style.number(each.yours - (each.low + each.high) / 2, 3)}"
+        f"{_entry(case, each)}, bias {style.number(each.yours - (each.low + each.high) / 2, 3)}"
         for each in found.mismatches[:4]
     )
     rest = f"; and {several - 4} more" if several > 4 else ""
@@ -125,34 +130,27 @@ def _kinks(case: Case, found: Comparison) -> None:
     i, j = wrong[0]
     at = f" ({case.input_name(j)})" if j >= 0 else ""
     what = "has a kink" if found.kinks else "jumps"
+    taken = "any slope between the two sides was taken as right." if found.kinks else "not judged."
     case.results.broken(
         "kink",
         what,
         f"{case.output_name(i)} {what} at this very point{at}, so there is no one true "
-        "derivative: "
-        + ("any slope between the two sides was taken as right." if found.kinks else "not judged."),
+        f"derivative: {taken}",
         "Check at a point beside it as well.",
     )
-
-
-# --- precision ---------------------------------------------------------------------------------
 
 
 def precision(case: Case) -> None:
     """The rule is as accurate in f's own dtype as the inputs allow."""
     if case.judged is case.flat:
         return
-    own = [dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in case.flat.leaves]
-    eps = max(each.eps for each in own)
+    eps = max(each.eps for each in case.own_dtypes)
     mine = case.flat.pull(case.upstream).vector
     wide = case.judged.pull(case.upstream).vector
     # A percent, some last bits of the largest number, and what rounding f's value does.
     give = 0.01 * np.abs(wide) + 25 * wobble(case.judged, case.upstream, eps)
-    give += 30 * eps * np.max(np.abs(wide), initial=0.0)
-    largest = np.max(np.abs(case.y[np.isfinite(case.y)]), initial=0.0)
-    give += 30 * eps * largest / case.judged.scale
-    known = np.isfinite(mine) & np.isfinite(wide)
-    wrong = np.flatnonzero(known & (np.abs(mine - wide) > give))
+    give += 30 * eps * (np.max(np.abs(wide), initial=0.0) + largest(case.y) / case.judged.scale)
+    wrong = apart(mine, wide, give)
     if not wrong.size:
         case.results.passed("precision", "as accurate as the inputs allow")
         return
@@ -160,42 +158,229 @@ def precision(case: Case) -> None:
     case.results.broken(
         "precision",
         "right in float64 only",
-        f"the gradient for {case.input_name(i)} is {digits(mine[i])}, and {digits(wide[i])} in "
-        f"float64{more(wrong.size)}.",
-        _lost(case, min(own, key=lambda each: each.largest)),
+        f"the gradient for {case.input_name(i)} is {style.number(mine[i])}, and "
+        f"{style.number(wide[i])} in float64{rules.more(wrong.size)}.",
+        _lost(case),
     )
 
 
-def _lost(case: Case, dtype: dtypes.Dtype) -> str:
+def _lost(case: Case) -> str:
     """Why digits are lost in the dtype given: too small for it, or nearly equal and subtracted."""
-    small = [n for n in _magnitudes(case) if 0 < n < dtype.smallest]
+    judged, dtype = case.judged, min(case.own_dtypes, key=lambda each: each.largest)
+    trace = api.trace(judged.f, *judged.arguments(judged.x))
+    flows = [g for p in trace.passes for s in p.steps for g in (*s.upstream, *s.downstream)]
+    flows += [v.numpy() for op in trace.walk() for v in op.outputs if v.differentiable]
+    sizes = [np.abs(each[each != 0]).min() for each in flows if each is not None and each.any()]
+    small = max((size for size in sizes if size < dtype.smallest), default=0.0)
     if not small:
         return (
             "Digits cancel inside the rule: write it so that nearly equal numbers are not "
             "subtracted, or compute it in float64 and cast back."
         )
     return (
-        f"A number on the way is {digits(max(small))}, and below {digits(dtype.smallest)} "
+        f"A number on the way is {style.number(small)}, and below {style.number(dtype.smallest)} "
         f"{dtype.name} has no digits left: write the rule so that no large number is divided by "
         "another, or compute it in float64 and cast back."
     )
 
 
-def _magnitudes(case: Case) -> Iterator[float]:
-    """The smallest number but 0 of each gradient and value on the way, in float64."""
-    judged = case.judged
-    trace = api.trace(case.f, *judged.arguments(judged.x))
-    values = [v.numpy() for op in trace.walk() for v in op.outputs if v.differentiable]
-    flows = [g for p in trace.passes for s in p.steps for g in (*s.upstream, *s.downstream)]
-    for each in [*values, *flows]:
-        if each is not None and np.any(each):
-            sizes = np.abs(each)
-            yield float(np.min(sizes[sizes > 0]))
+# --- why a derivative is wrong -----------------------------------------------------------------
+
+_GENERAL = "Work the rule out by hand for this entry; does it still use the input, not the output?"
+_NUMPY_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction")
+
+
+def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch]) -> None:
+    """Note what is wrong with one leaf under the rule that explains it best."""
+    assert case.base is not None
+    results = case.results
+    numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}{_summed(found, leaf)}"
+    captured = [(op, value) for op in case.custom for value in op.captured]
+    if results.has("keywords") or (leaf.variable and results.has("variables")):
+        return
+    if captured:
+        makers = [case.trace.producer(value) if case.trace else None for _, value in captured]
+        listed = ", ".join(sorted({f"`{made[0].name}`" if made else "a tensor" for made in makers}))
+        results.broken(
+            "captured",
+            listed,
+            f"`{captured[0][0].name}` uses {listed} from outside, which gets no gradient: "
+            f"{numbers}.",
+            "Pass it as an argument, and return its gradient too.",
+        )
+    elif case.base.gradients[case.judged.leaves.index(leaf)] is None:
+        rule, why, hint = _nothing(case, leaf)
+        results.broken(rule, f"nothing flows to {leaf.name}", f"{why}: {numbers}.", hint)
+    else:
+        results.broken(
+            "value",
+            f"wrong for {leaf.name}",
+            f"{numbers}, by {_blamed(case, wrong[0]) if case.steps else 'f'}.",
+            _pattern(found, case, leaf),
+            lesson=VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN,
+        )
+
+
+def _blamed(case: Case, wrong: Mismatch) -> str:
+    """The one rule without which the gradient is right: its body differentiated instead."""
+    size = case.y.size
+    upstream = np.eye(1, size, wrong.output)[0] if case.linear else np.ones(size)
+    give = 1e-3 * max(abs(wrong.low), abs(wrong.high)) + 5 * wrong.error
+    steps = case.distinct_steps[:MOST_RULES]
+    mending = []
+    for step in steps if len(steps) > 1 else []:
+        try:
+            with tf_hooks.rules_ignored(partial(operator.is_, step.code)):
+                found = case.judged.pull(upstream).vector[wrong.input]
+        except Exception:  # a body that cannot be differentiated
+            return case.guilty
+        if wrong.low - give <= found <= wrong.high + give:
+            mending.append(step.label)
+    return mending[0] if len(mending) == 1 else case.guilty
+
+
+def _nothing(case: Case, leaf: Leaf) -> tuple[str, str, str]:
+    """Why nothing flows to a leaf that matters: the rule, the words and a hint."""
+    assert case.trace is not None
+    refused = next((step for step in case.steps if _refuses(step)), None)
+    if refused:
+        return (
+            "variables" if leaf.variable else "none",
+            f"{refused.label} returns None for `{leaf.name}`",
+            "Return a gradient for each variable in `variables`, in their order."
+            if leaf.variable
+            else "Return its gradient: one for each argument, in the order of the parameters.",
+        )
+    ops = [op for op in case.trace.walk() if op.rule_missing or op.type == "StopGradient"]
+    blocking = _blocking(case.trace, [op.type for op in ops])
+    if not blocking or any(op.type in _NUMPY_OPS for op in ops):
+        return (
+            "numpy",
+            f"`{leaf.name}` leaves TensorFlow on its way, so nothing comes back",
+            "NumPy and Python numbers cut the path of the gradient. Keep to tf functions, or give "
+            "the NumPy part a rule with tf.custom_gradient.",
+        )
+    return (
+        "none",
+        f"`{blocking[0]}` lets nothing back to `{leaf.name}`",
+        "Give it a rule with tf.custom_gradient, or take it off the path.",
+    )
+
+
+def _refuses(step: CustomStep) -> bool:
+    pairs = zip(step.event.inputs, step.downstream, strict=False)
+    return any(gradient is None and given.dtype.is_floating for given, gradient in pairs)
+
+
+def _blocking(trace: Trace, missing: Sequence[str]) -> list[str]:
+    """The types of ops that give a floating-point input no gradient, the likeliest first."""
+
+    def constant(value: Value) -> bool:
+        made = trace.producer(value)
+        return made is None or made[0].kind == "constant"
+
+    silent = [
+        step.op.type
+        for step in (trace.steps if trace.passes else ())
+        for value, flows in zip(step.op.inputs, step.flows, strict=True)
+        if value.differentiable and not flows and not constant(value)
+    ]
+    stopped = [each for each in missing if each == "StopGradient"]
+    return [*stopped, *silent, *(each for each in missing if each not in names.SHAPE_HELPERS)]
+
+
+def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
+    """What the wrong numbers look like, as a hint."""
+    if found.claimed is None or found.true is None:
+        return "Work the rule out by hand for this entry."
+    mine, right = (a[:, leaf.start : leaf.stop] for a in (found.claimed, found.true))
+    for other in case.judged.leaves:
+        theirs = found.true[:, other.start : other.stop]
+        if other is not leaf and theirs.shape == mine.shape and _close(mine, theirs):
+            return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
+    factor = _factor(mine, right)
+    square = mine.shape[0] == mine.shape[1]
+    zero, times = ("" if many <= 1 else " everywhere" for many in (mine.size, (right != 0).sum()))
+    patterns = (
+        (not mine.any(), f"Yours is 0{zero}: does the rule use the input, and not a constant?"),
+        (
+            abs(factor + 1) < 1e-3,
+            "Right but for the sign: a minus is missing, or one too many.",
+        ),
+        (
+            factor and style.number(factor, 3) != "1",
+            f"Yours is {style.number(factor, 3)} times the true one{times}.",
+        ),
+        (_close(mine, right), _GENERAL),  # but for small numbers beside large ones
+        (
+            square and mine.size > 1 and _close(mine, right.T),
+            "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream.",
+        ),
+        (
+            _close(np.sort(mine, axis=None), np.sort(right, axis=None)),
+            "The numbers are right, in the wrong order: look at how the parts are stacked.",
+        ),
+        (
+            square and _close(mine, np.eye(len(mine))),
+            "Upstream is returned as it came: the local derivative is missing.",
+        ),
+    )
+    return next((words for fits, words in patterns if fits), _GENERAL)
+
+
+def _factor(mine: Array, right: Array) -> float:
+    """What the right numbers are multiplied by to give mine, each of them; 0 if nothing is."""
+    if not right.any():
+        return 0.0
+    factor = float(np.sum(mine * right) / np.sum(right * right))
+    give = 1e-2 * np.abs(factor * right) + 1e-6 * np.max(np.abs(right))
+    fits = bool(np.all(np.abs(mine - factor * right) <= give))
+    return factor if fits and abs(factor) > 1e-3 else 0.0
+
+
+def _close(one: Array, other: Array) -> bool:
+    return bool(np.all(np.abs(one - other) <= 1e-2 * largest(other)))
+
+
+# --- numbers in words --------------------------------------------------------------------------
+
+
+def _entry(case: Case, wrong: Mismatch) -> str:
+    """One wrong entry in words: `d out[1] / d in[2]: yours 6, true 0`."""
+    left = case.output_name(wrong.output) if case.linear else case.sum_name
+    yours, right = style.number(wrong.yours), _true(wrong)
+    if yours == right:
+        yours, right = (f"{n:.7g}".replace("-", style.MINUS) for n in (wrong.yours, wrong.low))
+    return f"d {left} / d {case.input_name(wrong.input)}: yours {yours}, true {right}"
+
+
+def _true(wrong: Mismatch) -> str:
+    """The true slope with the digits that are sure; at a kink the two sides."""
+    low, high = (_sure(number, wrong.error) for number in (wrong.low, wrong.high))
+    return low if low == high else f"between {low} and {high}"
+
+
+def _sure(number: float, error: float) -> str:
+    if not np.isfinite(number) or abs(number) <= 10 * error:
+        return style.number(0.0 if np.isfinite(number) else number)
+    with np.errstate(all="ignore"):
+        digits = int(np.clip(np.floor(-np.log10(error / abs(number))), 1, 4)) if error else 4
+    return style.number(float(f"{number:.{digits}g}"))
+
+
+def _summed(found: Comparison, leaf: Leaf) -> str:
+    """The gradient of the sum of the outputs, where it is short: what `tape.gradient` shows."""
+    if found.claimed is None or found.true is None or found.claimed.shape[0] == 1:
+        return ""
+    mine, right = (a[:, leaf.start : leaf.stop].sum(axis=0) for a in (found.claimed, found.true))
+    if not 1 < mine.size <= 4 or not np.isfinite([mine, right]).all() or _close(mine, right):
+        return ""
+    return f"; of sum(out): yours {style.array(mine)}, true {style.array(right)}"
 
 
 # --- the second order --------------------------------------------------------------------------
 
-_RULE = (
+RULE_HINT = (
     "The rule is differentiated in its turn: write it with tf functions of the input, no NumPy "
     "and no stop_gradient. A rule that is itself a custom gradient must be one of x."
 )
@@ -207,86 +392,82 @@ _UNSTABLE = (
     "Differentiating the rule makes another expression, which can overflow where the rule itself "
     "does not: write the rule with functions that are stable in their turn, such as tf.sigmoid."
 )
-SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
-COLUMNS = 4  # inputs up to which the whole second derivative is compared: each takes gradients
 
 
 def second_order(case: Case) -> None:
     """The derivative of what the rules claim is found by differentiating the rules."""
     results = case.results
     level = "error" if case.order > 1 else "warning"
-    if not case.linear:
-        results.skipped("second order", "not judged, for the rule is not linear in upstream")
-        return
-    if results.has("variables"):
-        results.skipped("second order", "not judged: see variables")
-        return
-    if case.order < 2 and case.seconds > SLOW:
-        results.skipped("second order", "not judged, for f is slow: order=2 judges it")
+    because = (
+        (not case.linear, "the rule is not linear in upstream"),
+        (case.order < 2 and case.seconds > SLOW, "f is slow: order=2 judges it"),
+    )
+    reason = next((f"not judged, for {words}" for holds, words in because if holds), "")
+    for about in ("variables", "shape"):
+        reason = reason or (f"not judged: see {about}" if results.has(about) else "")
+    if reason:
+        results.skipped("second order", reason)
         return
     try:
-        upstream, found = _constant_upstream(case)
-        if not found.mismatches and (found.judged or found.sums) and case.steps:
-            wide = growing(upstream.seed, case.judged)
-            growing_found = _compare_second(case, wide)
-            if growing_found.mismatches:
-                upstream, found = wide, growing_found
-        _finite(case, upstream, level)
+        seed, growth, found = _disagreement(case)
+        _finite(case, seed, level)
     except Exception as error:
         message = f"the second derivative raised {rules.first_line(error)}"
         hint = rules.explain(error, True)[1]
         results.broken("second order", "raises", message, hint, level=level)
         return
     if found.mismatches:
-        _wrong(case, upstream, found, level)
+        _wrong(case, seed, growth, found, level)
     elif found.judged or found.sums or not case.judged.x.size:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
         results.skipped("second order", "the first derivative jumps or is not finite here")
 
 
-def _compare_second(case: Case, upstream: Upstream) -> Comparison:
-    """Upstream · df/dx as a map, with the second derivative that the rules claim."""
-    judged = case.judged
+def _disagreement(case: Case) -> tuple[Array, Array | None, Comparison]:
+    """The upstream for which the second derivative is wrong, if there is one.
+
+    First upstream is constant, then it grows with the inputs. Constant ones ask for the derivative
+    of a constant where f is a softmax, and other numbers for what nobody does: ones are named only
+    where they show what the others do.
+    """
+    ones = np.ones(case.y.size)
+    seed = ones if ones.size == 1 else np.random.default_rng(9).uniform(0.5, 1.5, ones.size)
+    found = _compare_second(case, first_derivative(case.judged, seed))
+    if found.mismatches and ones.size > 1:
+        plain = _compare_second(case, first_derivative(case.judged, ones))
+        # Of a softmax, there are only roundings.
+        if plain.mismatches and plain.mismatches[0].size > 1e-3 * found.mismatches[0].size:
+            return ones, None, plain
+    if not found.mismatches and (found.judged or found.sums) and case.steps:
+        growth = growing(case.judged)
+        grown = _compare_second(case, first_derivative(case.judged, seed, growth))
+        if grown.mismatches:
+            return seed, growth, grown
+    return seed, None, found
+
+
+def _compare_second(case: Case, first: Flattened) -> Comparison:
+    """The second derivative that the rules claim against differences of the first."""
+    told = 10 * case.dtype.wrong  # a gradient is rounded more often than a value
     problem = Map(
-        judged.x,
-        judged.scale,
-        lambda x: gradient_at(judged, upstream, x),
-        lambda w: pull_twice(judged, upstream, w),
-        case.dtype.eps,
-        10 * case.dtype.wrong,  # a gradient is rounded more often than a value
-        10 * case.dtype.wrong,
+        *(first.x, first.scale, first.forward, lambda w: first.pull(w).vector),
+        *(case.dtype.eps, told, told),
     )
     return compare(problem, columns=COLUMNS, rows=COLUMNS)
 
 
-def _constant_upstream(case: Case) -> tuple[Upstream, Comparison]:
-    """The comparison for an upstream that does not depend on the inputs."""
-    ones = Upstream(np.ones(case.y.size))
-    if case.y.size == 1:
-        return ones, _compare_second(case, ones)
-    # Of a softmax, ones would ask for the derivative of a constant.
-    upstream = Upstream(np.random.default_rng(9).uniform(0.5, 1.5, case.y.size))
-    found = _compare_second(case, upstream)
-    if found.mismatches:
-        plain = _compare_second(case, ones)
-        # Of a softmax, there are only roundings.
-        if plain.mismatches and plain.mismatches[0].size > 1e-3 * found.mismatches[0].size:
-            return ones, plain
-    return upstream, found
-
-
-def _wrong(case: Case, upstream: Upstream, found: Comparison, level: str) -> None:
+def _wrong(case: Case, seed: Array, growth: Array | None, found: Comparison, level: str) -> None:
     wrong = found.mismatches[0]
     one, other = case.input_name(wrong.output), case.input_name(wrong.input)
-    numbers = f"yours {digits(wrong.yours)}, true {true(wrong)}{more(len(found.mismatches))}."
-    left = "out" if upstream.seed.size == 1 else "a sum of out"
-    left = "sum(out)" if upstream.seed.size > 1 and (upstream.seed == 1).all() else left
-    if upstream.growth is None:
+    numbers = f"yours {style.number(wrong.yours)}, true {_true(wrong)}"
+    numbers += f"{rules.more(len(found.mismatches))}."
+    left = case.sum_name if (seed == 1).all() else "a sum of out"
+    if growth is None:
         by = f"d {one}²" if one == other else f"d {one} d {other}"
-        message, hint = f"d² {left} / {by}: {numbers}", _RULE
+        message, hint = f"d² {left} / {by}: {numbers}", RULE_HINT
     else:
-        which = case.input_name(0) if upstream.growth.size == 1 else "a sum of the inputs"
+        which = case.input_name(0) if growth.size == 1 else "a sum of the inputs"
         message = (
             "Correct for a constant upstream; wrong when the upstream depends on the input. "
             f"With upstream = {which}, d (upstream · d {left} / d {one}) / d {other}: {numbers}"
@@ -295,69 +476,66 @@ def _wrong(case: Case, upstream: Upstream, found: Comparison, level: str) -> Non
     case.results.broken("second order", "wrong", message, hint, level=level)
 
 
-def _finite(case: Case, upstream: Upstream, level: str) -> None:
+def _finite(case: Case, seed: Array, level: str) -> None:
     """A finite gradient has a finite second derivative, in f's own dtype too.
 
     Where f itself is infinite already that is no news, unless the second order was asked for.
     """
     flat = case.flat
-    if case.order < 2 and case.results.has("finite forward"):
+    if (case.order < 2 and case.results.has("finite forward")) or not flat.x.size:
         return
-    if upstream.seed.size != case.y.size or not flat.x.size:
-        return
-    first = flat.pull(upstream.seed).vector
     direction = np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size)
-    constant = Upstream(upstream.seed)
-    mine = pull_twice(flat, constant, direction)
-    wrong = np.flatnonzero(np.isfinite(first) & ~np.isfinite(mine))
-    if not np.isfinite(first).all() or not wrong.size:
+    gradient = flat.pull(seed).vector
+    mine, wide = (
+        first_derivative(each, seed).pull(direction).vector for each in (flat, case.judged)
+    )
+    wrong = np.flatnonzero(~np.isfinite(mine))
+    if not np.isfinite(gradient).all() or not wrong.size:
         return
     i = int(wrong[0])
     words = f"differentiated twice, f gives {style.number(mine[i])} for {case.input_name(i)}"
-    if case.judged is not flat and np.isfinite(pull_twice(case.judged, constant, direction)[i]):
+    if np.isfinite(wide[i]):
         words += ", and a finite number in float64"
     case.results.broken(
         "second order",
         "not finite",
-        f"{words}{more(wrong.size)}; its gradient is finite there.",
+        f"{words}{rules.more(wrong.size)}; its gradient is finite there.",
         _UNSTABLE,
         level=level,
     )
 
 
-def second_order_in_a_graph(case: Case) -> None:
-    """The second derivative is the same with both tapes inside a `tf.function`."""
-    row = case.results.rows.get("second order")
-    if case.order < 2 or not case.steps or row is None or row.state != "pass":
-        return
-    flat = case.flat  # a graph makes float32 of Python numbers, and so judges this dtype
-    upstream = growing(np.ones(case.y.size), flat)
-    direction = np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size) * flat.scale
-    try:
-        eager = pull_twice(flat, upstream, direction)
-        found = pull_twice_in_a_graph(flat, upstream, direction)
-    except Exception as error:
-        message = f"inside a tf.function, the second derivative raised {rules.first_line(error)}"
-        hint = rules.explain(error, True)[1]
-        case.results.broken("second order", "raises", message, hint)
-        return
-    known = np.isfinite(eager) & np.isfinite(found)
-    size = np.max(np.abs(eager[known]), initial=0.0)
-    apart = np.flatnonzero(known & ~_near(found, eager, 0.02 * size))
-    if apart.size:
-        i = int(apart[0])
-        case.results.broken(
-            "second order",
-            "differs in a graph",
-            f"the second derivative for {case.input_name(i)} is {style.number(found[i])} inside a "
-            f"tf.function, and {style.number(eager[i])} in eager mode.",
-            _RULE,
-        )
+# --- the picture -------------------------------------------------------------------------------
+
+POINTS = 121  # a point in every second pixel of the picture, and one at 0
 
 
-def _near(one: Array, other: Array, give: float) -> Array:
+def sweep(case: Case) -> Sweep:
+    """Move the first entry of the first input over a range around 0 that holds all its numbers."""
+    judged = case.judged
+    leaf = judged.leaves[0]
+    half = max(2.0 * largest(judged.x[leaf.start : leaf.stop]), 1.0)
+    at = np.linspace(-half, half, POINTS)
+    scale = 2.0 ** np.round(np.log2(half / 8))
+    unit = np.eye(1, judged.x.size, leaf.start)[0]
+    points = [np.where(unit == 1, t, judged.x) for t in at]
+
+    def moved(t: float) -> Array:
+        return np.array([judged.forward(x + t * scale * unit).sum() for x in points])
+
     with np.errstate(all="ignore"):
-        return np.asarray(np.abs(one - other) <= give)
+        true = slope(moved, moved(0.0), case.dtype.eps)
+        vague = true.error > 0.05 * np.abs(true.value) + 1e-3
+    custom = [judged.pull(None, x).vector[leaf.start] for x in points]
+    with tf_hooks.rules_ignored():
+        body = [judged.pull(None, x).vector[leaf.start] for x in points]
+    lines = {
+        "finite differences": np.where(vague | true.jump | true.kink, np.nan, true.value / scale),
+        "autodiff of the body": np.array(body),
+        "custom rule": np.array(custom),
+    }
+    here = float(judged.x[leaf.start])
+    return Sweep(case.sum_name, case.input_name(leaf.start), at, here, lines)
 
 
 RULES = (

@@ -1,4 +1,7 @@
-"""Finite differences that know how far they can be trusted; NumPy only.
+"""Finite differences that know how far they can be trusted, and which can share a run; NumPy only.
+
+    slope    the derivative along one direction, with its error, kinks and jumps
+    groups   columns of a Jacobian that share no row, so that one difference tells all their entries
 
 A central difference (f(x+h) - f(x-h)) / 2h is off by a series in h², so two step lengths tell how
 to remove the first term, three the second, and how much the result moved tells its error. That is
@@ -7,6 +10,16 @@ F'(x) and F'(x)F''(x)", Advances in Engineering Software 4 (1982), 75-76. One st
 everything lost: the best one depends on f, on x and on the dtype, and nothing tells it was bad.
 
 Steps are powers of two, so that x + h and x - h are exact wherever h is not below their last bit.
+
+The sum of columns that share no row has each entry where it was. So an elementwise function of a
+million numbers has one group, a softmax of rows of ten has ten, a convolution with a kernel of
+three has a few, whatever their size (A. R. Curtis, M. J. D. Powell, J. K. Reid, "On the estimation
+of sparse Jacobian matrices", IMA J. Appl. Math. 13 (1974), 117-119).
+
+Which column touches which row is found axis by axis. The indices along an axis are numbered by a
+Gray code; for each bit, all entries that have it are moved, then all that have it not. A row that
+only one of the two touches depends on entries with that bit, or without; from all bits follows on
+which entries it can depend. Neighbours differ in one bit, so a band costs few bits.
 """
 
 from __future__ import annotations
@@ -24,6 +37,9 @@ SHORTER = tuple(2.0**-e for e in range(15, 31, 2))
 LONGER = tuple(2.0**e for e in range(9, -3, -2))
 ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
 PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
+WIDEST = 64  # indices of an axis among which a row may be undecided; above, it is all of them
+
+# --- along one direction -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -37,11 +53,6 @@ class Slope:
     kink: Array  # bool: the two sides differ by more than their errors
     jump: Array  # bool: f itself has a step here, so there is no derivative
 
-    def at(self, which: Array) -> Slope:
-        """Some of the entries."""
-        parts = (self.value, self.error, self.left, self.right, self.kink, self.jump)
-        return Slope(*[part[which] for part in parts])
-
     @property
     def low(self) -> Array:
         """The smallest slope that touches f here."""
@@ -53,20 +64,7 @@ class Slope:
         return np.where(self.kink, np.fmax(self.left, self.right), self.value)
 
 
-def join(slopes: Sequence[Slope]) -> Slope:
-    """Several of them, end to end."""
-    names = ("value", "error", "left", "right", "kink", "jump")
-    return Slope(*[np.concatenate([getattr(each, name) for each in slopes]) for name in names])
-
-
-def slope(
-    along: Callable[[float], Array],
-    middle: Array,
-    eps: float,
-    *,
-    shortest: float = 0.0,
-    longest: float = np.inf,
-) -> Slope:
+def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
     """The derivative d along(t) / dt at t = 0, entry by entry.
 
     Formula: D(h) = (along(h) - along(-h)) / 2h at h = 1/8, 1/32, ..., extrapolated to h = 0.
@@ -76,8 +74,6 @@ def slope(
             steps of about 1: scale the direction by the size of the point.
         middle: along(0).
         eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
-        shortest: Steps below this are not tried.
-        longest: Steps above this are not tried.
 
     Returns:
         A `Slope`. Its error is infinite where no two steps agree, as at a pole.
@@ -88,21 +84,15 @@ def slope(
         >>> bool(abs(found.value[0] - 1) < 1e-9), found.kink.tolist()
         (True, [False, True])
     """
-    steps: list[float] = []
-    values: list[tuple[Array, Array]] = []
+    values: dict[float, tuple[Array, Array]] = {}  # ahead and behind, by the step
     found = None
     for more in (FIRST, SHORTER, LONGER):
-        new = [h for h in more if max(shortest, 64 * eps) <= h <= longest]
+        new = [h for h in more if h >= 64 * eps]  # below, rounding is all that is left
         if not new:
             continue
-        values += [(along(h), along(-h)) for h in new]
-        order = np.argsort([-h for h in [*steps, *new]], kind="stable")
-        steps = [[*steps, *new][i] for i in order]
-        values = [values[i] for i in order]
-        found = _read(steps, values, middle, eps)
-        if more is not FIRST and found.jump.any():
-            break
-        if not found.jump.any() and _good_enough(found, middle, eps):
+        values |= {h: (along(h), along(-h)) for h in new}
+        found = _read(dict(sorted(values.items(), reverse=True)), middle, eps)
+        if _good_enough(found, middle, eps) or (more is not FIRST and found.jump.any()):
             break
     assert found is not None
     return found
@@ -110,6 +100,8 @@ def slope(
 
 def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
     """Whether more step lengths would tell nothing that matters."""
+    if found.jump.any():
+        return False
     finite = np.isfinite(found.value)
     if not finite.any():
         return not np.isfinite(middle).any()
@@ -120,12 +112,9 @@ def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
     return bool(worst <= 1e-4 * size * (1 if eps > 1e-10 else 1e-3) + floor)
 
 
-def _read(
-    steps: Sequence[float], values: Sequence[tuple[Array, Array]], middle: Array, eps: float
-) -> Slope:
-    h = np.array(steps)[:, None]
-    ahead = np.stack([a for a, _ in values])
-    behind = np.stack([b for _, b in values])
+def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -> Slope:
+    h = np.array(list(values))[:, None]
+    ahead, behind = (np.stack(side) for side in zip(*values.values(), strict=True))
     with np.errstate(all="ignore"):
         noise = ROUNDING * eps * np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind))) / h
         value, error = extrapolate((ahead - behind) / (2 * h), noise, (2, 4, 6, 8))
@@ -139,9 +128,9 @@ def _read(
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
         # The quotient of a smooth function falls with its step, that of a kink stays.
         quotient = np.abs(ahead + behind - 2 * middle) / h + 4 * noise
-        apart &= (quotient[len(steps) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
+        apart &= (quotient[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
     reach = np.fmax(np.max(np.abs(ahead - middle), axis=0), np.max(np.abs(behind - middle), axis=0))
-    least = np.fmax(100 * noise[-1] * steps[-1], 1e-6 * reach)
+    least = np.fmax(100 * noise[-1] * h[-1], 1e-6 * reach)
     step = _steps_away(ahead, middle, least) | _steps_away(behind, middle, least)
     kink = apart & np.isfinite(gap) & np.isfinite(left) & np.isfinite(right) & ~step
     error = np.where(step | ~np.isfinite(error), np.inf, error)
@@ -207,3 +196,154 @@ def _strayed(shorter: Array, noise: Array, limit: Array, error: Array) -> Array:
     return np.asarray(
         np.fmax(error, np.max(np.where(stray > allowed, stray, 0.0), axis=0, initial=0.0))
     )
+
+
+# --- columns that share no row -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns of which no two share a row."""
+
+    columns: Array
+    touching: Array  # for each row the one column of the group that may touch it, or -1
+
+
+def each_alone(columns: int, rows: int) -> list[Group]:
+    """Every column a group."""
+    return [Group(np.array([j]), np.full(rows, j)) for j in range(columns)]
+
+
+def groups(
+    shapes: Sequence[Sequence[int]], touched: Callable[[Array], Array], most: int
+) -> list[Group] | None:
+    """Groups of columns that share no row.
+
+    Args:
+        shapes: The shapes of the tensors whose entries, laid end to end, are the columns.
+        touched: Takes a mask of columns and returns the mask of the rows that they touch.
+        most: Groups at most.
+
+    Returns:
+        The groups, or None where there would be more than `most`.
+
+    Example:
+        >>> import numpy as np
+        >>> found = groups([(4,), (4,)], lambda mask: mask[:4] | mask[4:], 8)  # of x * y
+        >>> [group.columns.tolist() for group in found]
+        [[0, 1, 2, 3], [4, 5, 6, 7]]
+    """
+    ends = np.cumsum([int(np.prod(shape, dtype=np.int64)) for shape in shapes])
+    found: list[Group] = []
+    for columns, shape in zip(np.split(np.arange(ends[-1]), ends[:-1]), shapes, strict=True):
+        if not columns.size:
+            continue
+
+        def moved(mask: Array, columns: Array = columns) -> Array:
+            whole = np.zeros(ends[-1], dtype=bool)
+            whole[columns] = mask
+            return touched(whole)
+
+        within = _of_tensor(tuple(shape), moved, most - len(found))
+        if within is None:
+            return None
+        first = columns[0]
+        found += [
+            Group(first + g.columns, np.where(g.touching < 0, -1, first + g.touching))
+            for g in within
+        ]
+    return found
+
+
+def _of_tensor(
+    shape: tuple[int, ...], touched: Callable[[Array], Array], most: int
+) -> list[Group] | None:
+    """The groups of one tensor, whose entries are numbered from 0."""
+    size = int(np.prod(shape, dtype=np.int64))
+    everything = np.arange(size)
+    if size == 1:
+        return [Group(everything, np.where(touched(np.ones(1, bool)), 0, -1))]
+    found = [Group(everything, np.zeros(1, dtype=np.int64))]
+    stride = size
+    for length in shape:
+        stride //= length
+        along = everything // stride % length
+        if length == 1:
+            continue
+        table = _of_axis(along, length, touched, most // len(found))
+        if table is None:
+            return None
+        residues, width = along % table.shape[1], table.shape[1]
+        found = [
+            Group(
+                group.columns[residues[group.columns] == residue],
+                np.where((group.touching < 0) | (index < 0), -1, group.touching + stride * index),
+            )
+            for group in found
+            for residue, index in zip(range(width), table.T, strict=True)
+        ]
+    return found
+
+
+def _of_axis(
+    along: Array, length: int, touched: Callable[[Array], Array], most: int
+) -> Array | None:
+    """Which index along an axis may touch a row: one row each, one column per residue, or -1.
+
+    The number of columns is the smallest by which the indices that touch one row differ in their
+    residues; None if that is more than `most`.
+    """
+    gray = along ^ (along >> 1)
+    having, lacking = [], []
+    for bit in range((length - 1).bit_length()):
+        has = (gray >> bit & 1).astype(bool)
+        having.append(touched(has))
+        lacking.append(touched(~has))
+        if length > most and having[0].size and (having[0] & lacking[0]).all() and bit == 3:
+            both = np.stack(having) & np.stack(lacking)
+            if both.all():  # every row depends on entries all over this axis
+                return None
+    certain, unsure = np.zeros((2, having[0].size), dtype=np.int64)
+    for bit, (one, other) in enumerate(zip(having, lacking, strict=True)):
+        certain |= (one & ~other).astype(np.int64) << bit
+        unsure |= (one & other).astype(np.int64) << bit
+    untouched = ~(having[0] | lacking[0])
+    candidates = {
+        int(mask): _indices(certain[(unsure == mask) & ~untouched], int(mask), length)
+        for mask in np.unique(unsure[~untouched])
+    }
+    widths = range(1, min(length, most) + 1)
+    fits = (w for w in widths if all(_distinct(each, w) for each in candidates.values()))
+    width = next(fits, 0)
+    if not width:
+        return None
+    table = np.full((having[0].size, width), -1)
+    for mask, each in candidates.items():
+        rows = np.flatnonzero((unsure == mask) & ~untouched)
+        row, column = np.nonzero(each >= 0)
+        index = each[row, column]
+        table[rows[row], index % width] = index
+    return table
+
+
+def _indices(certain: Array, unsure: int, length: int) -> Array:
+    """The indices whose Gray code has the certain bits, and any of the unsure ones; else -1."""
+    bits = [bit for bit in range(length.bit_length()) if unsure >> bit & 1]
+    if 2 ** len(bits) > min(WIDEST, length):
+        return np.broadcast_to(np.arange(length), (certain.size, length))
+    code = certain[:, None]
+    for bit in bits:
+        code = np.concatenate([code, code | 1 << bit], axis=1)
+    index = code.copy()
+    for shift in (1, 2, 4, 8, 16, 32):  # the inverse of x ^ (x >> 1)
+        index ^= index >> shift
+    return np.where(index < length, index, -1)
+
+
+def _distinct(indices: Array, width: int) -> bool:
+    """Whether no two indices of a row have one residue."""
+    if indices.shape[1] == 1:
+        return True
+    known = indices >= 0
+    residues = np.sort(np.where(known, indices % width, -1 - np.arange(indices.shape[1])), axis=1)
+    return bool((residues[:, 1:] != residues[:, :-1]).all())

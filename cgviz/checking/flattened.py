@@ -1,48 +1,49 @@
-"""A function of tensors as a function of one real vector, run and differentiated by TensorFlow.
+"""A function of tensors as a function of one real vector, run again and again by TensorFlow.
 
 All tensors that f can be differentiated by (arguments, and trainable variables that it reads) are
 laid end to end as one float64 vector x, and so are its outputs as y. A complex number is two
 real ones: TensorFlow's gradient of it is then the pair of real gradients.
 
     Flattened   f at one point: forward, pull (upstream · df/dx)
-    Upstream    what f receives from after it: fixed, or growing with x
-    gradient_at, pull_twice, pull_twice_in_a_graph    the second order
+    first_derivative   upstream · df/dx as a function, whose pull is the second derivative
+    kept        what runs could change is put back: variables, random streams, the terminal
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import StringIO
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ..graph import Array
-from ..recording import arguments
+from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
-from .state import Kept, restore
+
+DEEPEST = 4  # functions inside functions that are looked into: wrappers of wrappers are rare
+LARGEST = 1000  # entries of a container that are looked at, and numbers of an array (times ten)
+
+Kept = dict[int, tuple[Any, Any]]
+"""Variables by their id, each with a copy of its value."""
+
+# The streams of random numbers and sys.stdout belong to the process: one check at a time.
+_ALONE = threading.RLock()
 
 SEED = 20  # any fixed number: a random f draws the same in every run
 TINY = 1e-30  # as good as 0: a thousandth of it is no longer a normal float32
 
 # --- tensors and vectors -----------------------------------------------------------------------
-
-
-def entry_name(name: str, shape: Sequence[int], index: int, is_complex: bool = False) -> str:
-    """The name of one entry of a tensor.
-
-    >>> entry_name("w", (2, 3), 4), entry_name("x", (), 0), entry_name("z", (2,), 3, True)
-    ('w[1, 1]', 'x', 'imag z[1]')
-    """
-    part = ""
-    if is_complex:
-        size = int(np.prod(shape, dtype=np.int64))
-        part, index = ("real " if index < size else "imag "), index % max(size, 1)
-    indices = ", ".join(str(i) for i in np.unravel_index(index, shape)) if shape else ""
-    return f"{part}{name}[{indices}]" if indices else f"{part}{name}"
 
 
 def to_vector(tensor: Any) -> Array:
@@ -86,18 +87,6 @@ def shapes(tensors: Sequence[Any]) -> list[tuple[int, ...]]:
     return [((2,) if t.dtype.is_complex else ()) + tuple(t.shape) for t in tensors]
 
 
-def output_name(index: int, targets: Sequence[Any]) -> str:
-    """The name of an entry of y: `out`, `out[1]`; `out[1][0]` where f returns several tensors."""
-    start = 0
-    for number, each in enumerate(targets):
-        size = vector_size(each)
-        if index < start + size:
-            name = "out" if len(targets) == 1 else f"out[{number}]"
-            return entry_name(name, tuple(each.shape), index - start, each.dtype.is_complex)
-        start += size
-    return "out"
-
-
 # --- the function ------------------------------------------------------------------------------
 
 
@@ -111,18 +100,38 @@ class Leaf:
 
     @property
     def variable(self) -> bool:
-        """Whether it is a variable, which is assigned to and not handed to f anew."""
+        """Whether it is a variable, which is assigned to, and not an argument made anew."""
         return isinstance(self.source, tf.Variable)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape."""
-        return tuple(self.source.shape)
 
     @property
     def stop(self) -> int:
         """Where the next leaf begins."""
         return self.start + vector_size(self.source)
+
+    def entry(self, index: int) -> str:
+        """The name of an entry of x: `w[1, 2]`, `imag z[0]`; of a single number its leaf's."""
+        part, index = "", index - self.start
+        if self.source.dtype.is_complex:
+            half = vector_size(self.source) // 2
+            part, index = ("real " if index < half else "imag "), index % half
+        indices = ", ".join(map(str, np.unravel_index(index, tuple(self.source.shape))))
+        return f"{part}{self.name}[{indices}]" if indices else f"{part}{self.name}"
+
+
+def lay(tensors: Sequence[Any], names: Sequence[str]) -> tuple[Leaf, ...]:
+    """Tensors as parts of one vector."""
+    starts = np.cumsum([0, *map(vector_size, tensors)]).tolist()
+    return tuple(map(Leaf, names, tensors, starts))
+
+
+def leaf_at(leaves: Sequence[Leaf], index: int) -> Leaf:
+    """The leaf that holds an entry of the vector."""
+    return next(leaf for leaf in leaves if index < leaf.stop)
+
+
+def entry_name(leaves: Sequence[Leaf], index: int) -> str:
+    """The name of an entry of the vector."""
+    return leaf_at(leaves, index).entry(index)
 
 
 @dataclass(frozen=True)
@@ -145,9 +154,11 @@ class Flattened:
     seeded: bool = False  # f draws random numbers: the streams are seeded before each run
     changed: Kept = field(default_factory=dict)  # what a run changes, put back before the next
     on_run: Callable[[], None] = lambda: None
+    x: Array = field(default_factory=lambda: np.zeros(0))  # the point at which f is judged
 
     def __post_init__(self) -> None:
-        _ = self.x  # read the variables before anything is assigned to them
+        if not self.x.size:  # else it is that of another function, whose variables have moved
+            object.__setattr__(self, "x", join([leaf.source for leaf in self.leaves]))
 
     @cached_property
     def flat(self) -> list[Any]:
@@ -157,18 +168,13 @@ class Flattened:
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """What f is differentiated by."""
-        found: list[Leaf] = []
-        sources = [(arguments.as_source(t), self.names.get(id(t), "x")) for t in self.flat]
-        sources += [(v, variable_name(v)) for v in self.variables]
-        for source, name in sources:
-            if arguments.can_be_watched(source) and all(source is not e.source for e in found):
-                found.append(Leaf(name, source, found[-1].stop if found else 0))
-        return tuple(found)
-
-    @cached_property
-    def x(self) -> Array:
-        """The point at which f is judged."""
-        return join([leaf.source for leaf in self.leaves])
+        pairs = [(arguments.as_source(t), self.names.get(id(t), "x")) for t in self.flat]
+        pairs += [(v, variable_name(v)) for v in self.variables]
+        named: dict[int, tuple[Any, str]] = {}
+        for source, name in pairs:
+            if arguments.can_be_watched(source):
+                named.setdefault(id(source), (source, name))
+        return lay(*zip(*named.values(), strict=True)) if named else ()
 
     @cached_property
     def scale(self) -> Array:
@@ -181,27 +187,25 @@ class Flattened:
             sizes[leaf.start : leaf.stop] = 2.0 ** np.round(np.log2(part))
         return sizes
 
-    @cached_property
-    def input_shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the leaves, as `shapes` has them."""
-        return shapes([leaf.source for leaf in self.leaves])
-
-    def call(self, args: Sequence[Any], function: Callable[..., Any] | None = None) -> list[Any]:
-        """The outputs of f, or of `function` in its place, that have a derivative."""
+    def call(self, args: Sequence[Any]) -> list[Any]:
+        """The outputs of f that have a derivative."""
         self.on_run()
         restore(self.changed)
         if self.seeded:
             tf.random.set_seed(SEED)
             np.random.seed(SEED)
             random.seed(SEED)
-        value = (self.f if function is None else function)(*args)
+        return self.outputs(self.f(*args))
+
+    def outputs(self, value: Any) -> list[Any]:
+        """The tensors in a value of f that have a derivative."""
         return [t for t in arguments.check_value(value, self.f) if arguments.can_be_watched(t)]
 
     def arguments(self, x: Array) -> list[Any]:
         """f's arguments at x: new tensors, and the variables, which are assigned to."""
         made: dict[int, Any] = {}
         for leaf in self.leaves:
-            tensor = to_tensor(x[leaf.start : leaf.stop], leaf.shape, leaf.source.dtype)
+            tensor = to_tensor(x[leaf.start : leaf.stop], leaf.source.shape, leaf.source.dtype)
             if leaf.variable:
                 leaf.source.assign(tensor)
             else:
@@ -217,24 +221,18 @@ class Flattened:
         """f's value at x."""
         return join(self.call(self.arguments(x)))
 
-    def pull(
-        self,
-        upstream: Array | None = None,
-        x: Array | None = None,
-        function: Callable[..., Any] | None = None,
-    ) -> Pulled:
+    def pull(self, upstream: Array | None = None, x: Array | None = None) -> Pulled:
         """Upstream · df/dx as f's own rules claim it, in a fresh forward and backward pass.
 
         Args:
             upstream: One number for each of y; None is ones.
             x: The point; None is the one judged.
-            function: What is run in f's place.
         """
         args = self.arguments(self.x if x is None else x)
         sources = self.sources(args)
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            targets = self.call(args, function)
+            targets = self.call(args)
         seeds = None if upstream is None else split(upstream, targets)
         gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
         return self.pulled(gradients or [None] * len(sources), join(targets))
@@ -250,16 +248,6 @@ class Flattened:
                 fits = part.size == leaf.stop - leaf.start
                 vector[leaf.start : leaf.stop] = part if fits else np.nan
         return Pulled(value, tuple(found), vector)
-
-    def leaf_at(self, index: int) -> Leaf:
-        """The leaf that holds an entry of x."""
-        return next(leaf for leaf in self.leaves if leaf.start <= index < leaf.stop)
-
-    def input_name(self, index: int) -> str:
-        """The name of an entry of x: `w[0, 2]`; `in[2]` where f has one input only."""
-        leaf = self.leaf_at(index)
-        name = leaf.name if len(self.leaves) > 1 or leaf.variable else "in"
-        return entry_name(name, leaf.shape, index - leaf.start, leaf.source.dtype.is_complex)
 
     def widened(self) -> Flattened:
         """The function with float64 (complex128) arguments; variables f reads stay as they are."""
@@ -289,81 +277,172 @@ class Flattened:
         return all(leaf.source.dtype in (tf.float64, tf.complex128) for leaf in self.leaves)
 
 
-# --- the second order --------------------------------------------------------------------------
+# --- the derivative as a function --------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Upstream:
-    """What f receives from after it: `seed`, or (growth · x) times it.
+def first_derivative(flat: Flattened, seed: Array, growth: Array | None = None) -> Flattened:
+    """Upstream · df/dx as a function of x, whose own derivative is f's second.
 
-    A rule of a rule answers for upstream as well as for x, which shows where upstream depends on x.
+    Args:
+        flat: f at its point.
+        seed: The upstream, one number for each output.
+        growth: The upstream is (growth · x) times `seed`. A rule of a rule answers for upstream
+            as well as for x, which shows where upstream depends on x.
     """
 
-    seed: Array
-    growth: Array | None = None
+    def derivative(*args: Any) -> list[Any]:
+        sources = flat.sources(args)
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            targets = flat.outputs(flat.f(*args))
+        upstream = split(seed, targets)
+        if growth is not None:
+            parts = zip(split(growth, sources), sources, strict=True)
+            factor = tf.add_n(
+                [
+                    tf.cast(tf.reduce_sum(tf.math.real(tf.math.conj(part) * source)), tf.float64)
+                    for part, source in parts
+                ]
+            )
+            upstream = [each * tf.cast(factor, each.dtype) for each in upstream]
+        found = zip(tape.gradient(targets, sources, upstream), sources, strict=True)
+        return [
+            tf.zeros_like(s) if g is None else tf.cast(dense(g, s.shape), s.dtype) for g, s in found
+        ]
 
-    def tensors(self, targets: Sequence[Any], sources: Sequence[Any]) -> list[Any]:
-        """As tensors like the targets, differentiable by the sources."""
-        seeds = split(self.seed, targets)
-        if self.growth is None:
-            return seeds
-        parts = zip(split(self.growth, sources), sources, strict=True)
-        factor = tf.add_n(
-            [
-                tf.cast(tf.reduce_sum(tf.math.real(tf.math.conj(part) * source)), tf.float64)
-                for part, source in parts
-            ]
-        )
-        return [seed * tf.cast(factor, seed.dtype) for seed in seeds]
+    return replace(flat, f=derivative)
 
 
-def growing(seed: Array, flat: Flattened) -> Upstream:
-    """An upstream that depends on every input; for one number x it is x."""
+def growing(flat: Flattened) -> Array:
+    """A growth that depends on every input; for one number x it is 1, and the upstream is x."""
     if flat.x.size == 1:
-        return Upstream(seed, np.ones(1))
-    weights = np.random.default_rng(17).uniform(0.5, 1.5, flat.x.size)
-    return Upstream(seed, weights / flat.scale)
+        return np.ones(1)
+    return np.random.default_rng(17).uniform(0.5, 1.5, flat.x.size) / flat.scale
 
 
-def gradient_at(flat: Flattened, upstream: Upstream, x: Array) -> Array:
-    """Upstream · df/dx at x."""
-    args = flat.arguments(x)
-    sources = flat.sources(args)
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        targets = flat.call(args)
-    found = tape.gradient(targets, sources, upstream.tensors(targets, sources))
-    return flat.pulled(found, join(targets)).vector
+# --- what a run may change ---------------------------------------------------------------------
 
 
-def pull_twice(flat: Flattened, upstream: Upstream, direction: Array) -> Array:
-    """The gradient of (upstream · df/dx) · direction: f's second derivative."""
-    return flat.pulled(_twice(flat, upstream, direction, flat.arguments(flat.x)), flat.x).vector
+@contextmanager
+def kept(f: Any, args: Any) -> Iterator[tuple[Kept, StringIO]]:
+    """Leave variables, random streams and the terminal as they were, on every way out.
+
+    Yields:
+        The variables in reach (more may be added), and what f printed.
+    """
+    with _ALONE:
+        values = [*(value for _, value in reach(f)), *tf.nest.flatten(list(args))]
+        found = [v for value in values for v in _variables_of(value)]
+        variables = {id(v): (v, tf.identity(v)) for v in found}
+        numpy_state, python_state = np.random.get_state(), random.getstate()
+        logger = tf.get_logger()
+        level = logger.level
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(tf_hooks.unrecorded())
+                stack.enter_context(tf_hooks.seeds_kept())
+                stack.enter_context(np.errstate(all="ignore"))
+                printed = stack.enter_context(redirect_stdout(_OneThread(sys.stdout)))
+                logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
+                yield variables, printed
+        finally:
+            logger.setLevel(level)
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
+            restore(variables)
 
 
-def pull_twice_in_a_graph(flat: Flattened, upstream: Upstream, direction: Array) -> Array:
-    """As `pull_twice`, with both tapes inside of a `tf.function`."""
+class _OneThread(StringIO):
+    """Takes what one thread prints; what others print goes where it would have gone."""
 
-    @tf.function(autograph=False)
-    def graph(*args: Any) -> list[Any]:
-        found = _twice(flat, upstream, direction, args)
-        pairs = zip(found, flat.sources(args), strict=True)
-        return [tf.zeros_like(s) if g is None else dense(g, s.shape) for g, s in pairs]
+    def __init__(self, passed_on: Any) -> None:
+        super().__init__()
+        self._passed_on = passed_on
+        self._thread = threading.get_ident()
 
-    return flat.pulled(graph(*flat.arguments(flat.x)), flat.x).vector
+    def write(self, text: str) -> int:
+        if threading.get_ident() == self._thread:
+            return super().write(text)
+        return int(self._passed_on.write(text))
 
 
-def _twice(flat: Flattened, upstream: Upstream, direction: Array, args: Sequence[Any]) -> list[Any]:
-    sources = flat.sources(args)
-    with tf.GradientTape() as outer:
-        outer.watch(sources)
-        with tf.GradientTape() as inner:
-            inner.watch(sources)
-            targets = flat.call(args)
-        first = inner.gradient(targets, sources, upstream.tensors(targets, sources))
-        parts = zip(first, split(direction, sources), sources, strict=True)
-        kept = [(dense(g, s.shape), part) for g, part, s in parts if g is not None]
-    if not kept:
-        return [None] * len(sources)
-    weights = [tf.cast(tf.broadcast_to(part, g.shape), g.dtype) for g, part in kept]
-    return list(outer.gradient([g for g, _ in kept], sources, output_gradients=weights))
+def restore(variables: Kept) -> list[Any]:
+    """Put back every variable that changed; returns those."""
+    changed = []
+    with tf.init_scope():  # while a graph is traced, too
+        for variable, value in list(variables.values()):
+            if np.asarray(variable).tobytes() != np.asarray(value).tobytes():
+                variable.assign(value)
+                changed.append(variable)
+    return changed
+
+
+def _variables_of(value: Any) -> list[Any]:
+    """The variables in a value: itself, inside a container, of a layer, model or generator."""
+    value = arguments.as_source(value)
+    if isinstance(value, tf.Variable):
+        return [value]
+    if isinstance(value, tf.random.Generator):
+        return [value.state]
+    inside: Any = ()
+    if isinstance(value, list | tuple | dict) and len(value) < LARGEST:
+        inside = value.values() if isinstance(value, dict) else value
+    elif isinstance(value, tf.Module) or hasattr(value, "trainable_variables"):
+        with suppress(AttributeError, TypeError, ValueError):  # a Keras model that is not built yet
+            inside = list(value.variables)
+    return [v for each in inside for v in _variables_of(each)]
+
+
+def reach(f: Any, depth: int = DEEPEST) -> Iterator[tuple[str, Any]]:
+    """What f's code can get at by a name: closures, globals, defaults, its object's attributes."""
+    if depth == 0:
+        return
+    yield "", f
+    if isinstance(f, functools.partial):
+        yield from (("", value) for value in [*f.args, *f.keywords.values()])
+        yield from reach(f.func, depth - 1)
+    elif isinstance(f, MethodType):
+        yield from vars(f.__self__).items() if hasattr(f.__self__, "__dict__") else ()
+        yield "self", f.__self__
+        yield from reach(f.__func__, depth - 1)
+    elif isinstance(f, FunctionType):
+        for name, value in _names(f):
+            yield name, value
+            if isinstance(value, FunctionType | MethodType | functools.partial):
+                yield from reach(value, depth - 1)
+    elif hasattr(f, "python_function"):
+        yield from reach(f.python_function, depth)
+    elif hasattr(f, "__dict__") and not isinstance(f, type):
+        yield from vars(f).items()
+    if hasattr(f, "__wrapped__"):  # what a decorator such as tf.custom_gradient holds
+        yield from reach(f.__wrapped__, depth)
+
+
+def _names(f: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not bound yet
+            yield name, cell.cell_contents
+    names = _global_names(f.__code__) & f.__globals__.keys()
+    yield from ((name, f.__globals__[name]) for name in sorted(names))
+    yield from (("", value) for value in f.__defaults__ or ())
+
+
+def _global_names(code: CodeType) -> set[str]:
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return set(code.co_names).union(*map(_global_names, inner))
+
+
+def fingerprint(f: Callable[..., Any]) -> dict[str, Any]:
+    """The Python state in f's reach, by name: numbers, text, arrays, and lengths of containers."""
+    found: dict[str, Any] = {}
+    for name, value in reach(f):
+        mark: Any = None
+        if isinstance(value, bool | int | float | str):
+            mark = repr(value)
+        elif isinstance(value, list | dict | set | bytearray):
+            mark = len(value)
+        elif isinstance(value, np.ndarray) and value.size <= 10 * LARGEST:
+            mark = value.tobytes()
+        if name and mark is not None:
+            found.setdefault(name, mark)
+    return found

@@ -1,27 +1,31 @@
 """Where else f will be used: again, in a graph, under XLA, from a SavedModel, in forward mode.
 
-Each place runs f with one upstream and compares value and gradients with the eager ones.
+Each place runs f with one upstream, and value and gradients are compared with those of eager mode.
 """
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from .. import style
-from ..graph import Array, dtypes
+from ..graph import Array
 from ..lessons import GRAPHS
 from ..recording import arguments, tf_hooks
-from . import derivatives, rules
-from .case import Case, wobble
-from .flattened import join, split
+from . import rules
+from .case import Case
+from .comparison import largest
+from .derivatives import RULE_HINT
+from .flattened import Flattened, Pulled, first_derivative, growing, join, split
 from .report import Row, Rule
 
 # --- run again ---------------------------------------------------------------------------------
@@ -29,16 +33,15 @@ from .report import Row, Rule
 
 def mutation(case: Case) -> None:
     """Running f, forward and backward, changes nothing but its value."""
-    names = ", ".join(case.written)
-    if not names and case.deterministic:
+    if not case.written and case.deterministic:
         case.results.passed("mutation", "a run changes nothing")
         return
     quoted = ", ".join(f"`{name}`" for name in case.written)
     case.results.broken(
         "mutation",
-        names or "another value each time",
+        ", ".join(case.written) or "another value each time",
         f"a run of f changes {quoted}."
-        if names
+        if quoted
         else "f gives another value each time, with every seed fixed.",
         "Under tf.function Python code runs once only, and `check`, `jacobian` and second "
         "derivatives run it again: keep such changes out of f and its rule.",
@@ -63,7 +66,7 @@ def registry(case: Case) -> None:
     )
 
 
-# --- comparing ---------------------------------------------------------------------------------
+# --- run elsewhere -----------------------------------------------------------------------------
 
 _DIFFERS = (
     "A graph runs the Python code of f once, while it is traced: state, prints and Python "
@@ -71,122 +74,129 @@ _DIFFERS = (
 )
 
 
-def _agrees(case: Case, rule: str, value: Array, gradient: Array) -> None:
-    """Compare value and gradients with the eager ones, and note the outcome."""
-    if case.flat.seeded or not case.deterministic:
-        case.results.passed(rule, "f is random, so its numbers differ there; it runs")
-        return
-    if case.results.has("variables"):  # which one gets which is chance, here and there
-        case.results.skipped(rule, "runs; not compared: see variables")
-        return
-    eager = case.flat.pull(case.upstream)
-    give = 10 * wobble(case.flat, case.upstream, dtypes.FLOAT32.eps)
-    for mine, expected, what, name, extra in (
-        (value, eager.value, "", case.output_name, np.zeros(eager.value.size)),
-        (gradient, eager.vector, "the gradient for ", case.input_name, give),
-    ):
-        if mine.shape != expected.shape:
-            sizes = f"{mine.size} numbers there, and {expected.size} in eager mode."
-            _differs(case, rule, f"the {'gradient' if what else 'value'} has {sizes}")
-            return
-        with np.errstate(all="ignore"):
-            size = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0)
-            # Float32 in another order of operations: three digits are the same.
-            near = np.abs(mine - expected) <= 5e-3 * np.abs(expected) + 1e-4 * size + extra
-        wrong = np.flatnonzero(~near & (mine != expected) & ~(np.isnan(mine) & np.isnan(expected)))
-        if wrong.size:
-            i = int(wrong[0])
-            numbers = f"{style.number(mine[i])} there, and {style.number(expected[i])} in eager"
-            _differs(case, rule, f"{what}{name(i)} is {numbers} mode.")
-            return
-    case.results.passed(rule, "the same value and gradients as in eager mode")
+def _visit(
+    case: Case,
+    rule: str,
+    run: Callable[[], Pulled],
+    what: str,
+    *,
+    hint: str = "",
+    agrees: str = "the same value and gradients as in eager mode",
+) -> None:
+    """Run f in another place, compare it with eager mode, and note the outcome.
 
-
-def _differs(case: Case, rule: str, message: str) -> None:
-    case.results.broken(rule, "differs", message, _DIFFERS)
-
-
-def _run(case: Case, rule: str, function: Callable[..., Any], verb: str) -> None:
-    """Run `function` in f's place, and compare."""
+    Args:
+        case: The check.
+        rule: The rule that is judged.
+        run: Makes value and gradient there, for `case.upstream`.
+        what: Begins the message where that raises.
+        hint: What to do, where the exception does not tell it.
+        agrees: The words where it is right.
+    """
+    results = case.results
     try:
-        found = case.flat.pull(case.upstream, function=function)
+        found = run()
     except Exception as error:
-        about, hint = rules.explain(error, True)
-        if case.results.has(about):
-            case.results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
+        about, mend = rules.explain(error, True)
+        if results.has(about):
+            results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
             return
-        named = about if about in ("keywords", "variables", "arity") and rule == "graph" else rule
-        if about == "numpy" and case.results.has("value"):
-            named = about
-        message = f"{verb} f raised {rules.first_line(error)}"
-        level = case.results.rules[rule].level
-        case.results.broken(named, "raises", message, hint, level=level)
+        as_in_eager = rule == "graph" and about in ("keywords", "variables", "arity")
+        named = about if as_in_eager or (about == "numpy" and results.has("value")) else rule
+        message, level = f"{what} raised {rules.first_line(error)}", results.rules[rule].level
+        results.broken(named, "raises", message, mend or hint, level=level)
         if named != rule:
-            case.results.skipped(rule, f"see {named}")
+            results.skipped(rule, f"see {named}")
         return
-    _agrees(case, rule, found.value, found.vector)
+    eager, give = case.eager
+    if case.flat.seeded or not case.deterministic:
+        results.passed(rule, "f is random, so its numbers differ there; it runs")
+    elif results.has("variables"):  # which one gets which is chance, here and there
+        results.skipped(rule, "runs; not compared: see variables")
+    elif message := _difference(found.value, eager.value, "", case.output_name) or _difference(
+        found.vector, eager.vector, "the gradient for ", case.input_name, give
+    ):
+        results.broken(rule, "differs", message, hint or _DIFFERS)
+    else:
+        results.passed(rule, agrees)
 
 
-# --- the places --------------------------------------------------------------------------------
+def _difference(
+    mine: Array, eager: Array, what: str, name: Callable[[int], str], give: Array | float = 0.0
+) -> str:
+    """The first number that differs from eager mode in words; empty where all agree."""
+    if mine.shape != eager.shape:
+        sizes = f"{mine.size} numbers there, and {eager.size} in eager mode."
+        return f"the {'gradient' if what else 'value'} has {sizes}"
+    with np.errstate(all="ignore"):
+        # Float32 in another order of operations: three digits are the same.
+        near = np.abs(mine - eager) <= 5e-3 * np.abs(eager) + 1e-4 * largest(eager) + give
+    same = near | (mine == eager) | (np.isnan(mine) & np.isnan(eager))
+    if same.all():
+        return ""
+    i = int(np.argmin(same))
+    numbers = f"{style.number(mine[i])} there, and {style.number(eager[i])}"
+    return f"{what}{name(i)} is {numbers} in eager mode."
 
 
 def vectorised(case: Case) -> None:
     """`tape.jacobian`, which runs the rule once for all upstreams together, in a graph."""
-    flat, results = case.flat, case.results
-    if case.y.size * flat.x.size > MOST_ENTRIES:
-        results.skipped("vectorised", "too large for jacobian")
+    reason = ""
+    if case.y.size * case.flat.x.size > MOST_ENTRIES:
+        reason = "too large for jacobian"
+    elif any(target.dtype.is_complex for target in case.targets):
+        reason = "jacobian takes no complex numbers"
+    elif not case.linear:
+        reason = "not compared, for the rule is not linear in upstream"
+    if reason:
+        case.results.skipped("vectorised", reason)
         return
-    if any(target.dtype.is_complex for target in case.targets):
-        results.skipped("vectorised", "jacobian takes no complex numbers")
-        return
-    args = flat.arguments(flat.x)
-    sources = flat.sources(args)
-    total = np.zeros(flat.x.size)
-    try:
-        with tf.GradientTape(persistent=True) as tape:
-            tape.watch(sources)
-            targets = flat.call(args)
-        for target, seed in zip(targets, split(case.upstream, targets), strict=True):
-            products = [
-                None if r is None else tf.tensordot(tf.cast(seed, r.dtype), r, seed.shape.rank)
-                for r in tape.jacobian(target, sources)
-            ]
-            total += flat.pulled(products, case.y).vector
-    except Exception as error:
-        message = f"tape.jacobian raised {rules.first_line(error)}"
-        hint = rules.explain(error, True)[1] or _VECTORISED
-        results.broken("vectorised", "raises", message, hint)
-        return
-    expected = flat.pull(case.upstream).vector
-    with np.errstate(all="ignore"):
-        size = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0)
-        far = np.abs(total - expected) > 0.01 * size + 1e-12
-    wrong = np.flatnonzero(far & np.isfinite(expected) & np.isfinite(total))
-    if wrong.size and case.linear and case.deterministic and not results.has("variables"):
-        i = int(wrong[0])
-        message = (
-            f"upstream · tape.jacobian is {style.number(total[i])} for {case.input_name(i)}, and "
-            f"the gradient {style.number(expected[i])}."
-        )
-        results.broken("vectorised", "differs", message, _VECTORISED)
-    else:
-        results.passed("vectorised", "tape.jacobian agrees")
+    _visit(
+        case,
+        "vectorised",
+        partial(_by_jacobian, case),
+        "tape.jacobian",
+        hint="tape.jacobian(..., experimental_use_pfor=False) runs the rule once for each output "
+        "instead.",
+        agrees="tape.jacobian agrees",
+    )
 
 
 MOST_ENTRIES = 250_000  # of a Jacobian: two megabytes, and a second to make
-_VECTORISED = (
-    "tape.jacobian(..., experimental_use_pfor=False) runs the rule once for each output instead."
-)
+
+
+def _by_jacobian(case: Case) -> Pulled:
+    """Upstream · tape.jacobian."""
+    flat = case.flat
+    args = flat.arguments(flat.x)
+    sources = flat.sources(args)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(sources)
+        targets = flat.call(args)
+    total = np.zeros(flat.x.size)
+    for target, seed in zip(targets, split(case.upstream, targets), strict=True):
+        products = [
+            None if r is None else tf.tensordot(tf.cast(seed, r.dtype), r, seed.shape.rank)
+            for r in tape.jacobian(target, sources)
+        ]
+        total += flat.pulled(products, case.y).vector
+    return Pulled(join(targets), (), total)
+
+
+def _compiled(flat: Flattened, **how: Any) -> Flattened:
+    """The function with f under `tf.function`, which takes no callable object as it is."""
+    return replace(flat, f=tf.function(lambda *args: flat.f(*args), **how))
 
 
 def graph(case: Case) -> None:
     """f under `tf.function`, differentiated from outside, as in a training loop."""
-    f = case.f  # tf.function takes no callable object as it is
-    _run(case, "graph", tf.function(lambda *args: f(*args)), "under tf.function,")
-    if case.results.rows["graph"].state == "pass" and case.deterministic:
-        derivatives.second_order_in_a_graph(case)
+    results = case.results
+    run = partial(_compiled(case.flat).pull, case.upstream)
+    _visit(case, "graph", run, "under tf.function, f")
+    if results.rows["graph"].state == "pass" and case.deterministic:
+        _second_order_in_a_graph(case)
     if case.printed:
-        case.results.broken(
+        results.broken(
             "graph",
             "prints once",
             "f prints, and under tf.function it does so only while it is traced.",
@@ -195,75 +205,123 @@ def graph(case: Case) -> None:
         )
 
 
+def _second_order_in_a_graph(case: Case) -> None:
+    """The second derivative is the same where the first is taken inside a `tf.function`."""
+    row = case.results.rows.get("second order")
+    if case.order < 2 or not case.steps or row is None or row.state != "pass":
+        return
+    flat = case.flat  # a graph makes float32 of Python numbers, and so judges this dtype
+    first = first_derivative(flat, np.ones(case.y.size), growing(flat))
+    direction = np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size) * flat.scale
+    try:
+        both = (first, _compiled(first, autograph=False))
+        eager, found = (each.pull(direction).vector for each in both)
+        what = "inside a tf.function, the second derivative for "
+        message = _difference(found, eager, what, case.input_name)
+        hint = RULE_HINT
+    except Exception as error:
+        message = f"inside a tf.function, the second derivative raised {rules.first_line(error)}"
+        hint = rules.explain(error, True)[1]
+    if message:
+        case.results.broken("second order", "differs in a graph", message, hint)
+
+
 def xla(case: Case) -> None:
     """f and its gradient compiled by XLA."""
-    f = case.f
-    compiled = tf.function(lambda *args: f(*args), jit_compile=True, autograph=False)
+    run = partial(_compiled(case.flat, jit_compile=True, autograph=False).pull, case.upstream)
     if case.flat.leaves:
-        _run(case, "xla", compiled, "under XLA,")
+        _visit(case, "xla", run, "under XLA, f")
 
 
-def saved(case: Case) -> None:
-    """f saved as a SavedModel and differentiated in a fresh process, which knows nothing of it."""
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            found = _in_a_fresh_process(case, Path(folder))
-    except Exception as error:
-        hint = (
-            "What a SavedModel holds must be TensorFlow's: no NumPy functions, and custom "
-            "gradients saved with tf.saved_model.SaveOptions(experimental_custom_gradients=True)."
-        )
-        message = f"saved and loaded in a fresh process, f raised {rules.first_line(error)}"
-        case.results.broken("saved", "raises", message, hint)
-        return
-    _agrees(case, "saved", *found)
-
+# --- from a SavedModel -------------------------------------------------------------------------
 
 MOST_SECONDS = 300  # for the process, which imports TensorFlow; a graph of thousands of ops is slow
 
 
-def _in_a_fresh_process(case: Case, folder: Path) -> tuple[Array, Array]:
-    """Value and gradients of f, saved in `folder` and loaded elsewhere."""
-    flat = case.flat
-    tensors = [tf.convert_to_tensor(arguments.as_source(t)) for t in flat.flat]
-    kept = [leaf.source for leaf in flat.leaves if leaf.variable]
-    module = tf.Module()
-    module.kept = kept
-    # As variables, which a SavedModel keeps whatever their type: NumPy's files know no bfloat16.
-    module.given = [tf.Variable(t, trainable=False) for t in tensors]
-    module.inner = case.f if isinstance(case.f, tf.Module) else None
-
-    def call(*new: Any) -> Any:
-        given = [
-            old if isinstance(arguments.as_source(old), tf.Variable) else tensor
-            for old, tensor in zip(flat.flat, new, strict=True)
-        ]
-        return tf.nest.flatten(case.f(*tf.nest.pack_sequence_as(flat.given, given)))
-
-    signature = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
-    module.call = tf.function(call, input_signature=signature)
-    tf.saved_model.save(module, str(folder / "model"))
-    np.save(folder / "upstream.npy", case.upstream)
-    script = Path(__file__).with_name("_reload.py")
-    done = subprocess.run(
-        [sys.executable, "-I", str(script), str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=MOST_SECONDS,
-        check=False,
+def saved(case: Case) -> None:
+    """f saved as a SavedModel and differentiated in a fresh process, which knows nothing of it."""
+    _visit(
+        case,
+        "saved",
+        partial(_in_a_fresh_process, case),
+        "saved and loaded in a fresh process, f",
+        hint="What a SavedModel holds must be TensorFlow's: no NumPy functions, and custom "
+        "gradients saved with tf.saved_model.SaveOptions(experimental_custom_gradients=True).",
     )
-    if done.returncode:
-        lines = [line for line in done.stderr.strip().splitlines() if ": " in line]
-        raise RuntimeError(lines[-1] if lines else f"the process ended with {done.returncode}")
-    keys = {id(arguments.as_source(t)): f"x{i}" for i, t in enumerate(flat.flat)}
-    keys |= {id(v): f"v{i}" for i, v in enumerate(kept)}
-    with np.load(folder / "found.npz") as arrays:
-        parts = [
-            arrays.get(keys[id(leaf.source)], np.zeros(leaf.stop - leaf.start))
-            for leaf in flat.leaves
-        ]
-        return arrays["y"], np.concatenate([np.zeros(0), *parts])
 
+
+def _in_a_fresh_process(case: Case) -> Pulled:
+    """Value and gradients of f, saved in a folder and loaded elsewhere."""
+    flat = case.flat
+    inputs = [arguments.as_source(each) for each in flat.flat]
+    tensors = [tf.convert_to_tensor(each) for each in inputs]
+    module = tf.Module()
+    module.inner = flat.f if isinstance(flat.f, tf.Module) else None
+    module.kept = [leaf.source for leaf in flat.leaves if leaf.variable]
+    # As variables, which a SavedModel keeps whatever their type.
+    module.given = [tf.Variable(each, trainable=False) for each in tensors]
+    module.upstream = [tf.Variable(u) for u in split(case.upstream, case.targets)]
+
+    def call(*new: Any) -> list[Any]:
+        pairs = zip(flat.flat, inputs, new, strict=True)
+        given = [
+            old if isinstance(source, tf.Variable) else tensor for old, source, tensor in pairs
+        ]
+        return flat.outputs(flat.f(*tf.nest.pack_sequence_as(flat.given, given)))
+
+    signature = [tf.TensorSpec(each.shape, each.dtype) for each in tensors]
+    module.call = tf.function(call, input_signature=signature)
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, f"{folder}/model")
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", f"{inspect.getsource(reload)}\n\nreload({folder!r})"],
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            lines = [line for line in done.stderr.strip().splitlines() if ": " in line]
+            raise RuntimeError(lines[-1] if lines else f"the process ended with {done.returncode}")
+        with np.load(f"{folder}/found.npz") as arrays:
+            found = [arrays[name] for name in arrays.files]
+    values, gradients = found[: len(case.targets)], found[len(case.targets) :]
+    watched = [id(each) for each in (*module.kept, *inputs) if arguments.can_be_watched(each)]
+    in_order = [gradients[watched.index(id(leaf.source))] for leaf in flat.leaves]
+    return flat.pulled(in_order, join(values))
+
+
+def reload(folder: str) -> None:
+    """Load the model in a folder, differentiate it, and write value and gradients beside it.
+
+    The process that runs it is given the text of this function alone: nothing of cgviz and nothing
+    of the caller's helps the model along.
+    """
+    import os
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import numpy as np
+    import tensorflow as tf
+
+    module = tf.saved_model.load(f"{folder}/model")
+    args = [tf.convert_to_tensor(each) for each in module.given]
+    sources = [s for s in [*module.kept, *args] if s.dtype.is_floating or s.dtype.is_complex]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        targets = module.call(*args)
+    upstream = [tf.convert_to_tensor(each) for each in module.upstream]
+    found = list(targets)
+    gradients = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
+    for gradient, source in zip(gradients, sources, strict=True):
+        if isinstance(gradient, tf.IndexedSlices):  # they may not know of what shape
+            gradient = tf.IndexedSlices(gradient.values, gradient.indices, tf.shape(source))
+        found.append(tf.convert_to_tensor(gradient))
+    # NumPy's files know no bfloat16.
+    wide = [tf.cast(t, tf.complex128 if t.dtype.is_complex else tf.float64) for t in found]
+    np.savez(f"{folder}/found.npz", *wide)
+
+
+# --- forward mode ------------------------------------------------------------------------------
 
 MOST_DIRECTIONS = 16  # inputs up to which forward mode is asked for each one
 _FORWARD = (
@@ -274,39 +332,40 @@ _FORWARD = (
 
 def forward(case: Case) -> None:
     """Forward mode, which in eager execution ignores custom rules and differentiates the body."""
-    claimed = case.flat.pull(case.upstream).vector
+    claimed = case.eager[0].vector
     random, n = np.random.default_rng(15), claimed.size
     few = n <= MOST_DIRECTIONS
     directions = np.eye(n) if few else random.choice([-1.0, 1.0], (3, n)) * case.flat.scale
     try:
-        for number, v in enumerate(directions):
-            jvp, vjp = _jvp(case, v), float(claimed @ v)
-            give = 5e-3 * float(np.abs(claimed) @ np.abs(v)) + 1e-30
-            if not abs(jvp - vjp) <= give and np.isfinite(vjp):
-                which = case.input_name(number) if few else "a random direction"
-                case.results.broken(
-                    "forward mode",
-                    "disagrees",
-                    f"along {which} forward mode gives {style.number(jvp)}, and reverse mode "
-                    f"{style.number(vjp)}.",
-                    _FORWARD,
-                )
-                return
+        found = np.array([_jvp(case, direction) for direction in directions])
     except Exception as error:
         message = f"forward mode raised {rules.first_line(error)}"
         case.results.broken("forward mode", "raises", message, _FORWARD)
         return
-    case.results.passed("forward mode", "agrees with reverse mode")
+    expected = directions @ claimed
+    give = 5e-3 * np.abs(directions) @ np.abs(claimed) + 1e-30
+    wrong = np.flatnonzero(~(np.abs(found - expected) <= give) & np.isfinite(expected))
+    if not wrong.size:
+        case.results.passed("forward mode", "agrees with reverse mode")
+        return
+    i = int(wrong[0])
+    which = case.input_name(i) if few else "a random direction"
+    case.results.broken(
+        "forward mode",
+        "disagrees",
+        f"along {which} forward mode gives {style.number(found[i])}, and reverse mode "
+        f"{style.number(expected[i])}.",
+        _FORWARD,
+    )
 
 
-def _jvp(case: Case, v: Array) -> float:
-    """Upstream · J · v by forward mode."""
+def _jvp(case: Case, direction: Array) -> float:
+    """Upstream · J · direction by forward mode."""
     args = case.flat.arguments(case.flat.x)
     sources = case.flat.sources(args)
-    with tf.autodiff.ForwardAccumulator(sources, split(v, sources)) as forwarded:
+    with tf.autodiff.ForwardAccumulator(sources, split(direction, sources)) as forwarded:
         targets = case.flat.call(args)
-    products = [forwarded.jvp(t) for t in targets]
-    pairs = zip(targets, products, strict=True)
+    pairs = ((target, forwarded.jvp(target)) for target in targets)
     return float(case.upstream @ join([tf.zeros_like(t) if p is None else p for t, p in pairs]))
 
 
@@ -322,13 +381,3 @@ PLACES = {
     "forward": Rule("forward mode", GRAPHS, forward, "warning"),
 }
 """The rules that are judged where `check(where=...)` names them, besides "eager"."""
-
-NAMES = ("eager", *PLACES)
-
-
-def visited(case: Case, where: Sequence[str]) -> list[Row]:
-    """How f fared in each place."""
-    eager = Row("eager", "pass" if case.error is None else "fail", "runs here")
-    rows = {name: case.results.rows.get(rule.name) for name, rule in PLACES.items()}
-    found = [(name, eager if name == "eager" else rows[name]) for name in NAMES if name in where]
-    return [Row(name, row.state, row.reason) for name, row in found if row is not None]

@@ -3,6 +3,7 @@
 Rule      a record in the registry: what a gradient must keep
 Row       one line of the table: a rule and how it fared
 Results   what the rules write into while they run
+Sweep     a derivative over a range, and its picture
 Report    the outcome, as text, as a page and as a picture
 """
 
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from .. import findings
+from .. import findings, style
 from ..findings import Finding
+from ..graph import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +82,48 @@ class Results:
         return any(f.rule == rule and f.level == "error" for f in self.findings)
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """The derivative of the outputs' sum by one entry, as that runs from left to right."""
+
+    output: str
+    name: str  # of the entry
+    at: Array
+    here: float  # the point that was checked
+    lines: dict[str, Array]  # finite differences, autodiff of the body, custom rule
+
+    def plot(self, ax: Axes | None) -> Axes:
+        """Draw three lines that differ in dash as well as in colour."""
+        from ..drawing.figure import new_axes, speak
+
+        ax = new_axes(ax, 6.4, 3.6)
+        tones = style.LIGHT
+        looks: tuple[dict[str, Any], ...] = (
+            {"color": tones.text, "lw": 4, "alpha": 0.25},
+            {"color": tones.forward, "lw": 1.8},
+            {"color": tones.backward, "lw": 2.2, "ls": "--"},
+        )
+        for (label, values), look in zip(self.lines.items(), looks, strict=True):
+            ax.plot(self.at, values, label=label, **look)
+        ax.axvline(self.here, color=tones.muted, lw=1.2, ls=":", label="the point checked")
+        ax.set_xlabel(self.name)
+        ax.set_ylabel(f"d {self.output} / d {self.name}")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+        return speak(ax, self.alt)
+
+    @property
+    def alt(self) -> str:
+        """The picture in sentences: what it shows, and the three lines at both ends."""
+        number = style.number
+        ends = [f"{k} {number(y[0])} and {number(y[-1])}" for k, y in self.lines.items()]
+        return (
+            f"The derivative d sum(out) / d {self.name}, as {self.name} runs from "
+            f"{number(self.at[0])} to {number(self.at[-1])}. At the two ends: "
+            f"{', '.join(ends[::-1])}."
+        )
+
+
 class Report:
     """The outcome of `cgviz.check`.
 
@@ -94,7 +138,7 @@ class Report:
         results: Results,
         places: Sequence[Row] = (),
         notes: Sequence[str] = (),
-        plot: Callable[[Any], Axes] | None = None,
+        sweep: Callable[[], Sweep] | None = None,
     ) -> None:
         order = list(results.rules)
         self.title = title
@@ -104,7 +148,7 @@ class Report:
         )
         self.places = tuple(places)
         self.notes = tuple(notes)
-        self._plot = plot
+        self._sweep = sweep
 
     @property
     def ok(self) -> bool:
@@ -128,9 +172,9 @@ class Report:
         Raises:
             ValueError: f could not be run, so there is nothing to draw.
         """
-        if self._plot is None:
+        if self._sweep is None:
             raise ValueError("there is nothing to draw: f has no derivative to sweep over")
-        return self._plot(ax)
+        return self._sweep().plot(ax)
 
     @property
     def headline(self) -> str:
@@ -154,27 +198,25 @@ class Report:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from ..reading.format import STYLE  # one look for all tables
+        from ..reading.format import html_table, sheet  # one look for all tables
 
-        head = f"<p><strong>{escape(self.headline)}</strong></p>\n"
-        badges = "".join(
+        badges = [
             f'<span class="cgviz-badge">{escape(p.rule)} {_mark(p.state)}</span> '
             for p in self.places
-        )
-        rows = "".join(
+        ]
+        rows = [
             f'<tr class="cgviz-first"><td>{_mark(row.state)}</td>'
             f'<th scope="row">{escape(row.rule)}</th>'
             f'<td class="cgviz-reason">{escape(row.reason)}</td></tr>\n'
             for row in self.rows
-        )
-        return (
-            f'{STYLE}\n{EXTRA}\n<div class="cgviz-sheet cgviz-report">\n{head}'
-            f"{f'<p>{badges}</p>' if badges else ''}\n"
-            '<table class="cgviz-rows">\n<caption>The rules, and how each fared</caption>\n'
-            '<thead><tr><th scope="col"></th><th scope="col">rule</th>'
-            f'<th scope="col">why</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n'
-            f"{findings.html(self.findings)}"
-            f"{''.join(f'<p>{escape(note)}</p>' for note in self.notes)}</div>"
+        ]
+        return sheet(
+            f"{EXTRA}\n<p><strong>{escape(self.headline)}</strong></p>\n",
+            f"<p>{''.join(badges)}</p>\n" if badges else "",
+            html_table("The rules, and how each fared", ["", "rule", "why"], [], "".join(rows)),
+            findings.html(self.findings),
+            *(f"<p>{escape(note)}</p>" for note in self.notes),
+            kind="cgviz-report",
         )
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from cgviz.checking import state
+from cgviz import dtypes
 from cgviz.checking.case import Case, examine, wobble
 from cgviz.checking.checker import EVERY_RULE
-from cgviz.checking.flattened import Flattened
+from cgviz.checking.flattened import Flattened, kept
 from cgviz.checking.report import Results
 from cgviz.graph import dtypes
 from cgviz.recording import arguments
@@ -15,8 +15,8 @@ from cgviz.recording import arguments
 def first(f, *args):
     given, named = arguments.convert(f, args)
     flat = Flattened(f, given, {id(t): n for t, n in named})
-    with state.kept(f, given) as (variables, printed):
-        return examine(Case(f, flat, flat, Results(EVERY_RULE)), variables, printed)
+    with kept(f, given) as (variables, printed):
+        return examine(Case(flat, flat, Results(EVERY_RULE)), variables, printed)
 
 
 @tf.custom_gradient
@@ -27,7 +27,7 @@ def square(x):
 def test_custom_steps_are_found_at_any_depth():
     outer = tf.custom_gradient(lambda x: (square(x) + 0.0, lambda dy: dy))
     made = first(lambda x: tf.sin(outer(square(x))), 2.0)
-    assert [step.name for step in made.steps] == ["<lambda>", "square"]
+    assert [step.event.type for step in made.steps] == ["<lambda>", "square"]
     assert "the rule of `square` (line" in made.steps[1].label
     assert len(made.custom) == 3
 
@@ -69,3 +69,14 @@ def test_what_rounding_the_inputs_does_is_known():
     made = first(tf.linalg.inv, np.array([[1, 2], [2, 4.001]], np.float32))
     moved = wobble(made.flat, np.ones(4), float(np.finfo(np.float32).eps))
     assert np.max(moved) > 1.0
+
+
+def test_one_input_is_called_in_and_several_by_their_names():
+    assert first(tf.sin, [1.0, 2.0]).input_name(1) == "in[1]"
+    made = first(lambda x, y: x * y, [1.0, 2.0], 3.0)
+    assert [made.input_name(i) for i in range(3)] == ["x[0]", "x[1]", "y"]
+
+
+def test_outputs_are_named_by_their_position():
+    assert first(tf.sin, [1.0, 2.0]).output_name(1) == "out[1]"
+    assert first(lambda x: (x, x[:2]), [1.0, 2.0, 3.0]).output_name(4) == "out[1][1]"

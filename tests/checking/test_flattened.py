@@ -1,18 +1,21 @@
 """A function becomes a map of real vectors, and its variables go along."""
 
+import functools
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cgviz.checking.flattened import (
     Flattened,
-    Upstream,
     entry_name,
-    gradient_at,
+    fingerprint,
+    first_derivative,
     growing,
-    output_name,
-    pull_twice,
-    pull_twice_in_a_graph,
+    kept,
+    lay,
     to_tensor,
     to_vector,
 )
@@ -21,18 +24,6 @@ from cgviz.checking.flattened import (
 def flattened(f, *given, variables=()):
     names = {id(t): f"x{i}" for i, t in enumerate(tf.nest.flatten(given))}
     return Flattened(f, given, names, variables)
-
-
-def test_one_input_is_called_in_and_several_by_their_names():
-    one = flattened(tf.sin, tf.constant([1.0, 2.0]))
-    assert one.input_name(1) == "in[1]"
-    two = flattened(tf.multiply, tf.constant([1.0, 2.0]), tf.constant(3.0))
-    assert [two.input_name(i) for i in range(3)] == ["x0[0]", "x0[1]", "x1"]
-
-
-def test_outputs_are_named_by_their_place():
-    assert output_name(1, [tf.zeros(3)]) == "out[1]"
-    assert output_name(4, [tf.zeros(3), tf.zeros(2)]) == "out[1][1]"
 
 
 def test_value_and_gradient_are_tensorflows():
@@ -88,9 +79,10 @@ def test_a_tensor_goes_to_a_vector_and_back(dtype):
 
 
 def test_entries_have_names():
-    assert entry_name("w", (2, 3), 5) == "w[1, 2]"
-    assert entry_name("x", (), 0) == "x"
-    assert entry_name("z", (), 1, True) == "imag z"
+    w, x, z = tf.zeros((2, 3)), tf.zeros(()), tf.zeros(2, tf.complex64)
+    leaves = lay([w, tf.zeros(0), x, z], ["w", "empty", "x", "z"])
+    names = [entry_name(leaves, index) for index in (5, 6, 7, 10)]
+    assert names == ["w[1, 2]", "x", "real z[0]", "imag z[1]"]
 
 
 # --- the second order -------------------------------------------------------------------------
@@ -101,29 +93,117 @@ def in_doubles(f, *given):
 
 
 def test_a_product_has_ones_beside_the_diagonal():
-    s = in_doubles(lambda x, y: x * y, [1.0, 2.0], [3.0, 4.0])
-    upstream = Upstream(np.ones(2))
-    np.testing.assert_array_equal(gradient_at(s, upstream, s.x), [3, 4, 1, 2])
-    found = pull_twice(s, upstream, np.eye(4)[0])
-    np.testing.assert_array_equal(found, [0, 0, 1, 0])
+    first = first_derivative(in_doubles(lambda x, y: x * y, [1.0, 2.0], [3.0, 4.0]), np.ones(2))
+    np.testing.assert_array_equal(first.forward(first.x), [3, 4, 1, 2])
+    np.testing.assert_array_equal(first.pull(np.eye(4)[0]).vector, [0, 0, 1, 0])
 
 
 def test_an_upstream_that_is_x_is_differentiated_too():
     s = in_doubles(lambda x: x**3, 2.0)
-    upstream = growing(np.ones(1), s)
-    assert gradient_at(s, upstream, s.x) == [24.0]  # x · 3x²
-    assert pull_twice(s, upstream, np.ones(1)) == [36.0]  # 9x²
-    assert pull_twice_in_a_graph(s, upstream, np.ones(1)) == [36.0]
+    first = first_derivative(s, np.ones(1), growing(s))
+    assert first.forward(first.x) == [24.0]  # x · 3x²
+    assert first.pull(np.ones(1)).vector == [36.0]  # 9x²
+    assert replace(first, f=tf.function(first.f)).pull(np.ones(1)).vector == [36.0]
 
 
 def test_an_upstream_grows_with_each_input_and_part_of_a_complex_number():
     s = Flattened(tf.abs, [tf.constant([3 + 4j], tf.complex128)], {})
-    upstream = growing(np.ones(1), s)
-    assert upstream.growth.all()
-    claimed = np.stack([pull_twice(s, upstream, unit) for unit in np.eye(2)])
+    assert growing(s).all()
+    first = first_derivative(s, np.ones(1), growing(s))
+    claimed = np.stack([first.pull(unit).vector for unit in np.eye(2)])
     ahead, behind = (
-        np.stack([gradient_at(s, upstream, s.x + h) for h in sign * np.eye(2)])
-        for sign in (1e-4, -1e-4)
+        np.stack([first.forward(s.x + h) for h in sign * np.eye(2)]) for sign in (1e-4, -1e-4)
     )
-    moved = (ahead - behind) / 2e-4
-    np.testing.assert_allclose(claimed, moved.T, rtol=1e-6)
+    np.testing.assert_allclose(claimed, ((ahead - behind) / 2e-4).T, rtol=1e-6)
+
+
+def test_a_derivative_is_taken_where_the_variables_were():
+    w = tf.Variable(np.float64(3.0))
+    s = flattened(lambda w: w**3, w)
+    s.forward(np.array([5.0]))
+    assert first_derivative(s, np.ones(1)).x == [3.0]
+
+
+# --- what a run may change ---------------------------------------------------------------------
+
+counter = tf.Variable(1.0, name="counter")
+log = []
+
+
+def uses_globals(x):
+    counter.assign_add(1.0)
+    log.append(1)
+    return x
+
+
+class Module(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable(2.0, name="w")
+
+    def __call__(self, x):
+        self.w.assign_add(1.0)
+        return x * self.w
+
+    def method(self, x):
+        return self(x)
+
+
+def closure():
+    v = tf.Variable([1.0, 2.0])
+
+    def f(x):
+        v.assign(v * 2.0)
+        return x
+
+    return f, v
+
+
+def found(f, *args):
+    with kept(f, args) as (variables, _):
+        return [variable for variable, _ in variables.values()]
+
+
+def test_variables_are_found_wherever_code_can_reach_them():
+    f, v = closure()
+    module = Module()
+    decorated = tf.custom_gradient(lambda x: (x * v[0], lambda dy, variables=None: None))
+    for g, variable in (
+        (f, v),
+        (uses_globals, counter),
+        (module, module.w),
+        (module.method, module.w),
+        (functools.partial(f), v),
+        (tf.function(f), v),
+        (decorated, v),
+        (lambda x: f(x), v),
+    ):
+        assert any(each is variable for each in found(g, 1.0)), g
+    assert found(tf.sin, v)[0] is v
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_variables_and_streams_are_put_back_on_every_way_out(error):
+    f, v = closure()
+    before = np.random.get_state()[1].tolist()
+    with suppress(ValueError, KeyboardInterrupt), kept(f, ()):
+        f(1.0)
+        np.random.random()
+        if error:
+            raise error
+    assert v.numpy().tolist() == [1.0, 2.0]
+    assert np.random.get_state()[1].tolist() == before
+
+
+def test_what_is_printed_is_kept(capsys):
+    with kept(print, ()) as (_, printed):
+        print("hello")
+    assert printed.getvalue() == "hello\n"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_fingerprint_changes_with_python_state():
+    before = fingerprint(uses_globals)
+    assert fingerprint(uses_globals) == before
+    log.append(1)
+    assert fingerprint(uses_globals) != before

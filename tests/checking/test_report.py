@@ -2,10 +2,15 @@
 
 import xml.etree.ElementTree as ET
 
+import matplotlib as mpl
 import pytest
+import tensorflow as tf
 
+import cgviz
 from cgviz.checking.checker import EVERY_RULE
 from cgviz.checking.report import Report, Results, Row
+
+mpl.use("Agg")
 
 
 @pytest.fixture
@@ -77,3 +82,37 @@ def test_a_broken_rule_outweighs_a_kept_one():
 def test_nothing_to_draw_is_said_so():
     with pytest.raises(ValueError, match="nothing to draw"):
         Report("f", Results(EVERY_RULE)).plot()
+
+
+# --- the picture -------------------------------------------------------------------------------
+
+
+@tf.custom_gradient
+def leaky(x):
+    return tf.nn.relu(x), lambda dy: dy * tf.where(x < 0, 0.25, 1.0)
+
+
+@pytest.fixture
+def drawn():
+    return cgviz.check(leaky, [-1.0, 2.0], surrogate=True)
+
+
+def test_the_picture_says_what_it_shows(drawn):
+    ax = drawn.plot()
+    assert repr(ax.figure) == ax.cgviz_alt
+    assert ax.cgviz_alt == (
+        "The derivative d sum(out) / d in[0], as in[0] runs from −4 to 4. At the two ends: "
+        "custom rule 0.25 and 1, autodiff of the body 0 and 1, finite differences 0 and 1."
+    )
+
+
+def test_the_picture_goes_where_it_is_told(drawn):
+    from matplotlib.figure import Figure
+
+    ax = Figure().subplots()
+    assert drawn.plot(ax) is ax
+    assert [line.get_label() for line in ax.get_lines()[:3]] == [
+        "finite differences",
+        "autodiff of the body",
+        "custom rule",
+    ]

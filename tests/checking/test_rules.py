@@ -76,6 +76,12 @@ def test_clipping_is_an_error_unless_it_is_a_surrogate():
     assert cgviz.check(clip, [1.0, 2.0], surrogate=True).ok
 
 
+def test_of_a_rule_that_is_not_linear_the_gradient_of_the_sum_is_compared():
+    f = tf.custom_gradient(lambda x: (3.0 * x, lambda dy: tf.ones_like(x)))
+    messages = [each.message for each in cgviz.check(f, [1.0, 2.0]).findings]
+    assert any(m.startswith("d sum(out) / d in[0]: yours 1, true 3") for m in messages)
+
+
 def test_an_ignored_upstream_is_an_error_even_of_a_surrogate():
     f = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: tf.ones_like(x)))
     assert not cgviz.check(f, [1.2, 2.2], surrogate=True).ok
@@ -103,7 +109,7 @@ def test_variables_are_shuffled():
         assert found.rule == "variables"
         assert "given as b, w, c, it" in found.message
         skipped = [row.rule for row in report.rows if row.state == "skip"]
-        assert skipped == ["second order", "graph"]
+        assert skipped == ["second order", "vectorised", "graph"]
 
 
 # --- what f raises ----------------------------------------------------------------------------
