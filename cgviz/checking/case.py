@@ -126,6 +126,10 @@ class Case:
             leaves = flattened.lay([leaves[0].source], ["in"])
         return flattened.entry_name(leaves, index)
 
+    def gradient_name(self, index: int) -> str:
+        """The name of an entry of the gradient."""
+        return f"the gradient for {self.input_name(index)}"
+
 
 def wobble(flat: Flattened, upstream: Array, eps: float) -> Array:
     """By how much the claimed gradient moves when the last bits of the inputs do.

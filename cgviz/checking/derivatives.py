@@ -12,8 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from .. import dtypes, style
-from ..graph import Array, Trace, Value, names
+from .. import style
+from ..graph import Array, Trace, Value, dtypes, names
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from ..recording import api, tf_hooks
 from . import rules
@@ -158,7 +158,7 @@ def precision(case: Case) -> None:
     case.results.broken(
         "precision",
         "right in float64 only",
-        f"the gradient for {case.input_name(i)} is {style.number(mine[i])}, and "
+        f"{case.gradient_name(i)} is {style.number(mine[i])}, and "
         f"{style.number(wide[i])} in float64{rules.more(wrong.size)}.",
         _lost(case),
     )
@@ -403,7 +403,7 @@ def second_order(case: Case) -> None:
         (case.order < 2 and case.seconds > SLOW, "f is slow: order=2 judges it"),
     )
     reason = next((f"not judged, for {words}" for holds, words in because if holds), "")
-    for about in ("variables", "shape"):
+    for about in ("variables", "shape", "dtype"):
         reason = reason or (f"not judged: see {about}" if results.has(about) else "")
     if reason:
         results.skipped("second order", reason)

@@ -37,6 +37,7 @@ SHORTER = tuple(2.0**-e for e in range(15, 31, 2))
 LONGER = tuple(2.0**e for e in range(9, -3, -2))
 ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
 PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
+EARLY = 3  # the bit after which an axis is given up where both halves have touched all rows
 WIDEST = 64  # indices of an axis among which a row may be undecided; above, it is all of them
 
 # --- along one direction -----------------------------------------------------------------------
@@ -294,19 +295,15 @@ def _of_axis(
     residues; None if that is more than `most`.
     """
     gray = along ^ (along >> 1)
-    having, lacking = [], []
+    seen: list[tuple[Array, Array]] = []
     for bit in range((length - 1).bit_length()):
-        has = (gray >> bit & 1).astype(bool)
-        having.append(touched(has))
-        lacking.append(touched(~has))
-        if length > most and having[0].size and (having[0] & lacking[0]).all() and bit == 3:
-            both = np.stack(having) & np.stack(lacking)
-            if both.all():  # every row depends on entries all over this axis
-                return None
-    certain, unsure = np.zeros((2, having[0].size), dtype=np.int64)
-    for bit, (one, other) in enumerate(zip(having, lacking, strict=True)):
-        certain |= (one & ~other).astype(np.int64) << bit
-        unsure |= (one & other).astype(np.int64) << bit
+        has = (gray >> bit & 1) == 1
+        seen.append((touched(has), touched(~has)))
+        if bit == EARLY and length > most and all((one & other).all() for one, other in seen):
+            return None  # every row depends on entries all over this axis
+    having, lacking = np.stack(seen, axis=1)
+    bits = 1 << np.arange(len(seen))
+    certain, unsure = (bits @ each for each in (having & ~lacking, having & lacking))
     untouched = ~(having[0] | lacking[0])
     candidates = {
         int(mask): _indices(certain[(unsure == mask) & ~untouched], int(mask), length)
@@ -317,7 +314,7 @@ def _of_axis(
     width = next(fits, 0)
     if not width:
         return None
-    table = np.full((having[0].size, width), -1)
+    table = np.full((untouched.size, width), -1)
     for mask, each in candidates.items():
         rows = np.flatnonzero((unsure == mask) & ~untouched)
         row, column = np.nonzero(each >= 0)

@@ -24,6 +24,7 @@ class Hint:
     what: str
     mend: str
     lesson: str
+    rule: str = ""  # of `cgviz.check`, that an error of this kind breaks
 
     def __str__(self) -> str:
         return (
@@ -202,6 +203,7 @@ class Entry:
     types: str  # any of these names among the error's classes
     lesson: str
     sure: Callable[[Clues], bool] = lambda clues: True
+    rule: str = ""
     words: str = ""  # a regular expression
     what: str | Callable[[Clues], str] = ""  # `{1}` is the first group of `words` that is there
     mend: str = ""
@@ -220,7 +222,7 @@ class Entry:
             return None
         groups = [group for group in found.groups() if group is not None]
         what = self.what(clues) if callable(self.what) else self.what.format(found[0], *groups)
-        return Hint(what, self.mend, self.lesson)
+        return Hint(what, self.mend, self.lesson, self.rule)
 
 
 _UNPACKED = (
@@ -242,46 +244,46 @@ _NO_NUMPY = (
 )
 
 BOOK: tuple[Entry, ...] = (
-    Entry("TypeError", VARIABLES).says(
+    Entry("TypeError", VARIABLES, rule="variables").says(
         "grad_fn must accept (?:a )?(?:keyword argument )?'variables'",
         uses_variables,
         "Let the rule take `variables=None` and return two things: `return dx, [dw]`, dw in "
         "float32. Or, without mixed precision, pass the variable by position: `f(x, w)`.",
     ),
-    Entry("ValueError", INPUTS).says(
+    Entry("ValueError", INPUTS, rule="arity").says(
         r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
         count,
         _ONE_EACH,
     ),
-    Entry("InternalError", INPUTS).says(
+    Entry("InternalError", INPUTS, rule="arity").says(
         r"Recorded operation '(.+?)' returned too few gradients. Expected (\d+) but received (\d+)",
         difference,
         _ONE_EACH,
     ),
-    Entry("ValueError", INPUTS).says(
+    Entry("ValueError", INPUTS, rule="arity").says(
         r"Num gradients \d+ generated for op name:.*CustomGradient-.*do not match num inputs",
         "a rule inside a tf.function returned the wrong number of gradients.",
         _ONE_EACH,
     ),
-    Entry("ValueError", VARIABLES).says(
+    Entry("ValueError", VARIABLES, rule="variables").says(
         "Must return gradient for each variable from\\s+@custom_gradient grad_fn",
         "the rule took `variables` and returned another number of gradients than there are "
         "variables.",
         "Return `dx, [one gradient per entry of variables]`, matched by identity or name: "
         "`[by_name[v.name] for v in variables]`.",
     ),
-    Entry("TypeError ValueError", VARIABLES, by_rule_call).says(
+    Entry("TypeError ValueError", VARIABLES, by_rule_call, rule="variables").says(
         _UNPACKED,
         "the function reads variables, so the rule must return a pair, and it returned one thing.",
         "Return both: `return dx, [dw for each variable]`.",
     ),
-    Entry("TypeError ValueError", UPSTREAM, by_function_call).says(
+    Entry("TypeError ValueError", UPSTREAM, by_function_call, rule="arity").says(
         _UNPACKED + "|unsupported callable|is not a callable object",
         "a function under @tf.custom_gradient must return two things, its value and its rule, and "
         "this one did not.",
         "End it in `return y, grad`, where `grad` is the function itself: no brackets after it.",
     ),
-    Entry("TypeError", INPUTS, by_rule_call).says(
+    Entry("TypeError", INPUTS, by_rule_call, rule="arity").says(
         r"takes (?:from )?\d.* positional arguments? but \d+ (?:was|were) given"
         r"|missing \d+ required positional argument",
         "TensorFlow calls the rule with one upstream per output of the function, and the rule "
@@ -301,7 +303,7 @@ BOOK: tuple[Entry, ...] = (
         "Find out why with `cgviz.trace(f, x, order=2).diagnose()`: a NumPy number in the rule "
         "cuts the second order.",
     ),
-    Entry("ValueError", INPUTS).says(
+    Entry("ValueError", INPUTS, rule="keywords").says(
         "custom_gradient decorator currently supports keywords? arguments only when eager",
         "a function under @tf.custom_gradient was called with a keyword argument inside a "
         "tf.function.",
@@ -366,14 +368,14 @@ BOOK: tuple[Entry, ...] = (
         "Give @tf.custom_gradient only tensors. Close over the rest: "
         "`def make(axis): @tf.custom_gradient def f(x): ...; return f`.",
     ),
-    Entry("AttributeError NotImplementedError", GRAPHS).says(
+    Entry("AttributeError NotImplementedError", GRAPHS, rule="numpy").says(
         "'(?:Symbolic)?Tensor' object has no attribute 'numpy'"
         "|Cannot convert a symbolic (?:tf\\.)?Tensor",
         "NumPy was handed a tensor of a graph, which has no numbers yet. A tf.function, `fit` and "
         "tape.jacobian build graphs.",
         _NO_NUMPY,
     ),
-    Entry("InvalidArgumentError TypeError", INPUTS, in_backward).says(
+    Entry("InvalidArgumentError TypeError", INPUTS, in_backward, rule="dtype").says(
         rf"cannot compute (\w+) as input #\d+\(zero-based\) was expected to be an? {_FLOATS} tensor"
         rf" but is an? {_FLOATS} tensor"
         rf"|Input '\w+' of '(\w+)' Op has type {_FLOATS} that does not match type {_FLOATS} of arg",
@@ -382,14 +384,14 @@ BOOK: tuple[Entry, ...] = (
         "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
         "with `dtype=x.dtype`.",
     ),
-    Entry("AttributeError", GRAPHS, in_backward_or_cond).says(
+    Entry("AttributeError", GRAPHS, in_backward_or_cond, rule="graph").says(
         "Tensor.graph is (?:undefined|meaningless) when eager execution is enabled",
         "a rule inside tf.cond reads a variable, and TensorFlow cannot tell to which graph it "
         "belongs.",
         "Read the variable in the forward function (`value = tf.identity(w)`) and use that in the "
         "rule, or pass it as an argument.",
     ),
-    Entry("TypeError", UPSTREAM).says(
+    Entry("TypeError", UPSTREAM, rule="upstream").says(
         r"unsupported operand type\(s\) for .*'IndexedSlices'",
         "this upstream is a tf.IndexedSlices, the sparse gradient that tf.gather and embeddings "
         "return.",

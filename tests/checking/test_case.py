@@ -3,7 +3,6 @@
 import numpy as np
 import tensorflow as tf
 
-from cgviz import dtypes
 from cgviz.checking.case import Case, examine, wobble
 from cgviz.checking.checker import EVERY_RULE
 from cgviz.checking.flattened import Flattened, kept
