@@ -17,7 +17,7 @@ from ..recording import api, arguments, source, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .comparison import timed
+from .comparison import apart, largest, timed
 from .flattened import Flattened, Kept, Pulled
 from .report import Results
 
@@ -65,7 +65,8 @@ class Case:
     @cached_property
     def custom(self) -> list[Op]:
         """The custom ops at any depth."""
-        return [op for op in _ops(self.trace) if op.kind == "custom" or op.rule_dropped]
+        ops = _walk(self.trace.ops) if self.trace else ()
+        return [op for op in ops if op.kind == "custom" or op.rule_dropped]
 
     @cached_property
     def distinct_steps(self) -> list[CustomStep]:
@@ -146,15 +147,11 @@ def wobble(flat: Flattened, upstream: Array, eps: float) -> Array:
     return moved
 
 
-def _ops(trace: Trace | None) -> Iterator[Op]:
-    """The forward ops, and those inside the bodies of custom ones."""
-
-    def walk(ops: Sequence[Op]) -> Iterator[Op]:
-        for op in ops:
-            yield op
-            yield from walk(op.body)
-
-    return walk(trace.ops if trace else ())
+def _walk(ops: Sequence[Op]) -> Iterator[Op]:
+    """Ops, and those inside the bodies of custom ones."""
+    for op in ops:
+        yield op
+        yield from _walk(op.body)
 
 
 # --- making a case -----------------------------------------------------------------------------
@@ -193,9 +190,8 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
     case = replace(case, flat=flat, judged=flat, error=error, printed=bool(printed.getvalue()))
     if trace is None:
         return case
-    before = flattened.fingerprint(
-        flat.f
-    )  # what only the first run does, such as building, is past
+    # What only the first run does, such as building a layer, is past.
+    before = flattened.fingerprint(flat.f)
     try:
         flat, deterministic = _settled(flat)
         targets = flat.call(flat.arguments(flat.x))
@@ -216,7 +212,7 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
         written=sorted(written),
         deterministic=deterministic,
     )
-    judged, dtype = _widened(case)
+    judged, dtype = _widened(flat, case.own_dtypes, trace)
     return replace(case, judged=judged, dtype=dtype)
 
 
@@ -239,10 +235,9 @@ def _settled(flat: Flattened) -> tuple[Flattened, bool]:
     return flat, False
 
 
-def _widened(case: Case) -> tuple[Flattened, Dtype]:
+def _widened(flat: Flattened, own: Sequence[Dtype], trace: Trace) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
-    flat, trace = case.flat, case.trace
-    coarsest = _coarsest(case.own_dtypes)
+    coarsest = _coarsest(own)
     if flat.wide or not flat.leaves:
         return flat, _coarsest([coarsest, *_met(trace)])
     try:
@@ -252,22 +247,18 @@ def _widened(case: Case) -> tuple[Flattened, Dtype]:
         trace = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
         return flat, coarsest
-    if here.shape != there.shape:
-        return flat, coarsest
-    finite = np.isfinite(here) & np.isfinite(there)
-    size = np.max(np.abs(there[finite]), initial=0.0)
     # More than rounding, even of a bfloat16: in float64 f does something else, and judges nothing.
-    if np.any(np.abs(here - there)[finite] > 0.05 * size + 1e-30):
+    if here.shape != there.shape or apart(here, there, 0.05 * largest(there) + 1e-30).size:
         return flat, coarsest
     return wide, _coarsest(_met(trace))
 
 
-def _met(trace: Trace | None) -> list[Dtype]:
+def _met(trace: Trace) -> list[Dtype]:
     """The dtypes of the ops of a trace: f may cast to less inside."""
     # A cast up of a variable rounds nothing; a cast down does.
     names = [
         value.dtype
-        for op in _ops(trace)
+        for op in _walk(trace.ops)
         if op.kind in ("op", "custom")
         if op.type != "Cast" or dtypes.limits(op.inputs[0].dtype) is dtypes.FLOAT64
         for value in op.outputs

@@ -117,7 +117,7 @@ def compare(problem: Map, *, columns: int = MOST_COLUMNS, rows: int = MOST_ROWS)
         rows = _affordable(pull_seconds * (1 if problem.wobble is None else 4), rows)
         # Each part of x asks for the same rows again.
         pull = problem.pull
-        known = lru_cache(MOST_CELLS // n)(lambda upstream: pull(np.frombuffer(upstream)))
+        known = lru_cache(MOST_CELLS // (n + m))(lambda upstream: pull(np.frombuffer(upstream)))
         problem = replace(problem, pull=lambda upstream: known(upstream.tobytes()))
         if n * m <= SMALL:
             found.claimed, found.true = np.zeros((2, m, n))

@@ -79,6 +79,13 @@ def test_the_second_order_is_a_warning_unless_it_is_asked_for():
         assert (found.rule, found.level) == ("second order", level)
 
 
+def test_a_rule_that_computes_in_less_than_f_is_not_blamed_for_the_second_order_too():
+    f = tf.custom_gradient(lambda x: (x * x, lambda dy: tf.cast(2.0 * x * dy, tf.float32)))
+    report = cgviz.check(f, np.float64([1.3, -0.7]), order=2)
+    assert [each.rule for each in report.findings] == ["dtype"]
+    assert "not judged: see dtype" in [row.reason for row in report.rows]
+
+
 def test_a_rule_of_a_rule_that_is_wrong_in_company_only_is_caught():
     ((level, message),) = second_order(naive, 3.0, order=2)
     assert level == "error"

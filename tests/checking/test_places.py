@@ -36,7 +36,7 @@ def test_forward_mode_that_ignores_the_rule_is_a_warning():
     report = cgviz.check(leaky, [-1.0, 2.0], where="forward", surrogate=True)
     assert state(report, "forward mode") == "warn"
     (found,) = [each for each in report.findings if each.rule == "forward mode"]
-    assert found.message == "the gradient for in[0] is 0 in forward mode, and 0.01 in reverse mode."
+    assert found.message.startswith("the gradient for in[0] is 0 in forward mode, and 0.01")
     assert report.ok
     assert state(cgviz.check(tf.sin, [-1.0, 2.0], where="forward"), "forward mode") == "pass"
 
