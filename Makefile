@@ -8,7 +8,7 @@ MATRIX_TESTS ?= tests/recording
 export TF_CPP_MIN_LOG_LEVEL := 3
 export TF_ENABLE_ONEDNN_OPTS := 0
 
-.PHONY: help lab test lint notebooks exercises grade slides look bench matrix links constraints clean
+.PHONY: help lab test lint notebooks exercises site grade slides look bench matrix links constraints clean
 .DELETE_ON_ERROR:
 .PRECIOUS: .venvs/tf-%/stamp
 
@@ -35,6 +35,9 @@ notebooks: .venv/dev.stamp  ## run every notebook again, store its outputs, and 
 
 exercises: .venv/teach.stamp  ## build notebooks/exercises from notebooks/solutions
 	$(BIN)/python tools/exercises.py
+
+site: .venv/site.stamp  ## build the site of the course into build/site/html
+	$(BIN)/python site/build.py
 
 grade: .venv/teach.stamp  ## grade a class: make grade COURSE=folder EXERCISE=02_upstream_downstream
 	$(BIN)/python tools/grade.py $(COURSE) $(EXERCISE) $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)

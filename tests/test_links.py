@@ -105,6 +105,15 @@ def test_every_lesson_opens_on_binder_and_colab():
         assert f"({colab}/{lesson.name})" in readme
 
 
+def test_on_the_package_index_every_link_and_picture_of_the_readme_is_whole():
+    readme = LINKS["whole"](LINKS["written"](read("README.md"), SLUG), SLUG, "v1.0")
+    links = re.findall(r"""\]\((.*?)\)|src(?:set)?="(.*?)\"""", readme)
+    assert {(link or picture)[:8] for link, picture in links} == {"https://"}
+    picture = f"https://raw.githubusercontent.com/{SLUG}/v1.0/notebooks/images/flow_light.svg"
+    assert f'src="{picture}"' in readme
+    assert f"](https://github.com/{SLUG}/blob/v1.0/LICENSE)" in readme
+
+
 def notebook(*cells):
     return json.dumps({"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 

@@ -17,7 +17,7 @@ TOP = {
     *(".ci", ".devcontainer", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md"),
     *("CODE_OF_CONDUCT.md", "SECURITY.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
     *("Makefile", "README.md", "binder", "cgviz", "classroom", "conftest.py", "constraints.txt"),
-    *("environment.yml", "notebooks", "pyproject.toml", "tests", "tools"),
+    *("environment.yml", "notebooks", "pyproject.toml", "site", "tests", "tools"),
 }
 
 

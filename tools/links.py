@@ -1,5 +1,7 @@
 """Write every link to this repository, from the address that it is published at.
 
+python tools/links.py [--whole tag]     --whole: only README.md, as the package index needs it
+
 - the table of lessons in README.md, with Binder and Colab
 - the links for a JupyterHub in classroom/jupyterhub.md
 - the first code cell of each notebook, which silences TensorFlow's start, and installs the course
@@ -15,6 +17,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -103,6 +106,13 @@ def written(readme: str, slug: str | None) -> str:
     return between(readme, head + "".join(row(path, slug) for path in lessons()))
 
 
+def whole(readme: str, slug: str, tag: str) -> str:
+    """The README's text for the package index, which has no other file of the repository."""
+    files, pages = f"https://raw.githubusercontent.com/{slug}", f"https://github.com/{slug}/blob"
+    readme = re.sub(r'\b(src|srcset)="(?!https:)', rf'\1="{files}/{tag}/', readme)
+    return re.sub(r"\]\((?!https:|#)", f"]({pages}/{tag}/", readme)
+
+
 def hub_written(page: str, slug: str | None) -> str:
     """The text of classroom/jupyterhub.md with its links as they should be."""
     if slug is None:
@@ -154,6 +164,10 @@ def with_first(text: str, slug: str | None) -> str:
 def main() -> None:
     """Write what differs."""
     where = slug()
+    if where and sys.argv[1:2] == ["--whole"]:
+        readme = ROOT / "README.md"
+        readme.write_text(whole(readme.read_text(encoding="utf-8"), where, sys.argv[2]))
+        return
     made = {ROOT / "README.md": written, ROOT / "classroom" / "jupyterhub.md": hub_written}
     made |= dict.fromkeys(notebooks(), with_first)
     for path, write in made.items():
