@@ -24,6 +24,7 @@ from .graph import Array, Op, Pass, Trace, norm, ratio, readable
 if TYPE_CHECKING:
     from .diagnosing.diagnosis import Diagnosis
     from .drawing.figure import SpokenFigure
+    from .live.training import TrainingView
 
 MOST_TRACES = 20  # whole traces kept: as many places on a slider can be told apart at once
 CHANGES = 6  # of them for steps at which something changed; the others are spread evenly
@@ -123,6 +124,22 @@ class History:
         traces: By step: the whole traces that were kept.
         ancestors: The names of all that the target was computed from, in the first step.
         stopped: Whether it ended before all steps were run.
+
+    Example:
+        >>> import cgviz, tensorflow as tf
+        >>> w = tf.Variable(-2.0, name="w")
+        >>> def step():
+        ...     with tf.GradientTape() as tape:
+        ...         loss = tf.nn.relu(w) + 1.0
+        ...     w.assign_sub(0.1 * tape.gradient(loss, w))
+        >>> history = cgviz.watch(step, steps=3)
+        >>> [found.what for found in history.diagnose()]
+        ['zero']
+        >>> print(history.plot().alt.splitlines()[0])
+        The target over 3 steps: 1 at step 0, 1 at step 2.
+        >>> history.trace(2).diagnose()[0].op.type
+        'Relu'
+        >>> history.view().save("training.html")  # doctest: +SKIP
     """
 
     def __init__(self, title: str = "step", which: int = 0) -> None:
@@ -160,16 +177,6 @@ class History:
 
         Raises:
             ValueError: The trace of this step was not kept.
-
-        Example:
-            >>> import cgviz, tensorflow as tf
-            >>> w = tf.Variable(2.0, name="w")
-            >>> def step():
-            ...     with tf.GradientTape() as tape:
-            ...         loss = w * w
-            ...     w.assign_sub(0.1 * tape.gradient(loss, w))
-            >>> cgviz.watch(step, steps=3).trace(0).gradients, float(w) < 2.0
-            ((), True)
         """
         if step not in self.traces:
             kept = ", ".join(map(str, sorted(self.traces)))
@@ -179,8 +186,12 @@ class History:
             )
         return self.traces[step]
 
-    def plot(self) -> SpokenFigure:
+    def plot(self, against: History | None = None) -> SpokenFigure:
         """The loss, and below it every gradient over time as a map of its size.
+
+        Args:
+            against: Another history, drawn over and below this one; the title says at which step
+                and op they part.
 
         Returns:
             The figure: above, the target over the steps; below, a row for each variable (of few:
@@ -189,21 +200,33 @@ class History:
             variable, over the variable's own norm. `figure.alt` says it in words.
 
         Raises:
-            ValueError: Nothing was recorded.
-
-        Example:
-            >>> import cgviz, tensorflow as tf
-            >>> w = tf.Variable(2.0, name="w")
-            >>> def step():
-            ...     with tf.GradientTape() as tape:
-            ...         loss = w * w
-            ...     w.assign_sub(0.1 * tape.gradient(loss, w))
-            >>> print(cgviz.watch(step, steps=3).plot().alt.splitlines()[0])
-            The target over 3 steps: 4 at step 0, 1.638 at step 2.
+            TypeError: `against` is no history.
+            ValueError: Nothing was recorded, or the two have no step in common.
         """
         from .drawing import history_figure
 
-        return history_figure.plot(self)
+        return history_figure.plot(self, against, self._parted(against))
+
+    def view(self, against: History | None = None) -> TrainingView:
+        """The live picture, with a slider over the steps whose whole traces were kept.
+
+        Beside it are the target over time and a map of all gradients, as in `plot`. A click on a
+        cell of the map, or Enter, opens the step that was kept next to it, at that op or variable.
+
+        Args:
+            against: Another history, whose pictures are shown beside those of this one. It is said
+                at which step and op they part.
+
+        Returns:
+            The widget; its `save` writes a page that needs no kernel.
+
+        Raises:
+            TypeError: `against` is no history.
+            ValueError: Nothing was recorded, or the two have no step in common.
+        """
+        from .live import training
+
+        return training.view(self, against, self._parted(against))
 
     def diagnose(self) -> Diagnosis:
         """Say since which step, and where first, a gradient vanished, died, exploded or froze.
@@ -214,20 +237,24 @@ class History:
 
         Raises:
             ValueError: Nothing was recorded.
-
-        Example:
-            >>> import cgviz, tensorflow as tf
-            >>> w = tf.Variable(-2.0, name="w")
-            >>> def step():
-            ...     with tf.GradientTape() as tape:
-            ...         loss = tf.nn.relu(w) + 1.0
-            ...     w.assign_sub(0.1 * tape.gradient(loss, w))
-            >>> [found.what for found in cgviz.watch(step, steps=3).diagnose()]
-            ['zero']
         """
         from .diagnosing import over_time
 
         return over_time.diagnose(self)
+
+    def _parted(self, against: History | None) -> str:
+        """Where another history parts from this one, once both are known to be histories."""
+        if not self.steps:
+            raise ValueError("nothing was recorded: the history has 0 steps")
+        if against is None:
+            return ""
+        if not isinstance(against, History):
+            raise TypeError(f"`against` must be a history, not {type(against).__name__}")
+        if not self.traces.keys() & against.traces.keys():
+            raise ValueError("`against` has no step in common with this history")
+        from .diagnosing import over_time
+
+        return over_time.parted(self, against)
 
     def __repr__(self) -> str:
         if not self.steps:

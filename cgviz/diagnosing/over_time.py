@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import lessons, style
 from ..findings import Finding
-from ..graph import Op
+from ..graph import Op, wide
 from ..history import History, Series
 from .diagnosis import Diagnosis
+from .scale import GROWN
 
 # Root mean squares of gradients along the depth, first layer over last. The derivative of a sigmoid
 # is at most 1/4, so ten layers of them lose 1e-6; the healthy trainings of the tests pass.
@@ -31,7 +32,7 @@ LOST_WITH_STEPS = 1e-6
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # of the steps: what happens more rarely is a hiccup
 UNDERFLOW = 0.25  # of the entries: more new zeros than rounding makes of an ordinary gradient
-GROWN = 1e3  # a gradient so many times its first size, while the target grows too
+ROUNDING = 1e-5  # of what is compared: a sum of float32 in another order differs by less
 WORDS = {"nan": "NaN", "inf": "infinite"}
 
 
@@ -320,6 +321,66 @@ QUESTIONS: tuple[Callable[[History, int], Iterator[Seen]], ...] = (
     frozen,
     large_updates,
 )
+
+
+# --- two trainings -------------------------------------------------------------------------------
+
+
+def parted(history: History, against: History) -> str:
+    """Say at which step and op two trainings part, with the numbers.
+
+    What is compared is every value in forward order, then every gradient in backward order: entry
+    by entry where both kept the trace of a step, else by the norms.
+    """
+    for place, step in enumerate(history.steps):
+        if step not in against.steps:
+            continue
+        whole = step in history.traces and step in against.traces
+        mine = _flow(history, place, whole)
+        theirs = _flow(against, against.steps.index(step), whole)
+        if len(mine) != len(theirs):  # the programs differ: by what both have
+            both = {name for name, _ in mine} & {name for name, _ in theirs}
+            mine, theirs = ([each for each in row if each[0] in both] for row in (mine, theirs))
+        for (name, one), (its, other) in zip(mine, theirs, strict=True):
+            if not _close(one, other):
+                what = "" if whole else "the norm of "
+                there = f" there ({its})" if its != name else " there"
+                return (
+                    f"They part at step {step}: {what}{name} is {style.array(one)} here and "
+                    f"{style.array(other)}{there}. Before that all numbers agree."
+                )
+    return f"They do not part in {len(history)} recorded steps."
+
+
+def _flow(history: History, place: int, whole: bool) -> list[tuple[str, Any]]:
+    """All that flows in one step, in its order, each with its words: arrays, or else norms."""
+    found: list[tuple[str, Any]] = []
+    if not whole:
+        series = [s for s in history.series.values() if s.name in history.ancestors]
+        found += [(f"the value of `{s.name}`", s.value[place]) for s in series]
+        return found + [(f"the gradient of `{s.name}`", s.gradient[place]) for s in series[::-1]]
+    trace = history.traces[history.steps[place]]
+    for op in trace.ops:
+        # Not what runs after the pass, such as the update.
+        if op.name in history.ancestors and op.outputs and op.outputs[0].differentiable:
+            found.append((f"the value of `{op.name}`", op.outputs[0].numpy()))
+    for step in trace.pass_(history.which).steps:
+        for used, given in zip(step.op.inputs, step.downstream, strict=True):
+            to = trace.producer(used)
+            found.append(
+                (f"what `{step.op.name}` returns{f' to `{to[0].name}`' if to else ''}", given)
+            )
+    return found
+
+
+def _close(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    if np.shape(one) != np.shape(other):
+        return False
+    one, other = wide(one), wide(other)
+    least = ROUNDING * np.max(np.abs(one), initial=0.0, where=np.isfinite(one))
+    return np.allclose(one, other, ROUNDING, least, equal_nan=True)
 
 
 # --- helpers -------------------------------------------------------------------------------------

@@ -1,7 +1,15 @@
-"""A history as a figure: the target over the steps, and below it the gradients as a map."""
+"""A history as a figure: the target over the steps, and below it the gradients as a map.
+
+plot    a history, or two -> a figure
+rows    the series that a map shows
+powers  log10 of their gradients per entry
+said    one of these gradients in words
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +17,7 @@ from matplotlib import rcParams
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from .. import style
+from ..graph import Array
 from .figure import SpokenFigure
 
 if TYPE_CHECKING:
@@ -16,46 +25,84 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 24  # what can still be read at the height of a notebook's page
 FEW = 10  # variables up to which the map shows the ops, too
-MARKS = {  # of a gradient that is no ordinary one: Matplotlib's marker, the words
-    "none": ("_", "None"),
-    "zero": ("o", "zero"),
-    "nan": ("x", "NaN"),
-    "inf": ("^", "infinite"),
+ROW = 0.26  # inches: a line of its letters
+LINE = 100  # letters of a sentence over the width of the figure
+SIGNS = {  # of a gradient that is no ordinary one
+    "none": style.NONE,
+    "zero": style.Sign(style.ZERO.symbol, "zero"),
+    "nan": style.NAN,
+    "inf": style.Sign(style.POSITIVE_INFINITY.symbol, "infinite"),
+    "unasked": style.Sign("·", "not taken"),
 }
+MARKERS = {"none": "_", "zero": "o", "nan": "x", "inf": "^"}  # Matplotlib's
 
 
-def plot(history: History) -> SpokenFigure:
-    """What `History.plot` does."""
+def plot(history: History, against: History | None = None, parted: str = "") -> SpokenFigure:
+    """What `History.plot` does; `parted` says where two histories part."""
     import matplotlib.pyplot as plt
 
-    if not history.steps:
-        raise ValueError("nothing was recorded: the history has 0 steps")
+    histories = [history] if against is None else [history, against]
     look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    rows = _rows(history)
-    height = 2.2 + 0.26 * len(rows)
-    figure: Any = plt.figure(figsize=(9.5, height), layout="constrained", FigureClass=SpokenFigure)
+    maps = [rows(each) for each in histories]
+    heights = [1.6, *(ROW * len(series) for series in maps)]
+    size = (9.5, 0.6 * len(heights) - 0.6 + sum(heights))
+    figure: Any = plt.figure(figsize=size, layout="constrained", FigureClass=SpokenFigure)
     plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
-    grid = figure.add_gridspec(2, 2, height_ratios=(1.6, 0.26 * len(rows)), width_ratios=(3, 1))
-    above, below = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
-    beside = figure.add_subplot(grid[1, 1])
-    above.plot(history.steps, history.target, color=look.forward, linewidth=2)
-    above.set(title="target", xlim=_limits(history))
-    shown = _map(figure, below, history, rows, look)
-    updates = _updates(beside, rows, look)
-    if not updates:
-        beside.remove()
-    figure.alt = "\n".join([_sentence(history), shown, *updates])
+    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(3, 1))
+    above = figure.add_subplot(grid[0, 0])
+    words = [parted] if parted else []
+    lines = zip(histories, titles(histories), (look.forward, look.custom), "-:", strict=False)
+    for each, title, colour, dashes in lines:
+        above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=title)
+    above.set(xlim=_limits(history))
+    above.set_title(fill(parted, LINE) if parted else "target", fontsize=9 if parted else None)
+    if against is not None:
+        above.set_ylabel("target")
+        above.legend(frameon=False)
+    for i, (each, series) in enumerate(zip(histories, maps, strict=True), 1):
+        below, beside = figure.add_subplot(grid[i, 0]), figure.add_subplot(grid[i, 1])
+        words += [_sentence(each), _map(figure, below, each, series, look)]
+        if against is not None:
+            below.set_title(titles(histories)[i - 1], fontsize=9)
+        updates = _updates(beside, series, look)
+        words += updates
+        if not updates:
+            beside.remove()
+    figure.alt = "\n".join(words)
     return figure
 
 
-def _rows(history: History) -> list[Series]:
+def titles(histories: Sequence[History]) -> list[str]:
+    """What histories are called: the functions that were watched, numbered where they are one."""
+    names = [each.title for each in histories]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name} {i}" for i, name in enumerate(names, 1)]
+
+
+def rows(history: History) -> list[Series]:
+    """The series that a map shows, at most 24: of few variables with the ops between them."""
     variables = list(history.variables.values())
     every = [s for s in history.series.values() if s.kind != "input"]
-    rows = every if len(variables) <= FEW and len(every) <= MOST_ROWS else variables
-    if len(rows) <= MOST_ROWS:
-        return rows or every[:MOST_ROWS]
-    places = np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int)  # evenly over the depth
-    return [rows[i] for i in places]
+    found = every if len(variables) <= FEW and len(every) <= MOST_ROWS else variables
+    if len(found) <= MOST_ROWS:
+        return found or every[:MOST_ROWS]
+    places = np.linspace(0, len(found) - 1, MOST_ROWS).round().astype(int)  # evenly over the depth
+    return [found[i] for i in places]
+
+
+def powers(series: Sequence[Series]) -> Array:
+    """log10 of each gradient's root mean square; NaN where it is no ordinary number."""
+    sizes = np.array([each.rms for each in series])
+    ordinary = np.array([[not state for state in each.state] for each in series])
+    with np.errstate(all="ignore"):
+        return np.where(ordinary & (sizes > 0), np.log10(sizes), np.nan)
+
+
+def said(series: Series, place: int) -> str:
+    """The gradient at a recorded step, per entry."""
+    sign = SIGNS.get(series.state[place])
+    return style.number(float(series.rms[place]), 3) if sign is None else sign.word
 
 
 def _limits(history: History) -> tuple[float, float]:
@@ -63,54 +110,35 @@ def _limits(history: History) -> tuple[float, float]:
     return history.steps[0] - every / 2, history.steps[-1] + every / 2
 
 
-def _map(figure: Any, ax: Any, history: History, rows: list[Series], look: style.Palette) -> str:
+def _map(figure: Any, ax: Any, history: History, shown: list[Series], look: style.Palette) -> str:
     """log10 of each gradient per entry, and a mark where it is no ordinary number."""
-    rms = np.array([s.rms for s in rows])
-    ordinary = np.array([[not state for state in s.state] for s in rows])
-    with np.errstate(all="ignore"):
-        powers = np.where(ordinary & (rms > 0), np.log10(rms), np.nan)
+    sizes = powers(shown)
     tones = LinearSegmentedColormap.from_list("gradient", [look.paper, look.backward])
     left, right = _limits(history)
-    extent = (left, right, len(rows) - 0.5, -0.5)
-    if np.isfinite(powers).any():
-        image = ax.imshow(powers, cmap=tones, aspect="auto", extent=extent, interpolation="none")
+    extent = (left, right, len(shown) - 0.5, -0.5)
+    if np.isfinite(sizes).any():
+        image = ax.imshow(sizes, cmap=tones, aspect="auto", extent=extent, interpolation="none")
         figure.colorbar(image, ax=ax, label="log10 of the gradient per entry", fraction=0.04)
-    for state, (marker, words) in MARKS.items():
-        places = [
-            (step, i)
-            for i, series in enumerate(rows)
-            for step, now in zip(history.steps, series.state, strict=True)
-            if now == state
-        ]
-        if places:
-            ax.plot(
-                *zip(*places, strict=True),
-                marker,
-                color=look.text,
-                markersize=5,
-                markerfacecolor="none",
-                linestyle="",
-                label=words,
-            )
+    steps = np.array(history.steps)
+    states = np.array([series.state for series in shown])
+    for state, marker in MARKERS.items():
+        places, times = np.nonzero(states == state)
+        if places.size:
+            looks = {"color": look.text, "markersize": 5, "markerfacecolor": "none"}
+            label = SIGNS[state].word
+            ax.plot(steps[times], places, marker, linestyle="", label=label, **looks)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False)
-    ax.set(xlim=(left, right), ylim=(len(rows) - 0.5, -0.5), xlabel="step")
-    ax.set_yticks(range(len(rows)), [s.name for s in rows], fontsize=9)
+    ax.set(xlim=(left, right), ylim=(len(shown) - 0.5, -0.5), xlabel="step")
+    ax.set_yticks(range(len(shown)), [s.name for s in shown], fontsize=9)
     first, last = (
-        ", ".join(f"{s.name} {_said(s, i)}" for s in rows[:6]) + (", ..." if len(rows) > 6 else "")
+        ", ".join(f"{s.name} {said(s, i)}" for s in shown[:6]) + ", ..." * (len(shown) > 6)
         for i in (0, -1)
     )
     return (
         f"Gradient per entry at step {history.steps[0]}: {first}. "
         f"At step {history.steps[-1]}: {last}."
     )
-
-
-def _said(series: Series, place: int) -> str:
-    state = series.state[place]
-    if state:
-        return MARKS[state][1] if state in MARKS else "not taken"
-    return style.number(float(series.rms[place]), 3)
 
 
 def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:

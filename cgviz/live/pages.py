@@ -36,6 +36,8 @@ DEEP = 16  # a longer path runs down at once, as on paper
 class PageBuilder:
     """Makes the pages of one trace."""
 
+    moments: Sequence[str] = ()  # names of the other traces of a training
+
     def __init__(
         self,
         trace: Trace,
@@ -64,6 +66,12 @@ class PageBuilder:
         found.patient = True
         return found
 
+    def of(self, trace: Trace) -> PageBuilder:
+        """One for another trace of the same program; what differs in numbers only is drawn once."""
+        found = PageBuilder(trace, self.which, self.full, self.roomy, self.framed)
+        found.patient, found._displays = self.patient, self._displays
+        return found
+
     def selection(self, which: int | None = None, toggled: Sequence[str] = ()) -> Selection:
         """What is shown of a pass."""
         which = self.which if which is None or self.which is None else which
@@ -83,11 +91,12 @@ class PageBuilder:
     def display(self, which: int | None = None, toggled: Sequence[str] = ()) -> Display:
         """What is drawn of it."""
         shown = self.selection(which, toggled)
-        if shown not in self._displays:
+        key = (display.signature(shown), *sorted(toggled)) if self.roomy else shown
+        if key not in self._displays:
             space = SCREEN if shown.depth <= DEEP else None
             found = display.make(shown, space, roomy=self.roomy, enough=READABLE)
-            self._displays[shown] = found
-        return self._displays[shown]
+            self._displays[key] = found
+        return self._displays[key]
 
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """One picture with its texts and side panels."""

@@ -94,7 +94,7 @@ def embed(shown: View, height: int | None) -> str:
 def _others(
     builders: Sequence[PageBuilder], which: int, passes: int
 ) -> Iterator[tuple[str, list[Document]]]:
-    """The other pictures, each by its name: passes, and what is opened and closed.
+    """The other pictures, each by its name: passes, moments, and what is opened and closed.
 
     Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, and more as
     long as they are small. The page shows the one most like what is wanted: what was clicked is as
@@ -103,6 +103,8 @@ def _others(
     for other in range(passes):
         if other != which:
             yield builder.page_key(other, []), builder.pages(builders, other, [])
+    for moment in builders[0].moments:
+        yield builder.page_key(which, [moment]), builder.pages(builders, which, [moment])
     seen: set[tuple[str, ...]] = {()}
     waiting: list[tuple[str, ...]] = [()]
     size = 0
@@ -144,7 +146,7 @@ def _packed(
             key,
             [
                 page
-                | {"panels": once(page["panels"])}
+                | {"panels": once(page["panels"]), "display": once([page["display"]])[0]}
                 | {"texts": {name: once(x) for name, x in page["texts"].items()}}
                 for page in found
             ],

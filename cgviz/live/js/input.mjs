@@ -31,9 +31,10 @@ export function listenTo(view, picture, side) {
 
 const STEPS = {
   ArrowRight: "forward", ArrowDown: "forward", ArrowLeft: "back", ArrowUp: "back", Home: "first", End: "last", " ": "play",
+  "[": "earlier", "]": "later",
 };
 
-/** Step by the arrows, Home, End and Space, wherever the focus is; `run` has what the buttons do. */
+/** Step by the arrows, Home, End and Space, and through a training by [ and ], wherever the focus is; `run` has what the buttons do. */
 export function stepByKeys(view, run) {
   view.on(view.root, "keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -22,6 +22,7 @@ export function repeated({ parts, pages }) {
   const all = (places) => places.map((i) => parts[i]);
   const whole = (each) => ({
     ...each,
+    display: parts[each.display],
     panels: all(each.panels),
     texts: Object.fromEntries(Object.entries(each.texts).map(([name, places]) => [name, all(places)])),
   });

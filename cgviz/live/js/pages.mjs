@@ -25,12 +25,15 @@ export function nearestKey(keys, which, toggled, name) {
 /** What is turned over in a page, by its name. */
 export const toggledOf = (key) => key.slice(key.indexOf("|") + 1).split(",").filter((name) => name);
 
+const isMoment = (name) => name.startsWith("step:");
+
 /** Which pages are wanted, and those that were seen. */
 export class PageCache {
   constructor(doc, live) {
     this.live = live;
     this.which = doc.which;
     this.toggled = new Set(); // the names of scopes and custom ops that are not as they were at first
+    this.moment = ""; // of a training: the name of its step, unless it is the first
     this.kept = new Map([[this.key, doc.pages], ...(doc.more ?? [])]);
     // Indices of questions, and numbers that travel alone, belong to the picture as it was at first.
     this.fixed = Boolean(doc.quiz || doc.sliders);
@@ -38,7 +41,12 @@ export class PageCache {
   }
 
   get key() {
-    return pageKey(this.which, this.toggled);
+    return pageKey(this.which, this.names);
+  }
+
+  /** What a page is called by: what is turned over, and the step of a training. */
+  get names() {
+    return this.moment ? [...this.toggled, this.moment] : [...this.toggled];
   }
 
   /** Whether a scope or a custom op can be opened or closed. */
@@ -46,12 +54,15 @@ export class PageCache {
     return !this.fixed && (this.live || this.stored.has(name));
   }
 
-  /** Want another pass, or one more thing turned over. */
-  turn(which, name) {
-    this.which = which;
+  /** Want another pass, one more thing turned over, or another step of a training. */
+  turn(which, name, moment = this.moment) {
+    Object.assign(this, { which, moment });
     if (name) this.toggled = turnedOver(this.toggled, name);
     if (this.live || this.kept.has(this.key)) return;
-    this.toggled = new Set(toggledOf(nearestKey(this.kept.keys(), which, this.toggled, name)));
+    const keys = [...this.kept.keys()].filter((key) => (toggledOf(key).find(isMoment) ?? "") === moment);
+    const nearest = toggledOf(nearestKey(keys, which, new Set(this.names), name));
+    this.toggled = new Set(nearest.filter((each) => !isMoment(each)));
+    if (!this.pages) this.moment = ""; // of other passes only the first step is in a file
   }
 
   /** Want everything as it was at first. */

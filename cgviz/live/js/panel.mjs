@@ -116,7 +116,7 @@ export class Panel {
     const key = `${cache.key} ${state.side}`;
     if (view.page.panels[i]?.asked !== false || asked.has(key) || view.explore?.busy()) return;
     asked.add(key);
-    model.send({ ask: "panels", which: cache.which, toggled: [...cache.toggled], side: state.side, key });
+    model.send({ ask: "panels", which: cache.which, toggled: cache.names, side: state.side, key });
   }
 }
 

@@ -5,6 +5,7 @@ import { arrangement, fit, reveal, showWhole, zoom } from "./camera.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, light } from "./flight.mjs";
+import { makeHistory } from "./history.mjs";
 import { focusItem, listenTo, stepByKeys } from "./input.mjs";
 import { PageCache, Sync, isLive } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
@@ -58,6 +59,7 @@ export class View {
     this.stop.abort();
     clearTimeout(this.timer);
     this.explore?.stop();
+    this.history?.stop();
     this.watch.disconnect();
     this.root.remove();
   }
@@ -72,7 +74,8 @@ export class View {
     this.table = makeTable(on);
     this.panel = new Panel(this);
     this.explore = doc.sliders ? makeExplore(this.id, doc) : null;
-    this.root.append(this.bar.element, ...(this.explore ? [this.explore.element] : []),
+    this.history = doc.history ? makeHistory(this.id, doc.history, doc.names, on, (...place) => this.openMoment(...place)) : null;
+    this.root.append(...[this.history, this.bar, this.explore].flatMap((each) => each?.element ?? []),
       h("div.main", {}, h("div.left", {}, this.stages, this.legend.element), this.panel.element), this.status, this.table.element);
     this.root.cgvizView = this; // for tests and measurements in the page
     el.append(this.root);
@@ -123,6 +126,7 @@ export class View {
     toggle(this.root, "coloured", state.colour);
     this.bar.paint(state, this.clock, cache);
     this.legend.paint(state, this.pages);
+    this.history?.paint(cache.moment);
     this.panel.paint();
     this.light();
     const open = questions.open.map((q) => q.step);
@@ -313,12 +317,37 @@ export class View {
   }
 
   want() {
-    const { pages, which, toggled } = this.cache;
+    const { pages, which, names } = this.cache;
     if (pages) this.show(pages);
-    else this.model.send({ ask: "pages", which, toggled: [...toggled] });
+    else this.model.send({ ask: "pages", which, toggled: names });
   }
 
+  /** Show another step of a training, and there the node of an op. */
+  openMoment(step, name, side = this.state.side) {
+    this.wanted = name ? [side, name] : null;
+    this.cache.turn(this.cache.which, "", step === this.doc.history.kept[0] ? "" : `step:${step}`);
+    this.want();
+  }
+
+  /** Show pages: where only numbers differ, in the pictures that are there. */
   show(pages) {
+    const same = ({ display }, i) => JSON.stringify(display) === JSON.stringify(this.pages[i].display);
+    if (this.history && pages.every(same)) {
+      this.pages = pages;
+      this.pictures.forEach((picture, side) => Object.assign(picture, { page: pages[side], spoken: false }));
+      this.refresh();
+    } else this.replace(pages);
+    const [side, name] = this.wanted ?? [];
+    this.wanted = null;
+    const i = pages[side]?.rows[name];
+    if (i === undefined) return;
+    Object.assign(this.state, { side, selected: `node ${i}` });
+    reveal(this.pictures[side], pages[side].display.nodes[i]);
+    this.paint();
+    this.sync.share();
+  }
+
+  replace(pages) {
     const { state, turned } = this;
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
     const inPicture = this.stages.contains(this.focused);
@@ -431,6 +460,8 @@ function buttons(view) {
       view.pictures.forEach((picture) => view.fit(picture));
       view.paint();
     },
+    earlier: () => view.history?.by(-1),
+    later: () => view.history?.by(1),
     fold: () => {
       view.cache.reset();
       view.want();
