@@ -484,6 +484,7 @@ def watch(
             with record() as trace:
                 step()
             changed, size = history.add(i, trace)
+            trace.title = name
             if last is None:
                 spread, changes = _places(steps, every, size)
             last = i, trace

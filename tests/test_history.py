@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz import style
+from cgviz.live.pages import PageBuilder
 
 RANDOM = np.random.default_rng(0)
 POINTS = RANDOM.normal(size=(64, 784)).astype("float32")  # of the size of MNIST's pictures
@@ -226,6 +228,132 @@ def test_a_gradient_that_is_no_ordinary_number_has_a_mark_and_a_word():
     assert "u zero" in figure.alt
     (legend,) = [ax.get_legend() for ax in figure.axes if ax.get_legend()]
     assert [t.get_text() for t in legend.get_texts()] == ["zero"]
+
+
+# --- the live picture ----------------------------------------------------------------------------
+
+
+def answers(shown, **question):
+    """What the kernel sends to a page that asks."""
+    sent = []
+    shown.send = sent.append
+    shown._handle_custom_msg(question, [])
+    return sent
+
+
+def written(page):
+    return [versions[-1][1] for versions in page["texts"]["written"]]
+
+
+def test_the_kernel_answers_with_the_numbers_of_each_step_in_one_picture():
+    w = tf.Variable([1.0, -2.0], name="w")
+    history = cgviz.watch(descent(lambda: tf.reduce_sum(w * w), [w]), 3)
+    shown = history.view()
+    (first,) = shown.document["pages"]
+    assert shown.document["history"]["kept"] == [0, 1, 2]
+    for step in (1, 2):
+        (answer,) = answers(shown, ask="pages", which=0, toggled=[f"step:{step}"])
+        (page,) = answer["pages"]
+        assert answer["key"] == f"0|step:{step}"
+        assert page["display"] == first["display"]
+        gradient = history.trace(step).variables["w"]
+        assert any(words.endswith(f"/dw = {style.array(gradient)}") for words in written(page))
+    (answer,) = answers(shown, ask="panels", which=0, toggled=["step:2"], key="k", side=0)
+    assert answer["panels"] == PageBuilder(history.trace(2)).panels()
+
+
+def test_a_trace_of_another_program_has_a_picture_of_its_own():
+    w = tf.Variable(2.0, name="w")
+    runs = []
+
+    def loss():
+        runs.append(1)
+        return w * w if len(runs) < 3 else tf.sin(w)
+
+    shown = cgviz.watch(descent(loss, [w]), 4).view()
+    (same,), (other,) = (
+        answers(shown, ask="pages", which=0, toggled=[name])[0]["pages"]
+        for name in ("step:1", "step:3")
+    )
+    assert same["display"] == shown.document["pages"][0]["display"] != other["display"]
+
+
+def test_a_map_of_many_steps_is_thinned_and_has_all_that_were_kept():
+    w = tf.Variable(1.0, name="w")
+    history = cgviz.watch(descent(lambda: tf.nn.relu(w - 0.5), [w], 0.01), 150)
+    shown = history.view().document["history"]
+    assert len(shown["columns"]) <= 60
+    assert set(shown["kept"]) == set(history.traces) <= set(shown["columns"])
+    (row,) = (row for row in shown["maps"][0] if row["name"] == "w")
+    for step, (tone, sign, words) in zip(shown["columns"], row["cells"], strict=True):
+        zero = history.variables["w"].state[step] == "zero"
+        assert (tone is None, sign, words) == ((True, "○", "zero") if zero else (False, "", "1"))
+
+
+# --- two trainings -------------------------------------------------------------------------------
+
+
+def two(right, wrong, steps=6):
+    """The same training with each of two rules."""
+    found = []
+    for rule in (right, wrong):
+
+        @tf.custom_gradient
+        def double(x, rule=rule):
+            return 2.0 * x, rule
+
+        w = tf.Variable([1.0, -2.0], name="w")
+        step = descent(lambda w=w, f=double: tf.reduce_sum(tf.square(f(w))), [w], 0.01)
+        found.append(cgviz.watch(step, steps))
+    return found
+
+
+def test_a_rule_with_a_wrong_sign_is_where_two_trainings_part():
+    right, wrong = two(lambda u: 2.0 * u, lambda u: -2.0 * u)
+    words = "They part at step 0: what `double` returns to `w` is [8, −16] in this training and"
+    assert right.plot(against=wrong).alt.startswith(words)
+    assert right.view(against=wrong).document["history"]["parted"].startswith(words)
+    above = right.plot(against=wrong).axes[0]
+    assert [list(line.get_ydata()) for line in above.lines] == [right.target, wrong.target]
+
+
+def test_a_rule_that_is_wrong_later_is_told_at_that_step():
+    calls = []
+
+    def clipped(u):
+        calls.append(1)
+        return 2.0 * u if len(calls) < 4 else tf.clip_by_norm(2.0 * u, 1.0)
+
+    right, wrong = two(lambda u: 2.0 * u, clipped)
+    assert right.plot(against=wrong).alt.startswith("They part at step 3: what `double` returns")
+
+
+def test_two_trainings_that_never_part_are_said_to():
+    right, same = two(lambda u: 2.0 * u, lambda u: u + u)
+    assert right.plot(against=same).alt.startswith("They do not part in 6 recorded steps.")
+
+
+def test_two_trainings_part_by_their_norms_where_no_trace_was_kept(monkeypatch):
+    monkeypatch.setattr(cgviz.history, "MOST_BYTES", 0)
+    calls = []
+
+    def late(u):
+        calls.append(1)
+        return 2.0 * u if len(calls) < 4 else 3.0 * u
+
+    right, wrong = two(lambda u: 2.0 * u, late)
+    words = "They part at step 3: the norm of the gradient of `w` is "
+    assert right.plot(against=wrong).alt.startswith(words)
+
+
+@pytest.mark.parametrize("show", ["plot", "view"])
+def test_what_is_no_history_is_refused(show):
+    w = tf.Variable(1.0, name="w")
+    history = cgviz.watch(descent(lambda: w * w, [w]), 2)
+    with pytest.raises(TypeError, match="`against` must be a history, not Trace"):
+        getattr(history, show)(against=history.trace(0))
+    with pytest.raises(ValueError, match="nothing was recorded"):
+        getattr(cgviz.history.History(), show)()
 
 
 # --- what went wrong -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import lessons, style
+from ..drawing.history_figure import titles
 from ..findings import Finding
 from ..graph import Op, wide
 from ..history import History, Series
@@ -332,6 +333,7 @@ def parted(history: History, against: History) -> str:
     What is compared is every value in forward order, then every gradient in backward order: entry
     by entry where both kept the trace of a step, else by the norms.
     """
+    first, second = titles([history, against])
     for place, step in enumerate(history.steps):
         if step not in against.steps:
             continue
@@ -344,10 +346,10 @@ def parted(history: History, against: History) -> str:
         for (name, one), (its, other) in zip(mine, theirs, strict=True):
             if not _close(one, other):
                 what = "" if whole else "the norm of "
-                there = f" there ({its})" if its != name else " there"
+                there = f" ({its})" if its != name else ""
                 return (
-                    f"They part at step {step}: {what}{name} is {style.array(one)} here and "
-                    f"{style.array(other)}{there}. Before that all numbers agree."
+                    f"They part at step {step}: {what}{name} is {style.array(one)} in {first} and "
+                    f"{style.array(other)} in {second}{there}. Before that all numbers agree."
                 )
     return f"They do not part in {len(history)} recorded steps."
 

@@ -44,6 +44,7 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     histories = [history] if against is None else [history, against]
     look = style.palette(to_rgb(rcParams["figure.facecolor"]))
     maps = [rows(each) for each in histories]
+    between = ends([powers(series) for series in maps])
     heights = [1.6, *(ROW * len(series) for series in maps)]
     size = (9.5, 0.6 * len(heights) - 0.6 + sum(heights))
     figure: Any = plt.figure(figsize=size, layout="constrained", FigureClass=SpokenFigure)
@@ -61,7 +62,7 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
         above.legend(frameon=False)
     for i, (each, series) in enumerate(zip(histories, maps, strict=True), 1):
         below, beside = figure.add_subplot(grid[i, 0]), figure.add_subplot(grid[i, 1])
-        words += [_sentence(each), _map(figure, below, each, series, look)]
+        words += [_sentence(each), _map(figure, below, each, series, between, look)]
         if against is not None:
             below.set_title(titles(histories)[i - 1], fontsize=9)
         updates = _updates(beside, series, look)
@@ -73,11 +74,9 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
 
 
 def titles(histories: Sequence[History]) -> list[str]:
-    """What histories are called: the functions that were watched, numbered where they are one."""
+    """What histories are called: by the functions that were watched, where these differ."""
     names = [each.title for each in histories]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{name} {i}" for i, name in enumerate(names, 1)]
+    return names if len(set(names)) == len(names) else ["this training", "the other"]
 
 
 def rows(history: History) -> list[Series]:
@@ -110,14 +109,25 @@ def _limits(history: History) -> tuple[float, float]:
     return history.steps[0] - every / 2, history.steps[-1] + every / 2
 
 
-def _map(figure: Any, ax: Any, history: History, shown: list[Series], look: style.Palette) -> str:
+def ends(powers: Sequence[Array]) -> tuple[float, float]:
+    """The smallest and the largest power of all maps, so that they can be compared."""
+    known = np.concatenate([each[np.isfinite(each)] for each in powers])
+    return (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+
+
+def _map(
+    figure: Any, ax: Any, history: History, shown: list[Series], ends: Any, look: style.Palette
+) -> str:
     """log10 of each gradient per entry, and a mark where it is no ordinary number."""
     sizes = powers(shown)
     tones = LinearSegmentedColormap.from_list("gradient", [look.paper, look.backward])
     left, right = _limits(history)
     extent = (left, right, len(shown) - 0.5, -0.5)
     if np.isfinite(sizes).any():
-        image = ax.imshow(sizes, cmap=tones, aspect="auto", extent=extent, interpolation="none")
+        low, high = ends
+        image = ax.imshow(
+            sizes, tones, aspect="auto", extent=extent, interpolation="none", vmin=low, vmax=high
+        )
         figure.colorbar(image, ax=ax, label="log10 of the gradient per entry", fraction=0.04)
     steps = np.array(history.steps)
     states = np.array([series.state for series in shown])
@@ -128,7 +138,9 @@ def _map(figure: Any, ax: Any, history: History, shown: list[Series], look: styl
             label = SIGNS[state].word
             ax.plot(steps[times], places, marker, linestyle="", label=label, **looks)
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False)
+        ax.legend(
+            loc="upper center", bbox_to_anchor=(0.5, 0), ncols=4, borderaxespad=3.5, frameon=False
+        )
     ax.set(xlim=(left, right), ylim=(len(shown) - 0.5, -0.5), xlabel="step")
     ax.set_yticks(range(len(shown)), [s.name for s in shown], fontsize=9)
     first, last = (

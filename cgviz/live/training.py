@@ -93,17 +93,17 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
     points, columns = (_thinned(steps, kept, most) for most in (MOST_POINTS, MOST_COLUMNS))
     maps = [figure.rows(each) for each in histories]
     powers = [figure.powers(series) for series in maps]
-    known = np.concatenate([each[np.isfinite(each)] for each in powers])
-    ends = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    ends = figure.ends(powers)
     states = {state for series in maps for each in series for state in each.state}
     found: Document = {"kept": kept, "last": steps[-1], "steps": points, "columns": columns}
-    found |= {"lines": [], "maps": [], "scale": [style.number(end, 3) for end in ends]}
+    found |= {"lines": [], "maps": [], "scale": [style.number(round(end, 1)) for end in ends]}
     found["signs"] = [str(sign) for state, sign in figure.SIGNS.items() if state in states]
     for i, each in enumerate(histories):
         place = {step: k for k, step in enumerate(each.steps)}
         target = [each.target[place[step]] for step in points]
         ys = [y if np.isfinite(y) else None for y in target]
-        found["lines"].append({"role": ROLES[i], "name": names[i], "ys": ys})
+        name = names[i] if len(histories) > 1 else "target"
+        found["lines"].append({"role": ROLES[i], "name": name, "ys": ys})
         found["maps"].append([
             {"name": s.name, "cells": [_cell(s, row, place[step], ends) for step in columns]}
             for s, row in zip(maps[i], powers[i], strict=True)

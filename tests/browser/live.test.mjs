@@ -7,6 +7,7 @@ import { sentence, spokenLink, spokenNode } from "../../cgviz/live/js/aria.mjs";
 import { arrangement } from "../../cgviz/live/js/camera.mjs";
 import { between, curvePath, rangeOf, ticks } from "../../cgviz/live/js/explore.mjs";
 import { landedOn, legs } from "../../cgviz/live/js/flight.mjs";
+import { nearestStep, roamed, stepWords } from "../../cgviz/live/js/history.mjs";
 import { repeated, staticModel } from "../../cgviz/live/js/mount.mjs";
 import { number } from "../../cgviz/live/js/numbers.mjs";
 import { PageCache, nearestKey, pageKey, toggledOf, turnedOver } from "../../cgviz/live/js/pages.mjs";
@@ -262,10 +263,10 @@ test("the body of a custom op comes with the op, and is read after it", () => {
 });
 
 test("what many saved pictures share is kept once", () => {
-  const pages = [["0|", [{ panels: [1], texts: { written: [], nodes: [0], links: [] } }]]];
+  const pages = [["0|", [{ display: 0, panels: [1], texts: { written: [], nodes: [0], links: [] } }]]];
   const [[key, [found]]] = repeated({ parts: ["a", "b"], pages });
   assert.equal(key, "0|");
-  assert.deepEqual(found, { panels: ["b"], texts: { written: [], nodes: ["a"], links: [] } });
+  assert.deepEqual(found, { display: "a", panels: ["b"], texts: { written: [], nodes: ["a"], links: [] } });
 });
 
 test("pictures are where all of them can be read", () => {
@@ -365,4 +366,39 @@ test("without a quiz everything is told with its step", () => {
   for (const [kind, i] of [["node", 1], ["link", 0]]) {
     assert.deepEqual([1, 2].map((step) => questions.hides(kind, i, display, step)), [true, false]);
   }
+});
+
+test("a cell of a training opens the nearest step that was kept", () => {
+  assert.deepEqual([0, 4, 5, 9].map((step) => nearestStep([0, 4, 7], step)), [0, 4, 4, 7]);
+});
+
+test("a step of a training is said with its number and its targets", () => {
+  const doc = { steps: [0, 5], last: 5, lines: [{ name: "target", ys: [3, null] }] };
+  assert.equal(stepWords(doc, 0), "step 0 of 5, target 3");
+  assert.equal(stepWords(doc, 5), "step 5 of 5, target not finite");
+  const two = [{ name: "right", ys: [1, 0.12345] }, { name: "wrong", ys: [1, 2] }];
+  assert.equal(stepWords({ ...doc, lines: two }, 5), "step 5 of 5, target of right 0.1235, wrong 2");
+});
+
+test("the keyboard stays within a map", () => {
+  assert.deepEqual(roamed([0, 0], "ArrowUp", 2, 3), [0, 0]);
+  assert.deepEqual(roamed([0, 0], "End", 2, 3), [0, 2]);
+  assert.deepEqual(roamed([1, 2], "ArrowRight", 2, 3), [1, 2]);
+  assert.equal(roamed([0, 0], "Enter", 2, 3), null);
+});
+
+test("without a kernel a step of a training keeps what is open where that was stored, and always the step", () => {
+  const cache = new PageCache({ which: 0, pages: "0", more: [["0|step:5", "5"], ["0|a", "0a"], ["0|step:7", "7"], ["0|a,step:7", "7a"], ["1|", "1"]] }, false);
+  cache.turn(0, "a");
+  assert.equal(cache.pages, "0a");
+  cache.turn(0, "", "step:5");
+  assert.equal(cache.pages, "5");
+  cache.turn(0, "a", "step:7");
+  assert.equal(cache.pages, "7a");
+  cache.reset();
+  assert.equal(cache.pages, "7");
+  cache.turn(0, "", "");
+  assert.equal(cache.pages, "0");
+  cache.turn(1, "", "step:7");
+  assert.deepEqual([cache.pages, cache.moment], ["1", ""]);
 });

@@ -3,7 +3,7 @@ import { h, say, toggle } from "./dom.mjs";
 import { makePlot } from "./explore.mjs";
 import { number } from "./numbers.mjs";
 
-const PAUSE = 800; // milliseconds from one step to the next: long enough to read a number
+const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
 
 /** Of the steps that were kept, the one nearest to `step`. */
 export const nearestStep = (kept, step) =>
@@ -12,8 +12,8 @@ export const nearestStep = (kept, step) =>
 /** A step in words, as a screen reader says it. */
 export function stepWords({ steps, lines, last }, step) {
   const k = steps.indexOf(step);
-  const names = lines.length > 1 ? lines.map(({ name }) => `target of ${name}`) : ["target"];
-  return `step ${step} of ${last}, ${lines.map(({ ys }, i) => `${names[i]} ${ys[k] === null ? "not finite" : number(ys[k])}`).join(", ")}`;
+  const targets = lines.map(({ name, ys }) => `${name} ${ys[k] === null ? "not finite" : number(ys[k])}`);
+  return `step ${step} of ${last}, ${lines.length > 1 ? "target of " : ""}${targets.join(", ")}`;
 }
 
 /** Where the keyboard is in a map after a key: [row, column]. */
@@ -29,13 +29,13 @@ function makeMap(doc, rows, name, open, on) {
   const cells = rows.map((row) => row.cells.map(([tone, sign, words], k) => {
     const text = `${row.name}, step ${doc.columns[k]}: ${words}`;
     const cell = h("td", { role: "gridcell", tabindex: -1, "aria-label": text, title: text }, sign);
-    if (tone !== null) cell.style.setProperty("--cgviz-tone", `${Math.round(6 + 94 * tone)}%`);
+    if (tone !== null) cell.style.setProperty("--cgviz-share", `${Math.round(6 + 94 * tone)}%`);
     return cell;
   }));
   cells[0]?.[0].setAttribute("tabindex", 0);
   const marks = doc.columns.map((step) => h("td", { "aria-hidden": "true" }, doc.kept.includes(step) ? "\u25be" : ""));
   const body = h("tbody", {}, ...cells.map((row, i) => h("tr", {}, h("th", { scope: "row" }, rows[i].name), ...row)));
-  const table = h("table.map", { role: "grid", "aria-label": `Gradients of ${name}: Enter opens a step` },
+  const table = h("table.map", { role: "grid", "aria-label": `${name}: Enter opens a step` },
     h("thead", {}, h("tr", {}, h("td"), ...marks)), body);
   const placeOf = (event) => {
     const row = cells.findIndex((each) => each.includes(event.target));
@@ -69,7 +69,7 @@ export function makeHistory(id, doc, names, on, open) {
   const play = h("button", { type: "button", "aria-pressed": "false" }, "Play training");
   const where = h("output", { "aria-hidden": "true" });
   const plot = doc.steps.length > 1 ? makePlot({ title: "target", lines }, doc.steps, "step") : null;
-  const maps = doc.maps.map((rows, side) => makeMap(doc, rows, names[side], (step, name) => open(step, name, side), on));
+  const maps = doc.maps.map((rows, side) => makeMap(doc, rows, lines.length > 1 ? `gradients of ${names[side]}` : "gradients", (step, name) => open(step, name, side), on));
   const tones = `log10 of the gradient per entry, from ${scale[0]} (pale) to ${scale[1]} (deep)`;
   const note = `Steps whose whole trace was kept, at which the slider stops: ${kept.join(", ")} (\u25be). Map: ${[tones, ...signs].join("; ")}.`;
   const element = h("div.history", { role: "group", "aria-label": "Training" },
@@ -86,7 +86,7 @@ export function makeHistory(id, doc, names, on, open) {
     const place = kept.indexOf(at);
     if (place === kept.length - 1) return stop();
     go(place + 1);
-    timer = setTimeout(tick, PAUSE);
+    timer = setTimeout(tick, BETWEEN);
   };
   on(slider, "input", () => {
     stop();
@@ -96,7 +96,7 @@ export function makeHistory(id, doc, names, on, open) {
     if (timer) return stop();
     play.setAttribute("aria-pressed", "true");
     if (at === kept.at(-1)) go(0);
-    timer = setTimeout(tick, PAUSE / 2);
+    timer = setTimeout(tick, BETWEEN / 2);
   });
   return {
     element,

@@ -1,0 +1,116 @@
+"""A training in the browser: at each step that was kept the numbers are those of its trace."""
+
+import pytest
+import tensorflow as tf
+
+import cgviz
+from cgviz import style
+from cgviz.live.pages import PageBuilder
+
+OPEN = "() => document.querySelector('.cgviz-view').cgvizView"
+SAID = (  # the texts of each picture, and the numbers of its nodes' panels
+    "() => { const view = document.querySelector('.cgviz-view').cgvizView; "
+    "return view.pictures.map(({ page, parts }) => ({ written: "
+    "parts.filter(({ k }) => k !== undefined).sort((a, b) => a.k - b.k)"
+    ".map(({ element }) => element.cgvizWords), "
+    "panels: page.panels.map((panel) => panel.outputs.map(({ value }) => value)) })); }"
+)
+
+
+def training(straight, steps=30):
+    """A sign with a rule that passes the gradient on, or one that forgets it."""
+
+    @tf.custom_gradient
+    def binary(x):
+        return tf.sign(x), lambda upstream: upstream if straight else 0.0 * upstream
+
+    w, b = tf.Variable([0.4, -0.3, 0.8], name="w"), tf.Variable(0.1, name="b")
+    x = tf.constant([1.0, 2.0, -1.0])
+
+    def step():
+        with tf.GradientTape() as tape:
+            h = binary(w * x + b)
+            loss = tf.reduce_sum((h - 0.25 * x) ** 2)
+        for v, g in zip((w, b), tape.gradient(loss, (w, b)), strict=True):
+            v.assign_sub(0.02 * g)
+
+    return cgviz.watch(step, steps)
+
+
+@pytest.fixture(scope="module")
+def right():
+    return training(True)
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    return training(False)
+
+
+def opened(page, shown, tmp_path):
+    shown.save(tmp_path / "training.html")
+    page.goto((tmp_path / "training.html").as_uri())
+    return page.get_by_role("slider", name="step of training")
+
+
+def said(history, step):
+    found = PageBuilder(history.trace(step), roomy=True).page()
+    panels = [[output["value"] for output in each["outputs"]] for each in found["panels"]]
+    return {"written": [v[-1][1] for v in found["texts"]["written"]], "panels": panels}
+
+
+def upstream(history, step, name):
+    """What reached an op, as it is written."""
+    (found,) = (each for each in history.trace(step).steps if each.op.name == name)
+    return style.array(found.upstream[0])
+
+
+def test_each_key_shows_the_numbers_of_the_next_step_that_was_kept(page, right, tmp_path):
+    slider = opened(page, right.view(), tmp_path)
+    for step in sorted(right.traces):
+        loss = f"{right.target[step]:.4g}"
+        assert slider.get_attribute("aria-valuetext") == f"step {step} of 29, target {loss}"
+        assert page.evaluate(SAID) == [said(right, step)]
+        slider.press("ArrowRight")
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("[")
+    before = sorted(right.traces)[-2]
+    assert slider.get_attribute("aria-valuetext").startswith(f"step {before} of")
+
+
+def test_a_cell_opens_the_step_that_was_kept_next_to_it_at_its_op(page, right, tmp_path):
+    slider = opened(page, right.view(), tmp_path)
+    assert 5 not in right.traces
+    page.locator("[aria-label^='h, step 5:']").click()
+    assert slider.get_attribute("aria-valuetext").startswith("step 4 of")
+    assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("h")
+    page.get_by_role("button", name="Zoom in").click()
+    zoomed = page.evaluate(f"({OPEN})().pictures[0].zoom.k")
+    page.keyboard.press("]")
+    assert slider.get_attribute("aria-valuetext").startswith("step 7 of")
+    assert page.evaluate(f"({OPEN})().pictures[0].zoom.k") == zoomed
+    assert upstream(right, 7, "h") != upstream(right, 4, "h")
+    assert f"upstream {upstream(right, 7, 'h')}" in page.locator(".cgviz-panel").inner_text()
+    page.locator("[aria-label^='w, step 0:']").focus()
+    for key in ("End", "ArrowDown", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+    assert slider.get_attribute("aria-valuetext").startswith("step 29 of")
+    assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("w")
+
+
+def test_the_wrong_rule_is_beside_the_right_one_at_each_step(page, right, wrong, tmp_path):
+    slider = opened(page, right.view(against=wrong), tmp_path)
+    assert "They part at step 0: what `h` returns" in page.locator(".cgviz-parted").inner_text()
+    assert page.locator(".cgviz-map").count() == 2
+    assert page.locator("[aria-label^='w, step 0: zero']").inner_text() == "○"
+    slider.press("End")
+    assert page.evaluate(SAID) == [said(right, 29), said(wrong, 29)]
+    assert page.locator("g.cgviz-node.cgviz-differs").count()
+
+
+def test_a_training_plays_to_its_last_step(page, right, tmp_path):
+    slider = opened(page, right.view(), tmp_path)
+    slider.press("End")
+    slider.press("ArrowLeft")
+    page.get_by_role("button", name="Play training").click()
+    slider.and_(page.locator("[aria-valuetext^='step 29 of']")).wait_for()
