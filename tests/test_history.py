@@ -257,7 +257,7 @@ def test_the_kernel_answers_with_the_numbers_of_each_step_in_one_picture():
         assert answer["key"] == f"0|step:{step}"
         assert page["display"] == first["display"]
         gradient = history.trace(step).variables["w"]
-        assert any(words.endswith(f"/dw = {style.array(gradient)}") for words in written(page))
+        assert any(words.endswith(f"= {style.array(gradient)}") for words in written(page))
     (answer,) = answers(shown, ask="panels", which=0, toggled=["step:2"], key="k", side=0)
     assert answer["panels"] == PageBuilder(history.trace(2)).panels()
 
