@@ -8,7 +8,10 @@ While a slider moves, only numbers travel; when another branch is taken, the pic
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +26,11 @@ from . import pages, panel
 from .pages import Document, PageBuilder
 from .sweeps import Control, Sweeper, controls, summed
 from .view import View
+
+# In a saved page sliders have positions, and what comes at them is computed beforehand.
+POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as can be paid for
+SECONDS = 10.0  # of this process that saving may take
+BYTES = 1_500_000  # of the answers, each compressed by itself; together they are a third of it
 
 
 def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any) -> Explorer:
@@ -73,32 +81,36 @@ class Explorer(View):
         self.sweeper = Sweeper(f, sliders, fixed)
         self.values = [slider.value for slider in sliders]
         self.focus = 0
-        trace = self._traced()
+        trace = self._traced(self.values)
         builder = PageBuilder(trace, roomy=True, framed=False)
         self.signature = display.signature(builder.selection())
         self.custom = any(op.kind == "custom" for op in trace.walk())
         self.curves, self.swept = self._curves(0), self._swept(0)
         extra = {
-            "sliders": [asdict(s) | {"upstream": s.upstream} for s in sliders],
+            "sliders": self._shown_sliders(),
             "curves": self.curves,
             "points": self._points(trace, 0),
         }
         super().__init__(trace, [builder], extra, start="end")
 
-    def _traced(self, like: Trace | None = None) -> Trace:
-        """The trace at the values of the sliders; `like`, the one before, has the value's shape."""
-        given = self.sweeper.arguments(self.values)
+    def _traced(self, values: Sequence[float], like: Trace | None = None) -> Trace:
+        """The trace at values of the sliders; `like`, an earlier one, has the value's shape."""
+        given = self.sweeper.arguments(values)
         if not self.sliders[-1].upstream:
             return api.trace(self.f, *given)
         if like is not None:
             try:
-                return self._with_upstream(given, like)
+                return api.trace(self.f, *given, upstream=_filled(like.value, values[-1]))
             except ValueError:  # another branch, a value of another shape
                 pass
-        return self._with_upstream(given, api.trace(self.f, *given))
+        found = api.trace(self.f, *given)
+        return api.trace(self.f, *given, upstream=_filled(found.value, values[-1]))
 
-    def _with_upstream(self, given: Sequence[Any], like: Trace) -> Trace:
-        return api.trace(self.f, *given, upstream=_filled(like.value, self.values[-1]))
+    def _shown_sliders(self) -> list[Document]:
+        return [
+            asdict(slider) | {"upstream": slider.upstream, "value": value}
+            for slider, value in zip(self.sliders, self.values, strict=True)
+        ]
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Also move: run f at the values of the sliders, and send what changed."""
@@ -110,7 +122,7 @@ class Explorer(View):
         try:
             answer |= self._moved(content)
         except Exception as error:  # f is the learner's: whatever it raises is told beside it
-            answer["error"] = f"{type(error).__name__}: {error}"
+            answer["error"] = _told(error)
         answer["took"] = round(1e3 * (time.perf_counter() - start), 2)
         self.send(answer)
 
@@ -119,11 +131,11 @@ class Explorer(View):
         self.values = [float(x) for x in content["move"]]
         if not self.sliders[active].upstream:
             self.focus = active
-        self.trace = self._traced(self.trace)
+        self.trace = self._traced(self.values, self.trace)
         builder = PageBuilder(self.trace, which=self.which, roomy=True, framed=False)
         shown = builder.selection()
         signature = display.signature(shown)
-        answer: Document = {"points": self._points(self.trace, active)}
+        answer: Document = {"points": self._points(self.trace, self.focus)}
         if signature != self.signature:
             self.signature = signature
             answer["pages"] = [builder.page()]
@@ -148,10 +160,7 @@ class Explorer(View):
     def _keep(self, page: Document, answer: Document) -> None:
         """What a view that is opened later begins with; those that are open know it already."""
         values = {
-            "sliders": [
-                asdict(s) | {"upstream": s.upstream, "value": value}
-                for s, value in zip(self.sliders, self.values, strict=True)
-            ],
+            "sliders": self._shown_sliders(),
             "pages": [page],
             "curves": self.curves,
             "points": answer["points"],
@@ -165,19 +174,97 @@ class Explorer(View):
     def _curves(self, active: int) -> Document:
         return self.sweeper.curves(self.values, active, self.focus, self.custom)
 
-    def _points(self, trace: Trace, active: int) -> Document:
-        """Where the points are on the curves of f and of the rule."""
-        slider = self.sliders[self.focus]
+    def _points(self, trace: Trace, focus: int) -> Document:
+        """Where the points are on the curves of f and of the rule, over one slider."""
+        slider = self.sliders[focus]
         gradient = trace.gradients[slider.argument]
         if gradient is not None and slider.entry is not None:
             gradient = gradient[slider.entry]
         return {"f": _finite(summed(trace.value)), "rule": _finite(gradient)}
+
+    # --- in a saved page ---
+
+    def kept(self) -> Document:
+        """The sliders, with what comes at each combination of some of their positions.
+
+        There are the fewer positions the more sliders there are and the slower f is; one of them
+        is where the slider is now.
+        """
+        flows: dict[Any, Document] = {}
+        self._kept_at(self.values, flows)  # the first takes longer than those that follow
+        start = time.process_time()
+        first = self._kept_at(self.values, flows)
+        answer = time.process_time() - start
+        self._kept_curves(self.values, 0)
+        curve = time.process_time() - start - answer
+        size, many = len(zlib.compress(json.dumps(first).encode())), len(self.sliders)
+
+        def paid(n: int) -> bool:
+            all_, each = (n + 1) ** many, (n + 1) ** (many - 1)  # one more: where the slider is
+            return all_ * size <= BYTES and all_ * answer + many * each * curve <= SECONDS
+
+        count = next(filter(paid, POSITIONS), 1)
+        sliders = self._shown_sliders()
+        for slider in sliders:
+            slider["positions"] = _positions(slider, count)
+        answers, curves = {}, {}
+        for at in itertools.product(*(range(len(s["positions"])) for s in sliders)):
+            values = [slider["positions"][i] for slider, i in zip(sliders, at, strict=True)]
+            answers[_key(at)] = self._kept_at(values, flows)
+            for k in range(many):
+                if at[k] == 0 and count > 1:  # they run over all positions of this one
+                    curves[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
+        return {
+            "sliders": sliders,
+            "curves": self.curves,
+            "points": self._points(self.trace, self.focus),
+            "kept": {"flows": [*flows.values()], "answers": answers, "curves": curves},
+        }
+
+    def _kept_at(self, values: Sequence[float], flows: dict[Any, Document]) -> Document:
+        """What is shown at these values; `flows` gets each picture once."""
+        try:
+            trace = self._traced(values, self.trace)
+        except Exception as error:  # f is the learner's
+            return {"error": _told(error)}
+        found = PageBuilder(trace, self.which, roomy=True, framed=False)
+        shown = found.selection()
+        signature = display.signature(shown)
+        if signature not in flows:
+            flows[signature] = found.display().document()
+        arguments = [k for k, slider in enumerate(self.sliders) if not slider.upstream]
+        return {
+            "flow": [*flows].index(signature),
+            "texts": pages.texts_of(shown),
+            "panels": found.panels(),
+            "points": [self._points(trace, k) for k in arguments],
+        }
+
+    def _kept_curves(self, values: Sequence[float], active: int) -> Document:
+        focus = 0 if self.sliders[active].upstream else active
+        return self.sweeper.curves(values, active, focus, self.custom)
 
     @property
     def words(self) -> str:
         """What was traced, and the sliders."""
         ranges = ", ".join(f"{s.name} from {s.low:g} to {s.high:g}" for s in self.sliders)
         return f"{summary.title(self.trace)}\nsliders: {ranges}"
+
+
+def _positions(slider: Document, count: int) -> list[float]:
+    """So many places on a slider, to three digits of its range, and the one where it is."""
+    low, high = slider["low"], slider["high"]
+    unit = 10.0 ** np.floor(np.log10((high - low) / 100))
+    places = np.linspace(low, high, count if count > 1 else 0)
+    return sorted({float(f"{np.round(x / unit) * unit:.12g}") for x in places} | {slider["value"]})
+
+
+def _key(places: Sequence[int]) -> str:
+    return ",".join(map(str, places))
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _filled(value: Any, upstream: float) -> Any:

@@ -82,7 +82,7 @@ def page(
 
 def embed(shown: View, height: int | None) -> str:
     """What `View.embed` returns; where no script runs the picture stays."""
-    packed = _packed(shown.trace, shown.builders, shown.which, shown.kept, shown.start)
+    packed = _packed(shown.trace, shown.builders, shown.which, shown.kept(), shown.start)
     space = f"height:{height}px;overflow:auto" if height else "display:block"
     return (
         f'<div class="cgviz-embed" data-version="{assets.version()}" style="{space}">\n'

@@ -118,7 +118,9 @@ class View(anywidget.AnyWidget):
         from . import saved
 
         target = files.target(path, (".html",))
-        text = saved.page(self.trace, self.builders, self.which, self.kept, self.words, self.start)
+        text = saved.page(
+            self.trace, self.builders, self.which, self.kept(), self.words, self.start
+        )
         files.write(target, text.encode())
 
     def embed(self, height: int | None = None) -> str:
@@ -154,7 +156,6 @@ class View(anywidget.AnyWidget):
         """What a cell stores as text, for where no widget can run; equal in every run."""
         return repr(self.trace)
 
-    @property
     def kept(self) -> Document:
         """What of the document needs no kernel."""
         return {name: x for name, x in self.extra.items() if name == "quiz"}

@@ -142,6 +142,17 @@ def test_two_views_in_a_row_share_its_width(show):
     assert min(page.eval_on_selector_all(".cgviz-view", width)) >= 400
 
 
+def test_its_letters_are_as_large_as_those_of_the_notebook(show):
+    page = show("cgviz.trace(f, 2.0)")
+    large = "document.documentElement.style.setProperty('--jp-content-font-size1', '21px')"
+    page.evaluate(large)
+    for part in (".cgviz-panel", ".cgviz-status", ".cgviz-where"):
+        size = page.eval_on_selector(part, "x => parseFloat(getComputedStyle(x).fontSize)")
+        assert size >= 20
+    assert page.evaluate(CUT) == []
+    page.evaluate("document.documentElement.style.removeProperty('--jp-content-font-size1')")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_axe_finds_no_violation(notebook, show, dark):
     from axe_playwright_python.sync_playwright import Axe

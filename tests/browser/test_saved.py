@@ -204,7 +204,7 @@ def test_two_embedded_pictures_on_a_page_share_all_but_their_state(offline, tmp_
     has_count(views, 2)
     one, other = views.all()
     one.locator("g.cgviz-node").first.focus()
-    for _ in range(3):
+    for _ in range(4):  # the seed and three steps
         offline.keyboard.press("ArrowRight")
     assert one.locator(".cgviz-where").inner_text() == "backward step 3 of 3"
     assert other.locator(".cgviz-where").inner_text() == "forward 3 of 3"
@@ -263,6 +263,26 @@ def test_a_quiz_works_in_it(offline, tmp_path):
     assert offline.locator(".cgviz-status").inner_text().startswith("0 of 4 predicted, 4 revealed")
     assert "✓" not in offline.locator(".cgviz-panel").inner_text()
     assert "?" not in "".join(offline.locator(".cgviz-svg text").all_text_contents())
+
+
+def test_sliders_work_in_it_at_positions_that_were_computed(offline, tmp_path):
+    cgviz.explore(f, x=(-3.0, 3.0, 1.7)).save(tmp_path / "sliders.html")
+    offline.goto((tmp_path / "sliders.html").as_uri())
+    slider = offline.get_by_label("x", exact=True)
+    assert offline.locator("output").first.inner_text() == "1.7"
+    assert "Saved without a kernel" in offline.locator(".cgviz-sliders").inner_text()
+    gradient = lambda x: cgviz.trace(f, x).gradients[0].item()  # noqa: E731
+    slider.press("Home")
+    offline.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 1")
+    assert offline.locator("output").first.inner_text() == "−3"
+    shown = "".join(offline.locator(".cgviz-svg text").all_text_contents())
+    assert style.number(gradient(-3.0)) in shown
+    curve = offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d")
+    offline.get_by_label("upstream", exact=True).press("Home")
+    offline.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 2")
+    shown = "".join(offline.locator(".cgviz-svg text").all_text_contents())
+    assert style.number(-2 * gradient(-3.0)) in shown
+    assert offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d") != curve
 
 
 def test_names_are_text(offline, tmp_path):

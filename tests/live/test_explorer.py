@@ -8,6 +8,7 @@ from programs import square
 from tensorflow.python.framework import ops
 
 import cgviz
+from cgviz.live import explorer as explorer_module
 from cgviz.live.view import View
 
 
@@ -123,3 +124,48 @@ def test_what_a_cell_stores_is_stable():
         "trace of f: 2 ops, 1 backward pass",
         "sliders: x from -3 to 3, upstream from -2 to 2",
     ]
+
+
+def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, monkeypatch):
+    monkeypatch.setattr(explorer_module, "SECONDS", 3.0)
+    explorer = cgviz.explore(f, x=(-3.0, 3.0, 0.7), upstream=(-2.0, 2.0))
+    found = explorer.kept()
+    xs, ups = (slider["positions"] for slider in found["sliders"])
+    assert 0.7 in xs
+    assert len(xs) >= 3
+    assert len(found["kept"]["answers"]) == len(xs) * len(ups)
+    for i, j in ((0, 0), (len(xs) - 1, 1)):
+        answer = found["kept"]["answers"][f"{i},{j}"]
+        move(explorer, xs[i], ups[j], settle=True)
+        live = explorer.builders[0].patiently().page()
+        assert answer["texts"] == live["texts"]
+        assert answer["panels"] == live["panels"]
+        curve = found["kept"]["curves"][f"0|{j}"]
+        ends = curve["plots"][1]["lines"][0]["ys"]
+        gradient = explorer.trace.gradients[0].item()
+        assert ends[0 if i == 0 else -1] == pytest.approx(gradient, abs=1e-5)
+
+
+def test_where_f_is_slow_there_are_fewer_positions(monkeypatch):
+    monkeypatch.setattr(explorer_module, "SECONDS", 1e-9)
+    found = cgviz.explore(f, x=(-3.0, 3.0)).kept()
+    assert [slider["positions"] for slider in found["sliders"]] == [[1.0], [1.0]]
+    assert list(found["kept"]["answers"]) == ["0,0"]
+
+
+def test_an_error_at_a_position_is_kept_as_words():
+    def checked(x):
+        if x < 0.0:
+            raise ValueError("too small")
+        return x * x
+
+    kept = cgviz.explore(checked, x=(-3.0, 3.0), upstream=None).kept()["kept"]
+    assert kept["answers"]["0"] == {"error": "ValueError: too small"}
+
+
+def test_each_picture_of_a_branch_is_kept_once():
+    def branch(x):
+        return x * x if x > 0 else tf.sin(tf.cos(x))
+
+    kept = cgviz.explore(branch, x=(-3.0, 3.0), upstream=None).kept()["kept"]
+    assert len(kept["flows"]) == 2

@@ -17,20 +17,23 @@ export function makeExplore(id, doc) {
   let points = doc.points ?? {};
   let use = null;
   let model = null;
-  const inputs = doc.sliders.map((slider, k) => h("input", {
-    id: `${id}-slider-${k}`, type: "range", min: slider.low, max: slider.high, step: "any",
-    value: slider.value, "aria-valuetext": number(slider.value),
+  const inputs = doc.sliders.map(({ low, high, value, positions }, k) => h("input", {
+    id: `${id}-slider-${k}`, type: "range", "aria-valuetext": number(value),
+    ...(positions ? { min: 0, max: positions.length - 1, value: positions.indexOf(value) } : { min: low, max: high, step: "any", value }),
   }));
   const readouts = doc.sliders.map((slider) => h("output", {}, number(slider.value)));
   const rowsOf = doc.sliders.map((slider, k) =>
     h(`div.slider${slider.upstream ? ".upstream" : ""}`, {}, h("label", { for: `${id}-slider-${k}` }, slider.name), inputs[k], readouts[k]));
   const plotBox = h("div.plots");
   const note = h("p.none", { role: "status" });
-  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...rowsOf, note), plotBox);
+  const kept = doc.kept && h("p.small", {}, "Saved without a kernel, with the numbers at some positions of the sliders: ",
+    doc.sliders.map(({ name, positions }) => `${positions.length} of ${name}`).join(", "), ".");
+  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...rowsOf, note, kept), plotBox);
 
-  /** To three digits of the range, so that the readout is what TensorFlow gets. */
+  /** A value of a slider: to three digits of the range, so that the readout is what TensorFlow gets. */
   const nice = (k, x) => {
-    const { low, high } = doc.sliders[k];
+    const { low, high, positions } = doc.sliders[k];
+    if (positions) return positions[x];
     const unit = 10 ** Math.floor(Math.log10((high - low) / 100));
     return Number((Math.round(x / unit) * unit).toPrecision(12));
   };

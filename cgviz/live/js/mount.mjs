@@ -6,15 +6,29 @@ import { View } from "./view.mjs";
 /** A model with the widget's interface for a page without a kernel. */
 export function staticModel(values) {
   const found = { ...values };
+  const heard = {};
   return {
     cgvizStatic: true,
     get: (name) => found[name],
     set: (name, value) => (found[name] = value),
-    on() {},
+    on: (event, run) => (heard[event] = run),
     off() {},
-    send() {},
+    send: (message) => setTimeout(() => heard["msg:custom"](keptAnswer(found.document, message))),
     save_changes() {},
   };
+}
+
+/** What Python would answer to a move of sliders, from what was computed at their positions. */
+export function keptAnswer({ sliders, kept }, { move, active, id }) {
+  const at = move.map((value, k) => sliders[k].positions.indexOf(value));
+  const { flow, points, error, ...numbers } = kept.answers[at];
+  const known = { moved: id, settled: true, error };
+  if (error) return known;
+  const curves = kept.curves[`${active}|${at.filter((_, k) => k !== active)}`];
+  const page = { ...numbers, display: kept.flows[flow] };
+  const same = flow === (kept.flow ?? 0);
+  kept.flow = flow;
+  return { ...known, curves, points: points[active] ?? points[0], ...(same ? numbers : { pages: [page] }) };
 }
 
 /** The pages of a saved file by their names; what many of them share was kept once. */
