@@ -44,7 +44,6 @@ class TrainingView(View):
             builders[0].trace, builders, {"names": names, "history": shown}, start="end"
         )
 
-    @property
     def kept(self) -> Document:
         """What of the document needs no kernel: all of it."""
         return self.extra
