@@ -73,8 +73,8 @@ def use(page):
     expect(explorer.locator(".cgviz-explore")).to_have_attribute("data-moved", re.compile("[1-9]"))
     expect(explorer.locator(".cgviz-svg")).to_contain_text("−0.8323")
     quiz.get_by_role("button", name="To the end").click()
-    quiz.locator(".cgviz-panel input").first.fill("-2")
-    quiz.locator(".cgviz-panel input").first.press("Enter")
+    quiz.locator(".cgviz-answer input").first.fill("-2")
+    quiz.locator(".cgviz-answer input").first.press("Enter")
     assert "Wrong sign" in quiz.locator(".cgviz-verdict").first.inner_text()
 
 

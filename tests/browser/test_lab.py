@@ -266,7 +266,7 @@ def test_predictions_are_judged(show):
     assert "?" in texts(page, ".cgviz-link.cgviz-asked .cgviz-gradient")
     shown = page.locator(".cgviz-view").inner_text()
     assert "returns" not in shown
-    field = page.locator(".cgviz-panel input").first
+    field = page.locator(".cgviz-answer input").first
     for answer, verdict in [("-2", "Wrong sign"), ("two", "Type a number"), ("2", "")]:
         field.fill(answer)
         field.press("Enter")

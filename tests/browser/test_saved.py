@@ -250,7 +250,7 @@ def test_a_quiz_works_in_it(offline, tmp_path):
     cgviz.predict(cgviz.trace(f, 2.0)).save(tmp_path / "quiz.html")
     offline.goto((tmp_path / "quiz.html").as_uri())
     offline.get_by_role("button", name="To the end").click()
-    field = offline.locator(".cgviz-panel input").first
+    field = offline.locator(".cgviz-answer input").first
     field.fill("-2")
     field.press("Enter")
     assert "Wrong sign" in offline.locator(".cgviz-verdict").first.inner_text()

@@ -50,7 +50,7 @@ export function stepByKeys(view, run) {
 
 /** Tab goes from node to node, . and , to arrows too, Enter opens the side panel, o what is folded, + - 0 zoom. */
 function roam(view, picture, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input")) return;
   const item = itemOf(event);
   const place = item ? picture.items.findIndex((each) => each.g === item.g) : 0;
   const moves = { ".": 1, ",": -1 };

@@ -2,7 +2,7 @@
 import { flat } from "./aria.mjs";
 import { h } from "./dom.mjs";
 import { isOpen } from "./picture.mjs";
-import { answered, questionForm } from "./predict.mjs";
+import { answered } from "./predict.mjs";
 import { nodeAt } from "./time.mjs";
 
 /** The side panel of a view. It is made anew only where something else is to be shown. */
@@ -34,7 +34,6 @@ export class Panel {
     const done = questions.at(state.step).map((q) => questions.isOpen(q)).join();
     const key = [topic, state.side, cache.which, state.step, done].join("/");
     if (key === this.shown) return;
-    if (state.hover && element.contains(view.focused) && view.focused.tagName === "INPUT") return; // somebody types
     this.shown = key;
     view.pinned = null;
     const [kind, place] = topic.split(" ");
@@ -79,7 +78,7 @@ export class Panel {
 
   question(q) {
     const { view } = this;
-    return view.questions.isOpen(q) ? questionForm(q, `${view.id}-${q.key}`, view.on, (revealed) => view.answer(q, revealed)) : answered(q, view.questions.revealed.has(q.key));
+    return view.questions.isOpen(q) ? view.form(q).section : answered(q, view.questions.revealed.has(q.key));
   }
 
   /** The paths of the chain rule to a node: each lights up while the pointer or the focus is on it, or once it was clicked. */

@@ -34,7 +34,8 @@ export function makePicture(page, name) {
   display.texts.forEach((text, k) => add(makeText(text), { ...text, k }));
   display.nodes.forEach((node, i) => groups.get(`node ${i}`).append(differenceMark(node)));
   const layer = s("g.layer", { "aria-hidden": "true" }); // for what lies on the picture for a while
-  const inner = s("g", {}, ...groups.values(), layer);
+  const answers = s("g"); // for the fields of questions
+  const inner = s("g", {}, ...groups.values(), layer, answers);
   const svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1 }, inner);
   const items = reading(display).map(({ kind, i }) => {
     const { group, name: own } = kind === "node" ? display.nodes[i] : kind === "frame" ? display.frames[i] : {};
@@ -46,7 +47,7 @@ export function makePicture(page, name) {
     if (item.name) item.g.setAttribute("aria-expanded", String(isOpen(display, item.name)));
     item.g.cgvizItem = item;
   }
-  return { svg, inner, layer, groups, parts, items, page };
+  return { svg, inner, layer, answers, groups, parts, items, page };
 }
 
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);

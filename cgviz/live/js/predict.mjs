@@ -1,6 +1,8 @@
 // Questions: what is asked, how an answer is judged, and what must not be told until then.
-import { h, say, toggle } from "./dom.mjs";
+import { h, s, say, toggle } from "./dom.mjs";
 import { typedAll } from "./numbers.mjs";
+
+const FIELD = 54; // points: the width of a field, for a number of six letters
 
 /** The questions of a quiz; of a view without one there are none, and everything is told. */
 export class Questions {
@@ -51,24 +53,33 @@ export class Questions {
   }
 }
 
-/** The form of an open question; `done` is called when it is answered, or revealed. */
-export function questionForm(q, id, on, done) {
-  const input = h("input", { id, type: "text", autocomplete: "off", inputmode: "text", spellcheck: "false" });
+/**
+ * An open question: its `field`, where its "?" is in the picture, and its `section` of the side panel.
+ *
+ * `done` is called when it is answered, or revealed.
+ */
+export function ask(q, display, on, done) {
+  const input = h("input", { type: "text", "aria-label": q.text, placeholder: "?", autocomplete: "off", spellcheck: "false" });
   const verdict = h("p.verdict", { role: "status" });
-  const reveal = h("button", { type: "button" }, "Reveal");
-  const form = h("form", {}, input, h("button", { type: "submit" }, "Check"), reveal);
+  const [check, reveal] = ["Check", "Reveal"].map((words) => h("button", { type: "button" }, words));
+  const section = h("section.input", {}, h("p.subtitle", {}, q.text), h("p", {}, check, " ", reveal), verdict);
   const decide = (event) => {
-    event.preventDefault();
+    event.preventDefault(); // or Enter presses the button that gets the focus
     const found = judge(input.value, q);
     toggle(verdict, "right", found === "right");
+    input.setAttribute("aria-invalid", String(found !== "right"));
     say(verdict, (found === "right" ? "\u2713 " : "\u2717 ") + VERDICTS[found]);
     if (found === "right") done(false);
   };
-  on(form, "submit", decide);
-  // A notebook keeps Enter from submitting a form in an output.
-  on(input, "keydown", (event) => event.key === "Enter" && decide(event));
+  on(check, "click", decide);
   on(reveal, "click", () => done(true));
-  return h("section.input", {}, h("p.subtitle", {}, h("label", { for: id }, q.text)), form, verdict);
+  on(input, "keydown", (event) => event.key === "Enter" && decide(event));
+  for (const [type, now] of [["focus", true], ["blur", false]]) on(input, type, () => toggle(section, "asking", now));
+  const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
+  const label = display.texts.find((text) => text.of === of && text.i === i && text.role === "gradient");
+  const width = FIELD + 22 * ((q.answer?.length ?? 1) - 1);
+  const [left, up] = [{ start: 0, middle: 0.5, end: 1 }[label.anchor], { above: 1, around: 0.5, below: 0 }[label.side]];
+  return { section, field: s("foreignObject.answer", { x: label.x - left * width, y: label.y - up * 24, width, height: 24 }, input) };
 }
 
 /** A question that was answered, or whose answer was revealed. */

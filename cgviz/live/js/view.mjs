@@ -10,7 +10,7 @@ import { focusItem, listenTo, stepByKeys } from "./input.mjs";
 import { PageCache, Sync, isLive } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
-import { Questions } from "./predict.mjs";
+import { Questions, ask } from "./predict.mjs";
 import { moments, next, nodeAt, previous } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
@@ -42,6 +42,7 @@ export class View {
     const { signal } = this.stop;
     this.on = (target, type, run, options) => target.addEventListener(type, run, { signal, ...options });
     this.questions = new Questions(doc.quiz);
+    this.forms = new Map(); // of the questions that were asked, by their keys
     this.cache = new PageCache(doc, isLive(model));
     this.pages = doc.pages;
     this.sync = new Sync(model, signal, () => ({ step: Math.floor(this.state.step), which: this.cache.which, selected: this.selectedKey }));
@@ -131,8 +132,10 @@ export class View {
     this.light();
     const open = questions.open.map((q) => q.step);
     this.table.show(this.pages[0], Math.min(state.step, ...open.map((step) => step - 1)));
-    const asks = questions.at(state.step).some((q) => questions.isOpen(q));
-    const words = asks
+    const fields = questions.at(state.step).filter((q) => questions.isOpen(q)).map((q) => this.form(q).field);
+    const { answers } = this.pictures[0];
+    if (fields.some((field, n) => field !== answers.children[n]) || fields.length < answers.children.length) answers.replaceChildren(...fields);
+    const words = fields.length
       ? `Backward step ${state.step} of ${this.clock.steps}: predict before you go on.`
       : sentence(this.pages[0], state.step);
     say(this.status, state.playing ? "" : words);
@@ -198,11 +201,17 @@ export class View {
 
   // --- questions ---
 
+  /** The field of an open question, and its section of the side panel. */
+  form(q) {
+    if (!this.forms.has(q.key)) this.forms.set(q.key, ask(q, this.clock, this.on, (revealed) => this.answer(q, revealed)));
+    return this.forms.get(q.key);
+  }
+
   answer(q, revealed) {
     this.questions.answer(q, revealed);
     this.paint();
     if (!this.questions.at(q.step).some((each) => this.questions.isOpen(each))) this.fly();
-    const following = this.panel.element.querySelector("input") ?? this.bar.forward;
+    const following = this.pictures[0].answers.querySelector("input") ?? this.bar.forward;
     following.focus({ preventScroll: true });
     const { all, open, revealed: shown } = this.questions;
     if (open.length) return;

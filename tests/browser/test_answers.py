@@ -1,0 +1,117 @@
+"""A question's field is where its "?" is, and keyboard and screen reader find it there."""
+
+import re
+
+import meaning
+import pytest
+from golden_programs import PROGRAMS
+
+import cgviz
+
+from .conftest import has_count
+from .test_flight import VIEW
+
+# Of each field its box, and the box of the "?" that its question is about.
+FIELDS = f"""() => {{
+  const view = {VIEW}, [picture] = view.pictures;
+  const box = (element) => {{
+    const {{ left, top, right, bottom }} = element.getBoundingClientRect();
+    return [left, top, right, bottom];
+  }};
+  return view.questions.at(view.state.step).map((q, n) => {{
+    const input = picture.answers.children[n].firstChild;
+    const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
+    const mark = picture.parts.find((p) => p.of === of && p.i === i && p.role === "gradient");
+    const {{ ariaLabel: label }} = input, {{ cgvizWords: says }} = mark.element;
+    return {{ label, text: q.text, says, box: box(input), mark: box(mark.element) }};
+  }});
+}}"""
+
+
+def quiz(page, tmp_path, name, hide):
+    cgviz.predict(PROGRAMS[name](), hide=hide).save(tmp_path / "quiz.html")
+    page.goto((tmp_path / "quiz.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "hide"),
+    [
+        ("fan_out", "downstream"),
+        ("two_outputs", "downstream"),
+        ("chain", "local"),
+        ("fan_out", "gradient"),
+    ],
+)
+def test_each_field_is_on_its_own_question_mark(page, tmp_path, name, hide):
+    quiz(page, tmp_path, name, hide)
+    asked = 0
+    for _ in range(page.evaluate(f"{VIEW}.clock.steps")):
+        page.evaluate(f"{VIEW}.go(1e9)")
+        fields = page.evaluate(FIELDS)
+        for n, field in enumerate(fields):
+            left, top, right, bottom = field["mark"]
+            assert (field["label"], field["says"]) == (field["text"], "?")
+            assert holds(field["box"], (left + right) / 2, (top + bottom) / 2)
+            assert not any(meaning.overlap(field["box"], other["box"]) for other in fields[:n])
+            asked += 1
+        while page.get_by_role("button", name="Reveal").count():
+            page.get_by_role("button", name="Reveal").first.click()
+        if not page.evaluate(f"{VIEW}.questions.open.length"):
+            break
+    assert asked == page.evaluate(f"{VIEW}.questions.all.length")
+
+
+def holds(box, x, y):
+    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+
+
+def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, tmp_path):
+    quiz(page, tmp_path, "fan_out", "downstream")
+    page.get_by_role("button", name="To the end").click()
+    fields = page.locator(".cgviz-answer input")
+    fields.first.focus()
+    page.keyboard.press("Tab")
+    focused = "document.activeElement.ariaLabel"
+    assert page.evaluate(focused) == fields.nth(1).get_attribute("aria-label")
+    page.keyboard.type("-0.1")  # "-", "0" and "." are keys of the picture, too
+    assert fields.nth(1).input_value() == "-0.1"
+    page.keyboard.press("Enter")
+    assert fields.nth(1).get_attribute("aria-invalid") == "true"
+    assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
+    fields.nth(1).fill("1")
+    page.keyboard.press("Enter")
+    has_count(fields, 1)
+    assert page.evaluate(focused) == fields.first.get_attribute("aria-label")
+    page.keyboard.type("1")
+    page.keyboard.press("Enter")
+    has_count(fields, 0)
+    assert page.evaluate("document.activeElement.title") == "One step forward"
+    has_count(page.locator(".cgviz-chip"), 3)  # upstream and what + returns: now they may fly
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_a_question_nor_in_a_path(page, tmp_path, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    def violations(file):
+        # Axe brings a script of its own, which the page's policy would stop.
+        text = file.read_text(encoding="utf-8")
+        open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>\n', "", text)
+        file.write_text(open_, encoding="utf-8")
+        page.goto(file.as_uri())
+        page.get_by_role("button", name="To the end").click()
+        if page.locator(".cgviz-answer").count():
+            page.locator(".cgviz-answer input").first.fill("7")
+            page.keyboard.press("Enter")
+        else:
+            page.locator("g.cgviz-input").click()
+            page.locator(".cgviz-path").first.click()
+        found = Axe().run(page).response["violations"]
+        return [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found]
+
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
+    PROGRAMS["fan_out"]().save(tmp_path / "flow.html")
+    assert violations(tmp_path / "quiz.html") == []
+    assert violations(tmp_path / "flow.html") == []
