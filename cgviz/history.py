@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .findings import Progress
-from .graph import Array, Op, Pass, Trace, norm, ratio, readable
+from .graph import Array, Op, Trace, Value, norm, ratio, readable
 
 if TYPE_CHECKING:
     from .diagnosing.diagnosis import Diagnosis
@@ -290,7 +290,8 @@ class History:
             )
         pass_ = trace.pass_(self.which)
         if not self.steps:
-            self.ancestors = _ancestors(trace, pass_)
+            found = ancestors(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
+            self.ancestors = frozenset(op.name for op in found)
         self.steps.append(step)
         self.target.append(sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets))
         measures = _Measures()
@@ -324,8 +325,7 @@ class History:
 
     def _series(self, op: Op, trace: Trace) -> Series:
         if op.name not in self.series:
-            makers = (trace.producer(v) for v in op.inputs)
-            inputs = tuple(made[0].name for made in makers if made is not None)
+            inputs = tuple(maker.name for maker in _makers(trace, op.inputs))
             value, source = op.outputs[0], str(op.source or "")
             self.series[op.name] = Series(
                 op.name, op.kind, op.type, value.dtype, value.size, source, inputs
@@ -334,16 +334,19 @@ class History:
         return self.series[op.name]
 
 
-def _ancestors(trace: Trace, pass_: Pass) -> frozenset[str]:
-    waiting = [made[0] for target in pass_.targets if (made := trace.producer(target))]
-    found = {op.name for op in waiting}
+def _makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
+    return [made[0] for value in values if (made := trace.producer(value))]
+
+
+def ancestors(starts: Iterable[Any], before: Callable[[Any], Iterable[Any]]) -> set[Any]:
+    """What some things come from, themselves included; `before` tells what one comes from."""
+    found = set(starts)
+    waiting = [*found]
     while waiting:
-        for value in waiting.pop().inputs:
-            made = trace.producer(value)
-            if made is not None and made[0].name not in found:
-                found.add(made[0].name)
-                waiting.append(made[0])
-    return frozenset(found)
+        new = set(before(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return found
 
 
 class _Measures:

@@ -1,14 +1,13 @@
 """What went wrong with the gradients of a training: since which step, and where first.
 
-`QUESTIONS` are asked of a history in this order; each yields what it has seen of one of the
-`CAUSES`. Only the steps before a NaN or an infinity are asked about anything else: afterwards every
-number is its consequence.
+`QUESTIONS` are asked of a history in this order; each yields what it has seen. Only
+the steps before a NaN or an infinity are asked about anything else: afterwards every number is its
+consequence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -18,8 +17,9 @@ from .. import lessons, style
 from ..drawing.history_figure import titles
 from ..findings import Finding
 from ..graph import Op, wide
-from ..history import History, Series
+from ..history import History, Series, ancestors
 from .diagnosis import Diagnosis
+from .pass_graph import listed
 from .scale import GROWN
 
 # Root mean squares of gradients along the depth, first layer over last. The derivative of a sigmoid
@@ -37,90 +37,36 @@ ROUNDING = 1e-5  # of what is compared: a sum of float32 in another order differ
 WORDS = {"nan": "NaN", "inf": "infinite"}
 
 
-@dataclass(frozen=True)
-class Cause:
-    """What can go wrong, and what to do: a record per cause."""
-
-    what: str  # "none", "zero", "nan", ...; as a finding's
-    hint: str
-    lesson: str
-    level: str = "error"
-
-
-_LEVEL = "keep it level."
-CAUSES = {
-    "value": Cause(
-        "nan",
-        "Look at its inputs in `history.trace(...)` of the step before. A learning rate that is "
-        "too large is the most frequent cause.",
-        lessons.STABILITY,
-    ),
-    "rule": Cause(
-        "nan",
-        "Look at its values in `history.trace(...)`: a root, a logarithm or a division at 0, or "
-        "an overflow.",
-        lessons.STABILITY,
-    ),
-    "none": Cause(
-        "none", "`history.trace(...).diagnose()` says where it is lost.", lessons.DEBUGGING
-    ),
-    "dying": Cause(
-        "zero",
-        "A smaller learning rate, another initial bias, or leaky_relu keeps it alive.",
-        lessons.KINKS,
-    ),
-    "dead": Cause(
-        "zero",
-        "A derivative of 0 stops learning; a surrogate rule can replace it.",
-        lessons.KINKS,
-    ),
-    "zero": Cause(
-        "zero", "`history.trace(...).diagnose()` says where it is lost.", lessons.DEBUGGING
-    ),
-    "underflow": Cause(
-        "zero",
-        "Scale the loss up and the gradients down again "
-        "(tf.keras.mixed_precision.LossScaleOptimizer), or use float32 here.",
-        lessons.STABILITY,
-    ),
-    "layers": Cause(
-        "vanishing",
-        "Another activation, a normalisation, residual connections or another scale of the "
-        f"initial weights {_LEVEL}",
-        lessons.STABILITY,
-    ),
-    "repeated": Cause(
-        "vanishing",
-        "Shorter sequences, gates (LSTM, GRU), clipping, or weights whose largest singular value "
-        f"is near 1 {_LEVEL}",
-        lessons.STABILITY,
-    ),
-    "growth": Cause(
-        "exploding",
-        "The learning rate is too large, or the sign of the update is wrong.",
-        lessons.STABILITY,
-    ),
-    "frozen": Cause(
-        "frozen",
-        "Is it among the variables that are given to the optimiser? If it is meant to stay as it "
-        "is, all is well.",
-        lessons.VARIABLES,
-        "warning",
-    ),
-    "update": Cause(
-        "update", "Try a learning rate ten times smaller.", lessons.STABILITY, "warning"
-    ),
+HINTS = {
+    "value": "Look at its inputs one step before; most often the learning rate is too large.",
+    "rule": "Look at its values: a root, a logarithm or a division at 0, or an overflow.",
+    "lost": "`history.trace(...).diagnose()` says where it is lost.",
+    "dying": "A smaller learning rate, another initial bias, or leaky_relu keeps it alive.",
+    "dead": "A derivative of 0 stops learning; a surrogate rule can replace it.",
+    "underflow": "Use float32 here, or tf.keras.mixed_precision.LossScaleOptimizer.",
+    "layers": "Normalisation, residual connections, or another activation or initial scale help.",
+    "repeated": "Shorter sequences, gates (LSTM, GRU), clipping, or orthogonal weights help.",
+    "growth": "The learning rate is too large, or the sign of the update is wrong.",
+    "frozen": "Is it given to the optimiser? If it is meant to stay as it is, all is well.",
+    "update": "Try a learning rate ten times smaller.",
 }
+LESSONS = {  # by the hint; the others are numbers that are too large or too small
+    "lost": lessons.DEBUGGING,
+    "dying": lessons.KINKS,
+    "dead": lessons.KINKS,
+    "frozen": lessons.VARIABLES,
+}
+WARNINGS = ("frozen", "update")  # what may be meant so
 
 
 class Seen(NamedTuple):
-    """A cause at work: since which recorded step, at which series, in words."""
+    """What went wrong: since which recorded step, at which series, in words."""
 
-    cause: str  # a key of `CAUSES`
+    what: str  # "none", "zero", "nan", ...; as a finding's
     place: int
     series: Series
     words: str
-    what: str = ""  # where it is not that of the cause
+    hint: str  # a key of `HINTS`
     sources: tuple[str, ...] = ()
 
 
@@ -136,27 +82,23 @@ def diagnose(history: History) -> Diagnosis:
         if ask is not_finite and found:
             end = found[0].place
     seen.sort(key=lambda each: each.place)
-    return Diagnosis(
-        "the history", [_finding(history, each) for each in seen], "the gradients flow."
-    )
+    findings = [_finding(history, each) for each in seen]
+    return Diagnosis("the history", findings, "the gradients flow.")
 
 
 def _finding(history: History, seen: Seen) -> Finding:
-    cause, series = CAUSES[seen.cause], seen.series
-    when = "from the first step on"
-    if seen.place:
-        when = f"since step {history.steps[seen.place]}"
+    series, place = seen.series, seen.place
+    when = f"since step {history.steps[place]}" if place else "from the first step on"
     where = f" ({series.source})" if series.source else ""
-    own = (series.name,) if series.kind == "variable" else ()
     return Finding(
-        seen.what or cause.what,
+        seen.what,
         f"{when}, {seen.words}{where}",
-        cause.hint,
-        cause.lesson,
+        HINTS[seen.hint],
+        LESSONS.get(seen.hint, lessons.STABILITY),
         _op(history, series.name),
-        seen.sources or own,
+        seen.sources or (series.name,) * (series.kind == "variable"),
         history.which,
-        level=cause.level,
+        level="warning" if seen.what in WARNINGS else "error",
     )
 
 
@@ -171,13 +113,13 @@ def not_finite(history: History, end: int) -> Iterator[Seen]:
                     f"the value of `{series.name}` is {WORDS[what]}, first of all ops in forward "
                     "order; every NaN and infinity after it follows from it."
                 )
-                yield Seen("value", place, series, words, what)
+                yield Seen(what, place, series, words, "value")
                 return
         for series in reversed(every):
             what = series.returned_state[place] if series.kind != "variable" else ""
             if what in WORDS and not series.state[place]:
                 words = f"the rule of `{series.name}` makes {WORDS[what]} of a finite upstream."
-                yield Seen("rule", place, series, words, what)
+                yield Seen(what, place, series, words, "rule")
                 return
 
 
@@ -188,7 +130,8 @@ def none(history: History, end: int) -> Iterator[Seen]:
         if place is not None:
             first, last = (style.number(history.target[i]) for i in (place, end - 1))
             moves = f" The target still moves, from {first} to {last}." if first != last else ""
-            yield Seen("none", place, series, f"the gradient of `{series.name}` is None.{moves}")
+            words = f"the gradient of `{series.name}` is None.{moves}"
+            yield Seen("none", place, series, words, "lost")
 
 
 def zero(history: History, end: int) -> Iterator[Seen]:
@@ -196,24 +139,26 @@ def zero(history: History, end: int) -> Iterator[Seen]:
 
     That op returns 0 for every entry of an upstream that is not 0, and stays so.
     """
-    starved = {n for n, s in history.variables.items() if _since(s, "zero", end) is not None}
+    known = history.series
+    starved = [n for n, s in history.variables.items() if _since(s, "zero", end) is not None]
     for series in reversed(list(history.ops.values())):
         alive = np.asarray([not state for state in series.state[:end]], bool)
         place = _tail((np.asarray(series.lost[:end]) == 1.0) & alive)
-        mine = tuple(name for name in _reached(history, series) if name in starved)
+        before = ancestors([series.name], lambda name: getattr(known.get(name), "inputs", ()))
+        mine = tuple(name for name in starved if name in before)
         if place is not None and mine:
-            starved -= {*mine}
+            starved = [name for name in starved if name not in mine]
             dying = "relu" in series.type.lower()
             why = ", as all its inputs are negative (a dying ReLU)" if dying else ""
             words = (
                 f"`{series.name}` returns 0 for every entry of its upstream{why}. "
-                f"So the gradient of {_listed(mine)} is 0."
+                f"So the gradient of {listed(f'`{name}`' for name in mine)} is 0."
             )
-            yield Seen("dying" if dying else "dead", place, series, words, sources=mine)
+            yield Seen("zero", place, series, words, "dying" if dying else "dead", mine)
     for name in starved:
         series = history.series[name]
         place = _since(series, "zero", end) or 0
-        yield Seen("zero", place, series, f"the gradient of `{name}` is 0 in every entry.")
+        yield Seen("zero", place, series, f"the gradient of `{name}` is 0 in every entry.", "lost")
 
 
 def underflow(history: History, end: int) -> Iterator[Seen]:
@@ -228,7 +173,7 @@ def underflow(history: History, end: int) -> Iterator[Seen]:
                 f"{style.number(100 * lost[place], 2)} % of what `{series.name}` returns is 0 in "
                 f"{series.dtype}, where its upstream is not: too small for the type (underflow)."
             )
-            yield Seen("underflow", place, series, words)
+            yield Seen("zero", place, series, words, "underflow")
             return
 
 
@@ -258,7 +203,7 @@ def depth(history: History, end: int) -> Iterator[Seen]:
                     f"the gradient of `{first.name}` is {times} times that of `{last.name}`, per "
                     f"entry: it {verb} on its way through {len(row)} {through}."
                 )
-                yield Seen(cause, place, first, words, what)
+                yield Seen(what, place, first, words, cause)
                 return
 
 
@@ -278,7 +223,7 @@ def growth(history: History, end: int) -> Iterator[Seen]:
             f"the gradient of `{series.name}` is more than {GROWN:.0f} times that of the first "
             "step, and the target grows as well."
         )
-        yield Seen("growth", place, series, words)
+        yield Seen("exploding", place, series, words, "growth")
 
 
 def frozen(history: History, end: int) -> Iterator[Seen]:
@@ -291,7 +236,7 @@ def frozen(history: History, end: int) -> Iterator[Seen]:
         if floats and series.name in history.ancestors and series.update and usual and not moved:
             asked = series.state[0] != "unasked"
             why = " although it has a gradient." if asked else ": no gradient is taken of it."
-            yield Seen("frozen", 0, series, f"no step moves `{series.name}`{why}")
+            yield Seen("frozen", 0, series, f"no step moves `{series.name}`{why}", "frozen")
 
 
 def large_updates(history: History, end: int) -> Iterator[Seen]:
@@ -309,19 +254,10 @@ def large_updates(history: History, end: int) -> Iterator[Seen]:
             f"a step moves `{series.name}` by {style.number(-size, 2)} of its own norm{others}; "
             "about 0.001 is usual."
         )
-        yield Seen("update", place, series, words)
+        yield Seen("update", place, series, words, "update")
 
 
-QUESTIONS: tuple[Callable[[History, int], Iterator[Seen]], ...] = (
-    not_finite,
-    none,
-    zero,
-    underflow,
-    depth,
-    growth,
-    frozen,
-    large_updates,
-)
+QUESTIONS = (not_finite, none, zero, underflow, depth, growth, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
@@ -390,16 +326,8 @@ def _close(one: Any, other: Any) -> bool:
 
 def _op(history: History, name: str) -> Op | None:
     """The op of a series, as one of the kept traces has it."""
-    for trace in reversed(list(history.traces.values())):
-        for op in trace.ops:
-            if op.name == name:
-                return op
-    return None
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [f"`{name}`" for name in names[:3]]
-    return ", ".join(shown) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    ops = (op for trace in reversed(list(history.traces.values())) for op in trace.ops)
+    return next((op for op in ops if op.name == name), None)
 
 
 def _tail(holds: np.ndarray) -> int | None:
@@ -416,20 +344,3 @@ def _often(holds: np.ndarray) -> int | None:
 
 def _since(series: Series, state: str, end: int) -> int | None:
     return _tail(np.asarray([s == state for s in series.state[:end]], bool)) if end else None
-
-
-def _reached(history: History, series: Series) -> list[str]:
-    """The variables whose gradient comes through an op: those among its ancestors."""
-    found: dict[str, None] = {}
-    waiting = [series.name]
-    seen = set(waiting)
-    while waiting:
-        each = history.series.get(waiting.pop())
-        if each is None:
-            continue
-        if each.kind == "variable":
-            found[each.name] = None
-        new = [name for name in each.inputs if name not in seen]
-        seen.update(new)
-        waiting += new
-    return [name for name in history.variables if name in found]

@@ -14,18 +14,7 @@ from os.path import commonpath
 from typing import Any, overload
 
 from .. import style
-from ..graph import (
-    Array,
-    Op,
-    Pass,
-    Statistics,
-    Trace,
-    Value,
-    norm,
-    readable,
-    statistics,
-    total,
-)
+from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
 from ..graph.names import value_name
 from ..graph.pruning import feeds, prune
 from .format import NUMBER, counted, data_frame, html_table, sheet, text_table
