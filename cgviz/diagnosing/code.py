@@ -71,33 +71,26 @@ def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
         `tf.numpy_function()` on it: by its name, or in the op's own line. None if there is none.
     """
     for source in (op.source, op.rule, *(each.source for each in targets)):
-        for call in calls(source, NUMPY):
+        for call, where in calls(source, NUMPY):
             used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
             own = source is op.rule or (source is op.source and _holds(call, source))
-            if source and (own or name in used):
-                return _at(source, call)
+            if own or name in used:
+                return where
     return None
 
 
 def gradient_call(op: Op) -> Source | None:
     """The first line around an op that asks a tape for a gradient, outside every other tape."""
-    for call in calls(op.source, GRADIENT):
-        if op.source and inside_tape(_at(op.source, call)) != "inside":
-            return _at(op.source, call)
-    return None
+    found = (where for _, where in calls(op.source, GRADIENT) if inside_tape(where) != "inside")
+    return next(found, None)
 
 
 def update(op: Op) -> Source | None:
     """The first line around an op that changes variables, as an optimizer's step does."""
-    found = calls(op.source, UPDATES)
-    return _at(op.source, found[0]) if op.source and found else None
+    return next((where for _, where in calls(op.source, UPDATES)), None)
 
 
-def _at(source: Source, call: ast.Call) -> Source:
-    return Source(source.file, call.lineno, linecache.getline(source.file, call.lineno).strip())
-
-
-def calls(source: Source | None, pattern: str) -> list[ast.Call]:
+def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
     """Calls of such a name in the outermost function around a line, or in its statement.
 
     Args:
@@ -105,15 +98,18 @@ def calls(source: Source | None, pattern: str) -> list[ast.Call]:
         pattern: What the whole name of the function called matches, as `tape.gradient`.
 
     Returns:
-        The calls, in the order of their lines; none of those inside a `print`.
+        The calls with their lines, in the order of these; none of those inside a `print`.
     """
     inside = [n for n in ast.iter_child_nodes(_tree(source)) if _holds(n, source)]
     scope = min(_functions(source), key=_first_line, default=inside[0] if inside else None)
-    found = [n for n in ast.walk(scope) if isinstance(n, ast.Call)] if scope else []
-    named = [(n, ast.unparse(n.func)) for n in found]
+    if source is None or scope is None:
+        return []
+    named = [(n, ast.unparse(n.func)) for n in ast.walk(scope) if isinstance(n, ast.Call)]
     printed = {id(each) for n, name in named if name == "print" for each in ast.walk(n)}
     return [
-        n for n, name in named if re.fullmatch(pattern, name, re.DOTALL) and id(n) not in printed
+        (n, Source(source.file, n.lineno, linecache.getline(source.file, n.lineno).strip()))
+        for n, name in named
+        if re.fullmatch(pattern, name, re.DOTALL) and id(n) not in printed
     ]
 
 

@@ -199,8 +199,8 @@ ZERO = (
     # What is left is found by running TensorFlow's own rule for other upstreams.
     Cause("cannot run again", when=lambda case: case.rerun() is None).says(
         "It returned 0 for the upstream {upstream}, and its rule cannot run again to tell why.",
-        "Look at what it multiplies upstream by. If the trace was read from a file, which keeps "
-        "numbers and no rules: Trace the function again.",
+        "Trace the function again if this trace was read from a file, which keeps no rules. Else "
+        "look at what the rule multiplies upstream by.",
     ),
     Cause(
         "underflow",
