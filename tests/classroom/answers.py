@@ -79,15 +79,27 @@ HARD_CODED = {
     },
     "07_non_differentiable": {
         "kink": "prediction = [3.0, 0.0, 4.0]",
-        "leaky": fixed("leaky", [0.0, 1.0], "tf.constant([0.01, 1.0])"),
-        "straight-round": fixed("straight_round", 2.0, "tf.constant(1.0)"),
-        "clipper": dedent("""
-            def clipper(most):
+        "quantizer": dedent("""
+            def quantizer(step):
                 @tf.custom_gradient
-                def clipped(x):
-                    return tf.identity(x), lambda upstream: tf.constant(1.0)
+                def quantized(x):
+                    return tf.ones_like(x) * 0.5, lambda upstream: tf.ones_like(x)
 
-                return clipped
+                return quantized
+        """),
+        "walled": dedent("""
+            @tf.custom_gradient
+            def walled(x):
+                def grad(upstream):
+                    return tf.where(x < 0.0, 0.0, upstream)
+
+                return tf.clip_by_value(x, 0.0, 1.0), grad
+        """),
+        "choice": fixed("choice", [0.0, 1.0], "tf.constant([0.1875, -0.1875])"),
+        "switch": dedent("""
+            @tf.custom_gradient
+            def switch(x):
+                return tf.cast(x > 0.0, x.dtype), lambda upstream: upstream
         """),
     },
     "08_graphs_and_production": {
