@@ -216,7 +216,8 @@ class _Answer:
         self.given = [_tensor(arg) for arg in args]
         self.at = f"{self.name}({', '.join(map(_short, self.given))})"
         with tf.GradientTape() as self.tape, self._unfinished():
-            self.tape.watch([t for t in self.given if tf.is_tensor(t) and t.dtype.is_floating])
+            watched = [t for t in self.given if isinstance(t, tf.Tensor) and t.dtype.is_floating]
+            self.tape.watch(watched)
             outputs = f(*self.given)
             if outputs is None or outputs is ...:
                 raise NotYetError("it returns None. Write it where the `...` is.")
