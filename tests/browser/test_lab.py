@@ -60,12 +60,12 @@ def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
     assert page.locator(".cgviz-where").inner_text() == "forward 3 of 3"
     button(page, "One step forward").click()
     told = page.locator(".cgviz-status").inner_text()
-    assert told == "The backward pass starts: y gets upstream 1."
+    assert told == "The backward pass starts: y_1 gets upstream 1."
     button(page, "One step forward").click()
     assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
     assert "−0.7568" in texts(page, ".cgviz-link .cgviz-gradient.cgviz-now")
     button(page, "One step back").click()
-    has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 0)
+    has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 1)  # the seed
 
 
 def test_it_plays_and_pauses(show):
@@ -247,6 +247,26 @@ def test_sliders_move_every_number_and_the_curves(show):
     page.get_by_label("upstream", exact=True).fill("-1")
     page.wait_for_function("document.querySelectorAll('.cgviz-plot').length === 1")
     assert "1.307" in texts(page, ".cgviz-svg text")
+
+
+def test_the_node_of_a_number_is_its_slider_too(show):
+    page = show("cgviz.explore(f, x=(-3.0, 3.0, 2.0))")
+    node = page.locator("g.cgviz-node[role=slider]")
+    box = node.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 40, y, steps=4)
+    page.mouse.up()
+    assert page.locator(".cgviz-slider output").first.inner_text() == "1"  # a sixth of 6 less
+    page.wait_for_function("document.querySelector('.cgviz-svg').textContent.includes('0.8415')")
+    assert page.evaluate("document.querySelector('.cgviz-view').cgvizView.state.selected") == ""
+    where = page.locator(".cgviz-where").inner_text()
+    node.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("PageDown")
+    assert node.get_attribute("aria-valuetext") == "0.46"
+    assert page.locator(".cgviz-where").inner_text() == where
 
 
 def test_another_branch_brings_another_picture(show):

@@ -63,8 +63,10 @@ export function zoom(picture, factor, at = [picture.size.width / 2, picture.size
 /** Let the pointer drag a picture, and the wheel with Ctrl zoom it. */
 export function pan(picture, on) {
   let from = null;
+  let scrubs = false;
   on(picture.svg, "pointerdown", (event) => {
     if (event.button !== 0) return;
+    scrubs = Boolean(event.target.closest("[role=slider]")); // it is dragged itself, and not the picture
     from = { x: event.clientX - picture.zoom.x, y: event.clientY - picture.zoom.y, px: event.clientX, py: event.clientY };
     picture.dragged = false;
   });
@@ -72,8 +74,9 @@ export function pan(picture, on) {
   on(picture.svg, "pointermove", (event) => {
     if (!from) return;
     if (!picture.dragged && Math.hypot(event.clientX - from.px, event.clientY - from.py) < 4) return;
-    if (!picture.dragged) picture.svg.setPointerCapture(event.pointerId);
+    if (!picture.dragged && !scrubs) picture.svg.setPointerCapture(event.pointerId);
     picture.dragged = true;
+    if (scrubs) return;
     picture.fitted = false;
     picture.zoom = { ...picture.zoom, x: event.clientX - from.x, y: event.clientY - from.y };
     frame ||= requestAnimationFrame(() => {

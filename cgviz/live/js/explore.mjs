@@ -2,6 +2,7 @@
 import { h, s, say } from "./dom.mjs";
 import { number } from "./numbers.mjs";
 
+const DRAG = 240; // pixels over which a node is dragged through the whole range of its slider
 const PATIENCE = 8000; // milliseconds without an answer: a kernel that is slow answers within it
 
 /** Sliders and curves. Sends the newest values only, one message at a time. */
@@ -21,6 +22,7 @@ export function makeExplore(id, doc) {
     id: `${id}-slider-${k}`, type: "range", "aria-valuetext": number(value),
     ...(positions ? { min: 0, max: positions.length - 1, value: positions.indexOf(value) } : { min: low, max: high, step: "any", value }),
   }));
+  const nodes = []; // of the sliders that have one in the picture
   const readouts = doc.sliders.map((slider) => h("output", {}, number(slider.value)));
   const rowsOf = doc.sliders.map((slider, k) =>
     h(`div.slider${slider.upstream ? ".upstream" : ""}`, {}, h("label", { for: `${id}-slider-${k}` }, slider.name), inputs[k], readouts[k]));
@@ -88,10 +90,36 @@ export function makeExplore(id, doc) {
           active = k;
           values[k] = nice(k, Number(input.value));
           say(readouts[k], number(values[k]));
-          input.setAttribute("aria-valuetext", number(values[k]));
+          for (const each of [input, nodes[k]]) each?.setAttribute("aria-valuetext", number(values[k]));
+          nodes[k]?.setAttribute("aria-valuenow", values[k]);
           if (other) plotBox.classList.add("cgviz-stale");
           request();
         });
+      });
+    },
+    /** Make sliders of the nodes of numbers, too: dragged, or moved by the arrow keys. */
+    scrub({ page: { display, panels }, items }, on) {
+      doc.sliders.forEach(({ name, low, high }, k) => {
+        const item = items.find(({ kind, i }) => kind === "node" && display.nodes[i].kind === "input" && panels[i].title === name);
+        nodes[k] = item?.g;
+        if (!item) return;
+        const { x, y, width } = display.nodes[item.i];
+        for (const [sign, side] of [["\u25c2", -1], ["\u25b8", 1]]) {
+          item.g.append(s("text.scrub.seen", { x: x + side * (width / 2 - 9), y, "text-anchor": "middle", "aria-hidden": "true" }, sign));
+        }
+        const now = { role: "slider", "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": values[k], "aria-valuetext": number(values[k]) };
+        for (const [key, value] of Object.entries(now)) item.g.setAttribute(key, value);
+        item.move = (share, from = values[k]) => {
+          inputs[k].value = from + share * (high - low);
+          inputs[k].dispatchEvent(new Event("input"));
+        };
+        let from = null;
+        on(item.g, "pointerdown", (event) => {
+          item.g.setPointerCapture(event.pointerId);
+          from = { x: event.clientX, value: values[k] };
+        });
+        on(item.g, "pointermove", (event) => from && item.move((event.clientX - from.x) / DRAG, from.value));
+        for (const type of ["pointerup", "pointercancel"]) on(item.g, type, () => (from = null));
       });
     },
     receive(message) {

@@ -54,7 +54,9 @@ function roam(view, picture, event) {
   const item = itemOf(event);
   const place = item ? picture.items.findIndex((each) => each.g === item.g) : 0;
   const moves = { ".": 1, ",": -1 };
-  if (event.key in moves) focusItem(picture, place + moves[event.key]);
+  const slides = { ArrowRight: 0.01, ArrowUp: 0.01, ArrowLeft: -0.01, ArrowDown: -0.01, PageUp: 0.1, PageDown: -0.1 };
+  if (item?.move && event.key in slides) item.move(slides[event.key]);
+  else if (event.key in moves) focusItem(picture, place + moves[event.key]);
   else if (item?.name && (event.key === "o" || (item.kind === "frame" && event.key === "Enter"))) view.turnOver(item.name);
   else if (event.key === "Enter") item && view.select(item.side, `${item.kind} ${item.i}`);
   else if (event.key === "Escape") view.select(view.state.side, view.state.selected);
@@ -83,5 +85,5 @@ function show(picture, item) {
 }
 
 function itemOf(event) {
-  return event.target.closest?.("[role=button]")?.cgvizItem;
+  return event.target.closest?.("[role=button], [role=slider]")?.cgvizItem;
 }

@@ -300,6 +300,7 @@ export class View {
     this.arrange();
     this.pictures.forEach((picture, side) => {
       listenTo(this, picture, side);
+      this.explore?.scrub(picture, this.on);
       this.fit(picture);
     });
     this.refresh();
