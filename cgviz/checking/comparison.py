@@ -79,14 +79,13 @@ class Mismatch:
 
 @dataclass
 class Comparison:
-    """The outcome: what disagrees, what could not be judged, and where f has kinks."""
+    """The outcome: what disagrees, how much was judged, and where f has kinks."""
 
     mismatches: list[Mismatch] = field(default_factory=list)
     kinks: list[tuple[int, int]] = field(default_factory=list)  # output and input, or -1
     jumps: list[tuple[int, int]] = field(default_factory=list)
     judged: int = 0  # entries
     sums: int = 0  # sums of entries, where these could not be told apart
-    unjudged: int = 0
     summed: int = 1  # entries in the longest sum
     blind: float = 0.0  # one entry that is off by this part of the mean one goes unseen
     sparse: bool = False  # whether entries were left out that are 0
@@ -344,7 +343,6 @@ def _compare(problem: Map, middle: Array, truth: _Side, claims: _Side, found: Co
     outside = np.flatnonzero(known & (gap > 0))
     vague = ~known | ((gap <= 0) & (give > enough))
     judged = cells.size - int(vague.sum())
-    found.unjudged += int(vague.sum())
     if not exact:
         found.claimed = found.true = None
         found.sums += judged
@@ -360,12 +358,14 @@ def _compare(problem: Map, middle: Array, truth: _Side, claims: _Side, found: Co
     found.sparse |= cells.size < inputs.size * middle.size
     column = inputs[lump]
     step = columns.weight[column]
+    yours, low, high, error = (each / step for each in (claimed, low, high, error))
     for i in outside:
-        numbers = [float(each[i] / step[i]) for each in (claimed, low, high, error)]
         entry = int(row[i]), int(column[i])
-        found.mismatches.append(Mismatch(*entry, *numbers, problem.wrong))  # type: ignore[call-arg]
+        found.mismatches.append(
+            Mismatch(*entry, yours[i], low[i], high[i], error[i], problem.wrong)
+        )
     if found.claimed is not None and found.true is not None:
-        found.claimed[row, column] = claimed / step
+        found.claimed[row, column] = yours
         found.true[row, column] = total(of_truth, value) / step
 
 
@@ -391,8 +391,7 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comp
     if mismatch.size > problem.told * max(abs(low), abs(high)) + 5 * mismatch.error:
         found.mismatches.append(mismatch)
         return True
-    found.unjudged += 1  # roundings that add up: no entry by itself is off
-    return False
+    return False  # roundings that add up: no entry by itself is off
 
 
 def _halve(entries: Array, gap: Callable[[Array], float]) -> Array:

@@ -198,25 +198,25 @@ class Report:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from ..reading.format import html_table, sheet  # one look for all tables
+        from ..reading.format import STYLE, html_table  # one look for all tables
 
-        badges = [
+        badges = "".join(
             f'<span class="cgviz-badge">{escape(p.rule)} {_mark(p.state)}</span> '
             for p in self.places
-        ]
-        rows = [
+        )
+        rows = "".join(
             f'<tr class="cgviz-first"><td>{_mark(row.state)}</td>'
             f'<th scope="row">{escape(row.rule)}</th>'
             f'<td class="cgviz-reason">{escape(row.reason)}</td></tr>\n'
             for row in self.rows
-        ]
-        return sheet(
-            f"{EXTRA}\n<p><strong>{escape(self.headline)}</strong></p>\n",
-            f"<p>{''.join(badges)}</p>\n" if badges else "",
-            html_table("The rules, and how each fared", ["", "rule", "why"], [], "".join(rows)),
-            findings.html(self.findings),
-            *(f"<p>{escape(note)}</p>" for note in self.notes),
-            kind="cgviz-report",
+        )
+        return (
+            f'{STYLE}\n{EXTRA}\n<div class="cgviz-sheet cgviz-report">\n'
+            f"<p><strong>{escape(self.headline)}</strong></p>\n"
+            f"{f'<p>{badges}</p>' if badges else ''}\n"
+            f"{html_table('The rules, and how each fared', ['', 'rule', 'why'], [], rows)}"
+            f"{findings.html(self.findings)}"
+            f"{''.join(f'<p>{escape(note)}</p>' for note in self.notes)}</div>"
         )
 
 

@@ -27,8 +27,7 @@ def linear(true, claimed=None, told=1e-6):
 def test_a_right_claim_has_no_mismatch(shape):
     found = compare(linear(random.normal(size=shape)))
     assert not found.mismatches
-    assert found.judged or found.sums
-    assert found.unjudged == 0
+    assert found.judged == shape[0] * shape[1] or found.sums >= 128 * min(shape)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (200, 3), (3, 300), (150, 150)])
