@@ -29,10 +29,10 @@ from .. import style
 FOLDER = Path(__file__).parent
 # Where dark pages say so: JupyterLab and Notebook, VS Code, Colab; ours; marimo's shadow root.
 DARK = (
-    '[data-jp-theme-light="false"] .cgviz-view',
-    ".vscode-dark .cgviz-view",
-    "html[theme=dark] .cgviz-view",
-    ".cgviz-view.cgviz-dark",
+    '[data-jp-theme-light="false"] .cgviz-view:not(.cgviz-light)',
+    ".vscode-dark .cgviz-view:not(.cgviz-light)",
+    "html[theme=dark] .cgviz-view:not(.cgviz-light)",
+    ".cgviz-view.cgviz-dark:not(.cgviz-light)",
 )
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)

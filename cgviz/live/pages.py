@@ -21,7 +21,7 @@ from ..drawing import display, texts
 from ..drawing.display import Display
 from ..graph import Array, Step, Trace, statistics
 from ..graph.selection import Selection, select
-from ..reading import summary
+from ..reading import chain_rule, summary
 from . import panel
 
 Document = dict[str, Any]
@@ -30,6 +30,7 @@ MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
 SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
 READABLE = 0.8  # of the size on paper: letters of 11 points are then 12 pixels high
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
+MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page
 DEEP = 16  # a longer path runs down at once, as on paper
 
 
@@ -177,7 +178,15 @@ def document(trace: Trace, builders: Sequence[PageBuilder], which: int) -> Docum
         "which": which,
         "names": [each.trace.title for each in builders],
         "pages": pages(builders, which, []),
+        "latex": _formulas(trace),
     }
+
+
+def _formulas(trace: Trace) -> list[str]:
+    """The chain rule of each pass in LaTeX, to be copied; none where it is too long to be read."""
+    if sum(len(each.steps) for each in trace.passes) > MOST_STEPS:
+        return []
+    return [chain_rule.chain_rule(trace, i).latex for i in range(len(trace.passes))]
 
 
 def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -> list[Document]:

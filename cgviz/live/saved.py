@@ -4,9 +4,10 @@
     embed   a trace -> HTML for the middle of another page
 
 Both hold the module, the stylesheet and the state of the live picture, and nothing else; the
-content security policy of the file lets it load nothing and run this one script only. As there is
-no kernel to ask for a layout, the pictures of other passes, and with scopes and custom ops opened
-and closed, are in the state, which is compressed.
+content security policy of the file lets it load nothing and run this one script only. (It lets in
+images of its own data, by which a PNG is made.) As there is no kernel to ask for a layout, the
+pictures of other passes, and with scopes and custom ops opened and closed, are in the state, which
+is compressed.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def page(
     style = assets.stylesheet() + _ground(tones.LIGHT) + DARK % _ground(tones.DARK) + BODY
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
     title = f"How the gradient flows through {trace.title}"
     return (

@@ -273,13 +273,13 @@ def test_sliders_work_in_it_at_positions_that_were_computed(offline, tmp_path):
     assert "Saved without a kernel" in offline.locator(".cgviz-sliders").inner_text()
     gradient = lambda x: cgviz.trace(f, x).gradients[0].item()  # noqa: E731
     slider.press("Home")
-    offline.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 1")
+    has_count(offline.locator(".cgviz-explore[data-moved='1']"), 1)
     assert offline.locator("output").first.inner_text() == "−3"
     shown = "".join(offline.locator(".cgviz-svg text").all_text_contents())
     assert style.number(gradient(-3.0)) in shown
     curve = offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d")
     offline.get_by_label("upstream", exact=True).press("Home")
-    offline.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 2")
+    has_count(offline.locator(".cgviz-explore[data-moved='2']"), 1)
     shown = "".join(offline.locator(".cgviz-svg text").all_text_contents())
     assert style.number(-2 * gradient(-3.0)) in shown
     assert offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d") != curve
@@ -338,3 +338,58 @@ def test_a_large_trace_opens_folded_and_pans(offline, tmp_path):
         "await new Promise(requestAnimationFrame); } at('pointerup', 0); return n; }"
     )
     assert frames >= 30
+
+
+COPIED = (  # what is copied as that; the clipboard of the page is one of the test's
+    "async kind => { const [copied] = []; let found; "
+    "Object.defineProperty(navigator, 'clipboard', { configurable: true, value: "
+    "{ write: async ([item]) => { const type = item.types[0]; "
+    "const blob = await item.getType(type); found = type === 'text/plain' "
+    "? await blob.text() : [type, blob.size]; } } }); "
+    "const copy = document.querySelector('select[aria-label=Copy]'); copy.value = kind; "
+    "copy.dispatchEvent(new Event('change')); "
+    "while (!found) await new Promise((done) => setTimeout(done, 20)); return found; }"
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_picture_is_copied_as_it_is_drawn_in_light_colours(offline, tmp_path, scheme):
+    trace = cgviz.trace(f, 2.0)
+    trace.save(tmp_path / "flow.html")
+    offline.emulate_media(color_scheme=scheme)
+    offline.goto((tmp_path / "flow.html").as_uri() + "#step=3")
+    assert offline.locator(".cgviz-where").inner_text() == "backward step 3 of 3"
+    svg = offline.evaluate(COPIED, "SVG")
+    assert not re.search(r"class=|var\(|color-mix|cgviz", svg)
+    light = [int(style.LIGHT.backward[i : i + 2], 16) for i in (1, 3, 5)]
+    assert "rgb({}, {}, {})".format(*light) in svg
+    assert set(re.findall(r' opacity="([^"]*)"', svg)) == {"1"}  # and not on the way to it
+    kind, size = offline.evaluate(COPIED, "PNG")
+    assert kind == "image/png"
+    assert size > 5_000
+    assert offline.evaluate(COPIED, "LaTeX") == trace.chain_rule().latex
+    link = offline.evaluate(COPIED, "Link")
+    assert link == (tmp_path / "flow.html").as_uri() + "#step=3"
+    offline.get_by_role("button", name="To the start").click()
+    earlier = offline.evaluate(COPIED, "SVG")
+    gradient = style.number(trace.gradients[0].item())
+    assert gradient in svg
+    assert gradient not in earlier
+
+
+def test_folds_and_zoom_are_taken_back(offline, tmp_path):
+    cgviz.trace(nested, 2.0).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    inner = "document.querySelector('.cgviz-svg > g').getAttribute('transform')"
+    whole = offline.evaluate(inner)
+    offline.get_by_role("button", name="Zoom in").click()
+    offline.locator("g.cgviz-frame").first.focus()
+    offline.keyboard.press("Enter")
+    has_count(offline.locator("g.cgviz-frame"), 1)
+    offline.get_by_role("button", name="Undo").click()
+    has_count(offline.locator("g.cgviz-frame"), 2)
+    assert offline.evaluate(inner) != whole
+    offline.locator("g.cgviz-node").first.focus()
+    offline.keyboard.press("Control+z")
+    assert offline.evaluate(inner) == whole
+    has_count(offline.get_by_role("button", name="Undo"), 0)

@@ -36,21 +36,30 @@ export function makeBar(doc) {
   const wide = h("button", { type: "button", "aria-pressed": "false", title: "The picture over the full width" }, "Full width");
   const fold = h("button", { type: "button", title: "Scopes and custom ops as they were at first" }, "Reset");
   fold.hidden = true;
+  const undo = h("button", { type: "button", title: "Take back the last fold or zoom (Ctrl+Z)", hidden: true }, "Undo");
+  const kinds = ["SVG", "PNG", ...(doc.latex?.length && !doc.quiz && !doc.sliders && !doc.history ? ["LaTeX"] : []), ...(doc.linked ? ["Link"] : [])];
+  const copy = h("select", { "aria-label": "Copy" }, h("option", { value: "" }, "Copy\u2026"), ...kinds.map((kind) => h("option", {}, kind)));
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" },
     h("div.group", {}, first, back, play, forward, last), seek, where,
-    h("div.group", {}, speed, passes), h("div.group", {}, fold, doc.quiz ? null : colour, zoomOut, zoomIn, fit, wide));
+    h("div.group", {}, speed, passes), h("div.group", {}, undo, fold, doc.quiz ? null : colour, zoomOut, zoomIn, fit, wide, copy));
   return {
     element,
     forward,
     wire(on, run) {
       for (const [target, name] of [[first, "first"], [back, "back"], [play, "play"], [forward, "forward"], [last, "last"],
-        [colour, "colour"], [zoomIn, "zoomIn"], [zoomOut, "zoomOut"], [fit, "fit"], [wide, "wide"], [fold, "fold"]]) {
+        [colour, "colour"], [zoomIn, "zoomIn"], [zoomOut, "zoomOut"], [fit, "fit"], [wide, "wide"], [fold, "fold"], [undo, "undo"]]) {
         on(target, "click", run[name]);
       }
       on(seek, "input", () => run.seek(Number(seek.value)));
+      on(copy, "change", () => {
+        run.copy(copy.value);
+        copy.value = "";
+      });
       on(speed, "change", () => run.speed(Number(speed.value)));
       if (passes) on(passes, "change", () => run.which(Number(passes.value)));
     },
+    /** Whether there is something to take back. */
+    past: (some) => (undo.hidden = !some),
     paint(state, display, cache) {
       const every = moments(display);
       const place = every.indexOf(state.step);

@@ -114,6 +114,12 @@ export function reveal(picture, box) {
   });
 }
 
+/** Show what was in sight before. */
+export function restore(picture, { zoom, fitted }) {
+  picture.fitted = fitted;
+  look(picture, zoom);
+}
+
 function look(picture, { k, x, y }) {
   picture.zoom = { k, x, y };
   picture.inner.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${k.toFixed(4)})`);

@@ -41,7 +41,7 @@ export function darkAround(el) {
 }
 
 /** Red, green, blue and opacity from 0 to 255 of any CSS colour, in whatever notation. */
-function pixel(colour) {
+export function pixel(colour) {
   const context = new OffscreenCanvas(1, 1).getContext("2d");
   context.fillStyle = colour;
   context.fillRect(0, 0, 1, 1);

@@ -37,12 +37,12 @@ const STEPS = {
 /** Step by the arrows, Home, End and Space, and through a training by [ and ], wherever the focus is; `run` has what the buttons do. */
 export function stepByKeys(view, run) {
   view.on(view.root, "keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const keys = event.ctrlKey || event.metaKey ? { z: "undo" } : STEPS;
     if (event.key === "Escape" && view.pinned) view.pin(null);
-    if (!(event.key in STEPS)) return;
+    if (event.altKey || !(event.key in keys)) return;
     if (event.target.closest("input, select")) return; // they have their own use for these keys
     if (event.key === " " && event.target.closest("button, summary")) return;
-    run[STEPS[event.key]]();
+    run[keys[event.key]]();
     event.preventDefault();
     event.stopPropagation();
   });

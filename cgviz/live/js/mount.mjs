@@ -44,21 +44,24 @@ export function repeated({ parts, pages }) {
 }
 
 /** A view without a kernel, from its compressed state; dark where the page around it is. */
-async function mount(packed, el) {
+async function mount(packed, el, linked) {
   const { state, ...rest } = await unpacked(packed);
   const [[, pages], ...more] = repeated(rest);
-  Object.assign(state.document, { pages, more });
+  Object.assign(state.document, { pages, more, linked });
   const view = new View(staticModel(state), el);
   const theme = () => toggle(view.root, "dark", darkAround(el));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
   const watch = new MutationObserver(theme);
   for (const each of [document.documentElement, document.body]) watch.observe(each, { attributes: true });
+  const jump = () => location.hash.startsWith("#step=") && view.go(Number(location.hash.slice(6)));
+  if (linked) addEventListener("hashchange", jump);
+  if (linked) jump();
 }
 
 /** In a saved page. */
 export function boot() {
   const box = document.getElementById("cgviz");
-  if (globalThis.DecompressionStream) mount(document.getElementById("cgviz-state").textContent, box);
+  if (globalThis.DecompressionStream) mount(document.getElementById("cgviz-state").textContent, box, true);
   else box.append(h("pre", {}, document.querySelector("noscript").textContent));
 }
 

@@ -1,7 +1,7 @@
 // The view: bar, pictures, side panel and table of a trace. State in, paint out.
 import { sentence, speak } from "./aria.mjs";
 import { makeBar, makeLegend } from "./bar.mjs";
-import { arrangement, fit, reveal, showWhole, zoom } from "./camera.mjs";
+import { arrangement, fit, restore, reveal, showWhole, zoom } from "./camera.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, light } from "./flight.mjs";
@@ -11,6 +11,7 @@ import { PageCache, Sync, isLive } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
+import { take } from "./take.mjs";
 import { moments, next, nodeAt, previous } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
@@ -30,6 +31,7 @@ export class View {
   };
   columns = 1;
   pictures = [];
+  past = []; // what `undo` comes back to
   pinned = null; // the path that stays lit
   timer = 0;
 
@@ -254,11 +256,29 @@ export class View {
     fit(picture, Math.max(this.stages.clientWidth / this.columns - 12, 200), this.state.wide);
   }
 
+  /** What `undo` comes back to: the folds, the pass and the zoom before they change. */
+  remember() {
+    const { which, toggled, moment } = this.cache;
+    this.past.push({ cache: { which, toggled, moment }, zooms: this.pictures.map(({ zoom, fitted }) => ({ zoom, fitted })) });
+    this.bar.past(true);
+  }
+
+  undo() {
+    const { cache, zooms } = this.past.pop() ?? {};
+    if (!cache) return;
+    Object.assign(this.cache, cache);
+    if (this.cache.pages !== this.pages) this.want();
+    this.pictures.forEach((picture, i) => restore(picture, zooms[i]));
+    this.bar.past(this.past.length > 0);
+  }
+
   zoom(factor) {
+    this.remember();
     zoom(this.pictures[this.state.side] ?? this.pictures[0], factor);
   }
 
   showAll() {
+    this.remember();
     for (const picture of this.pictures) {
       this.fit(picture);
       showWhole(picture);
@@ -316,7 +336,9 @@ export class View {
 
   /** Open or close a scope or a custom op. */
   turnOver(name) {
-    if (this.cache.canTurn(name)) this.turn(this.cache.which, name);
+    if (!this.cache.canTurn(name)) return;
+    this.remember();
+    this.turn(this.cache.which, name);
   }
 
   /** Show another pass, or other scopes: from what is at hand, or asked of Python. */
@@ -456,7 +478,10 @@ function buttons(view) {
     last: () => view.go(moments(view.clock).at(-1)),
     seek: (place) => view.go(moments(view.clock)[place]),
     speed: (value) => (state.speed = value),
-    which: (value) => view.turn(value),
+    which: (value) => {
+      view.remember();
+      view.turn(value);
+    },
     colour: () => {
       state.colour = !state.colour;
       view.paint();
@@ -472,7 +497,10 @@ function buttons(view) {
     },
     earlier: () => view.history?.by(-1),
     later: () => view.history?.by(1),
+    undo: () => view.undo(),
+    copy: async (kind) => say(view.status, await take(view, kind)),
     fold: () => {
+      view.remember();
       view.cache.reset();
       view.want();
     },

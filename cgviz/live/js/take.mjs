@@ -1,0 +1,54 @@
+// What is taken away: the picture as SVG or PNG, the chain rule as LaTeX, a link to this moment.
+import { h, pixel, toggle } from "./dom.mjs";
+
+const SCALE = 2; // of a PNG: sharp on a slide
+const LOOKS = ["stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
+
+/** A picture as it is drawn now, as a file by itself, in light colours: each element says its own looks. */
+export function asSvg(root, { svg, page: { display: { width, height } } }) {
+  toggle(root, "light", true);
+  const copy = svg.cloneNode(true);
+  const [drawn, own] = [svg, copy].map((each) => [...each.querySelectorAll("*")]);
+  drawn.forEach((each, i) => {
+    const style = getComputedStyle(each);
+    if (style.display === "none" || style.visibility === "hidden" || each.matches(".cgviz-hit, .cgviz-handle, .cgviz-tab, .cgviz-layer")) return own[i].remove();
+    for (const name of own[i].getAttributeNames()) if (/^(class|style|role|tabindex|aria-|data-)/.test(name)) own[i].removeAttribute(name);
+    for (const name of LOOKS) own[i].setAttribute(name, style.getPropertyValue(name));
+    if (each.style.transform) own[i].setAttribute("transform", style.transform);
+    for (const name of ["fill", "stroke"]) {
+      const [red, green, blue, opaque] = style[name] === "none" ? [0, 0, 0, 0] : pixel(style[name]);
+      own[i].setAttribute(name, opaque ? `rgb(${red}, ${green}, ${blue})` : "none");
+      own[i].setAttribute(`${name}-opacity`, (opaque / 255).toFixed(2));
+    }
+  });
+  toggle(root, "light", false);
+  copy.firstElementChild.removeAttribute("transform");
+  for (const name of copy.getAttributeNames()) copy.removeAttribute(name);
+  for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) copy.setAttribute(name, value);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+async function asPng(text) {
+  const image = Object.assign(new Image(), { src: `data:image/svg+xml,${encodeURIComponent(text)}` });
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width * SCALE, image.height * SCALE);
+  const context = canvas.getContext("2d");
+  context.fillStyle = "white";
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return canvas.convertToBlob();
+}
+
+/** Copy a view as one of these; save it as a file where the page may not use the clipboard. Returns what to say. */
+export async function take(view, kind) {
+  const svg = asSvg(view.root, view.pictures[view.state.side] ?? view.pictures[0]);
+  const texts = { SVG: svg, LaTeX: view.doc.latex?.[view.cache.which], Link: `${location.href.split("#")[0]}#step=${view.state.step}` };
+  const blob = kind === "PNG" ? await asPng(svg) : new Blob([texts[kind]], { type: "text/plain" });
+  try {
+    await navigator.clipboard.write([new ClipboardItem({ [blob.type]: blob })]);
+    return `${kind} copied.`;
+  } catch {
+    h("a", { href: URL.createObjectURL(blob), download: `gradient.${kind === "LaTeX" ? "tex" : kind.toLowerCase()}` }).click();
+    return `${kind} saved as a file: this page may not use the clipboard.`;
+  }
+}
