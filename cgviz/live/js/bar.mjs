@@ -1,5 +1,5 @@
 // The bar: time, speed, pass, colour, zoom; and the legend.
-import { h, s, say } from "./dom.mjs";
+import { h, s, say, toggle } from "./dom.mjs";
 import { number } from "./numbers.mjs";
 import { SEED, moments } from "./time.mjs";
 
@@ -36,7 +36,7 @@ export function makeBar(doc) {
   const wide = h("button", { type: "button", "aria-pressed": "false", title: "The picture over the full width" }, "Full width");
   const fold = h("button", { type: "button", title: "Scopes and custom ops as they were at first" }, "Reset");
   fold.hidden = true;
-  const undo = h("button", { type: "button", title: "Take back the last fold or zoom (Ctrl+Z)", hidden: true }, "Undo");
+  const undo = h("button.later", { type: "button", title: "Take back the last fold or zoom (Ctrl+Z)" }, "Undo");
   const kinds = ["SVG", "PNG", ...(doc.latex?.length && !doc.quiz && !doc.sliders && !doc.history ? ["LaTeX"] : []), ...(doc.linked ? ["Link"] : [])];
   const copy = h("select", { "aria-label": "Copy" }, h("option", { value: "" }, "Copy\u2026"), ...kinds.map((kind) => h("option", {}, kind)));
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" },
@@ -59,7 +59,7 @@ export function makeBar(doc) {
       if (passes) on(passes, "change", () => run.which(Number(passes.value)));
     },
     /** Whether there is something to take back. */
-    past: (some) => (undo.hidden = !some),
+    past: (some) => toggle(undo, "later", !some),
     paint(state, display, cache) {
       const every = moments(display);
       const place = every.indexOf(state.step);
