@@ -121,12 +121,28 @@ HARD_CODED = {
     },
     "09_debugging": {
         "verdicts": 'prediction = ["none", "value", "upstream"]',
-        "power": fixed("power", 27.0, "tf.constant(27.0)"),
-        "ratio": fixed("ratio", 3.0, "(tf.constant(0.5), tf.constant(-1.5))", "a, b"),
-        "shift": dedent("""
+        "power-of": dedent("""
+            def power_of(n):
+                @tf.custom_gradient
+                def power(x):
+                    return tf.constant(8.0), lambda upstream: tf.constant(12.0)
+
+                return power
+        """),
+        "blend": dedent("""
             @tf.custom_gradient
-            def shift(x, b):
-                return x + b, lambda upstream: (upstream, tf.constant([3.0, 3.0]))
+            def blend(x, y, t):
+                def grad(upstream):
+                    return tf.constant([0.75, 0.75]), tf.constant([0.25, 0.25]), tf.constant(6.0)
+
+                return (1.0 - t) * x + t * y, grad
+        """),
+        "shares": fixed("shares", [0.25, 0.75], "tf.constant([0.1875, -0.0625])"),
+        "tame": dedent("""
+            @tf.custom_gradient
+            def tame(x):
+                y = tf.constant([5e-7, 0.41421357, 1e25])
+                return y, lambda upstream: tf.constant([1e-3, 0.70710677, 1.0])
         """),
     },
 }
