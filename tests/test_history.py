@@ -262,6 +262,19 @@ def test_the_kernel_answers_with_the_numbers_of_each_step_in_one_picture():
     assert answer["panels"] == PageBuilder(history.trace(2)).panels()
 
 
+def test_the_picture_has_space_for_the_numbers_of_every_step():
+    w = tf.Variable(tf.ones((300, 300)), name="w")
+    scale = tf.Variable(1.0, trainable=False, name="scale")
+    inner = descent(lambda: tf.reduce_sum(w) * scale, [w], 0.0)
+    history = cgviz.watch(lambda: (inner(), scale.assign(0.00123456)), 2)
+    alone, later = (PageBuilder(history.trace(i)).page() for i in (0, 1))
+    lines = [max(text.count("\n") for text in written(page)) for page in (alone, later)]
+    assert lines[0] < lines[1]
+    heights = [max(n["height"] for n in page["display"]["nodes"]) for page in (alone, later)]
+    drawn = history.view().document["pages"][0]["display"]["nodes"]
+    assert heights[0] < heights[1] == max(node["height"] for node in drawn)
+
+
 def test_a_trace_of_another_program_has_a_picture_of_its_own():
     w = tf.Variable(2.0, name="w")
     runs = []

@@ -158,6 +158,7 @@ def make(
     *,
     roomy: bool = False,
     enough: float = inf,
+    alike: Sequence[Selection] = (),
 ) -> Display:
     """Arrange a selection, running right where that fits and down where it does not.
 
@@ -167,6 +168,7 @@ def make(
             its content, and no wider than a notebook.
         roomy: Leave space for other numbers than those of now, as a slider brings them.
         enough: The scale from which on a picture in its space need not be larger.
+        alike: Others of the same signature, for whose texts there is space, too.
 
     Returns:
         The display list.
@@ -177,6 +179,9 @@ def make(
     elif space is None and shown.depth > DEEPEST:
         directions = ["down"]
     texts = written(shown)
+    for other in alike:  # before one's own, which is what is read at each step
+        pairs = zip(texts, written(other), strict=True)
+        texts = [replace(own, versions=(*its.versions, *own.versions)) for own, its in pairs]
     found = []
     for direction in directions:
         found.append(_Arranged(shown, texts, direction, roomy))

@@ -38,6 +38,7 @@ class PageBuilder:
     """Makes the pages of one trace."""
 
     moments: Sequence[str] = ()  # names of the other traces of a training
+    alike: Sequence[PageBuilder] = ()  # of all its traces: where only numbers differ, one picture
 
     def __init__(
         self,
@@ -67,12 +68,6 @@ class PageBuilder:
         found.patient = True
         return found
 
-    def of(self, trace: Trace) -> PageBuilder:
-        """One for another trace of the same program; what differs in numbers only is drawn once."""
-        found = PageBuilder(trace, self.which, self.full, self.roomy, self.framed)
-        found.patient, found._displays = self.patient, self._displays
-        return found
-
     def selection(self, which: int | None = None, toggled: Sequence[str] = ()) -> Selection:
         """What is shown of a pass."""
         which = self.which if which is None or self.which is None else which
@@ -92,10 +87,14 @@ class PageBuilder:
     def display(self, which: int | None = None, toggled: Sequence[str] = ()) -> Display:
         """What is drawn of it."""
         shown = self.selection(which, toggled)
-        key = (display.signature(shown), *sorted(toggled)) if self.roomy else shown
+        drawn = display.signature(shown) if self.alike else ()
+        key = (drawn, *sorted(toggled)) if self.alike else shown
         if key not in self._displays:
             space = SCREEN if shown.depth <= DEEP else None
-            found = display.make(shown, space, roomy=self.roomy, enough=READABLE)
+            have = [each for each in self.alike if (which or 0) <= each.last]
+            others = [each.selection(which, toggled) for each in have]
+            alike = [other for other in others if display.signature(other) == drawn]
+            found = display.make(shown, space, roomy=self.roomy, enough=READABLE, alike=alike)
             self._displays[key] = found
         return self._displays[key]
 

@@ -6,7 +6,8 @@ TrainingView  a View of the traces that a history kept, with a slider and a map 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,23 +59,29 @@ class Moments(PageBuilder):
     """Makes the pages of the traces of a history; which of them is one of the names `toggled`."""
 
     def __init__(self, history: History, kept: Sequence[int]) -> None:
-        super().__init__(history.trace(kept[0]), history.which, roomy=True)
+        super().__init__(history.trace(kept[0]), history.which)
         self.history = history
         self.moments = tuple(f"{MOMENT}{step}" for step in kept[1:])
+        builders = [PageBuilder(history.trace(step), history.which) for step in kept]
+        self.builders = dict(zip(("", *self.moments), builders, strict=True))
+        for each in (self, *builders):
+            each.alike, each._displays = builders, self._displays
 
-    def _at(self, toggled: Iterable[str]) -> tuple[PageBuilder, list[str]]:
+    def patiently(self) -> PageBuilder:
+        """The same with every local Jacobian that is small enough to be read."""
+        found = copy.copy(self)
+        found.builders = {name: each.patiently() for name, each in self.builders.items()}
+        return found
+
+    def _at(self, toggled: Sequence[str]) -> tuple[PageBuilder, list[str]]:
         """The builder of one trace, and what is opened in it."""
-        trace, opened = self.trace, []
-        for name in toggled:
-            if name in self.moments:
-                trace = self.history.trace(int(name.removeprefix(MOMENT)))
-            else:
-                opened.append(name)
-        return self.of(trace), opened
+        moment = next((name for name in toggled if name in self.moments), "")
+        return self.builders[moment], [name for name in toggled if name != moment]
 
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """One picture, and which node has each op of the map."""
         builder, opened = self._at(toggled)
+        which = None if which is None else min(which, builder.last)
         nodes = builder.selection(which, opened).nodes
         places = {op.name: i for i, node in enumerate(nodes) for op in node.ops}
         found = {s.name: places[s.name] for s in figure.rows(self.history) if s.name in places}

@@ -114,3 +114,18 @@ def test_a_training_plays_to_its_last_step(page, right, tmp_path):
     slider.press("ArrowLeft")
     page.get_by_role("button", name="Play training").click()
     slider.and_(page.locator("[aria-valuetext^='step 29 of']")).wait_for()
+
+
+def test_what_only_a_kernel_could_compute_is_not_waited_for(page, tmp_path):
+    w = tf.Variable(tf.ones((20, 20)), name="w")
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(w))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+
+    history = cgviz.watch(step, 3)
+    slider = opened(page, history.view(), tmp_path)
+    page.locator("[aria-label^='Square, step 2:']").click()
+    assert slider.get_attribute("aria-valuetext").startswith("step 2 of")
+    assert page.evaluate(SAID) == [said(history, 2)]
