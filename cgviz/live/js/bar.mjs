@@ -34,6 +34,7 @@ export function makeBar(doc) {
   const zoomIn = button("Zoom in", "+");
   const fit = h("button", { type: "button", title: "All of it in sight" }, "Fit");
   const wide = h("button", { type: "button", "aria-pressed": "false", title: "The picture over the full width" }, "Full width");
+  const present = h("button", { type: "button", title: "The picture over the whole screen: F" }, "Present");
   const fold = h("button", { type: "button", title: "Scopes and custom ops as they were at first" }, "Reset");
   fold.hidden = true;
   const undo = h("button.later", { type: "button", title: "Take back the last fold or zoom (Ctrl+Z)" }, "Undo");
@@ -41,13 +42,13 @@ export function makeBar(doc) {
   const copy = h("select", { "aria-label": "Copy" }, h("option", { value: "" }, "Copy\u2026"), ...kinds.map((kind) => h("option", {}, kind)));
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" },
     h("div.group", {}, first, back, play, forward, last), seek, where,
-    h("div.group", {}, speed, passes), h("div.group", {}, undo, fold, doc.quiz ? null : colour, zoomOut, zoomIn, fit, wide, copy));
+    h("div.group", {}, speed, passes), h("div.group", {}, undo, fold, doc.quiz ? null : colour, zoomOut, zoomIn, fit, wide, present, copy));
   return {
     element,
     forward,
     wire(on, run) {
       for (const [target, name] of [[first, "first"], [back, "back"], [play, "play"], [forward, "forward"], [last, "last"],
-        [colour, "colour"], [zoomIn, "zoomIn"], [zoomOut, "zoomOut"], [fit, "fit"], [wide, "wide"], [fold, "fold"], [undo, "undo"]]) {
+        [colour, "colour"], [zoomIn, "zoomIn"], [zoomOut, "zoomOut"], [fit, "fit"], [wide, "wide"], [present, "present"], [fold, "fold"], [undo, "undo"]]) {
         on(target, "click", run[name]);
       }
       on(seek, "input", () => run.seek(Number(seek.value)));

@@ -6,6 +6,7 @@ const FONT_SCALE = { smallest: 0.5, least: 0.8, most: 1.5 }; // of letters of 11
 const PANEL = 362; // pixels: the side panel with the gap before it
 const TALLEST = 620; // pixels: a picture that is higher is panned, so that the bar stays in sight
 const BELOW = 64; // under a picture that runs right: two equations, one below the other
+const [LAST_ROW, LABEL] = [37, 11.5]; // pixels of a screen of 1920 that can be read from the last row; the size of a label
 const LARGEST = 2.2; // the scale of "Full width": letters for the last row
 
 /**
@@ -42,6 +43,18 @@ export function fit(picture, space, wide) {
 /** The height of a picture with the space for the equations of its op. */
 function heightOf({ page: { display: { direction, height } } }) {
   return height + (direction === "right" ? BELOW : 0);
+}
+
+/** Fill a screen, in letters that the last row can read; what does not fit is panned. */
+export function fitScreen(picture, width, height) {
+  const k = ((LAST_ROW / LABEL) * width) / 1920;
+  const own = picture.page.display.width;
+  picture.size = { width, height: height * 0.82 }; // the sentence is below
+  picture.svg.setAttribute("width", Math.round(width));
+  picture.svg.setAttribute("height", Math.round(picture.size.height));
+  picture.fitted = true;
+  const margin = (space, size) => Math.max((space - size * k) / 2, 0);
+  look(picture, { k, x: margin(width, own), y: margin(picture.size.height, heightOf(picture)) });
 }
 
 /** All of a picture in sight, however small. */

@@ -37,7 +37,7 @@ export function land(picture) {
 }
 
 /** Let the numbers of a moment fly; `hidden` are the nodes that must not tell theirs. Returns the milliseconds it takes. */
-export function fly(picture, step, duration, hidden) {
+export function fly(picture, step, duration, hidden, done) {
   land(picture);
   const { page, parts, layer } = picture;
   const { node, come, leave } = legs(page.display, step);
@@ -73,13 +73,15 @@ export function fly(picture, step, duration, hidden) {
   });
   if (step > 0) sums();
   if (!calm && node >= 0 && come.length && !hidden.has(node)) {
-    const inputs = page.panels[node].inputs.filter((input) => step > 0 && input.flows);
-    const shown = note(page.display, node, written(page.panels[node], step), inputs.flatMap((input) => input.depends));
+    const shown = equations(page, node, step);
     layer.prepend(shown);
     animate(shown, [{ opacity: 0 }, { opacity: 1, offset: 0.1 }, { opacity: 1, offset: 0.9 }, { opacity: 0 }], COME - 0.06, 1);
   }
   animate(layer, [], 0, 1);
-  picture.flight.at(-1).onfinish = () => land(picture);
+  picture.flight.at(-1).onfinish = () => {
+    land(picture);
+    done();
+  };
   return total;
 
   /** The sums at the nodes that receive, as far as their terms have landed. */
@@ -143,6 +145,21 @@ function chip(number, strip) {
     s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), strip ? s("path", { d: bars }) : null);
 }
 
+/** The equations of an op at a moment. */
+function equations({ display, panels }, node, step) {
+  const inputs = panels[node].inputs.filter((input) => step > 0 && input.flows);
+  return note(display, node, written(panels[node], step), inputs.flatMap((input) => input.depends));
+}
+
+/** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
+export function stay({ page, layer }, step, hidden) {
+  const node = nodeAt(page.display, step);
+  if (node < 0 || hidden.has(node)) return;
+  const shown = equations(page, node, step);
+  toggle(shown, "still", true);
+  layer.replaceChildren(shown);
+}
+
 /** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
 function note(display, node, rows, positions, placed = []) {
   const { x, y, width, height } = display.nodes[node];
@@ -150,7 +167,7 @@ function note(display, node, rows, positions, placed = []) {
   const tall = rows.length * 19 + 8;
   const [across, along_] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
   const places = display.direction === "right"
-    ? [[x, y + along_], [x, y - along_], [x, y + along_ + tall + 3]] : [[x + across, y], [x - across, y]];
+    ? [[x, y + along_], [x, y - along_], [x, y + along_ + tall + 3], [x, display.height + tall / 2]] : [[x + across, y], [x - across, y]];
   const clamp = (at) => Math.min(Math.max(at, wide / 2 + 2), Math.max(display.width - wide / 2 - 2, wide / 2 + 2));
   /** How many nodes and labels a note at a place would hide, or whether it would hide another note. */
   const hidden = ([at, cy]) => {
@@ -164,7 +181,7 @@ function note(display, node, rows, positions, placed = []) {
     const i = display.links.findIndex((link) => link.target === node && link.position === position);
     const value = display.texts.find((text) => text.of === "link" && text.i === i && text.role === "value");
     const end = value ? [value.x, value.y + (value.side === "above" ? -2 : 7)] : null;
-    return end ? s("path.leader", { d: `M${cx} ${cy}L${end}` }) : null;
+    return end ? s("path.leader", { d: `M${Math.min(Math.max(end[0], cx - wide / 2), cx + wide / 2)} ${cy}L${end}` }) : null;
   });
   const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * 19, "text-anchor": "middle" },
     ...row.map(([kind, words], k) => s(`tspan.${kind}`, {}, k ? ` ${words}` : words))));

@@ -30,19 +30,24 @@ export function listenTo(view, picture, side) {
 }
 
 const STEPS = {
-  ArrowRight: "forward", ArrowDown: "forward", ArrowLeft: "back", ArrowUp: "back", Home: "first", End: "last", " ": "play",
+  ArrowRight: "forward", ArrowDown: "forward", ArrowLeft: "back", ArrowUp: "back", Home: "first", End: "last", " ": "play", f: "present",
   "[": "earlier", "]": "later",
 };
+
+const PRESENTING = { " ": "forward", b: "blank", r: "first", "?": "help", Escape: "present" };
+export const KEYS = [["Space, \u2192", "on"], ["\u2190", "back"], ["B", "numbers off and on"], ["R", "from the start"],
+  ["?", "these keys"], ["F, Esc", "leave"]];
 
 /** Step by the arrows, Home, End and Space, and through a training by [ and ], wherever the focus is; `run` has what the buttons do. */
 export function stepByKeys(view, run) {
   view.on(view.root, "keydown", (event) => {
-    const keys = event.ctrlKey || event.metaKey ? { z: "undo" } : STEPS;
-    if (event.key === "Escape" && view.pinned) view.pin(null);
-    if (event.altKey || !(event.key in keys)) return;
-    if (event.target.closest("input, select")) return; // they have their own use for these keys
-    if (event.key === " " && event.target.closest("button, summary")) return;
-    run[keys[event.key]]();
+    if (event.altKey) return;
+    if (event.key === "Escape" && view.pinned) return view.pin(null);
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const keys = event.ctrlKey || event.metaKey ? { z: "undo" } : { ...STEPS, ...(view.presenting ? PRESENTING : {}) };
+    if (!(key in keys) || event.target.closest("input, select")) return; // they have their own use for these keys
+    if (key === " " && event.target.closest("button, summary")) return;
+    run[keys[key]]();
     event.preventDefault();
     event.stopPropagation();
   });
@@ -59,7 +64,7 @@ function roam(view, picture, event) {
   else if (event.key in moves) focusItem(picture, place + moves[event.key]);
   else if (item?.name && (event.key === "o" || (item.kind === "frame" && event.key === "Enter"))) view.turnOver(item.name);
   else if (event.key === "Enter") item && view.select(item.side, `${item.kind} ${item.i}`);
-  else if (event.key === "Escape") view.select(view.state.side, view.state.selected);
+  else if (event.key === "Escape" && !view.presenting) view.select(view.state.side, view.state.selected);
   else if (event.key === "+" || event.key === "=") view.zoom(1.25);
   else if (event.key === "-") view.zoom(0.8);
   else if (event.key === "0") view.showAll();

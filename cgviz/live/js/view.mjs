@@ -1,12 +1,12 @@
 // The view: bar, pictures, side panel and table of a trace. State in, paint out.
 import { sentence, speak } from "./aria.mjs";
 import { makeBar, makeLegend } from "./bar.mjs";
-import { arrangement, fit, restore, reveal, showWhole, zoom } from "./camera.mjs";
+import { arrangement, fit, fitScreen, restore, reveal, showWhole, zoom } from "./camera.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
-import { DURATION, fly, land, light } from "./flight.mjs";
+import { DURATION, fly, land, light, stay } from "./flight.mjs";
 import { makeHistory } from "./history.mjs";
-import { focusItem, listenTo, stepByKeys } from "./input.mjs";
+import { KEYS, focusItem, listenTo, stepByKeys } from "./input.mjs";
 import { PageCache, Sync, isLive } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
@@ -72,6 +72,8 @@ export class View {
     this.root = h("div.view", { role: "group", "aria-label": `Gradient flow of ${doc.title}` });
     this.stages = h("div.stages");
     this.status = h("p.status", { role: "status" });
+    this.keys = h("dl.keys", {}, ...KEYS.flatMap(([key, does]) => [h("dt", {}, key), h("dd", {}, does)]));
+    this.keys.hidden = true;
     this.bar = makeBar(doc);
     this.legend = makeLegend(this.pages[0].display);
     this.table = makeTable(on);
@@ -79,7 +81,7 @@ export class View {
     this.explore = doc.sliders ? makeExplore(this.id, doc) : null;
     this.history = doc.history ? makeHistory(this.id, doc.history, doc.names, on, (...place) => this.openMoment(...place)) : null;
     this.root.append(...[this.history, this.bar, this.explore].flatMap((each) => each?.element ?? []),
-      h("div.main", {}, h("div.left", {}, this.stages, this.legend.element), this.panel.element), this.status, this.table.element);
+      h("div.main", {}, h("div.left", {}, this.stages, this.legend.element), this.panel.element), this.status, this.keys, this.table.element);
     this.root.cgvizView = this; // for tests and measurements in the page
     el.append(this.root);
     if (darkAround(el)) this.root.classList.add("cgviz-dark");
@@ -132,6 +134,7 @@ export class View {
     this.history?.paint(cache.moment);
     this.panel.paint();
     this.light();
+    this.stay();
     const open = questions.open.map((q) => q.step);
     this.table.show(this.pages[0], Math.min(state.step, ...open.map((step) => step - 1)));
     const fields = questions.at(state.step).filter((q) => questions.isOpen(q)).map((q) => this.form(q).field);
@@ -164,7 +167,7 @@ export class View {
     const { state, questions } = this;
     if (questions.at(state.step).some((q) => questions.isOpen(q))) return 0;
     const { nodes } = questions.hidden;
-    return Math.max(...this.pictures.map((picture) => fly(picture, this.stepOn(picture.page), DURATION / state.speed, nodes)));
+    return Math.max(...this.pictures.map((picture) => fly(picture, this.stepOn(picture.page), DURATION / state.speed, nodes, () => this.stay())));
   }
 
   /** Show another moment, and tell nobody. */
@@ -250,9 +253,33 @@ export class View {
     this.light();
   }
 
+  // --- presenting ---
+
+  /** Show the picture alone, over the whole screen; or as before. */
+  present(on) {
+    this.presenting = on;
+    toggle(this.root, "presenting", on);
+    toggle(this.root, "blank", false);
+    this.keys.hidden = true;
+    if (on) this.root.requestFullscreen?.().catch(() => {}); // where a page may not, it covers the page
+    else if (document.fullscreenElement) document.exitFullscreen();
+    this.pictures.forEach((picture) => this.fit(picture));
+    this.follow();
+    this.paint();
+    this.pictures[0].items[0].g.focus({ preventScroll: true });
+  }
+
+  /** While presenting, the equations of the op stay below it. */
+  stay() {
+    const { state, questions } = this;
+    if (!this.presenting || this.pinned || questions.at(state.step).some((q) => questions.isOpen(q))) return;
+    this.pictures.forEach((picture) => stay(picture, this.stepOn(picture.page), questions.hidden.nodes));
+  }
+
   // --- size ---
 
   fit(picture) {
+    if (this.presenting) return fitScreen(picture, this.root.clientWidth / this.columns, this.root.clientHeight);
     fit(picture, Math.max(this.stages.clientWidth / this.columns - 12, 200), this.state.wide);
   }
 
@@ -435,6 +462,9 @@ function connect(view) {
   listen(view);
   const run = buttons(view);
   view.bar.wire(on, run);
+  on(document, "fullscreenchange", () => {
+    if (!document.fullscreenElement && view.presenting) view.present(false);
+  });
   stepByKeys(view, run);
   view.explore?.wire(on, view.model, {
     open: () => (state.selected.startsWith("node") ? Number(state.selected.slice(5)) : nodeAt(view.clock, state.step)),
@@ -499,6 +529,9 @@ function buttons(view) {
     later: () => view.history?.by(1),
     undo: () => view.undo(),
     copy: async (kind) => say(view.status, await take(view, kind)),
+    present: () => view.present(!view.presenting),
+    blank: () => view.root.classList.toggle("cgviz-blank"),
+    help: () => (view.keys.hidden = !view.keys.hidden),
     fold: () => {
       view.remember();
       view.cache.reset();

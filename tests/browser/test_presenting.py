@@ -1,0 +1,67 @@
+"""Presenting: the picture alone, in letters for the last row, by keys."""
+
+import pytest
+from golden_programs import PROGRAMS
+
+from .conftest import has_count
+from .test_flight import VIEW, opened
+
+
+@pytest.fixture
+def presented(page, tmp_path):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("f")
+    has_count(page.locator(".cgviz-presenting"), 1)
+    page.wait_for_timeout(300)  # until the screen is full
+    return page
+
+
+def where(page):
+    return page.evaluate(f"{VIEW}.state.step")
+
+
+def test_letters_are_read_from_the_last_row_and_the_op_is_in_sight(presented):
+    for step in (0, 0.5, 1, 2, 3):
+        presented.evaluate(f"{VIEW}.go({step})")
+        sizes = presented.evaluate(
+            f"{VIEW}.pictures[0].parts.filter((p) => p.k !== undefined && p.element.textContent)"
+            ".map((p) => p.size * p.element.getScreenCTM().a)"
+        )
+        assert min(sizes) >= 36.9
+        assert presented.locator(".cgviz-bar, .cgviz-panel").first.is_hidden()
+        if step >= 1:
+            for seen in (".cgviz-node > .cgviz-outline.cgviz-now", ".cgviz-note > rect"):
+                box = presented.locator(seen).first.bounding_box()
+                assert box["x"] >= 0
+                assert box["y"] >= 0
+                assert box["x"] + box["width"] <= 1920
+                assert box["y"] + box["height"] <= 1080
+
+
+def test_keys_step_blank_restart_help_and_leave(presented):
+    presented.keyboard.press(" ")
+    assert where(presented) == 0.5
+    presented.keyboard.press(" ")
+    assert where(presented) == 1
+    note = presented.locator(".cgviz-note.cgviz-still")
+    assert note.text_content() == "1 × 1 = 1"
+    presented.keyboard.press("b")
+    assert note.is_hidden()
+    assert presented.locator(".cgviz-value").first.is_hidden()
+    presented.keyboard.press("b")
+    assert presented.locator(".cgviz-value").first.is_visible()
+    presented.keyboard.press("ArrowLeft")
+    assert where(presented) == 0.5
+    presented.keyboard.press("r")
+    assert where(presented) == -3
+    keys = presented.locator(".cgviz-keys")
+    assert keys.is_hidden()
+    presented.keyboard.press("?")
+    assert "numbers off and on" in keys.inner_text()
+    presented.keyboard.press("f")
+    has_count(presented.locator(".cgviz-presenting, .cgviz-note"), 0)
+    assert keys.is_hidden()
+    assert presented.locator(".cgviz-bar").is_visible()
