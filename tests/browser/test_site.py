@@ -167,7 +167,21 @@ def test_pages_that_were_run_have_live_pictures(offline, site):
     for name in RUN:
         page.goto((site / f"{name}.html").as_uri())
         counts[name] = page.evaluate(PLAYING)
-    assert counts == {"index": 1, "gallery": 12, "notebooks/00_start_here": 2}
+    assert counts == {"index": 1, "gallery": 13, "notebooks/00_start_here": 2}
+
+
+def test_a_slider_slides_and_the_numbers_answer(offline, site):
+    page, wrong = offline
+    page.goto((site / "gallery.html").as_uri())
+    box = page.locator(".cgviz-embed").filter(has=page.locator(".cgviz-explore")).first
+    slider = box.get_by_role("slider", name="x", exact=True)
+    said = []
+    for _ in range(3):
+        said.append(box.locator(".cgviz-status").inner_text())
+        slider.press("ArrowRight")
+        page.wait_for_timeout(200)
+    assert len({*said}) == 3, said
+    assert wrong == []
 
 
 def test_the_first_picture_is_there_soon(offline, site):
