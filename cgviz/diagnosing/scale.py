@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -92,13 +93,14 @@ def find(graph: PassGraph) -> list[Finding]:
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
         return []
     fell, rose, learns = [], [], False
+    judged = cache(cancels)  # paths to many sources have most of their steps in common
     cancelled: dict[Op, list[Value]] = {}
     for value, gradient in graph.gradients:
         if gradient is None or not gradient.size or is_zero(gradient) or is_bad(gradient):
             continue
         if (ratio := norm([gradient]) / norm(seeds)) < FALL:
             factors = path(graph, value, norm)
-            sums = (step.op for _, step, j in factors if cancels(step, j))
+            sums = (step.op for _, step, j in factors if judged(step, j))
             if op := next(sums, None):
                 cancelled.setdefault(op, []).append(value)
                 continue
@@ -138,6 +140,8 @@ def cancels(step: Step, j: int) -> bool:
 
 def norm(arrays: list[Array]) -> float:
     """The L2 norm of all entries."""
+    if all(np.dtype(a.dtype).itemsize <= 4 for a in arrays):
+        return float(np.sqrt(sum(np.square(wide(a)).sum() for a in arrays)))
     sizes = [np.abs(wide(a)) for a in arrays if a.size]
     largest = max((float(a.max()) for a in sizes), default=0.0)
     if largest == 0:
@@ -181,7 +185,8 @@ def path(graph: PassGraph, value: Value, size: Size) -> list[Factor]:
 
 def _insensitive(graph: PassGraph, value: Value, gradient: Array) -> bool:
     """Whether the targets hardly depend on a source, whatever the units."""
-    x = norm([value.numpy()])
+    # Of a variable that only a closed `tf.function` reads, nothing is known but its handle.
+    x = norm([value.numpy()]) if value.differentiable else 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         pairs = [(t, graph.seeds[t.key]) for t in graph.pass_.targets]
         y = sum(np.sum(np.abs(wide(t.numpy()) * wide(s))) for t, s in pairs if s is not None)

@@ -82,19 +82,20 @@ def statistics(array: Any) -> Statistics:
         return array
     array = np.asarray(array)
     flat = wide(array).reshape(-1)
-    finite = flat[np.isfinite(flat)]
-    finite = np.abs(finite) if finite.dtype.kind == "c" else finite
-    nans = int(np.isnan(flat).sum())
+    flat = np.abs(flat) if flat.dtype.kind == "c" else flat
+    good = np.isfinite(flat)
+    finite = flat if good.all() else flat[good]  # most arrays need no copy
+    nans = 0 if finite is flat else int(np.isnan(flat).sum())
     with np.errstate(all="ignore"):
         # Not `np.linalg.norm`, whose last digits depend on the threads of its library.
-        norm = float(np.sqrt(np.square(np.abs(flat)).sum()))
+        norm = float(np.sqrt(np.square(flat).sum()))
     return Statistics(
         array.dtype.name,
         array.shape,
         norm,
         float(finite.min()) if finite.size else None,
         float(finite.max()) if finite.size else None,
-        int((flat == 0).sum()),
+        flat.size - int(np.count_nonzero(flat)),
         nans,
         flat.size - finite.size - nans,
     )
