@@ -447,7 +447,7 @@ def watch(
         which: The backward pass to follow, where a step has several, as in `trace.passes`.
 
     Returns:
-        A `History`. Per op and recorded step it keeps about 60 bytes, besides the whole traces.
+        A `History`. Per op and recorded step it keeps about 220 bytes, besides the whole traces.
 
     Raises:
         TypeError: `step` is not callable, or a number is no integer.

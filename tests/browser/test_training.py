@@ -129,3 +129,31 @@ def test_what_only_a_kernel_could_compute_is_not_waited_for(page, tmp_path):
     page.locator("[aria-label^='Square, step 2:']").click()
     assert slider.get_attribute("aria-valuetext").startswith("step 2 of")
     assert page.evaluate(SAID) == [said(history, 2)]
+
+
+ASKING = """() => {
+  const old = document.querySelector('.cgviz-view').cgvizView;
+  const kept = new Map(old.cache.kept);
+  const document_ = { ...old.doc, more: [], pages: structuredClone(kept.get("0|")) };
+  const heard = {}, state = { document: document_, step: 99, which: 0, selected: "" };
+  old.close();
+  window.asked = [];
+  const send = ({ ask, which, toggled }) => {
+    const key = `${which}|${toggled.join()}`;
+    window.asked.push(`${ask} ${key}`);
+    setTimeout(() => heard["msg:custom"]({ pages: structuredClone(kept.get(key)), key }), 50);
+  };
+  const model = { get: (name) => state[name], set() {}, save_changes() {}, off() {}, send };
+  new old.constructor({ ...model, on: (event, run) => (heard[event] = run) }, document.body);
+}"""
+
+
+def test_with_a_kernel_each_step_is_asked_for_once(page, right, tmp_path):
+    slider = opened(page, right.view(), tmp_path)
+    page.evaluate(ASKING)
+    for key in ("ArrowRight", "ArrowLeft", "ArrowRight"):
+        slider.press(key)
+        page.wait_for_timeout(200)
+    step = sorted(right.traces)[1]
+    assert page.evaluate(SAID) == [said(right, step)]
+    assert page.evaluate("() => window.asked") == [f"pages 0|step:{step}"]

@@ -37,22 +37,23 @@ function makeMap(doc, rows, name, open, on) {
   const body = h("tbody", {}, ...cells.map((row, i) => h("tr", {}, h("th", { scope: "row" }, rows[i].name), ...row)));
   const table = h("table.map", { role: "grid", "aria-label": `${name}: Enter opens a step` },
     h("thead", {}, h("tr", {}, h("td"), ...marks)), body);
-  const placeOf = (event) => {
-    const row = cells.findIndex((each) => each.includes(event.target));
-    return row < 0 ? null : [row, cells[row].indexOf(event.target)];
+  const placeOf = ({ target }) => {
+    const row = cells.findIndex((each) => each.includes(target));
+    return [row, cells[row]?.indexOf(target)];
   };
-  const choose = ([row, column]) => open(nearestStep(doc.kept, doc.columns[column]), rows[row].name);
-  on(table, "click", (event) => placeOf(event) && choose(placeOf(event)));
+  const choose = ([row, column]) => row >= 0 && open(nearestStep(doc.kept, doc.columns[column]), rows[row].name);
+  on(table, "click", (event) => choose(placeOf(event)));
   on(table, "keydown", (event) => {
     const place = placeOf(event);
-    if (!place || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (place[0] < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
     const to = roamed(place, event.key, cells.length, doc.columns.length);
+    if (!to && event.key !== "Enter") return;
     if (to) {
-      cells[place[0]][place[1]].setAttribute("tabindex", -1);
-      cells[to[0]][to[1]].setAttribute("tabindex", 0);
-      cells[to[0]][to[1]].focus();
-    } else if (event.key === "Enter") choose(place);
-    else return;
+      const [from, cell] = [place, to].map(([row, column]) => cells[row][column]);
+      from.setAttribute("tabindex", -1);
+      cell.setAttribute("tabindex", 0);
+      cell.focus();
+    } else choose(place);
     event.preventDefault();
     event.stopPropagation();
   });
@@ -63,35 +64,29 @@ function makeMap(doc, rows, name, open, on) {
 /** The part of the view that moves through the training; `open(step, name, side)` shows a step that was kept. */
 export function makeHistory(id, doc, names, on, open) {
   const { kept, lines, parted, signs, scale } = doc;
-  let at = kept[0];
-  let timer = 0;
+  let [at, timer] = [kept[0], undefined];
   const slider = h("input", { id: `${id}-training`, type: "range", min: 0, max: kept.length - 1, step: 1, value: 0 });
   const play = h("button", { type: "button", "aria-pressed": "false" }, "Play training");
   const where = h("output", { "aria-hidden": "true" });
   const plot = doc.steps.length > 1 ? makePlot({ title: "target", lines }, doc.steps, "step") : null;
   const maps = doc.maps.map((rows, side) => makeMap(doc, rows, lines.length > 1 ? `gradients of ${names[side]}` : "gradients", (step, name) => open(step, name, side), on));
-  const tones = `log10 of the gradient per entry, from ${scale[0]} (pale) to ${scale[1]} (deep)`;
-  const note = `Steps whose whole trace was kept, at which the slider stops: ${kept.join(", ")} (\u25be). Map: ${[tones, ...signs].join("; ")}.`;
+  const tones = [`log10 of the gradient per entry, from ${scale[0]} (pale) to ${scale[1]} (deep)`, ...signs];
+  const note = `Steps whose whole trace was kept, at which the slider stops: ${kept.join(", ")} (\u25be). Map: ${tones.join("; ")}.`;
   const element = h("div.history", { role: "group", "aria-label": "Training" },
     h("div.slider", {}, play, h("label", { for: slider.id }, "step of training"), slider, where),
     parted ? h("p.parted", {}, parted) : null,
     h("div.plots", {}, plot?.element, ...maps.map((map) => map.element)), h("p.none", {}, note));
   const stop = () => {
-    clearTimeout(timer);
-    timer = 0;
+    timer = clearTimeout(timer);
     play.setAttribute("aria-pressed", "false");
   };
   const go = (place) => open(kept[Math.min(Math.max(place, 0), kept.length - 1)]);
   const tick = () => {
-    const place = kept.indexOf(at);
-    if (place === kept.length - 1) return stop();
-    go(place + 1);
+    if (at === kept.at(-1)) return stop();
+    go(kept.indexOf(at) + 1);
     timer = setTimeout(tick, BETWEEN);
   };
-  on(slider, "input", () => {
-    stop();
-    go(Number(slider.value));
-  });
+  on(slider, "input", () => [stop(), go(Number(slider.value))]);
   on(play, "click", () => {
     if (timer) return stop();
     play.setAttribute("aria-pressed", "true");
