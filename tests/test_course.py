@@ -14,20 +14,6 @@ REFERENCES = sorted(NOTEBOOKS.glob("reference_*.ipynb"))
 LONGEST_CELL = 20
 INDEX = NOTEBOOKS / "index.md"
 PLACES = {"system": 16, "pitfall": 30}
-SHORTENED = (
-    "00",
-    "01",
-    "02",
-    "03",
-    "04",
-    "05",
-    "06",
-    "07",
-    "08",
-    "09",
-    "10",
-    "11",
-)  # lessons of at most 40 minutes, with answers folded away; the others are still to be shortened
 
 
 def read(path):
@@ -101,8 +87,7 @@ def test_a_lesson_opens_with_its_promise_goals_needs_and_minutes(lesson):
     assert re.match(rf"# {number} · \S", first)
     assert re.search(r"After (it|this lesson) you can\n\n1\. .+\n2\. .+\n3\. ", first)
     assert "**You need**" in first
-    most = 40 if lesson.name.startswith(SHORTENED) else 70
-    assert 20 <= stated_minutes(read(lesson)) <= most
+    assert 20 <= stated_minutes(read(lesson)) <= 40
 
 
 def test_a_lesson_takes_the_time_it_says(lesson):
@@ -136,8 +121,7 @@ def test_a_lesson_asks_before_it_tells_and_checks_afterwards(lesson):
 
 def test_the_answer_to_a_prediction_is_folded_away(lesson):
     asking = [text for text in prose(read(lesson)) if "**Predict.**" in text]
-    if lesson.name.startswith(SHORTENED):
-        assert all("<details>" in text for text in asking)
+    assert all("<details>" in text for text in asking)
 
 
 def test_a_lesson_ends_with_a_turn_a_summary_and_links_that_lead_somewhere(lesson):

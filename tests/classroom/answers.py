@@ -105,7 +105,7 @@ HARD_CODED = {
     "08_graphs_and_production": {
         "traces": "prediction = [1, 2, 3, 4]",
         "signed-root": fixed("signed_root", 2.0, "tf.constant(0.25)"),
-        "outside": fixed("outside", 0.0, "tf.constant(1.0)"),
+        "outside": fixed("outside", 2.0, "tf.constant(0.083333336)"),
         "reverse": dedent("""
             class Reverse(tf.keras.layers.Layer):
                 def __init__(self, strength):
@@ -117,6 +117,14 @@ HARD_CODED = {
 
                 def call(self, inputs):
                     return Reverse.turned(inputs)
+        """),
+        "gate": dedent("""
+            def gate(gain):
+                @tf.custom_gradient
+                def gated(x):
+                    return tf.identity(x), lambda upstream: tf.constant(0.5)
+
+                return gated
         """),
     },
     "09_debugging": {
