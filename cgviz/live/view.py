@@ -137,7 +137,7 @@ class View(anywidget.AnyWidget):
             The HTML, without a blank line, so that it can be pasted into Markdown.
 
         Raises:
-            ValueError: `height` is not above 0.
+            ValueError: `height` is no whole number above 0.
 
         Example:
             >>> import cgviz
@@ -147,8 +147,8 @@ class View(anywidget.AnyWidget):
         """
         from . import saved
 
-        if height is not None and not height > 0:
-            raise ValueError(f"`height` must be a number of pixels above 0, not {height!r}")
+        if height is not None and not (isinstance(height, int) and height > 0):
+            raise ValueError(f"`height` must be a whole number of pixels above 0, not {height!r}")
         return saved.embed(self, height)
 
     @property

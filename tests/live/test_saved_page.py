@@ -117,5 +117,6 @@ def test_names_cannot_leave_the_text_of_an_embedded_picture():
 def test_the_height_of_an_embedded_picture_is_above_0():
     shown = cgviz.trace(chain, 0.5, 0.3).view()
     assert "height:300px" in shown.embed(300)
-    with pytest.raises(ValueError, match="`height` must be a number of pixels above 0, not 0"):
-        shown.embed(0)
+    for wrong in (0, -3, "300"):
+        with pytest.raises(ValueError, match="`height` must be a whole number of pixels above 0"):
+            shown.embed(wrong)
