@@ -176,12 +176,21 @@ function note(display, node, rows, positions, placed = []) {
     return cy < tall / 2 || placed.some(hides) ? 1e3 : [...display.nodes, ...display.texts].filter(hides).length;
   };
   const [[cx, cy]] = places.sort((one, other) => hidden(one) - hidden(other)).map(([at, ...rest]) => [clamp(at), ...rest]);
+  /** Whether a line from a note to a value would strike through no other label, and no node. */
+  const clear = (from, to, value) => [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8].every((share) => {
+    const [px, py] = [0, 1].map((n) => from[n] + share * (to[n] - from[n]));
+    return ![...display.nodes, ...display.texts.filter((text) => text.of === "link" && text !== value)].some((each) =>
+      Math.abs(each.x - px) < (each.width ?? 24) / 2 && Math.abs(each.y - py) < (each.height ?? 14) / 2);
+  });
   placed.push({ x: cx, y: cy, width: wide, height: tall });
-  const leaders = positions.map((position) => {
+  const leaders = positions.flatMap((position) => {
     const i = display.links.findIndex((link) => link.target === node && link.position === position);
     const value = display.texts.find((text) => text.of === "link" && text.i === i && text.role === "value");
-    const end = value ? [value.x, value.y + (value.side === "above" ? -2 : 7)] : null;
-    return end ? s("path.leader", { d: `M${Math.min(Math.max(end[0], cx - wide / 2), cx + wide / 2)} ${cy}L${end}` }) : null;
+    if (!value) return [];
+    const end = [value.x, value.y + { above: -6, around: 0, below: 6 }[value.side]];
+    const left = end[0] - { start: 4, middle: 20, end: 36 }[value.anchor];
+    const ring = s("rect.leader", { x: left, y: end[1] - 10, width: 40, height: 20, rx: 10 });
+    return clear([cx, cy], end, value) ? [s("path.leader", { d: `M${cx} ${cy}L${end[0]} ${end[1] + 10 * Math.sign(cy - end[1])}` }), ring] : [ring];
   });
   const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * 19, "text-anchor": "middle" },
     ...row.map(([kind, words], k) => s(`tspan.${kind}`, {}, k ? ` ${words}` : words))));
