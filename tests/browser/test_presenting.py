@@ -33,7 +33,10 @@ def test_letters_are_read_from_the_last_row_and_the_op_is_in_sight(presented):
         assert min(sizes) >= 36.9
         assert presented.locator(".cgviz-bar, .cgviz-panel").first.is_hidden()
         if step >= 1:
-            for seen in (".cgviz-node > .cgviz-outline.cgviz-now", ".cgviz-note > rect:not(.cgviz-leader)"):
+            for seen in (
+                ".cgviz-node > .cgviz-outline.cgviz-now",
+                ".cgviz-note > rect:not(.cgviz-leader)",
+            ):
                 box = presented.locator(seen).first.bounding_box()
                 assert box["x"] >= 0
                 assert box["y"] >= 0
