@@ -252,6 +252,7 @@ def test_sliders_move_every_number_and_the_curves(show):
 def test_the_node_of_a_number_is_its_slider_too(show):
     page = show("cgviz.explore(f, x=(-3.0, 3.0, 2.0))")
     node = page.locator("g.cgviz-node[role=slider]")
+    node.scroll_into_view_if_needed()
     box = node.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
