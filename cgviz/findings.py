@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from . import style
 from .graph import Op, Source
@@ -115,9 +116,11 @@ PAUSE = 0.5  # seconds between two lines, to be read
 class Progress:
     """A line that says what is being done, if it takes long and somebody is looking.
 
-    It is written to the error stream and vanishes at the end. A file, a pipe and a notebook that
-    runs by itself get nothing: what is stored must not depend on how fast the machine was.
+    It vanishes at the end. A file, a pipe and a notebook that runs by itself get nothing: what is
+    stored must not depend on how fast the machine was.
     """
+
+    _display: Any = None  # of a notebook, where the error stream would leave an empty red line
 
     def __init__(self, title: str) -> None:
         self.doing = "first run"
@@ -134,13 +137,25 @@ class Progress:
             self._last = now
             seconds = now - self._start
             line = f"{self._title}: {self.doing}, {self._runs} runs in {seconds:.0f} s"
-            print(f"\r{line.ljust(self._written)}", end="", file=sys.stderr, flush=True)
+            self._show(line)
             self._written = len(line)
 
     def close(self) -> None:
         """Remove the line."""
         if self._written:
-            print(f"\r{' ' * self._written}\r", end="", file=sys.stderr, flush=True)
+            self._show("")
+
+    def _show(self, line: str) -> None:
+        if sys.stderr.isatty():
+            end = "" if line else "\r"
+            print(f"\r{line.ljust(self._written)}", end=end, file=sys.stderr, flush=True)
+            return
+        from IPython.display import HTML, display
+
+        if self._display is None:
+            self._display = display(HTML(escape(line)), display_id=True)
+        else:
+            self._display.update(HTML(escape(line)))
 
 
 def is_watched() -> bool:

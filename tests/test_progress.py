@@ -44,10 +44,16 @@ def test_a_quick_check_and_a_file_show_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("somebody", [True, False])
-def test_only_a_notebook_that_somebody_sits_at_shows_a_line(monkeypatch, somebody):
+def test_only_a_notebook_that_somebody_sits_at_shows_a_line_and_keeps_none(monkeypatch, somebody):
     shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=somebody))
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
-    assert bool(shown(monkeypatch, tty=False)[1]) == somebody
+    said = []
+    handle = SimpleNamespace(update=lambda html: said.append(html.data))
+    monkeypatch.setattr(
+        IPython.display, "display", lambda html, display_id: said.append(html.data) or handle
+    )
+    assert shown(monkeypatch, tty=False)[1] == ""
+    assert said == (["check of square: value, 1 runs in 0 s", ""] if somebody else [])
 
 
 def test_a_notebook_that_runs_by_itself_is_known_to():
