@@ -153,7 +153,8 @@ def strip(a: Array | None) -> Document | None:
     """
     if a is None or a.ndim == 0:
         return None
-    entries = np.reshape(a, -1) if a.dtype.kind in "fiuc" else np.zeros(0)
+    numbers = isinstance(a, np.ndarray) and a.dtype.kind in "fiuc"  # a file may have none
+    entries = a.reshape(-1) if numbers else np.zeros(0)
     parts = np.array_split(entries, min(MOST_BARS, entries.size)) if entries.size else []
     largest = np.array([part[np.argmax(np.abs(part))] for part in parts])
     return {"shape": style.shape(a), "bars": panel.heat(largest[None])[0]}
