@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .model import Array, Op, Pass, Step, Value
 
@@ -235,9 +235,8 @@ class Trace:
         step: int | None = None,
         which: int | None = None,
         full: bool = False,
-        kind: Literal["flow", "range"] = "flow",
     ) -> Axes:
-        """Draw a picture for paper: how the gradient flows, or how large its numbers are.
+        """Draw a picture for paper: forward solid blue, backward dashed vermillion.
 
         Args:
             ax: The Matplotlib axes to draw on; by default a new figure as large as its content.
@@ -245,29 +244,19 @@ class Trace:
                 them: 0 shows the forward pass alone, None everything.
             which: The backward pass, as in `passes`; None is the one that `steps` shows.
             full: Show everything: constants and shape helpers too, and no scope folded.
-            kind: "flow" is the graph, forward solid blue and backward dashed vermillion; "range"
-                the magnitudes op by op, against the limits of their dtype.
 
         Returns:
             The axes. `ax.cgviz_alt` holds the picture in sentences.
 
         Raises:
             TypeError: `ax` is no Axes, or `step` no integer.
-            ValueError: No such step, pass or kind, or `step` or `full` with "range".
+            ValueError: No such step or pass.
 
         Example:
             >>> import cgviz, tensorflow as tf
             >>> ax = cgviz.trace(tf.square, 3.0).plot(step=0)
             >>> ax.figure.savefig("square.pdf")  # doctest: +SKIP
         """
-        if kind == "range":
-            from ..drawing import range_figure
-
-            if step is not None or full:
-                raise ValueError('`step` and `full` belong to kind="flow"')
-            return range_figure.plot(self, ax, which=which)
-        if kind != "flow":
-            raise ValueError(f'`kind` must be "flow" or "range", not {kind!r}')
         from ..drawing import figure
 
         return figure.plot(self, ax, step=step, which=which, full=full)

@@ -38,7 +38,7 @@ def test_a_saved_trace_is_read_and_shown(tmp_path):
         """
 trace = cgviz.load("trace.json")
 assert trace.view().words and trace.view(against=trace).words
-assert trace.plot().cgviz_alt and trace.plot(kind="range").cgviz_alt
+assert trace.plot().cgviz_alt
 assert trace.table()._repr_html_() and trace.summary()._repr_html_()
 assert trace.diagnose() is not None
 for suffix in (".html", ".svg", ".json", ".dot"):

@@ -1,17 +1,6 @@
 """Trace: every method shows what it says."""
 
-import pytest
-from handmade import square_plus_sine
-
 import cgviz
-
-
-def test_a_picture_of_magnitudes_has_no_steps():
-    trace = square_plus_sine()
-    with pytest.raises(ValueError, match='`step` and `full` belong to kind="flow"'):
-        trace.plot(kind="range", step=1)
-    with pytest.raises(ValueError, match='`kind` must be "flow" or "range", not \'bar\''):
-        trace.plot(kind="bar")
 
 
 def test_every_method_works(tmp_path):

@@ -66,7 +66,6 @@ def test_every_method_works(name, order, tmp_path):
         assert str(trace.chain_rule(which))
         assert trace.chain_rule(which).latex
         assert trace.plot(which=which).cgviz_alt
-        assert trace.plot(kind="range", which=which).cgviz_alt
         assert trace.view(which=which, full=True).words
     assert trace.diagnose()._repr_html_()
     assert trace.view(against=trace).words
