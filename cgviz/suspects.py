@@ -1,11 +1,10 @@
 """Fourteen functions for lesson 09, to look at from the outside before you read on.
 
 Every one says what it is meant to be. `accuse` judges your letters from the lesson's wanted list,
-and shows the code of each suspect that you were right about. Nothing else in cgviz uses this file.
+and shows the code of each suspect that you were right about.
 """
 # mypy: ignore-errors
 
-import html
 import inspect
 
 import tensorflow as tf
@@ -32,71 +31,33 @@ LETTERS = {
 
 
 def accuse(**letters):
-    """Judge accusations: a letter of the wanted list for each suspect.
+    """Judge accusations: print "no" for a wrong letter, and for a right one the suspect's code.
 
     Args:
-        **letters: By the name of a suspect: your letter, or "?" to give up.
-
-    Returns:
-        A `Verdict`, which a notebook shows: right letters and given-up ones with the code folded
-        below, others as "no".
+        **letters: By the name of a suspect: a letter of the wanted list.
 
     Raises:
         ValueError: There is no suspect of this name.
 
     Example:
         >>> from cgviz import suspects
-        >>> suspects.accuse(share="b")
-        share: not B.
+        >>> suspects.accuse(share="B")
+        share: not B
         >>> suspects.accuse(share="J")
-        share: J, right.
+        share: J, right
         1...  def share(scores):
-        1...      return tf.reduce_mean(right)
+        ...
     """
-    for name in letters:
+    for name, letter in letters.items():
         if name not in LETTERS:
             raise ValueError(f"`{name}` is not a suspect: accuse one of {', '.join(LETTERS)}.")
-    return Verdict({name: str(letter).strip().upper() for name, letter in letters.items()})
-
-
-class Verdict:
-    """What `accuse` found, by the name of the suspect."""
-
-    def __init__(self, letters):
-        self.letters = letters
-
-    def _entries(self):
-        """For each suspect: its name, what is said of it, and its code where that is shown."""
-        for name, letter in self.letters.items():
-            if letter == LETTERS[name]:
-                yield name, f"{name}: {letter}, right.", _code(name)
-            elif letter in ("", "?"):
-                yield name, f"{name}: it is {LETTERS[name]}.", _code(name)
-            else:
-                yield name, f"{name}: not {letter}.", ""
-
-    def __repr__(self):
-        return "\n".join(text for _, *texts in self._entries() for text in texts if text)
-
-    def _repr_html_(self):
-        parts = []
-        for name, said, code in self._entries():
-            right = said.endswith("right.")
-            head = said if right or not code else f"{name}: unfold to give up"
-            below = code if right else f"{said}\n\n{code}"
-            parts.append(
-                f"<details><summary>{html.escape(head)}</summary>"
-                f"<pre>{html.escape(below)}</pre></details>"
-                if code
-                else f"<p>{html.escape(said)}</p>"
-            )
-        return "".join(parts)
-
-
-def _code(name):
-    """The code of a suspect with the line numbers that reports and pictures name."""
-    lines, first = inspect.getsourcelines(globals()[name])
-    return "\n".join(f"{number:3}  {line}".rstrip() for number, line in enumerate(lines, first))
+        if letter != LETTERS[name]:
+            print(f"{name}: {letter if letter == '?' else f'not {letter}'}")
+            continue
+        print(f"{name}: {letter}, right")
+        lines, first = inspect.getsourcelines(globals()[name])
+        for number, line in enumerate(lines, first):  # the numbers that reports and pictures name
+            print(f"{number:3}  {line}".rstrip())
 
 
 # --- it raises ---------------------------------------------------------------------------------

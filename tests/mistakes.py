@@ -312,21 +312,21 @@ def numpy_in_a_layer():
 
 REAL = {
     # pitfall: a call that raises it on the installed release, and words that its hint must hold
-    "1 eager": (reads_a_variable, "`w`"),
+    "1 eager": (reads_a_variable, "reads a variable"),
     "1 graph": (reads_a_variable_in_a_graph, "variables=None"),
     "1 no pair": (takes_variables_returns_one, "pair"),
     "1 no pair, graph": (takes_variables_returns_one_in_a_graph, "pair"),
-    "2 eager": (lambda: gradient(one_gradient_for_two, ONE, ONE), "2 positional arguments"),
-    "2 too many": (lambda: gradient(two_gradients_for_one, ONE), "returned 2 gradients"),
+    "2 eager": (lambda: gradient(one_gradient_for_two, ONE, ONE), "2 positional argument(s)"),
+    "2 too many": (lambda: gradient(two_gradients_for_one, ONE), "returned 2 gradient(s)"),
     "2 graph": (
         lambda: tf.function(lambda a: gradient(one_gradient_for_two, a, a))(ONE),
-        "1 gradient too few",
+        "wrong number",
     ),
     "2 outer tape": (
         lambda: gradient(tf.function(lambda a: one_gradient_for_two(a, a)), ONE),
         "wrong number",
     ),
-    "2 fit": (lambda: fit(Scale(one_gradient_for_two)), "too few"),
+    "2 fit": (lambda: fit(Scale(one_gradient_for_two)), "wrong number"),
     "2 variables": (returns_too_many_variable_gradients, "variables"),
     "2 no rule": (lambda: without_a_rule(ONE), "return y, grad"),
     "2 no rule, graph": (lambda: in_a_graph(without_a_rule, ONE), "return y, grad"),
@@ -363,7 +363,7 @@ REAL = {
         lambda: gradient(tf.function(with_a_rule_of_two_arguments), ONE),
         "one upstream per output",
     ),
-    "11 jacobian": (a_rule_that_lists_all_derivatives, "8 gradients"),
+    "11 jacobian": (a_rule_that_lists_all_derivatives, "8 gradient(s)"),
     "13 function": (lambda: tf.square(keras.Input((3,))), "layer"),
     "13 custom": (lambda: plain(keras.Input((3,)), ONE), "layer"),
     "13 numpy": (lambda: keras.Input((3,)).numpy(), "layer"),

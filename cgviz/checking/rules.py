@@ -50,7 +50,7 @@ def explain(error: BaseException, backward: bool) -> tuple[str, str]:
     """
     hint = hints.explain(error)
     if hint is not None:
-        return hint.rule or "runs", hint.mend
+        return hint.rule or "runs", hint.fix
     if backward and re.search(_SHAPES, str(error)):
         return (
             "shape",

@@ -7,12 +7,10 @@ An `Entry` is matched by the type of the error and its words; where the words al
 
 from __future__ import annotations
 
-import linecache
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
+from traceback import StackSummary, extract_tb
 
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM, VARIABLES
 
@@ -22,13 +20,13 @@ class Hint:
     """What an error means: what was done, how to fix it, and where to read on."""
 
     what: str
-    mend: str
+    fix: str
     lesson: str
     rule: str = ""  # of `cgviz.check`, that an error of this kind breaks
 
     def __str__(self) -> str:
         return (
-            f"cgviz: {self.what}\nHow to mend it: {self.mend}\n"
+            f"cgviz: {self.what}\nHow to fix it: {self.fix}\n"
             f"More: lesson {self.lesson}, notebooks/{self.lesson}.ipynb"
         )
 
@@ -46,13 +44,15 @@ class Clues:
     def __init__(self, error: BaseException) -> None:
         self.types = {each.__name__ for each in type(error).__mro__}
         self.text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-        self.places = _places(error.__traceback__)
+        frames = extract_tb(error.__traceback__)
+        self.places = _places(frames)
         # A `tf.function` raises its error anew, shorter; the first one still knows the way.
         first = error.__context__
         if first is not None and str(first) and str(first) in self.text:
-            self.places += _places(first.__traceback__)
-        self.line = _last_line(error.__traceback__)
-        self.match: re.Match[str] = re.match("", "")  # type: ignore[assignment]
+            self.places += _places(extract_tb(first.__traceback__))
+        # Of the learner's own text, where TensorFlow has hidden its frames.
+        self.line = (frames[-1].line or "") if frames else ""
+        self.groups: tuple[str, ...] = ()  # what the pattern of an entry found
 
     def passed(self, file: str, function: str = "") -> bool:
         """Whether the error came through this file of TensorFlow or Keras."""
@@ -71,85 +71,17 @@ class Clues:
         return ""
 
 
-def _places(traceback: TracebackType | None) -> list[tuple[bool, str, str]]:
+def _places(frames: StackSummary) -> list[tuple[bool, str, str]]:
     """Outermost first: is it a library's, its file, its function."""
-    found = []
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        found.append((bool(_LIBRARY.search(code.co_filename)), code.co_filename, code.co_name))
-        traceback = traceback.tb_next
-    return found
+    return [(bool(_LIBRARY.search(f.filename)), f.filename, f.name) for f in frames]
 
 
-def _last_line(traceback: TracebackType | None) -> str:
-    """The text of the line that raised, if it is the learner's; TensorFlow hides its own frames."""
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None:
-        return ""
-    code = traceback.tb_frame.f_code
-    return linecache.getline(code.co_filename, traceback.tb_lineno).strip()
-
-
-# --- what an entry may ask, and say -------------------------------------------------------------
-
-
-def mixed_policy(clues: Clues) -> str:
-    """The name of Keras's mixed-precision policy, if one is on and a layer was being called."""
-    keras = sys.modules.get("keras")
-    if keras is None or "Exception encountered when calling" not in clues.text:
-        return ""
-    name = str(keras.mixed_precision.dtype_policy().name)
-    return name if name.startswith("mixed") else ""
-
-
-def variables(clues: Clues) -> str:
-    """The names of the variables that a message lists: TensorFlow lists a set, in any order."""
-    pairs = re.findall(r"<(?:tf\.)?Variable (?:'([^']+?)(?::\d+)?'|path=([^,>]+))", clues.text)
-    names = sorted(f"`{one or other}`" for one, other in pairs)
-    if len(names) > 3:
-        names = [*names[:3], f"{len(names) - 3} more"]
-    return ", ".join(names) or "a variable"
-
-
-def uses_variables(clues: Clues) -> str:
-    """Which variables the function reads, or why mixed precision makes one count as read."""
-    policy = mixed_policy(clues)
-    if policy:
-        return (
-            f"the policy is {policy}: a layer's variable ({variables(clues)}) is read as a float16 "
-            "copy, so TensorFlow sees a variable used inside, even if it was passed by position."
-        )
-    return (
-        f"the function under @tf.custom_gradient reads {variables(clues)}, which it was not given "
-        "as a positional argument, so the rule must return a gradient for it too."
-    )
-
-
-def count(clues: Clues) -> str:
-    """How many gradients the rule returned, and how many arguments there were."""
-    wanted, given = int(clues.match.group(1)), int(clues.match.group(2))
-    return (
-        f"the rule returned {_some(given, 'gradient')}, and the function was called with "
-        f"{_some(wanted, 'positional argument')}."
-    )
-
-
-def difference(clues: Clues) -> str:
-    """By how many the rule was wrong, where the message counts outputs too."""
-    wanted, given = int(clues.match.group(2)), int(clues.match.group(3))
-    away = abs(wanted - given)
-    which = "few" if given < wanted else "many (TensorFlow says “too few” for both)"
-    return f"the rule of `{clues.match.group(1)}` returned {_some(away, 'gradient')} too {which}."
-
-
-def _some(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
+# --- what an entry may ask -----------------------------------------------------------------------
 
 
 def is_broadcast(clues: Clues) -> bool:
     """Whether the second shape is the first one broadcast, as an unreduced gradient's is."""
-    small, large = ([int(n) for n in re.findall(r"\d+", group)] for group in clues.match.groups())
+    small, large = ([int(n) for n in re.findall(r"\d+", group)] for group in clues.groups)
     if len(small) > len(large) or small == large:
         return False
     ends = zip(reversed(small), reversed(large), strict=False)
@@ -168,11 +100,6 @@ def in_backward(clues: Clues) -> bool:
 def in_backward_or_cond(clues: Clues) -> bool:
     """Raised while a gradient was being taken, or inside tf.cond."""
     return in_backward(clues) or clues.passed("cond_v2.py")
-
-
-def in_optimizer(clues: Clues) -> bool:
-    """Raised while an optimizer applied its gradients."""
-    return clues.passed("optimizer.py")
 
 
 def in_custom_call(clues: Clues) -> bool:
@@ -204,25 +131,23 @@ class Entry:
     lesson: str
     sure: Callable[[Clues], bool] = lambda clues: True
     rule: str = ""
-    words: str = ""  # a regular expression
-    what: str | Callable[[Clues], str] = ""  # `{1}` is the first group of `words` that is there
-    mend: str = ""
+    pattern: str = ""  # a regular expression
+    what: str = ""  # `{1}` is the first group of the pattern that is there
+    fix: str = ""
 
-    def says(self, words: str, what: str | Callable[[Clues], str], mend: str) -> Entry:
+    def says(self, pattern: str, what: str, fix: str) -> Entry:
         """The record with its words."""
-        return replace(self, words=words, what=what, mend=mend)
+        return replace(self, pattern=pattern, what=what, fix=fix)
 
     def hint(self, clues: Clues) -> Hint | None:
         """What is said of an error that is surely of this kind, with its numbers and names."""
-        found = re.search(self.words, clues.text, re.DOTALL)
+        found = re.search(self.pattern, clues.text, re.DOTALL)
         if found is None or clues.types.isdisjoint(self.types.split()):
             return None
-        clues.match = found
+        clues.groups = tuple(group for group in found.groups() if group is not None)
         if not self.sure(clues):
             return None
-        groups = [group for group in found.groups() if group is not None]
-        what = self.what(clues) if callable(self.what) else self.what.format(found[0], *groups)
-        return Hint(what, self.mend, self.lesson, self.rule)
+        return Hint(self.what.format(found[0], *clues.groups), self.fix, self.lesson, self.rule)
 
 
 _UNPACKED = (
@@ -246,22 +171,21 @@ _NO_NUMPY = (
 BOOK: tuple[Entry, ...] = (
     Entry("TypeError", VARIABLES, rule="variables").says(
         "grad_fn must accept (?:a )?(?:keyword argument )?'variables'",
-        uses_variables,
-        "Let the rule take `variables=None` and return two things: `return dx, [dw]`, dw in "
-        "float32. Or, without mixed precision, pass the variable by position: `f(x, w)`.",
+        "the function under @tf.custom_gradient reads a variable that it was not given as a "
+        "positional argument, so the rule must return a gradient for it too.",
+        "Let the rule take `variables=None` and return two things: `return dx, [dw]`. Or pass the "
+        "variable by position: `f(x, w)`. Under a policy such as mixed_float16 only the first way "
+        "is left, with dw in float32: a layer reads a float16 copy of its variable.",
     ),
     Entry("ValueError", INPUTS, rule="arity").says(
         r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
-        count,
+        "the function was called with {1} positional argument(s), and its rule returned {2} "
+        "gradient(s).",
         _ONE_EACH,
     ),
-    Entry("InternalError", INPUTS, rule="arity").says(
-        r"Recorded operation '(.+?)' returned too few gradients. Expected (\d+) but received (\d+)",
-        difference,
-        _ONE_EACH,
-    ),
-    Entry("ValueError", INPUTS, rule="arity").says(
-        r"Num gradients \d+ generated for op name:.*CustomGradient-.*do not match num inputs",
+    Entry("InternalError ValueError", INPUTS, rule="arity").says(
+        "Recorded operation '.+?' returned too few gradients. Expected"
+        r"|Num gradients \d+ generated for op name:.*CustomGradient-.*do not match num inputs",
         "a rule inside a tf.function returned the wrong number of gradients.",
         _ONE_EACH,
     ),
@@ -317,7 +241,9 @@ BOOK: tuple[Entry, ...] = (
         "forward pass.",
         _REDUCE,
     ),
-    Entry("ValueError InvalidArgumentError", INPUTS, in_optimizer).says(
+    Entry(
+        "ValueError InvalidArgumentError", INPUTS, lambda clues: clues.passed("optimizer.py")
+    ).says(
         r"(?:Shapes must be equal rank, but are \d+ and \d+|Dimension .* must be equal).*"
         r"Assign(?:Sub|Add)VariableOp",
         "the optimizer was given a gradient of another shape than its variable: the input was "
@@ -371,7 +297,7 @@ BOOK: tuple[Entry, ...] = (
     Entry("AttributeError NotImplementedError", GRAPHS, rule="numpy").says(
         "'(?:Symbolic)?Tensor' object has no attribute 'numpy'"
         "|Cannot convert a symbolic (?:tf\\.)?Tensor",
-        "NumPy was handed a tensor of a graph, which has no numbers yet. A tf.function, `fit` and "
+        "NumPy was given a tensor of a graph, which has no numbers yet. A tf.function, `fit` and "
         "tape.jacobian build graphs.",
         _NO_NUMPY,
     ),
@@ -381,8 +307,8 @@ BOOK: tuple[Entry, ...] = (
         rf"|Input '\w+' of '(\w+)' Op has type {_FLOATS} that does not match type {_FLOATS} of arg",
         "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
         "than its input.",
-        "Give back the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants in the rule "
-        "with `dtype=x.dtype`.",
+        "Return the gradient in the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants "
+        "in the rule with `dtype=x.dtype`.",
     ),
     Entry("AttributeError", GRAPHS, in_backward_or_cond, rule="graph").says(
         "Tensor.graph is (?:undefined|meaningless) when eager execution is enabled",
@@ -403,10 +329,4 @@ BOOK: tuple[Entry, ...] = (
         "Use one tape per order, one inside the other; call the inner `tape.gradient` inside the "
         "outer block, after the inner one.",
     ),
-)
-
-# TensorFlow logs this one and goes on; the gradient is None afterwards.
-INTEGER_WARNING = re.compile(
-    r"The dtype of the (?:watched tensor|watched primal|target tensor|source tensor) must be "
-    r"floating.*got (\S+)"
 )

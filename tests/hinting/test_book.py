@@ -24,7 +24,6 @@ def test_every_error_that_tensorflow_really_raises_gets_its_hint(name):
 def test_mixed_precision_is_named_where_it_is_the_reason():
     (note,) = raised(mixed_precision).__notes__
     assert "mixed_float16" in note
-    assert "kernel" in note
 
 
 def test_a_saved_model_without_its_rules_is_explained_in_a_fresh_process(tmp_path):
@@ -43,7 +42,7 @@ try:
         y = f(x)
     tape.gradient(y, x)
 except LookupError as error:
-    print(hints.explain(error).mend)
+    print(hints.explain(error).fix)
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -60,7 +59,7 @@ OLDER = {  # by the words of an older release: its type, and words that its hint
     "'variables' keyword argument.": (TypeError, "variables=None"),
     "custom_gradient function expected to return 2 gradients but returned 1 instead.": (
         ValueError,
-        "returned 1 gradient,",
+        "its rule returned 1",
     ),
     "No gradients provided for any variable: ['dense/kernel:0'].": (ValueError, "was None"),
     "No gradient defined for operation'IdentityN' (op type: IdentityN). In": (

@@ -1,10 +1,8 @@
 """A hint stands under an error as a note, and changes nothing else."""
 
-import logging
 import traceback
 
 import pytest
-import tensorflow as tf
 from mistakes import ONE, gradient, one_gradient_for_two, raised
 
 import cgviz
@@ -101,13 +99,11 @@ def test_an_ipython_that_shows_no_notes_gets_the_hint_under_the_traceback(
     assert capsys.readouterr().out.count("this tape has given its gradient already") == 1
 
 
-def test_unloading_restores_the_shell_and_the_logger(shell, capsys):
-    logger = logging.getLogger("tensorflow")
-    before = shell.custom_exceptions, shell.CustomTB, list(logger.filters)
+def test_unloading_takes_the_hints_away(shell, capsys):
     shell.run_line_magic("load_ext", "cgviz")
-    assert shell.custom_exceptions != before[0]
+    assert shell.custom_exceptions
     shell.run_line_magic("unload_ext", "cgviz")
-    assert (shell.custom_exceptions, shell.CustomTB, logger.filters) == before
+    assert shell.custom_exceptions == ()
     shell.run_cell(SECOND_CALL)
     shown = capsys.readouterr()
     assert "cgviz" not in shown.out + shown.err
@@ -122,20 +118,6 @@ def test_loading_twice_is_loading_once(shell):
     cgviz.unload_ipython_extension(shell)
 
 
-def test_another_extensions_handler_still_has_its_turn_and_survives(shell, capsys):
-    seen = []
-    shell.set_custom_exc(
-        (RuntimeError,), lambda self, kind, error, tb, tb_offset=None: seen.append(error)
-    )
-    cgviz.load_ipython_extension(shell)
-    shell.run_cell(SECOND_CALL)
-    assert "given its gradient" in seen[0].__notes__[0]
-    late = (ValueError,)
-    shell.set_custom_exc(late, lambda self, kind, error, tb, tb_offset=None: None)
-    cgviz.unload_ipython_extension(shell)
-    assert shell.custom_exceptions == late
-
-
 def test_syntax_errors_look_as_they_always_did(shell, capsys):
     shell.run_cell("1 +")
     before = capsys.readouterr()
@@ -144,22 +126,10 @@ def test_syntax_errors_look_as_they_always_did(shell, capsys):
     assert capsys.readouterr() == before
 
 
-def test_the_warning_about_a_watched_integer_gets_its_hint(shell, caplog):
-    cgviz.load_ipython_extension(shell)
-    with caplog.at_level("WARNING", "tensorflow"):
-        logging.getLogger("tensorflow").warning(
-            "The dtype of the watched tensor must be floating (e.g. tf.float32), got %r", tf.int32
-        )
-        logging.getLogger("tensorflow").warning("something else")
-    assert "Write `2.` instead of `2`" in caplog.messages[0]
-    assert caplog.messages[1] == "something else"
-
-
 def test_a_real_kernel_shows_hints_once_the_extension_is_loaded():
     nbformat = pytest.importorskip("nbformat")
     client = pytest.importorskip("nbclient")
-    integer = "with tf.GradientTape() as tape:\n    tape.watch(tf.constant(2))"
-    sources = ["import cgviz", SECOND_CALL, "%load_ext cgviz", SECOND_CALL, "1 / 0", integer]
+    sources = ["import cgviz", SECOND_CALL, "%load_ext cgviz", SECOND_CALL, "1 / 0"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     client.NotebookClient(notebook, allow_errors=True, kernel_name="python3").execute()
     outputs = [cell.outputs for cell in notebook.cells]
@@ -172,4 +142,3 @@ def test_a_real_kernel_shows_hints_once_the_extension_is_loaded():
     assert "this tape has given its gradient already" in shown
     assert "05_nested_gradients" in shown
     assert not any("cgviz" in "\n".join(error.traceback) for error in (before, other))
-    assert "Write `2.` instead of `2`" in "".join(o.text for o in outputs[5])
