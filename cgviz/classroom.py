@@ -1,6 +1,6 @@
 """What an exercise says at once, and what its hidden tests ask.
 
-feedback   one line to the student: "not yet", "✗ your rule ignores upstream: ...", "✓"
+feedback   one line to the student: "not yet", "✗ cube: upstream: ...", "✓"
 guessed    one line on a prediction
 cases      numbers to try: several shapes and dtypes
 ask        notes what an answer computes, in `answers`: for a grader, who compares it with what the
@@ -66,18 +66,18 @@ def feedback(
         check: Whether `cgviz.check` is asked.
         **options: For `cgviz.check`: order, surrogate, where.
     """
-    with _told(_name(f), f):
+    with _told(_name(f)):
         answer = _Answer(f, args)
         if value is not None:
             _same(answer.at, answer.outputs, value)
         returned = answer.gradients(upstream)
         wanted = [True] if gradients is None else _list(gradients)
         if all(g is None for g in returned) and any(g is not None for g in wanted):
-            raise NotYetError("what comes back is None. Write the rule where the `...` is.")
+            raise NotYetError("what comes back is None. Write the rule.")
         if check:
             _sound(f, *args, custom=custom, **options)
         if gradients is not None:
-            behind = "" if upstream is None else f" with upstream {_short(upstream)}"
+            behind = "" if upstream is None else f" with upstream {style.array(upstream)}"
             for i, pair in enumerate(zip(returned, wanted, answer.given, strict=True)):
                 _same(f"{answer.at}{behind}: the gradient of input {i}", *pair)
 
@@ -100,19 +100,17 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
 
 
 @contextlib.contextmanager
-def _told(name: str, f: Any = None) -> Iterator[None]:
+def _told(name: str) -> Iterator[None]:
     """Print in a line how far an answer is, and let no error out of it."""
     try:
         yield
+    except NotYetError as error:
+        print(f"not yet · {name}: {error}")
+    except AssertionError as error:
+        print(f"✗ {error}")
     except Exception as error:  # the student's own, whatever it is
-        if _unwritten(f):
-            print(f"not yet · {name}: {LEFT}")
-        elif isinstance(error, NotYetError):
-            print(f"not yet · {name}: {error}")
-        elif isinstance(error, AssertionError):
-            print(f"✗ {error}")
-        else:
-            print(f"✗ {name}: {_raised(error)}")
+        first = next(iter(str(error).splitlines()), "")
+        print(f"✗ {name}: {type(error).__name__}: {first}")
     else:
         print(f"✓ {name}")
 
@@ -164,11 +162,11 @@ def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> N
         return
     answer = _Answer(thing, args)
     kinds = (f"{t.dtype.name} of shape {tuple(t.shape)}" for t in answer.given)
-    note = {"at": f"{answer.name}({', '.join(kinds)})", **_noted(answer, upstream)}
+    note = {"at": f"{_name(thing)}({', '.join(kinds)})", **_noted(answer, upstream)}
     if custom:
         note["custom"] = _holds_custom(thing, args)
         in_graph = tf.function(lambda *inner: thing(*inner))
-        note["graph"] = _noted(_Answer(in_graph, args, answer.name), upstream)
+        note["graph"] = _noted(_Answer(in_graph, args), upstream)
     answers.append(note)
 
 
@@ -206,25 +204,19 @@ class _Answer:
 
     Raises:
         NotYetError: It is not written.
-        AssertionError: It raised; the text says what.
     """
 
-    def __init__(self, f: Any, args: Sequence[Any], name: str = "") -> None:
-        if not callable(f):
-            raise NotYetError("it has not been written. Replace the `...`.")
-        self.name = name or _name(f)
-        self.given = [_tensor(arg) for arg in args]
-        self.at = f"{self.name}({', '.join(map(_short, self.given))})"
-        with tf.GradientTape() as self.tape, self._unfinished():
-            watched = [t for t in self.given if isinstance(t, tf.Tensor) and t.dtype.is_floating]
-            self.tape.watch(watched)
-            outputs = f(*self.given)
-            if outputs is None or outputs is ...:
-                raise NotYetError("it returns None. Write it where the `...` is.")
-            flat = tf.nest.flatten(outputs)
-            if any(part is None or part is ... for part in flat):
-                raise NotYetError("a part of what it returns is None.")
-            self.outputs = [tf.convert_to_tensor(part) for part in flat]
+    def __init__(self, f: Any, args: Sequence[Any]) -> None:
+        if not callable(f) or _unwritten(f):
+            raise NotYetError(LEFT)
+        self.given = [a if isinstance(a, tf.Variable) else tf.convert_to_tensor(a) for a in args]
+        self.at = f"{_name(f)}({', '.join(map(style.array, self.given))})"
+        with tf.GradientTape() as self.tape:
+            self.tape.watch([each for each in self.given if each.dtype.is_floating])
+            self.outputs = tf.nest.flatten(f(*self.given))
+        if any(part is None or part is ... for part in self.outputs):
+            raise NotYetError("it returns None.")
+        self.outputs = [tf.convert_to_tensor(part) for part in self.outputs]
 
     def gradients(self, upstream: Any) -> list[Any]:
         """What comes back for each argument; an upstream of None means ones."""
@@ -233,27 +225,17 @@ class _Answer:
             tf.cast(tf.broadcast_to(tf.constant(u), y.shape), y.dtype)
             for y, u in zip(self.outputs, each, strict=True)
         ]
-        with self._unfinished():
-            found = self.tape.gradient(self.outputs, self.given, output_gradients=seeds)
-        if any(gradient is ... for gradient in found):
-            raise NotYetError("its rule returns `...`. Write the gradient there.")
-        return list(found)
+        return list(self.tape.gradient(self.outputs, self.given, output_gradients=seeds))
 
-    @contextlib.contextmanager
-    def _unfinished(self) -> Iterator[None]:
-        """Tell an answer that was not given from one that is wrong."""
-        try:
-            yield
-        except NotImplementedError as error:
-            raise NotYetError("it raises NotImplementedError.") from error
-        except (AssertionError, NotYetError):
-            raise
-        except Exception as error:
-            if "ellipsis" in str(error).lower():
-                raise NotYetError(LEFT) from error
-            if "NoneType" in str(error):
-                raise NotYetError(f"it, or its rule, returns None. ({_raised(error)})") from error
-            raise AssertionError(f"{self.name}: {_raised(error)}") from error
+
+def _unwritten(f: Any) -> bool:
+    """Whether a line of an answer is still the `...` that it was given out with."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(f))))
+    except (TypeError, OSError, SyntaxError, ValueError):
+        return False
+    lines = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Assign)]
+    return any(isinstance(line, ast.Constant) and line.value is ... for line in lines)
 
 
 def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:
@@ -263,18 +245,10 @@ def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:
     """
     from .checking.checker import check
 
-    name = _name(f)
-    wrong = [each for each in check(f, *args, **options).findings if each.level == "error"]
-    if wrong:
-        rule, message, hint = wrong[0].rule, wrong[0].message, wrong[0].hint
-        if rule == "runs" and "NotImplementedError" in message:
-            raise NotYetError("it raises NotImplementedError.")
-        said = f"{rule}: {message}"
-        if rule == "upstream":  # in words to its author
-            why = message.partition(": ")[2].removeprefix("upstream is ignored: ")
-            said = f"your rule {'ignores' if 'ignored' in message else 'bends'} upstream: {why}"
-        raise AssertionError(f"{name}: {said} {hint}".rstrip())
-    missing = f"{name} holds no custom gradient: keep @tf.custom_gradient."
+    for each in check(f, *args, **options).findings:  # errors come first
+        said = f"{_name(f)}: {each.rule}: {each.message} {each.hint}"
+        _insist(each.level != "error", said.rstrip())
+    missing = f"{_name(f)} holds no custom gradient: keep @tf.custom_gradient."
     _insist(not custom or _holds_custom(f, args), missing)
 
 
@@ -291,7 +265,7 @@ def _same(place: str, got: Any, wanted: Any, like: Any = None) -> None:
     count = f"{place} has {len(parts)} parts, and should have {len(each)}."
     _insist(len(parts) == len(each), count)
     for part, want in zip(parts, each, strict=True):
-        numbers = f"{place} is {_short(part)}, and should be {_short(want)}."
+        numbers = f"{place} is {style.array(part)}, and should be {style.array(want)}."
         if part is None or want is None:
             _insist(part is want, numbers)
             continue
@@ -325,34 +299,8 @@ def _list(thing: Any) -> list[Any]:
     return list(thing) if isinstance(thing, list | tuple) else [thing]
 
 
-def _tensor(arg: Any) -> Any:
-    if isinstance(arg, tf.Variable | tf.Tensor):
-        return arg
-    array = np.asarray(arg)
-    if array.dtype == np.float64 and not isinstance(arg, np.ndarray | np.generic):
-        array = array.astype(np.float32)
-    return tf.constant(array)
-
-
 def _array(part: Any) -> np.ndarray[Any, Any]:
     return np.asarray(tf.convert_to_tensor(part).numpy())
-
-
-def _short(thing: Any) -> str:
-    """A number as it is written, a small array in full, a large one by its shape and norm."""
-    if isinstance(thing, list | tuple):
-        return f"[{', '.join(map(_short, thing))}]"
-    return style.array(thing, most=6)
-
-
-def _unwritten(f: Any) -> bool:
-    """Whether a line of an answer is still the `...` that it was given out with."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(f))))
-    except (TypeError, OSError, SyntaxError, ValueError):
-        return False
-    lines = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Assign)]
-    return any(isinstance(line, ast.Constant) and line.value is ... for line in lines)
 
 
 def _name(f: Any) -> str:
@@ -360,8 +308,3 @@ def _name(f: Any) -> str:
         return type(f).__name__
     found = getattr(f, "__name__", None)
     return str(found) if found and found != "<lambda>" else "your answer"
-
-
-def _raised(error: BaseException) -> str:
-    first = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -25,8 +25,14 @@ def cube_with(rule):
 right = cube_with(lambda x, upstream: upstream * 3.0 * x**2)
 forgetful = cube_with(lambda x, upstream: 3.0 * x**2)
 wrong = cube_with(lambda x, upstream: upstream * 2.0 * x)
-untouched = cube_with(lambda x, upstream: ...)
 empty = cube_with(lambda x, upstream: None)
+
+
+@tf.custom_gradient
+def untouched(x):
+    def grad(upstream): ...  # your code
+
+    return x**3, grad
 
 
 def said(capsys):
@@ -41,12 +47,8 @@ def test_a_right_rule_gets_a_tick_and_nothing_else(capsys):
     assert said(capsys) == "✓ cube"
 
 
-def raises(x):
-    raise NotImplementedError
-
-
 @pytest.mark.parametrize(
-    "stub", [..., None, lambda x: ..., lambda x: None, untouched, empty, raises], ids=range(7)
+    "stub", [..., None, lambda x: ..., lambda x: None, untouched, empty], ids=range(6)
 )
 def test_an_untouched_stub_is_not_yet_done(capsys, stub):
     feedback(stub, 2.0, value=8.0, gradients=12.0)
@@ -59,13 +61,12 @@ def test_a_stub_that_reads_a_variable_is_not_yet_done(capsys):
 
     @tf.custom_gradient
     def gain(x):
-        def grad(upstream, variables=None):
-            return None
+        def grad(upstream, variables=None): ...  # your code
 
         return factor * x, grad
 
     feedback(gain, 2.0, value=6.0, gradients=3.0)
-    assert said(capsys).startswith("not yet · gain: it, or its rule, returns None")
+    assert said(capsys).startswith("not yet · gain: ")
 
 
 @tf.custom_gradient
@@ -92,7 +93,9 @@ def test_a_stub_of_two_inputs_is_not_yet_done_but_one_gradient_of_two_is_wrong(c
 
 def test_a_rule_that_ignores_upstream_is_told_so(capsys):
     feedback(forgetful, 2.0, value=8.0, gradients=12.0)
-    assert said(capsys).startswith("✗ cube: your rule ignores upstream: any upstream gives")
+    line = said(capsys)
+    assert line.startswith("✗ cube: upstream: ")
+    assert "upstream is ignored: any upstream gives the same downstream" in line
 
 
 def test_a_wrong_value_is_shown_beside_the_right_one(capsys):
@@ -196,7 +199,7 @@ def test_a_custom_gradient_is_asked_for_and_tried_in_a_graph(f, custom):
 
 
 def test_a_rule_that_a_graph_cannot_hold_has_no_answer():
-    with pytest.raises(AssertionError, match="numpy"):
+    with pytest.raises(AttributeError, match="numpy"):
         asked(cube_with(lambda x, u: u * 3.0 * x.numpy() ** 2), 2.0, upstream=1.0, custom=True)
 
 
@@ -213,7 +216,7 @@ def test_a_prediction_is_noted_as_plain_numbers_and_words(prediction, plain):
     assert asked(prediction) == {"plain": plain}
 
 
-@pytest.mark.parametrize("stub", [..., lambda x: ..., lambda x: None, raises, untouched])
+@pytest.mark.parametrize("stub", [..., lambda x: ..., lambda x: None, untouched])
 def test_what_has_not_been_written_has_no_answer(stub):
     with pytest.raises(NotYetError):
         asked(stub, *[2.0] * callable(stub), upstream=1.0)
