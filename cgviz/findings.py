@@ -1,6 +1,7 @@
 """What `check`, `diagnose` and `watch` tell: findings as text and HTML, and how far they are.
 
 Finding    one thing that is wrong with a gradient
+Outcome    what a `Report` and a `Diagnosis` have in common
 Progress   a line that says what is being done, while somebody waits for it
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 
 from . import style
 from .graph import Op, Source
+from .reading.format import sheet
 
 SIGNS = {  # by level, and for a diagnosis by what is wrong with the numbers
     "error": style.Sign("✗", "failed"),
@@ -82,10 +84,38 @@ class Finding:
         return [(n, t) for n, t in (("hint", self.hint), ("lesson", self.lesson)) if t]
 
 
-def html(findings: Iterable[Finding]) -> str:
-    """Findings as a list, with its look; empty where there is none."""
-    items = "".join(each.html() for each in findings)
-    return f'{STYLE}\n<ol class="cgviz-findings">\n{items}</ol>\n' if items else ""
+class Outcome:
+    """What `check` and `diagnose` return: findings, and notes, which are no trouble."""
+
+    headline: str  # the outcome in a line
+
+    def __init__(self, title: str, findings: Iterable[Finding], notes: Iterable[str] = ()) -> None:
+        self.title = title
+        self.findings = tuple(findings)
+        self.notes = tuple(notes)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no error was found; warnings do not count."""
+        return not any(each.level == "error" for each in self.findings)
+
+    def head(self) -> list[str]:
+        """What is said before the findings, in paragraphs."""
+        return [self.headline]
+
+    def page(self) -> str:
+        """What stands before the findings, as HTML."""
+        return f"<p><strong>{escape(self.headline)}</strong></p>\n"
+
+    def __repr__(self) -> str:
+        notes = ["\n".join(self.notes)] if self.notes else []
+        return "\n\n".join([*self.head(), *map(repr, self.findings), *notes])
+
+    def _repr_html_(self) -> str:
+        items = "".join(each.html() for each in self.findings)
+        found = f'{STYLE}\n<ol class="cgviz-findings">\n{items}</ol>\n' if items else ""
+        notes = "".join(f"<p>{escape(note)}</p>\n" for note in self.notes)
+        return sheet(self.page(), found, notes, kind=f"cgviz-{type(self).__name__.lower()}")
 
 
 def code(text: str) -> str:

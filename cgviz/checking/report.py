@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from .. import findings, style
-from ..findings import Finding
+from .. import style
+from ..findings import Finding, Outcome
 from ..graph import Array
+from ..reading.format import html_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,7 +125,7 @@ class Sweep:
         )
 
 
-class Report:
+class Report(Outcome):
     """The outcome of `cgviz.check`.
 
     `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
@@ -141,19 +142,16 @@ class Report:
         sweep: Callable[[], Sweep] | None = None,
     ) -> None:
         order = list(results.rules)
-        self.title = title
+        found = sorted(results.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
+        super().__init__(title, found, notes)
         self.rows = tuple(sorted(results.rows.values(), key=lambda row: order.index(row.rule)))
-        self.findings = tuple(
-            sorted(results.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
-        )
         self.places = tuple(places)
-        self.notes = tuple(notes)
         self._sweep = sweep
-
-    @property
-    def ok(self) -> bool:
-        """Whether no error was found; warnings do not count."""
-        return not any(f.level == "error" for f in self.findings)
+        errors = sum(f.level == "error" for f in self.findings)
+        counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
+        words = ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n)
+        outcome = "✓ right" if self.ok else "✗ wrong"
+        self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"
 
     def assert_ok(self) -> None:
         """Raise an AssertionError with this report as its text, unless it is ok."""
@@ -176,30 +174,15 @@ class Report:
             raise ValueError("there is nothing to draw: f has no derivative to sweep over")
         return self._sweep().plot(ax)
 
-    @property
-    def headline(self) -> str:
-        """The outcome in a line."""
-        errors = sum(f.level == "error" for f in self.findings)
-        counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
-        words = ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n)
-        outcome = "✓ right" if self.ok else "✗ wrong"
-        return f"check of {self.title}: {outcome}{f' ({words})' if words else ''}"
-
-    def __repr__(self) -> str:
-        lines = [self.headline]
-        if self.places:
-            lines.append("  ".join(f"{p.rule} {MARKS[p.state]}" for p in self.places))
-        lines.append("")
+    def head(self) -> list[str]:
+        """The headline with the places, and the table."""
+        places = "  ".join(f"{p.rule} {MARKS[p.state]}" for p in self.places)
         width = max((len(row.rule) for row in self.rows), default=0)
-        lines += [f"{MARKS[r.state]} {r.rule.ljust(width)}  {r.reason}" for r in self.rows]
-        for each in self.findings:
-            lines += ["", repr(each)]
-        lines += ["", *self.notes] if self.notes else []
-        return "\n".join(lines)
+        rows = [f"{MARKS[r.state]} {r.rule.ljust(width)}  {r.reason}" for r in self.rows]
+        return [f"{self.headline}\n{places}".rstrip(), "\n".join(rows)]
 
-    def _repr_html_(self) -> str:
-        from ..reading.format import STYLE, html_table  # one look for all tables
-
+    def page(self) -> str:
+        """The headline, the places and the table as HTML."""
         badges = "".join(
             f'<span class="cgviz-badge">{escape(p.rule)} {_mark(p.state)}</span> '
             for p in self.places
@@ -210,14 +193,8 @@ class Report:
             f'<td class="cgviz-reason">{escape(row.reason)}</td></tr>\n'
             for row in self.rows
         )
-        return (
-            f'{STYLE}\n{EXTRA}\n<div class="cgviz-sheet cgviz-report">\n'
-            f"<p><strong>{escape(self.headline)}</strong></p>\n"
-            f"{f'<p>{badges}</p>' if badges else ''}\n"
-            f"{html_table('The rules, and how each fared', ['', 'rule', 'why'], [], rows)}"
-            f"{findings.html(self.findings)}"
-            f"{''.join(f'<p>{escape(note)}</p>' for note in self.notes)}</div>"
-        )
+        table = html_table("The rules, and how each fared", ["", "rule", "why"], [], rows)
+        return f"{EXTRA}\n{super().page()}<p>{badges}</p>\n{table}"
 
 
 EXTRA = """<style>

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
-from html import escape
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from .. import findings
-from ..findings import Finding
+from ..findings import Finding, Outcome
 from ..graph import Trace
 from . import none, numbers, scale
 from .pass_graph import PassGraph, listed
@@ -25,56 +24,22 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
 )
 
 
-class Diagnosis(tuple[Finding, ...]):
-    """What `trace.diagnose()` found: a sequence of findings, empty where all is well.
+class Diagnosis(Outcome, Sequence[Finding]):
+    """What `trace.diagnose()` found: a sequence of findings, empty where all is well."""
 
-    `ok` is whether there is none; `notes` are remarks that are no trouble.
-    """
-
-    title: str
-    notes: tuple[str, ...]
-    _healthy: str
-
-    def __new__(
-        cls, title: str, findings: Iterable[Finding], healthy: str, notes: Iterable[str] = ()
-    ) -> Diagnosis:
-        """A diagnosis of what is called `title`; `healthy` is said where nothing is found."""
-        made = super().__new__(cls, findings)
-        made.title, made.notes, made._healthy = title, tuple(notes), healthy
-        return made
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The findings alone, in the order to look at them."""
-        return tuple(self)
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was found."""
-        return not self
-
-    @property
-    def headline(self) -> str:
-        """The outcome in a line."""
-        if self.ok:
-            return " ".join([f"diagnosis of {self.title}: {self._healthy}", *self.notes])
+    def __init__(
+        self, title: str, findings: Iterable[Finding], healthy: str, notes: Iterable[str] = ()
+    ) -> None:
+        super().__init__(title, findings, notes)
         count = len(self)
-        return f"diagnosis of {self.title}: {count} finding{'s' * (count != 1)}"
+        said = f"{count} finding{'s' * (count != 1)}" if count else healthy
+        self.headline = f"diagnosis of {title}: {said}"
 
-    def __repr__(self) -> str:
-        if self.ok:
-            return self.headline
-        return "\n\n".join([self.headline, *map(repr, self), *self.notes])
+    def __len__(self) -> int:
+        return len(self.findings)
 
-    def _repr_html_(self) -> str:
-        from ..reading.format import STYLE  # one look for all that is read
-
-        notes = "" if self.ok else "".join(f"<p>{escape(note)}</p>\n" for note in self.notes)
-        return (
-            f'{STYLE}\n<div class="cgviz-sheet cgviz-diagnosis">\n'
-            f"<p><strong>{escape(self.headline)}</strong></p>\n"
-            f"{findings.html(self)}{notes}</div>"
-        )
+    def __getitem__(self, index: Any) -> Any:
+        return self.findings[index]
 
 
 def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
@@ -138,13 +103,8 @@ def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
 
 
 def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
-    """A remark where integers are among the arguments."""
+    """A remark where integers are among the arguments of `trace`."""
     if not graphs or trace.asked:
         return []
-    whole = [v for v in graphs[0].pass_.sources if not v.differentiable]
-    if not whole:
-        return []
-    who = listed(graphs[0].name(v) for v in whole)
-    if len(whole) == 1:
-        return [f"{who} is {whole[0].dtype}, and gets no gradient, as integers do."]
-    return [f"{who} are {listed(v.dtype for v in whole)}, and get no gradient, as integers do."]
+    whole = [graphs[0].name(v) for v in graphs[0].pass_.sources if not v.differentiable]
+    return [f"{listed(whole)} got no gradient: integers have none."] if whole else []

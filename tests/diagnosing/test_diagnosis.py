@@ -103,13 +103,12 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_program_has_no_finding_and_says_so_in_one_line(name):
+def test_a_healthy_program_has_no_finding_and_says_so(name):
     f, *args = HEALTHY[name]
     diagnosis = cgviz.trace(f, *args).diagnose()
     assert list(diagnosis) == []
     assert diagnosis.ok
-    assert "healthy" in repr(diagnosis)
-    assert "\n" not in repr(diagnosis)
+    assert "healthy" in diagnosis.headline
 
 
 def test_keras_training_is_healthy():
@@ -129,20 +128,13 @@ def test_the_second_order_of_a_nested_rule_is_healthy():
     assert cgviz.trace(tf.nn.relu, 2.0, order=1).diagnose().ok
 
 
-def test_an_integer_argument_is_a_remark_and_no_finding():
-    diagnosis = cgviz.trace(lambda x, i: tf.gather(x, i), [1.0, 2.0], np.array([0])).diagnose()
-    assert diagnosis.ok
-    assert diagnosis.notes == ("`i` is int64, and gets no gradient, as integers do.",)
-
-
-def test_several_integers_are_one_remark_with_their_types():
+def test_integer_arguments_are_a_remark_and_no_finding():
     def f(x, i, j):
         return tf.gather(tf.gather(x, i), j)
 
     diagnosis = cgviz.trace(f, [1.0, 2.0], np.array([0, 1]), np.int32([0])).diagnose()
-    assert diagnosis.notes == (
-        "`i` and `j` are int64 and int32, and get no gradient, as integers do.",
-    )
+    assert diagnosis.ok
+    assert diagnosis.notes == ("`i` and `j` got no gradient: integers have none.",)
 
 
 def test_the_naive_log1pexp_is_right_then_zero_then_nan():
@@ -242,4 +234,4 @@ def test_a_function_called_recording_is_no_recording():
 
     found = cgviz.trace(recording, 2.0, tf.constant(3)).diagnose()
     assert not found.findings
-    assert "n is int32, and gets no gradient" in str(found).replace("`", "")
+    assert "`n` got no gradient" in str(found)

@@ -22,20 +22,24 @@ def test_a_diagnosis_is_a_sequence_of_findings():
     assert list(diagnosis) == [one, two]
     assert (len(diagnosis), diagnosis[-1], diagnosis[:1]) == (2, two, (one,))
     assert two in diagnosis
-    assert diagnosis
     assert not diagnosis.ok
     with pytest.raises(IndexError):
         diagnosis[2]
 
 
-def test_a_diagnosis_without_findings_is_one_line_with_its_notes():
+def test_a_diagnosis_without_findings_is_one_line_and_its_notes():
     diagnosis = Diagnosis("f", [], "healthy.", ["`i` is int32.", "Pass 1: began late."])
     assert diagnosis.ok
-    assert not diagnosis
-    assert repr(diagnosis) == "diagnosis of f: healthy. `i` is int32. Pass 1: began late."
+    assert list(diagnosis) == []
+    assert repr(diagnosis) == "diagnosis of f: healthy.\n\n`i` is int32.\nPass 1: began late."
     page = diagnosis._repr_html_()
     assert page.count("`i` is int32.") == 1
     assert "<ol" not in page
+
+
+def test_a_warning_leaves_a_diagnosis_ok():
+    frozen = Finding("frozen", "no step moves `w`", "", "", level="warning")
+    assert Diagnosis("the history", [frozen], "").ok
 
 
 def test_findings_are_counted_and_read_one_after_the_other_with_the_notes_last():
