@@ -17,7 +17,7 @@ from ..recording import api, arguments, source, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .comparison import apart, largest, timed
+from .differences import apart, largest, timed, wobble
 from .flattened import Flattened, Kept, Pulled
 from .report import Results
 
@@ -99,8 +99,11 @@ class Case:
     @cached_property
     def eager(self) -> tuple[Pulled, Array]:
         """A run with `upstream`, and by how much rounding may move its gradient."""
-        give = 10 * wobble(self.flat, self.upstream, dtypes.FLOAT32.eps)
-        return self.flat.pull(self.upstream), give
+        return self.flat.pull(self.upstream), 10 * self.wobble(self.flat, dtypes.FLOAT32.eps)
+
+    def wobble(self, flat: Flattened, eps: float) -> Array:
+        """By how much rounding the inputs moves the gradient for `upstream`."""
+        return wobble(lambda x: flat.pull(self.upstream, x).vector, flat.x, eps)
 
     @property
     def own_dtypes(self) -> list[Dtype]:
@@ -130,21 +133,6 @@ class Case:
     def gradient_name(self, index: int) -> str:
         """The name of an entry of the gradient."""
         return f"the gradient for {self.input_name(index)}"
-
-
-def wobble(flat: Flattened, upstream: Array, eps: float) -> Array:
-    """By how much the claimed gradient moves when the last bits of the inputs do.
-
-    What rounding the inputs alone can do to a gradient is nobody's mistake: near a singular
-    matrix it is much.
-    """
-    random = np.random.default_rng(3)
-    here = flat.pull(upstream).vector
-    moved = np.zeros(here.size)
-    for signs in random.choice([-1.0, 1.0], size=(2, here.size)):
-        there = flat.pull(upstream, flat.x * (1 + 2 * eps * signs)).vector
-        moved = np.fmax(moved, np.abs(there - here))
-    return moved
 
 
 def _walk(ops: Sequence[Op]) -> Iterator[Op]:

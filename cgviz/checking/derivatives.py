@@ -17,15 +17,14 @@ from ..graph import Array, Trace, Value, dtypes, names
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from ..recording import api, tf_hooks
 from . import rules
-from .case import Case, CustomStep, wobble
-from .comparison import Comparison, Map, Mismatch, apart, compare, largest
-from .differences import slope
-from .flattened import Flattened, Leaf, first_derivative, growing, leaf_at, shapes
+from .case import Case, CustomStep
+from .differences import Comparison, Map, Mismatch, apart, compare, largest, slope
+from .flattened import Leaf, first_derivative, leaf_at
 from .report import Rule, Sweep
 
 MOST_RULES = 8  # that are tried one by one for which is to blame: each takes a run
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
-COLUMNS = 4  # inputs up to which the whole second derivative is compared: each takes gradients
+FEW = 4  # inputs up to which the whole second derivative is compared: each takes gradients
 
 # --- the first order ---------------------------------------------------------------------------
 
@@ -35,22 +34,14 @@ def value(case: Case) -> None:
     results, judged, dtype = case.results, case.judged, case.dtype
     assert case.base is not None
     linear, ones = case.linear, np.ones(case.y.size)
-
-    def spread(u: Array) -> Array:
-        """The upstream of each output; of a rule that is not linear only that of the sum."""
-        return u if linear else u[0] * ones
-
     problem = Map(
         judged.x,
         judged.scale,
         judged.forward if linear else lambda x: judged.forward(x).sum(keepdims=True),
-        lambda u: judged.pull(spread(u)).vector,
-        dtype.eps,
-        dtype.told,
-        dtype.wrong,
-        None if dtype is dtypes.FLOAT64 else lambda u: wobble(judged, spread(u), dtype.eps),
-        shapes([leaf.source for leaf in judged.leaves]),
-        shapes(case.targets) if linear else [()],
+        lambda u, x: judged.pull(u if linear else u[0] * ones, x).vector,
+        *(dtype.eps, dtype.told, dtype.wrong),
+        judged.push,
+        [leaf.stop - leaf.start for leaf in judged.leaves],
     )
     found = compare(problem)
     _kinks(case, found)
@@ -72,7 +63,7 @@ def value(case: Case) -> None:
                 "An iteration that stops early, a series cut short or a constant with few digits "
                 "gives such a difference.",
             )
-    if found.judged or found.sums:
+    if found.judged:
         results.passed("value", _agreement(case, found))
     elif judged.x.size and ones.size:
         results.skipped("value", "finite differences are too uncertain here")
@@ -88,16 +79,12 @@ def value(case: Case) -> None:
 
 def _agreement(case: Case, found: Comparison) -> str:
     """What agrees, and what of it could be wrong without being seen."""
-    parts = []
-    if found.judged:
-        count = "the derivative" if found.judged == 1 else f"{found.judged} derivatives"
-        parts.append(f"{count}{' (the others are 0)' if found.sparse else ''}")
-    if found.sums:
-        parts.append(f"{found.sums} sums of {found.summed} derivatives")
-    agree = "agrees" if found.judged == 1 and not found.sums else "agree"
+    agree = "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
+    if found.summed > 1:
+        agree = f"{found.judged} sums of {found.summed} derivatives agree"
     where = "float64" if case.dtype is dtypes.FLOAT64 else "the dtype given"
-    words = f"{' and '.join(parts)} {agree} with finite differences in {where}"
-    if found.sums and found.blind > case.dtype.wrong:
+    words = f"{agree} with finite differences in {where}"
+    if found.blind > case.dtype.wrong:
         size = (
             f"{style.number(100 * found.blind, 2)} % of"
             if found.blind < 1
@@ -148,7 +135,7 @@ def precision(case: Case) -> None:
     mine = case.flat.pull(case.upstream).vector
     wide = case.judged.pull(case.upstream).vector
     # A percent, some last bits of the largest number, and what rounding f's value does.
-    give = 0.01 * np.abs(wide) + 25 * wobble(case.judged, case.upstream, eps)
+    give = 0.01 * np.abs(wide) + 25 * case.wobble(case.judged, eps)
     give += 30 * eps * (np.max(np.abs(wide), initial=0.0) + largest(case.y) / case.judged.scale)
     wrong = apart(mine, wide, give)
     if not wrong.size:
@@ -409,97 +396,83 @@ def second_order(case: Case) -> None:
         results.skipped("second order", reason)
         return
     try:
-        seed, growth, found = _disagreement(case)
-        _finite(case, seed, level)
+        seed, growing, found = _disagreement(case)
+        _finite(case, level)
     except Exception as error:
         message = f"the second derivative raised {rules.first_line(error)}"
         hint = rules.explain(error, True)[1]
         results.broken("second order", "raises", message, hint, level=level)
         return
     if found.mismatches:
-        _wrong(case, seed, growth, found, level)
-    elif found.judged or found.sums or not case.judged.x.size:
+        _wrong(case, seed, growing, found, level)
+    elif found.judged or not case.judged.x.size:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
         results.skipped("second order", "the first derivative jumps or is not finite here")
 
 
-def _disagreement(case: Case) -> tuple[Array, Array | None, Comparison]:
-    """The upstream for which the second derivative is wrong, if there is one.
+def _disagreement(case: Case) -> tuple[Array, bool, Comparison]:
+    """The upstream for which the second derivative is wrong, whether it must grow, and how wrong.
 
-    First upstream is constant, then it grows with the inputs. Constant ones ask for the derivative
-    of a constant where f is a softmax, and other numbers for what nobody does: ones are named only
-    where they show what the others do.
+    An upstream that grows with the inputs shows all that is wrong. Then those that do not are
+    tried, ones first: a user has them before him. Of a softmax they show roundings only.
     """
     ones = np.ones(case.y.size)
     seed = ones if ones.size == 1 else np.random.default_rng(9).uniform(0.5, 1.5, ones.size)
-    found = _compare_second(case, first_derivative(case.judged, seed))
-    if found.mismatches and ones.size > 1:
-        plain = _compare_second(case, first_derivative(case.judged, ones))
-        # Of a softmax, there are only roundings.
+    found = _second(case, seed, True)
+    for constant in (ones, seed) if found.mismatches else ():
+        plain = _second(case, constant, False)
         if plain.mismatches and plain.mismatches[0].size > 1e-3 * found.mismatches[0].size:
-            return ones, None, plain
-    if not found.mismatches and (found.judged or found.sums) and case.steps:
-        growth = growing(case.judged)
-        grown = _compare_second(case, first_derivative(case.judged, seed, growth))
-        if grown.mismatches:
-            return seed, growth, grown
-    return seed, None, found
+            return constant, False, plain
+    return seed, True, found
 
 
-def _compare_second(case: Case, first: Flattened) -> Comparison:
+def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     """The second derivative that the rules claim against differences of the first."""
+    first = first_derivative(case.judged, seed, growing)
     told = 10 * case.dtype.wrong  # a gradient is rounded more often than a value
-    problem = Map(
-        *(first.x, first.scale, first.forward, lambda w: first.pull(w).vector),
-        *(case.dtype.eps, told, told),
-    )
-    return compare(problem, columns=COLUMNS, rows=COLUMNS)
+
+    def pull(upstream: Array, x: Array) -> Array:
+        return first.pull(upstream, x).vector
+
+    return compare(Map(first.x, first.scale, first.forward, pull, case.dtype.eps, told, told), FEW)
 
 
-def _wrong(case: Case, seed: Array, growth: Array | None, found: Comparison, level: str) -> None:
+def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str) -> None:
     wrong = found.mismatches[0]
     one, other = case.input_name(wrong.output), case.input_name(wrong.input)
     numbers = f"yours {style.number(wrong.yours)}, true {_true(wrong)}"
     numbers += f"{rules.more(len(found.mismatches))}."
     left = case.sum_name if (seed == 1).all() else "a sum of out"
-    if growth is None:
-        by = f"d {one}²" if one == other else f"d {one} d {other}"
-        message, hint = f"d² {left} / {by}: {numbers}", RULE_HINT
-    else:
-        which = case.input_name(0) if growth.size == 1 else "a sum of the inputs"
+    by = f"d {one}²" if one == other else f"d {one} d {other}"
+    message, hint = f"d² {left} / {by}: {numbers}", RULE_HINT
+    if growing:
         message = (
             "Correct for a constant upstream; wrong when the upstream depends on the input. "
-            f"With upstream = {which}, d (upstream · d {left} / d {one}) / d {other}: {numbers}"
+            f"With one that grows, d (upstream · d {left} / d {one}) / d {other}: {numbers}"
         )
         hint = _INNER
     case.results.broken("second order", "wrong", message, hint, level=level)
 
 
-def _finite(case: Case, seed: Array, level: str) -> None:
+def _finite(case: Case, level: str) -> None:
     """A finite gradient has a finite second derivative, in f's own dtype too.
 
     Where f itself is infinite already that is no news, unless the second order was asked for.
     """
     flat = case.flat
-    if (case.order < 2 and case.results.has("finite forward")) or not flat.x.size:
+    if case.order < 2 and case.results.has("finite forward"):
         return
-    direction = np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size)
-    gradient = flat.pull(seed).vector
-    mine, wide = (
-        first_derivative(each, seed).pull(direction).vector for each in (flat, case.judged)
-    )
-    wrong = np.flatnonzero(~np.isfinite(mine))
-    if not np.isfinite(gradient).all() or not wrong.size:
+    first = first_derivative(flat, np.ones(case.y.size))
+    run = first.pull(np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size))
+    wrong = np.flatnonzero(~np.isfinite(run.vector))
+    if not np.isfinite(run.value).all() or not wrong.size:
         return
-    i = int(wrong[0])
-    words = f"differentiated twice, f gives {style.number(mine[i])} for {case.input_name(i)}"
-    if np.isfinite(wide[i]):
-        words += ", and a finite number in float64"
     case.results.broken(
         "second order",
         "not finite",
-        f"{words}{rules.more(wrong.size)}; its gradient is finite there.",
+        f"differentiated twice, f gives {style.number(run.vector[wrong[0]])} for "
+        f"{case.input_name(int(wrong[0]))}{rules.more(wrong.size)}; its gradient is finite there.",
         _UNSTABLE,
         level=level,
     )

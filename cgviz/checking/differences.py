@@ -1,35 +1,37 @@
-"""Finite differences that know how far they can be trusted, and which can share a run; NumPy only.
+"""What f's rules claim against finite differences of f, which know how far they can be trusted.
 
-    slope    the derivative along one direction, with its error, kinks and jumps
-    groups   columns of a Jacobian that share no row, so that one difference tells all their entries
+    slope     the derivative along one direction, with its error, kinks and jumps
+    compare   the claimed derivatives against slopes
 
 A central difference (f(x+h) - f(x-h)) / 2h is off by a series in h², so two step lengths tell how
 to remove the first term, three the second, and how much the result moved tells its error. That is
 Richardson's extrapolation with the error estimate of C. J. F. Ridders, "Accurate computation of
-F'(x) and F'(x)F''(x)", Advances in Engineering Software 4 (1982), 75-76. One step length for
-everything lost: the best one depends on f, on x and on the dtype, and nothing tells it was bad.
-
+F'(x) and F'(x)F''(x)", Advances in Engineering Software 4 (1982), 75-76. No single step length
+would do: the best one depends on f, on x and on the dtype, and nothing tells that it was bad.
 Steps are powers of two, so that x + h and x - h are exact wherever h is not below their last bit.
 
-The sum of columns that share no row has each entry where it was. So an elementwise function of a
-million numbers has one group, a softmax of rows of ten has ten, a convolution with a kernel of
-three has a few, whatever their size (A. R. Curtis, M. J. D. Powell, J. K. Reid, "On the estimation
-of sparse Jacobian matrices", IMA J. Appl. Math. 13 (1974), 117-119).
-
-Which column touches which row is found axis by axis. The indices along an axis are numbered by a
-Gray code; for each bit, all entries that have it are moved, then all that have it not. A row that
-only one of the two touches depends on entries with that bit, or without; from all bits follows on
-which entries it can depend. Neighbours differ in one bit, so a band costs few bits.
+A slope along a direction d is J · d, one number for each output. Of up to `MANY` inputs each is
+moved by itself, so every entry of the Jacobian J is seen. More inputs are moved in blocks, with
+random signs: each entry is part of one sum, and whatever is wrong with it shows there. What the
+rules claim for the same sum is found by pulling each output, upstream · J, or, where the outputs
+are more than the directions, by pushing each direction: upstream · J is linear in upstream, so
+its own derivative by upstream is J (J. Townsend, "A new trick for calculating Jacobian vector
+products", 2017).
+An elementwise rule of 100,000 numbers is judged in 16 directions. Where a sum disagrees, halves of
+it find the entry in about log2(n) more slopes.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
-from ..graph import Array
+from ..graph import Array, dtypes
 
 RATIO = 4.0  # between one step length and the next
 FIRST = tuple(2.0**-e for e in range(3, 15, 2))
@@ -37,8 +39,6 @@ SHORTER = tuple(2.0**-e for e in range(15, 31, 2))
 LONGER = tuple(2.0**e for e in range(9, -3, -2))
 ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
 PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
-EARLY = 3  # the bit after which an axis is given up where both halves have touched all rows
-WIDEST = 64  # indices of an axis among which a row may be undecided; above, it is all of them
 
 # --- along one direction -----------------------------------------------------------------------
 
@@ -199,148 +199,312 @@ def _strayed(shorter: Array, noise: Array, limit: Array, error: Array) -> Array:
     )
 
 
-# --- columns that share no row -----------------------------------------------------------------
+# --- what is compared --------------------------------------------------------------------------
+
+MANY = 128  # inputs up to which each is moved by itself, and outputs that are pulled one by one
+BLOCKS = 16  # in which more are moved: in float64, sums of a thousand hide nothing that matters
+FEWEST = 4  # however slow f is: so that one error does not vanish among all derivatives
+SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
+FEW = 40  # inputs that are looked at one by one also where that takes longer, for the hints
+SLOW = 0.1  # seconds of a run from which that would take a minute
+QUICK = 0.003  # seconds of a run that need not be measured again: everything is affordable
+TRIES = 3
+LADDER = 20  # runs that a slope takes, as a rule
+MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
+SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
+MOST_LOCATED = 4  # sums whose wrong entry is searched for, until one is found: log2(n) slopes each
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Group:
-    """Columns of which no two share a row."""
+class Map:
+    """Something from R^n to R^m that can be evaluated, and whose derivative is claimed."""
 
-    columns: Array
-    touching: Array  # for each row the one column of the group that may touch it, or -1
+    x: Array
+    scale: Array  # the size of each entry of x: steps are fractions of it
+    forward: Callable[[Array], Array]
+    pull: Callable[[Array, Array], Array]  # upstream of size m, x -> claimed gradient of size n
+    eps: float  # the rounding error of forward's values
+    told: float  # the relative error of a claim that is told
+    wrong: float  # and the one from which the claim is wrong, and not slightly off
+    push: Callable[[Array, Array], Array] | None = None  # direction, x -> claimed slope of size m
+    sizes: Sequence[int] = ()  # of the tensors that x was made of: a block is within one
 
 
-def each_alone(columns: int, rows: int) -> list[Group]:
-    """Every column a group."""
-    return [Group(np.array([j]), np.full(rows, j)) for j in range(columns)]
+@dataclass(frozen=True)
+class Mismatch:
+    """One entry of the Jacobian that is claimed wrong."""
+
+    output: int
+    input: int
+    yours: float
+    low: float  # the true slope; at a kink the two sides
+    high: float
+    error: float
+    wrong: float  # the relative error from which it is not slight
+
+    @property
+    def size(self) -> float:
+        """How far off the claim is."""
+        return max(self.low - self.yours, self.yours - self.high)
+
+    @property
+    def slight(self) -> bool:
+        """Whether only the last digits are wrong."""
+        return self.size <= self.wrong * max(abs(self.low), abs(self.high))
 
 
-def groups(
-    shapes: Sequence[Sequence[int]], touched: Callable[[Array], Array], most: int
-) -> list[Group] | None:
-    """Groups of columns that share no row.
+@dataclass
+class Comparison:
+    """The outcome: what disagrees, how much was judged, and where f has kinks."""
+
+    mismatches: list[Mismatch] = field(default_factory=list)
+    kinks: list[tuple[int, int]] = field(default_factory=list)  # output and input, or -1
+    jumps: list[tuple[int, int]] = field(default_factory=list)
+    judged: int = 0  # entries, or sums of them
+    summed: int = 1  # entries in the longest sum
+    blind: float = 0.0  # one entry that is off by this part of the mean one goes unseen
+    claimed: Array | None = None  # the whole Jacobian, where it is small
+    true: Array | None = None
+
+
+def compare(problem: Map, most: int = MANY) -> Comparison:
+    """Compare what `problem.pull` claims with slopes of `problem.forward`.
 
     Args:
-        shapes: The shapes of the tensors whose entries, laid end to end, are the columns.
-        touched: Takes a mask of columns and returns the mask of the rows that they touch.
-        most: Groups at most.
+        problem: The map, at its point.
+        most: The most inputs that are moved, and outputs that are pulled, by themselves.
 
     Returns:
-        The groups, or None where there would be more than `most`.
-
-    Example:
-        >>> import numpy as np
-        >>> found = groups([(4,), (4,)], lambda mask: mask[:4] | mask[4:], 8)  # of x * y
-        >>> [group.columns.tolist() for group in found]
-        [[0, 1, 2, 3], [4, 5, 6, 7]]
+        A `Comparison`, with the worst mismatch first.
     """
-    ends = np.cumsum([int(np.prod(shape, dtype=np.int64)) for shape in shapes])
-    found: list[Group] = []
-    for columns, shape in zip(np.split(np.arange(ends[-1]), ends[:-1]), shapes, strict=True):
-        if not columns.size:
-            continue
-
-        def moved(mask: Array, columns: Array = columns) -> Array:
-            whole = np.zeros(ends[-1], dtype=bool)
-            whole[columns] = mask
-            return touched(whole)
-
-        within = _of_tensor(tuple(shape), moved, most - len(found))
-        if within is None:
-            return None
-        first = columns[0]
-        found += [
-            Group(first + g.columns, np.where(g.touching < 0, -1, first + g.touching))
-            for g in within
-        ]
+    found = Comparison()
+    with np.errstate(all="ignore"):
+        middle, seconds = timed(lambda: problem.forward(problem.x))
+        n, m = problem.x.size, middle.size
+        if not n or not m:
+            return found
+        few = n if n <= FEW and seconds < SLOW else FEWEST
+        columns = _blocks(problem.sizes or [n], _affordable(LADDER * seconds, most, few), m)
+        directions = columns * problem.scale
+        slopes = [_along(problem, middle, each) for each in directions]
+        rows, claims, wobbles = _claims(problem, directions, m, most)
+        _judge(problem, middle, columns, slopes, rows, claims, wobbles, found)
+    found.mismatches.sort(key=lambda each: -each.size)
     return found
 
 
-def _of_tensor(
-    shape: tuple[int, ...], touched: Callable[[Array], Array], most: int
-) -> list[Group] | None:
-    """The groups of one tensor, whose entries are numbered from 0."""
-    size = int(np.prod(shape, dtype=np.int64))
-    everything = np.arange(size)
-    if size == 1:
-        return [Group(everything, np.where(touched(np.ones(1, bool)), 0, -1))]
-    found = [Group(everything, np.zeros(1, dtype=np.int64))]
-    stride = size
-    for length in shape:
-        stride //= length
-        along = everything // stride % length
-        if length == 1:
-            continue
-        table = _of_axis(along, length, touched, most // len(found))
-        if table is None:
-            return None
-        residues, width = along % table.shape[1], table.shape[1]
-        found = [
-            Group(
-                group.columns[residues[group.columns] == residue],
-                np.where((group.touching < 0) | (index < 0), -1, group.touching + stride * index),
-            )
-            for group in found
-            for residue, index in zip(range(width), table.T, strict=True)
-        ]
-    return found
+def timed(run: Callable[[], Result]) -> tuple[Result, float]:
+    """What a run returns, and its seconds: the fewest of some, for a busy machine adds to them."""
+    seconds = np.inf
+    for _ in range(TRIES):
+        start = time.monotonic()
+        result = run()
+        seconds = min(seconds, time.monotonic() - start)
+        if seconds < QUICK:
+            break
+    return result, seconds
 
 
-def _of_axis(
-    along: Array, length: int, touched: Callable[[Array], Array], most: int
-) -> Array | None:
-    """Which index along an axis may touch a row: one row each, one column per residue, or -1.
+def largest(array: Array) -> float:
+    """The size of the largest finite number; 0 if there is none."""
+    return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
 
-    The number of columns is the smallest by which the indices that touch one row differ in their
-    residues; None if that is more than `most`.
+
+def apart(one: Array, other: Array, give: Array | float) -> Array:
+    """The indices of the finite numbers of two vectors that differ by more than `give`."""
+    with np.errstate(all="ignore"):
+        known = np.isfinite(one) & np.isfinite(other)
+        return np.flatnonzero(known & (np.abs(one - other) > give))
+
+
+def wobble(run: Callable[[Array], Array], x: Array, eps: float) -> Array:
+    """By how much a claim at x moves when the last bits of x do."""
+    random = np.random.default_rng(3)
+    here = run(x)
+    there = [run(x * (1 + 2 * eps * random.choice([-1.0, 1.0], x.size))) for _ in range(2)]
+    return np.asarray(np.fmax(*(np.abs(each - here) for each in there)))
+
+
+def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
+    """How many runs of so many seconds each there is time for."""
+    return int(np.clip(SECONDS / (seconds + 1e-9), min(fewest, most), most))
+
+
+def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
+    """Weights, one row for each block: every entry alone, or random ones with random signs.
+
+    Args:
+        sizes: Of the tensors that the entries are of.
+        most: Entries up to which each is alone.
+        other: Numbers that are found for each block.
     """
-    gray = along ^ (along >> 1)
-    seen: list[tuple[Array, Array]] = []
-    for bit in range((length - 1).bit_length()):
-        has = (gray >> bit & 1) == 1
-        seen.append((touched(has), touched(~has)))
-        if bit == EARLY and length > most and all((one & other).all() for one, other in seen):
-            return None  # every row depends on entries all over this axis
-    having, lacking = np.stack(seen, axis=1)
-    bits = 1 << np.arange(len(seen))
-    certain, unsure = (bits @ each for each in (having & ~lacking, having & lacking))
-    untouched = ~(having[0] | lacking[0])
-    candidates = {
-        int(mask): _indices(certain[(unsure == mask) & ~untouched], int(mask), length)
-        for mask in np.unique(unsure[~untouched])
-    }
-    widths = range(1, min(length, most) + 1)
-    fits = (w for w in widths if all(_distinct(each, w) for each in candidates.values()))
-    width = next(fits, 0)
-    if not width:
+    total = sum(sizes)
+    if total <= most:
+        return np.eye(total)
+    count = int(np.clip(MOST_CELLS // max(total, other), 1, min(most, BLOCKS)))
+    random = np.random.default_rng(8)
+    blocks = []
+    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+        for entries in np.array_split(random.permutation(size), -(-count * size // total) or 1):
+            blocks.append(np.zeros(total))
+            blocks[-1][end - size + entries] = random.choice([-1.0, 1.0], entries.size)
+    return np.stack(blocks)
+
+
+def _along(problem: Map, middle: Array, direction: Array) -> Slope:
+    """The slope of the map along a direction that is already scaled."""
+    return slope(lambda t: problem.forward(problem.x + t * direction), middle, problem.eps)
+
+
+def _claims(
+    problem: Map, directions: Array, size: int, most: int
+) -> tuple[Array | None, Array, Array]:
+    """What is claimed of each direction.
+
+    Returns:
+        The weights of the sums of outputs, or None where each output is by itself; the claims, one
+        row for each of these and one column for each direction; and how far rounding moves them.
+    """
+    x = problem.x
+    if 2 * len(directions) < size:  # a push costs two pulls
+        pushed = _pushed(problem, directions, size)
+        if pushed is not None:
+            return None, *pushed
+    _, seconds = timed(lambda: problem.pull(np.ones(size), x))
+    rows = _blocks([size], _affordable(4 * seconds, most), x.size)
+    found = [_moving(problem, partial(problem.pull, row)) for row in rows]
+    claims = np.stack([directions @ claim for claim, _ in found])
+    wobbles = np.stack([np.abs(directions) @ moved for _, moved in found])
+    return None if len(rows) == size else rows, claims, wobbles
+
+
+def _pushed(problem: Map, directions: Array, size: int) -> tuple[Array, Array] | None:
+    """The claims by pushing; None where the rules cannot be differentiated by upstream."""
+    push = problem.push
+    if push is None:
         return None
-    table = np.full((untouched.size, width), -1)
-    for mask, each in candidates.items():
-        rows = np.flatnonzero((unsure == mask) & ~untouched)
-        row, column = np.nonzero(each >= 0)
-        index = each[row, column]
-        table[rows[row], index % width] = index
-    return table
+    try:
+        found = [_moving(problem, partial(push, each)) for each in directions]
+    except Exception:  # an op of a rule that has no gradient
+        return None
+    claims, wobbles = np.stack(found, axis=-1)
+    upstream = np.random.default_rng(7).uniform(-1.5, 1.5, size)
+    expected = directions @ problem.pull(upstream, problem.x)
+    give = problem.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
+    if apart(upstream @ claims, expected, give).size:  # a rule of a rule that is wrong
+        return None
+    return claims, wobbles
 
 
-def _indices(certain: Array, unsure: int, length: int) -> Array:
-    """The indices whose Gray code has the certain bits, and any of the unsure ones; else -1."""
-    bits = [bit for bit in range(length.bit_length()) if unsure >> bit & 1]
-    if 2 ** len(bits) > min(WIDEST, length):
-        return np.broadcast_to(np.arange(length), (certain.size, length))
-    code = certain[:, None]
-    for bit in bits:
-        code = np.concatenate([code, code | 1 << bit], axis=1)
-    index = code.copy()
-    for shift in (1, 2, 4, 8, 16, 32):  # the inverse of x ^ (x >> 1)
-        index ^= index >> shift
-    return np.where(index < length, index, -1)
+def _moving(problem: Map, run: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """What is claimed at the point, and how far rounding moves it: in float64 nothing to speak of.
+
+    What rounding the inputs alone can do to a gradient is nobody's mistake: near a singular matrix
+    it is much.
+    """
+    here = run(problem.x)
+    if problem.eps <= dtypes.FLOAT64.eps:
+        return here, np.zeros_like(here)
+    return here, wobble(run, problem.x, problem.eps)
 
 
-def _distinct(indices: Array, width: int) -> bool:
-    """Whether no two indices of a row have one residue."""
-    if indices.shape[1] == 1:
+# --- comparing them ----------------------------------------------------------------------------
+
+
+def _judge(
+    problem: Map,
+    middle: Array,
+    columns: Array,
+    slopes: Sequence[Slope],
+    rows: Array | None,
+    claims: Array,
+    wobbles: Array,
+    found: Comparison,
+) -> None:
+    """Compare claims and slopes: entries, or sums of them, all times their weights."""
+    value, low, high, error = (
+        np.stack([getattr(each, name) for each in slopes], axis=1)
+        for name in ("value", "low", "high", "error")
+    )
+    alone = len(columns) == problem.x.size
+    for pairs, name in ((found.kinks, "kink"), (found.jumps, "jump")):
+        at = np.argwhere(np.stack([getattr(each, name) for each in slopes], axis=1))
+        pairs += [(i, j if alone else -1) for i, j in at.tolist()]
+    exact = alone and rows is None
+    if rows is not None:
+        ends = np.maximum(rows, 0) @ low + np.minimum(rows, 0) @ high
+        low, high = ends, np.maximum(rows, 0) @ high + np.minimum(rows, 0) @ low
+        error = np.abs(rows) @ error
+    reach = np.fmax(np.abs(low), np.abs(high))
+    # The size of the entries in each sum: with random signs, the root of the sum of their squares.
+    terms = np.fmax(np.abs(claims), reach)
+    if not exact:
+        terms = np.fmax(terms, np.sqrt(np.mean(terms**2, axis=1, keepdims=True)))
+    give = problem.told * terms + 5 * error + 10 * wobbles
+    parts = give / terms
+    # The last bits of the largest number beside it are nobody's mistake.
+    beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
+    give = give + 1e-5 * problem.wrong * beside
+    known = np.isfinite(claims + give) & np.isfinite(low) & np.isfinite(high)
+    gap = np.fmax(low - claims, claims - high) - give
+    enough = np.fmax(0.3 * terms, problem.wrong * np.fmax(beside, largest(middle)))
+    outside = np.argwhere(known & (gap > 0)).tolist()
+    found.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
+    if not exact:
+        longest = -(-problem.x.size // len(columns)) * -(-middle.size // len(claims))
+        parts = parts[np.isfinite(parts)]
+        found.summed = longest
+        found.blind = np.sqrt(longest) * np.median(parts) if parts.size else np.inf
+        outside.sort(key=lambda each: -gap[tuple(each)])
+        for row, column in outside[:MOST_LOCATED]:
+            upstream = np.eye(1, middle.size, row)[0] if rows is None else rows[row]
+            if _locate(problem, middle, upstream, columns[column] * problem.scale, found):
+                break
+        return
+    yours, low, high, error = (each / problem.scale for each in (claims, low, high, error))
+    for i, j in outside:
+        found.mismatches.append(
+            Mismatch(i, j, yours[i, j], low[i, j], high[i, j], error[i, j], problem.wrong)
+        )
+    if claims.size <= SMALL:
+        found.claimed, found.true = yours, value / problem.scale
+
+
+def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comparison) -> bool:
+    """Note the entry where upstream u and this direction disagree: halve, keep the worse half."""
+
+    def gap(upstream: Array, heading: Array) -> float:
+        truth = _along(problem, middle, heading)
+        claimed = float(problem.pull(upstream, problem.x) @ heading)
+        value = float(upstream @ np.nan_to_num(truth.value))
+        low, high = float(upstream @ truth.low), float(upstream @ truth.high)
+        return max(abs(claimed - value) - abs(high - low), 0.0)
+
+    inputs = _halve(np.flatnonzero(direction), lambda part: gap(u, _only(direction, part)))
+    heading = _only(direction, inputs)
+    outputs = _halve(np.flatnonzero(u), lambda part: gap(_only(u, part), heading))
+    i, j = int(outputs[0]), int(inputs[0])
+    truth = _along(problem, middle, heading)
+    low, high = sorted((float(truth.low[i] / heading[j]), float(truth.high[i] / heading[j])))
+    error = float(truth.error[i] / abs(heading[j]))
+    yours = float(problem.pull(np.eye(1, u.size, i)[0], problem.x)[j])
+    mismatch = Mismatch(i, j, yours, low, high, error, problem.wrong)
+    if mismatch.size > problem.told * max(abs(low), abs(high)) + 5 * mismatch.error:
+        found.mismatches.append(mismatch)
         return True
-    known = indices >= 0
-    residues = np.sort(np.where(known, indices % width, -1 - np.arange(indices.shape[1])), axis=1)
-    return bool((residues[:, 1:] != residues[:, :-1]).all())
+    return False  # roundings that add up: no entry by itself is off
+
+
+def _only(vector: Array, entries: Array) -> Array:
+    kept = np.zeros_like(vector)
+    kept[entries] = vector[entries]
+    return kept
+
+
+def _halve(entries: Array, gap: Callable[[Array], float]) -> Array:
+    while entries.size > 1:
+        first, second = np.array_split(entries, 2)
+        entries = first if gap(first) >= gap(second) else second
+    return entries

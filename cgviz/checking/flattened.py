@@ -82,9 +82,11 @@ def split(vector: Array, like: Sequence[Any]) -> list[Any]:
     ]
 
 
-def shapes(tensors: Sequence[Any]) -> list[tuple[int, ...]]:
-    """The shapes of tensors in their vector: of complex ones there are two parts."""
-    return [((2,) if t.dtype.is_complex else ()) + tuple(t.shape) for t in tensors]
+def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
+    """The inner product of two lists of tensors as vectors, in float64; None counts as 0."""
+    pairs = [(a, b) for a, b in zip(tensors, others, strict=True) if a is not None]
+    products = [tf.reduce_sum(tf.math.real(tf.math.conj(a) * b)) for a, b in pairs]
+    return tf.add_n([tf.zeros([], tf.float64), *(tf.cast(each, tf.float64) for each in products)])
 
 
 # --- the function ------------------------------------------------------------------------------
@@ -237,6 +239,21 @@ class Flattened:
         gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
         return self.pulled(gradients or [None] * len(sources), join(targets))
 
+    def push(self, direction: Array, x: Array) -> Array:
+        """df/dx · direction as f's own rules claim it: their derivative by upstream."""
+        args = self.arguments(x)
+        sources = self.sources(args)
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            targets = self.call(args)
+        upstream = [tf.ones_like(target) for target in targets]
+        with tf.GradientTape(watch_accessed_variables=False) as outer:
+            outer.watch(upstream)
+            pairs = zip(tape.gradient(targets, sources, upstream), sources, strict=True)
+            found = [None if g is None else dense(g, s.shape) for g, s in pairs]
+            total = dot(found, split(direction, sources))
+        return join(outer.gradient(total, upstream, unconnected_gradients="zero"))
+
     def pulled(self, gradients: Sequence[Any], value: Array) -> Pulled:
         """Gradients as tensors and as one vector."""
         vector = np.zeros(self.x.size)
@@ -280,15 +297,20 @@ class Flattened:
 # --- the derivative as a function --------------------------------------------------------------
 
 
-def first_derivative(flat: Flattened, seed: Array, growth: Array | None = None) -> Flattened:
+GROWTH = 0.1  # of upstream along the inputs: what is wrong there shows, and hides nothing else
+
+
+def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Flattened:
     """Upstream · df/dx as a function of x, whose own derivative is f's second.
 
     Args:
         flat: f at its point.
         seed: The upstream, one number for each output.
-        growth: The upstream is (growth · x) times `seed`. A rule of a rule answers for upstream
-            as well as for x, which shows where upstream depends on x.
+        growing: The upstream is `seed` at the point, and grows with each input. A rule of a rule
+            answers for upstream as well as for x, which shows where upstream depends on x.
     """
+    slopes = GROWTH * np.random.default_rng(17).uniform(0.5, 1.5, flat.x.size) / flat.scale
+    start = 1.0 - slopes @ flat.x
 
     def derivative(*args: Any) -> list[Any]:
         sources = flat.sources(args)
@@ -296,14 +318,8 @@ def first_derivative(flat: Flattened, seed: Array, growth: Array | None = None) 
             tape.watch(sources)
             targets = flat.outputs(flat.f(*args))
         upstream = split(seed, targets)
-        if growth is not None:
-            parts = zip(split(growth, sources), sources, strict=True)
-            factor = tf.add_n(
-                [
-                    tf.cast(tf.reduce_sum(tf.math.real(tf.math.conj(part) * source)), tf.float64)
-                    for part, source in parts
-                ]
-            )
+        if growing:
+            factor = start + dot(split(slopes, sources), sources)
             upstream = [each * tf.cast(factor, each.dtype) for each in upstream]
         found = zip(tape.gradient(targets, sources, upstream), sources, strict=True)
         return [
@@ -311,13 +327,6 @@ def first_derivative(flat: Flattened, seed: Array, growth: Array | None = None) 
         ]
 
     return replace(flat, f=derivative)
-
-
-def growing(flat: Flattened) -> Array:
-    """A growth that depends on every input; for one number x it is 1, and the upstream is x."""
-    if flat.x.size == 1:
-        return np.ones(1)
-    return np.random.default_rng(17).uniform(0.5, 1.5, flat.x.size) / flat.scale
 
 
 # --- what a run may change ---------------------------------------------------------------------

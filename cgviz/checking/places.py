@@ -23,9 +23,8 @@ from ..lessons import GRAPHS
 from ..recording import arguments, tf_hooks
 from . import rules
 from .case import Case
-from .comparison import largest
-from .derivatives import RULE_HINT
-from .flattened import Flattened, Pulled, first_derivative, growing, join, split
+from .differences import largest
+from .flattened import Flattened, Pulled, join, split
 from .report import Row, Rule
 
 # --- run again ---------------------------------------------------------------------------------
@@ -195,8 +194,6 @@ def graph(case: Case) -> None:
     results = case.results
     run = partial(_compiled(case.flat).pull, case.upstream)
     _visit(case, "graph", run, "under tf.function, f")
-    if results.rows["graph"].state == "pass" and case.deterministic:
-        _second_order_in_a_graph(case)
     if case.printed:
         results.broken(
             "graph",
@@ -205,27 +202,6 @@ def graph(case: Case) -> None:
             "tf.print runs every time.",
             level="warning",
         )
-
-
-def _second_order_in_a_graph(case: Case) -> None:
-    """The second derivative is the same where the first is taken inside a `tf.function`."""
-    row = case.results.rows.get("second order")
-    if case.order < 2 or not case.steps or row is None or row.state != "pass":
-        return
-    flat = case.flat  # a graph makes float32 of Python numbers, and so judges this dtype
-    first = first_derivative(flat, np.ones(case.y.size), growing(flat))
-    direction = np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size) * flat.scale
-    try:
-        both = (first, _compiled(first, autograph=False))
-        eager, found = (each.pull(direction).vector for each in both)
-        says = "has a second derivative of {} inside a tf.function, and of {} in eager mode."
-        message = _difference(found, eager, case.input_name, says)
-        hint = RULE_HINT
-    except Exception as error:
-        message = f"inside a tf.function, the second derivative raised {rules.first_line(error)}"
-        hint = rules.explain(error, True)[1]
-    if message:
-        case.results.broken("second order", "differs in a graph", message, hint)
 
 
 def xla(case: Case) -> None:

@@ -21,7 +21,7 @@ from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..recording import arguments
 from ..recording.build import dense, variable_name
 from .case import Case, CustomStep
-from .comparison import apart, largest
+from .differences import apart, largest
 from .flattened import join, split, to_vector
 from .report import Rule
 

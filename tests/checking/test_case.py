@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from cgviz.checking.case import Case, examine, wobble
+from cgviz.checking.case import Case, examine
 from cgviz.checking.checker import EVERY_RULE
 from cgviz.checking.flattened import Flattened, kept
 from cgviz.checking.report import Results
@@ -66,7 +66,7 @@ def test_a_cast_to_less_inside_f_is_noticed():
 
 def test_what_rounding_the_inputs_does_is_known():
     made = first(tf.linalg.inv, np.array([[1, 2], [2, 4.001]], np.float32))
-    moved = wobble(made.flat, np.ones(4), float(np.finfo(np.float32).eps))
+    moved = made.wobble(made.flat, float(np.finfo(np.float32).eps))
     assert np.max(moved) > 1.0
 
 

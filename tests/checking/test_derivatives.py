@@ -91,10 +91,10 @@ def test_a_rule_of_a_rule_that_is_wrong_in_company_only_is_caught():
     assert level == "error"
     assert message == (
         "Correct for a constant upstream; wrong when the upstream depends on the input. "
-        "With upstream = in, d (upstream · d out / d in) / d in: yours 27, true 81."
+        "With one that grows, d (upstream · d out / d in) / d in: yours 0.9079, true 18.91."
     )
     assert second_order(naive, 3.0)[0][0] == "warning"
-    assert "upstream = a sum of the inputs" in second_order(naive, [3.0, 1.0], order=2)[0][1]
+    assert "With one that grows" in second_order(naive, [3.0, 1.0], order=2)[0][1]
 
 
 def test_a_rule_of_a_rule_that_takes_its_input_is_right():
@@ -110,10 +110,7 @@ def test_a_second_derivative_that_is_nan_in_the_dtype_given_is_said():
 
     ((level, message),) = second_order(log1pexp, 100.0, order=2)
     assert level == "error"
-    assert message == (
-        "differentiated twice, f gives NaN for in, and a finite number in float64; "
-        "its gradient is finite there."
-    )
+    assert message == ("differentiated twice, f gives NaN for in; its gradient is finite there.")
     assert second_order(log1pexp, 100.0)[0][0] == "warning"
     assert not second_order(log1pexp, 1.0, order=2)
 
@@ -131,21 +128,6 @@ def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
     ((level, message),) = second_order(f, np.float64(0.0), order=2)
     assert level == "error"
     assert "f gives" in message
-
-
-def test_another_second_derivative_in_a_graph_is_caught():
-    @tf.custom_gradient
-    def f(x):
-        def grad(dy):
-            cos = tf.cos(x)
-            return dy * (cos if tf.executing_eagerly() else tf.stop_gradient(cos))
-
-        return tf.sin(x), grad
-
-    ((level, message),) = second_order(f, 0.5, order=2)
-    assert level == "error"
-    assert "inside a tf.function" in message
-    assert not second_order(f, 0.5, order=2, where="eager")
 
 
 # --- what a wrong derivative looks like -------------------------------------------------------

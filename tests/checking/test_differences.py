@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgviz.checking.differences import extrapolate, groups, slope
+from cgviz.checking.differences import Map, compare, extrapolate, slope
 
 
 def at(f, x, dtype=np.float64, scale=None):
@@ -107,48 +107,73 @@ def test_extrapolation_removes_the_first_terms_of_the_error():
     assert error[0] < 1e-8
 
 
-# --- columns that share no row -----------------------------------------------------------------
+# --- claims against slopes ---------------------------------------------------------------------
+
+random = np.random.default_rng(0)
 
 
-def band(size, width):
-    return sum(np.eye(size, k=k) for k in range(-width, width + 1))
+def linear(true, claimed=None, told=1e-6):
+    """The map x -> true · x, claiming another matrix."""
+    claimed = true if claimed is None else claimed
+    n = true.shape[1]
+    return Map(
+        np.linspace(1, 2, n),
+        np.ones(n),
+        lambda x: true @ x,
+        lambda u, x: u @ claimed,
+        2.0**-52,
+        told,
+        1e-4,
+    )
 
 
-def image(size):
-    """What a 3×3 convolution of an image touches."""
-    return np.kron(band(size, 1), band(size, 1))
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (1, 40), (200, 3), (3, 300), (150, 150)])
+def test_a_right_claim_has_no_mismatch(shape):
+    found = compare(linear(random.normal(size=shape)))
+    assert not found.mismatches
+    assert found.judged == shape[0] * shape[1] or found.judged >= 16 * min(16, *shape)
 
 
-CASES = {
-    "elementwise": ([(300,)], np.eye(300), 1),
-    "permuted": ([(300,)], np.eye(300)[np.random.default_rng(0).permutation(300)], 1),
-    "rows of a matrix": ([(30, 10)], np.kron(np.eye(30), np.ones((10, 10))), 10),
-    "columns of a matrix": ([(10, 30)], np.kron(np.ones((10, 10)), np.eye(30)), 10),
-    "three neighbours": ([(300,)], band(300, 1), 4),
-    "an image": ([(1, 16, 16, 1)], image(16), 16),
-    "two inputs": ([(300,), (300,)], np.hstack([np.eye(300), np.eye(300)]), 2),
-    "a vector and a number": ([(300,), ()], np.hstack([np.eye(300), np.ones((300, 1))]), 2),
-    "nothing touches": ([(8,)], np.zeros((5, 8)), 1),
-}
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (200, 3), (3, 300), (150, 150)])
+def test_one_wrong_entry_is_located(shape):
+    true = random.normal(size=shape)
+    claimed = true.copy()
+    claimed[-1, -1] += 0.5
+    worst = compare(linear(true, claimed)).mismatches[0]
+    assert (worst.output, worst.input) == (shape[0] - 1, shape[1] - 1)
+    assert worst.yours == pytest.approx(claimed[-1, -1])
+    assert worst.low == pytest.approx(true[-1, -1])
 
 
-@pytest.mark.parametrize(("shapes", "matrix", "expected"), CASES.values(), ids=CASES)
-def test_columns_of_a_group_share_no_row(shapes, matrix, expected):
-    asked = []
-
-    def touched(mask):
-        asked.append(mask)
-        return matrix[:, mask].any(axis=1)
-
-    found = groups(shapes, touched, 64)
-    assert len(found) == expected
-    assert len(asked) <= 2 * np.log2(matrix.shape[1]) * len(shapes) + 2
-    assert sorted(np.concatenate([g.columns for g in found])) == list(range(matrix.shape[1]))
-    for group in found:
-        for row, column in zip(matrix, group.touching, strict=True):
-            assert set(group.columns[row[group.columns] != 0]) <= {column}
+def test_what_differs_less_than_is_told_is_right():
+    true = random.normal(size=(3, 3))
+    assert not compare(linear(true, true * (1 + 1e-7))).mismatches
+    assert compare(linear(true, true * (1 + 1e-5))).mismatches
 
 
-@pytest.mark.parametrize("matrix", [np.ones((300, 300)), np.tri(300)])
-def test_of_a_dense_matrix_there_are_no_groups(matrix):
-    assert groups([(300,)], lambda mask: matrix[:, mask].any(axis=1), 64) is None
+def test_a_slight_mismatch_has_its_first_digits_right():
+    true = np.array([[2.0]])
+    assert compare(linear(true, true * 1.00005)).mismatches[0].slight
+    assert not compare(linear(true, true * 1.01)).mismatches[0].slight
+
+
+def test_at_a_kink_every_slope_between_the_sides_is_right():
+    def kinked(slope):
+        return Map(
+            np.zeros(1),
+            np.ones(1),
+            lambda x: np.maximum(x, 0),
+            lambda u, x: u * slope,
+            2.0**-52,
+            1e-6,
+            1e-4,
+        )
+
+    assert not any(compare(kinked(s)).mismatches for s in (0.0, 0.3, 1.0))
+    assert compare(kinked(1.5)).mismatches
+    assert compare(kinked(0.3)).kinks == [(0, 0)]
+
+
+def test_nothing_to_compare_is_nothing_wrong():
+    empty = Map(np.zeros(0), np.zeros(0), lambda x: x, lambda u, x: u, 2.0**-52, 1e-6, 1e-4)
+    assert compare(empty).judged == 0
