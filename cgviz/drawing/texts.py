@@ -122,7 +122,7 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Written]:
     for i, edge in enumerate(shown.edges):
         if not (_often(shown, edge.source) or _at_port(shown, edge)):
             ran = moments.of_node(edge.source)
-            yield _text("value", "link", i, [(ran, value_text(edge.value))])
+            yield _text("value", "link", i, [(ran, _carried(edge))])
         come = moments.of_edge(edge)
         if edge.contribution is not None:
             yield _text("gradient", "link", i, [(come, short(edge.contribution))])
@@ -132,6 +132,13 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Written]:
         value = value_text(shown.nodes[source].outputs[output])
         yield _text("value", "link", i, [(moments.of_node(source), value)])
         yield _text("gradient", "link", i, [(SEED, short(seed))])
+
+
+def _carried(edge: Edge) -> str:
+    """The value of an edge; of one that represents many, how many values or uses."""
+    if edge.values > 1:
+        return f"{edge.values} values\n{value_text(edge.value)}"
+    return value_text(edge.value) + (f"\n{edge.uses} uses" if edge.uses > MANY else "")
 
 
 def short(a: Array | None) -> str:
@@ -241,6 +248,8 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     uses = [e for e in shown.outgoing[i] if e.contribution is not None]
     terms = [e.contribution for e in uses] + [s for s in node.seeds if node.targets]
     outputs = {e.output for e in uses} | set(node.targets)
+    if any(e.values > 1 for e in uses):
+        return ""
     if not node.source and (len(terms) < 2 or len(outputs) > 1):
         return ""
     come = [e for e in uses if e.order <= step]
@@ -286,7 +295,9 @@ def describe(shown: Selection) -> str:
     head = f"Gradient flow: {len(shown.nodes)} nodes, {len(shown.edges)} edges"
     lines = [f"{head}, {shown.steps} backward steps." if shown.which is not None else f"{head}."]
     for edge in shown.edges:
-        text = f"{names[edge.source]} to {names[edge.target]}: value {spoken(edge.value.numpy())}"
+        text = f"{names[edge.source]} to {names[edge.target]}: "
+        text += f"{edge.values} values" if edge.values > 1 else "value"
+        text += f" {spoken(edge.value.numpy())}"
         if edge.contribution is not None:
             text += f", gradient {spoken(edge.contribution)} flows back"
         elif edge.reason:

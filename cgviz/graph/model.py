@@ -145,6 +145,25 @@ def total(arrays: Sequence[Any]) -> Any:
         return sum(arrays[1:], arrays[0])
 
 
+def stacked(arrays: Sequence[Any]) -> Any:
+    """Arrays of one shape along a new first axis; of statistics, those of all together."""
+    if not any(isinstance(each, Statistics) for each in arrays):
+        return np.stack(arrays)
+    found = [statistics(each) for each in arrays]
+    known = [each for each in found if each.low is not None and each.high is not None]
+    norms = [each.norm for each in found]
+    return Statistics(
+        found[0].dtype,
+        (len(found), *found[0].shape),
+        None if None in norms else math.hypot(*norms),  # type: ignore[arg-type]
+        min((each.low for each in known), default=None),  # type: ignore[type-var]
+        max((each.high for each in known), default=None),  # type: ignore[type-var]
+        sum(each.zeros for each in found),
+        sum(each.nans for each in found),
+        sum(each.infinities for each in found),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """Where in the learner's own code something happened."""

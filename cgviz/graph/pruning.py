@@ -7,8 +7,7 @@ folded     which of them share a node, or a frame
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import folding, names
@@ -134,38 +133,33 @@ def in_order(pruned: Pruned) -> list[Op]:
     A gradient penalty runs forward ops after a backward pass, so the order of the lists is not
     enough.
     """
-    position = {op: i for i, op in enumerate(pruned.ops)}
-    users: dict[Op, list[Op]] = {op: [] for op in position}
-    waiting = dict.fromkeys(position, 0)
-    for op in position:
-        for maker in set(feeds(pruned, op)) & position.keys():
-            users[maker].append(op)
-            waiting[op] += 1
-    ready = [position[op] for op in position if not waiting[op]]
-    heapq.heapify(ready)
-    found = []
-    while ready:
-        op = pruned.ops[heapq.heappop(ready)]
-        found.append(op)
-        for user in users[op]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, position[user])
-    return found
+    return [pruned.ops[i] for i in folding.in_order(_feeds(pruned, pruned.ops))]
 
 
-def folded(pruned: Pruned, ops: Sequence[Op], limit: int) -> tuple[int | folding.Fold, ...]:
-    """The folds of these ops, by their positions."""
+def _feeds(pruned: Pruned, ops: Sequence[Op]) -> list[list[int]]:
+    """Per op the positions of the others that feed it."""
     position = {op: i for i, op in enumerate(ops)}
-    used = [sorted({position[m] for m in feeds(pruned, op) if m in position}) for op in ops]
+    return [sorted({position[m] for m in feeds(pruned, op) if m in position}) for op in ops]
+
+
+def folded(
+    pruned: Pruned, ops: Sequence[Op], limit: int, at: Mapping[str, int] | None = None
+) -> folding.Members:
+    """The folds of these ops, by their positions; `at` tells which of repeats are shown."""
+    used = _feeds(pruned, ops)
     scopes = [op.scope for op in ops]
-    users: list[list[int]] = [[] for _ in ops]
+    within: list[set[str]] = [set() for _ in ops]  # the scopes of those that use it
     for i, sources in enumerate(used):
         for j in sources:
-            users[j].append(i)
+            within[j].add(ops[i].scope)
     for i, op in enumerate(ops):
         if op.kind == "variable":  # it belongs to the layer that alone uses it
-            within = {scopes[j] for j in users[i]}
-            scopes[i] = within.pop() if len(within) == 1 else ""
-    movable = [op.kind in ("op", "custom") or bool(s) for op, s in zip(ops, scopes, strict=True)]
-    return folding.tree(scopes, used, movable, limit, [pruned.levels[op] for op in ops])
+            scopes[i] = within[i].pop() if len(within[i]) == 1 else ""
+    runs = [op.kind in ("op", "custom") for op in ops]
+    kinds = [
+        (op.type, *((v.shape, v.dtype) for v in op.outputs)) if own else None
+        for op, own in zip(ops, runs, strict=True)
+    ]
+    movable = [own or bool(scope) for own, scope in zip(runs, scopes, strict=True)]
+    levels = [pruned.levels[op] for op in ops]
+    return folding.tree(folding.Ops(scopes, used, movable, levels, kinds), limit, at)

@@ -25,10 +25,11 @@ from functools import cached_property
 import numpy as np
 
 from . import folding, names
-from .model import Array, Op, Pass, Step, Value, total
+from .model import Array, Op, Pass, Step, Value, stacked, total
 from .pruning import Pruned, feeds, folded, in_order, prune
 from .trace import Trace
 
+MOST_BESIDE = 4  # values between two nodes: of an LSTM's step, its two states and some more
 MOST_NODES = 60  # that are shown before folding, and of an opened body: legible on one screen
 
 
@@ -81,6 +82,7 @@ class Edge:
     reason: str = ""  # why nothing flows back although the source could take a gradient
     order: int = 0  # the number of the step that returns it, from 1; 0: none
     uses: int = 1  # how many uses this edge represents
+    values: int = 1  # and of how many values: more than one are stacked
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,18 @@ class Frame:
     parent: int  # the frame around it, by index in `selection.frames`; -1: none
     node: int = -1  # the custom op that it shows the inside of; -1: a scope
     level: int = 0
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Scopes or ops that repeat each other in a row, of which one is shown.
+
+    `select(toggled=[f"{name}@{k}"])` shows number k of them.
+    """
+
+    name: str
+    labels: tuple[str, ...]  # what each of them is called
+    at: int  # which of them is shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +123,7 @@ class Selection:
     ports: tuple[
         tuple[int, int, int], ...
     ] = ()  # (open custom op, its value's key or ~output, port)
+    repeats: tuple[Repeats, ...] = ()
 
     @cached_property
     def outgoing(self) -> tuple[tuple[Edge, ...], ...]:
@@ -146,7 +161,7 @@ def select(
         limit: Fold by name scope above this many nodes; None never folds.
         framed: Tell the open scopes, as frames, and let small selections be folded too.
         toggled: The scopes and custom ops that are open and would not be, or the other way
-            round, by `node.group` or `frame.name`.
+            round, by `node.group` or `frame.name`; and which of repeats are shown.
 
     Returns:
         The selection. Its nodes come after all that they use.
@@ -160,7 +175,9 @@ def select(
     if limit is None or (not framed and (full or len(ops) <= limit)):
         found = _Builder(pruned, ops, range(len(ops))).selection()
     else:
-        folds = folded(pruned, ops, max(limit, len(ops)) if full else limit)
+        chosen = [name.rpartition("@") for name in toggled if "@" in name]
+        at = {name: int(k) for name, _, k in chosen}
+        folds = folded(pruned, ops, max(limit, len(ops)) if full else limit, at)
         opened = folding.opened(folds, len(ops) if full else limit) ^ set(toggled)
         found = _Builder(pruned, ops, folds, opened, framed).selection()
     return _with_bodies(found, toggled) if framed else found
@@ -188,7 +205,8 @@ class _Builder:
         self.members: dict[str, list[Op]] = {}  # by the name of a fold, or the index of an op
         self.frames: list[Frame] = []
         self.frame_of: dict[str, int] = {}
-        self.labels: dict[str, str] = {}  # of closed folds
+        self.folds: dict[str, folding.Fold] = {}  # the closed ones
+        self.repeats: list[Repeats] = []
         self._unfold(found, -1)
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
         self.live = {  # what a tape follows; a rule may return more, which the tape drops
@@ -205,49 +223,45 @@ class _Builder:
     def _unfold(self, found: Iterable[int | folding.Fold], frame: int) -> None:
         """One group for each op and each closed fold, and a frame for each open one."""
         for each in found:
-            if isinstance(each, folding.Fold) and each.name in self.opened:
-                inner = frame
-                if self.framed:
-                    level = self.pruned.levels[self.ops[next(folding.leaves(each))]]
-                    inner = len(self.frames)
-                    self.frames.append(Frame(each.name, each.label, frame, level=level))
-                self._unfold(each.members, inner)
+            if isinstance(each, int):
+                self.members[str(each)], self.frame_of[str(each)] = [self.ops[each]], frame
                 continue
-            group = each.name if isinstance(each, folding.Fold) else str(each)
-            self.members[group] = [self.ops[i] for i in folding.leaves(each)]
-            self.frame_of[group] = frame
-            if isinstance(each, folding.Fold):
-                self.labels[group] = each.label
+            if each.repeats:
+                self.repeats.append(Repeats(each.name, each.repeats, each.at))
+            members = [self.ops[i] for i in folding.leaves(each)]
+            if each.name not in self.opened:
+                self.members[each.name], self.frame_of[each.name] = members, frame
+                self.folds[each.name] = each
+                continue
+            inner = frame
+            if self.framed or each.repeats:
+                label = each.label
+                if each.repeats:
+                    label += f", {each.at + 1} of {len(each.repeats)}"
+                inner = len(self.frames)
+                level = self.pruned.levels[members[0]]
+                self.frames.append(Frame(each.name, label, frame, level=level))
+            self._unfold(each.members, inner)
 
     def selection(self) -> Selection:
         """All of it, the groups in an order where everything comes after what it uses."""
-        order = self._order()
-        index = {g: i for i, g in enumerate(order)}
-        edges = tuple(e for g in order for e in self._edges(g, index))
+        groups = list(self.members)
+        place = {g: i for i, g in enumerate(groups)}
+        feeding = [
+            {
+                place[self.where[m]]
+                for op in self.members[g]
+                for m in feeds(self.pruned, op)
+                if m in self.where and self.where[m] != g
+            }
+            for g in groups
+        ]
+        order = [groups[i] for i in folding.in_order(feeding)]
+        edges = tuple(e for g in order for e in self._edges(g, order))
         nodes = tuple(self._node(g, i) for i, g in enumerate(order))
         which = None if self.pass_ is NO_PASS else self.pass_.index
-        return Selection(nodes, edges, len(self.pass_.steps), which, tuple(self.frames))
-
-    def _order(self) -> list[str]:
-        done: dict[str, None] = {}
-        for start in self.members:
-            stack = [(start, False)]
-            while stack:
-                group, ready = stack.pop()
-                if group in done:
-                    continue
-                if ready:
-                    done[group] = None
-                    continue
-                stack.append((group, True))
-                before = {
-                    self.where[m]: None
-                    for op in self.members[group]
-                    for m in feeds(self.pruned, op)
-                    if m in self.where and self.where[m] != group
-                }
-                stack += [(g, False) for g in reversed(before)]
-        return list(done)
+        frames, repeats = tuple(self.frames), tuple(self.repeats)
+        return Selection(nodes, edges, len(self.pass_.steps), which, frames, repeats=repeats)
 
     def _outputs(self, group: str) -> tuple[Value, ...]:
         members = self.members[group]
@@ -290,7 +304,7 @@ class _Builder:
             tuple(seeds),
             tuple(seeds.values()),
             any(v.key in self.pruned.asked for v in outputs),
-            group if len(members) > 1 else "",
+            group if len(members) > 1 and not group.startswith("rest") else "",
             min(self.pruned.levels[op] for op in members),
             self.frame_of[group],
         )
@@ -310,7 +324,7 @@ class _Builder:
         members = self.members[group]
         op = members[0]
         if len(members) > 1:
-            label = self.labels[group].rsplit("/", 1)[-1]
+            label = self.folds[group].label.rsplit("/", 1)[-1]
             ops = sum(o.kind != "variable" for o in members)
             variables = len(members) - ops
             symbol = f"{ops} op{'s' * (ops != 1)}"
@@ -328,7 +342,8 @@ class _Builder:
         }
         return op.name if names.own_name(op) else "", names.symbol(op, constants), op.kind
 
-    def _edges(self, group: str, index: dict[str, int]) -> list[Edge]:
+    def _edges(self, group: str, groups: Sequence[str]) -> list[Edge]:
+        index = {g: i for i, g in enumerate(groups)}
         folded = len(self.members[group]) > 1
         found: dict[object, Edge] = {}
         for op in self.members[group]:
@@ -355,7 +370,14 @@ class _Builder:
                 )
                 name: object = (source, shown.key) if folded else (position,)
                 found[name] = _merged(found[name], edge) if name in found else edge
-        return list(found.values())
+        beside: dict[object, list[Edge]] = {}  # by source and shape, if either node is folded
+        for edge in found.values():
+            alike = folded or len(self.members[groups[edge.source]]) > 1 or edge
+            beside.setdefault((edge.source, edge.value.shape, alike), []).append(edge)
+        few = {id(e): e for es in beside.values() if len(es) <= MOST_BESIDE for e in es}
+        many = {id(es[0]): _bundled(es) for es in beside.values() if len(es) > MOST_BESIDE}
+        kept = few | many
+        return [kept[id(e)] for e in found.values() if id(e) in kept]
 
     def _reason(self, op: Op, position: int, maker: Op) -> str:
         if self.pass_ is NO_PASS or maker.kind == "constant" or maker in self.pruned.hidden:
@@ -392,6 +414,32 @@ def _merged(one: Edge, other: Edge) -> Edge:
         order=max(one.order, other.order),
         uses=one.uses + other.uses,
     )
+
+
+def _bundled(edges: Sequence[Edge]) -> Edge:
+    """Uses of many values by one node: the values and what came back to them, stacked."""
+    values = [e.value for e in edges]
+    given = [e.contribution for e in edges if e.contribution is not None]
+    first = values[0]
+    return replace(
+        edges[0],
+        value=replace(first, shape=(len(values), *first.shape), reference=_Values(values)),
+        contribution=stacked(given) if given else None,
+        reason="" if given else edges[0].reason,
+        order=max(e.order for e in edges),
+        uses=sum(e.uses for e in edges),
+        values=len(edges),
+    )
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values that are stacked when they are read."""
+
+    values: Sequence[Value]
+
+    def numpy(self) -> Array:
+        return stacked([v.numpy() for v in self.values])
 
 
 # --- opened custom ops ---------------------------------------------------------------------------

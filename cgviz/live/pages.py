@@ -29,6 +29,7 @@ Document = dict[str, Any]
 MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
 SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
 READABLE = 0.8  # of the size on paper: letters of 11 points are then 12 pixels high
+MOST_REPEATS = 40  # that a file keeps of a row: the time to write it stays a few seconds
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
 MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page
 DEEP = 16  # a longer path runs down at once, as on paper
@@ -84,6 +85,15 @@ class PageBuilder:
         found = [frame.name for frame in shown.frames] + [n.group for n in shown.nodes if n.group]
         return sorted(dict.fromkeys(found), key=lambda name: "custom:" in name)
 
+    def others(self, which: int | None = None) -> list[str]:
+        """Which else of repeats can be shown, evenly chosen where they are many, by their names."""
+        return [
+            f"{each.name}@{k}"
+            for each in self.selection(which).repeats
+            for k in range(0, len(each.labels), -(-len(each.labels) // MOST_REPEATS))
+            if k != each.at
+        ]
+
     def display(self, which: int | None = None, toggled: Sequence[str] = ()) -> Display:
         """What is drawn of it."""
         shown = self.selection(which, toggled)
@@ -94,7 +104,8 @@ class PageBuilder:
             have = [each for each in self.alike if (which or 0) <= each.last]
             others = [each.selection(which, toggled) for each in have]
             alike = [other for other in others if display.signature(other) == drawn]
-            found = display.make(shown, space, roomy=self.roomy, enough=READABLE, alike=alike)
+            roomy = self.roomy or bool(shown.repeats)  # the picture is to stay where it is
+            found = display.make(shown, space, roomy=roomy, enough=READABLE, alike=alike)
             self._displays[key] = found
         return self._displays[key]
 
@@ -107,6 +118,7 @@ class PageBuilder:
             "display": self.display(which, toggled).document(),
             "texts": texts_of(shown),
             "panels": panel.panels(self.trace, shown, panel.small if cheap else _never),
+            "repeats": [vars(each) for each in shown.repeats],
         }
 
     def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:

@@ -98,14 +98,15 @@ def _others(
     """The other pictures, each by its name: passes, moments, and what is opened and closed.
 
     Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, and more as
-    long as they are small. The page shows the one most like what is wanted: what was clicked is as
-    wanted, another fold may not be.
+    long as they are small; and each of repeats with all folds as at first. The page shows the one
+    most like what is wanted: what was clicked is as wanted, another fold may not be.
     """
     for other in range(passes):
         if other != which:
             yield builder.page_key(other, []), builder.pages(builders, other, [])
-    for moment in builders[0].moments:
-        yield builder.page_key(which, [moment]), builder.pages(builders, which, [moment])
+    alone = [*builders[0].moments, *(name for each in builders for name in each.others(which))]
+    for name in dict.fromkeys(alone):
+        yield builder.page_key(which, [name]), builder.pages(builders, which, [name])
     seen: set[tuple[str, ...]] = {()}
     waiting: list[tuple[str, ...]] = [()]
     size = 0

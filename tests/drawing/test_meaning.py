@@ -5,12 +5,14 @@ import hypothesis
 import matplotlib
 import meaning
 import pytest
+import tensorflow as tf
 from golden_programs import PROGRAMS
 from hypothesis import strategies as st
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+import cgviz
 from cgviz.drawing import display, figure
 from cgviz.graph.selection import select
 
@@ -52,6 +54,24 @@ def test_they_do_so_with_scopes_and_custom_ops_open_and_closed(trace):
 
 def test_they_do_so_with_space_for_a_slider(trace):
     check_everywhere(display.make(select(trace, 0), roomy=True))
+
+
+@pytest.mark.parametrize("k", [0, 3, 29])
+def test_they_do_so_where_one_of_repeats_is_shown(k):
+    weight = tf.Variable(0.75, name="weight")
+
+    def f(x):
+        state = x[0]
+        for part in tf.unstack(x):
+            state = tf.tanh(weight * state + part)
+        return state
+
+    trace = cgviz.trace(f, [k / 30 for k in range(30)])
+    (repeats,) = select(trace).repeats
+    for framed in (False, True):
+        shown = select(trace, framed=framed, toggled=[f"{repeats.name}@{k}"])
+        assert any(edge.values > 1 for edge in shown.edges)
+        check_everywhere(display.make(shown))
 
 
 @st.composite

@@ -250,3 +250,86 @@ def test_a_scope_entered_twice_makes_no_cycle():
     shown = select(tape.trace(x, []), limit=8)
     assert all(e.source < e.target for e in shown.edges)
     assert sum(len(n.ops) for n in shown.nodes) == 41
+
+
+# --- repeats -------------------------------------------------------------------------------------
+
+
+def recurrent(count=20):
+    """A network that runs `count` steps with one weight for the state and one for the inputs."""
+    w, u = tf.Variable([[0.5, -0.25], [0.75, 1.0]], name="w"), tf.Variable([[1.0, 0.5]], name="u")
+
+    def f(xs):
+        state = tf.zeros([1, 2])
+        for i in range(count):
+            with tf.name_scope(f"step_{i}"):
+                state = tf.tanh(state @ w + xs[i] @ u)
+        return tf.reduce_sum(state)
+
+    return cgviz.trace(f, np.cos(np.arange(count, dtype="float32")).reshape(count, 1, 1))
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return recurrent()
+
+
+def test_twenty_steps_are_one_that_is_shown_and_all_others(steps):
+    shown = select(steps)
+    assert len(shown.nodes) < 15
+    (repeats,) = shown.repeats
+    assert repeats.labels == tuple(f"step_{i}" for i in range(20))
+    assert [frame.label for frame in shown.frames] == ["step_19, 20 of 20"]
+    assert "step_0…18" in named(shown)
+
+
+@pytest.mark.parametrize("k", [0, 7, 19])
+def test_whichever_of_repeats_is_shown_its_numbers_are_its_own_and_sums_are_whole(steps, k):
+    shown = select(steps, toggled=[f"{select(steps).repeats[0].name}@{k}"])
+    inside = [node for node in shown.nodes if node.frame == 0]
+    assert {node.ops[0].scope.split("/")[0] for node in inside} == {f"step_{k}"}
+    for node in inside:
+        np.testing.assert_array_equal(node.upstream[0], node.step.upstream[0])
+        for edge in (e for e in shown.edges if shown.nodes[e.target] is node):
+            if edge.contribution is not None:
+                np.testing.assert_array_equal(
+                    edge.contribution, node.step.downstream[edge.position]
+                )
+    for name in ("w", "u", "xs"):
+        place = shown.nodes.index(named(shown)[name])
+        leaving = shown.outgoing[place]
+        assert sum(e.uses for e in leaving) == 20
+        whole = sum(e.contribution for e in leaving)
+        np.testing.assert_allclose(whole, shown.nodes[place].upstream[0], rtol=1e-5)
+
+
+def test_what_is_before_and_behind_does_not_open_and_the_shown_step_does(steps):
+    name = select(steps).repeats[0].name
+    shown = select(steps, framed=True, toggled=[f"{name}@7"])
+    assert [named(shown)[label].group for label in ("step_0…6", "step_8…19")] == ["", ""]
+    closed = select(steps, framed=True, toggled=[f"{name}@7", name])
+    assert named(closed)["step_7"].group == name
+    assert closed.repeats[0].at == 7
+
+
+def test_full_and_no_limit_show_all_repeats(steps):
+    assert not select(steps, full=True).repeats
+    assert not select(steps, limit=None).repeats
+
+
+def test_many_values_between_two_nodes_are_one_edge_that_stacks_them():
+    weight = tf.Variable(2.0, name="weight")
+
+    def f(x):
+        total = tf.zeros([3])
+        for part in tf.unstack(x):
+            total = tf.tanh(weight * total + tf.sin(part))
+        return tf.reduce_sum(total)
+
+    x = np.arange(90, dtype="float32").reshape(30, 3) / 90
+    trace = cgviz.trace(f, x)
+    shown = select(trace)
+    (edge,) = [e for e in shown.edges if e.values > 1]
+    assert (edge.values, edge.value.shape) == (29, (29, 3))
+    np.testing.assert_array_equal(edge.value.numpy(), x[:29])
+    np.testing.assert_array_equal(edge.contribution, trace.gradients[0][:29])
