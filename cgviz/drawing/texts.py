@@ -23,7 +23,13 @@ WIDEST = 22  # letters in a line of a label: two labels and their lines fit betw
 MOST = 12  # entries of an array that are written out: a 3x4 matrix
 MANY = 3  # a value used more often is written in its node, and not at each of its edges
 SEED = 0.5  # between the end of the forward pass, 0, and the first backward step, 1
-SOURCES = ("input", "variable", "constant", "port")  # what does not run: it has its value at once
+SOURCES = (
+    "input",
+    "variable",
+    "constant",
+    "port",
+    "chip",
+)  # what does not run: it has its value at once
 
 
 class Moments:
@@ -167,7 +173,9 @@ def value_text(value: Value) -> str:
 
 def _often(shown: Selection, i: int) -> bool:
     """Whether a node's one value is used so often that it is written once, in the node."""
-    return len(shown.outgoing[i]) > MANY and len(shown.nodes[i].outputs) == 1
+    return shown.nodes[i].kind == "chip" or (
+        len(shown.outgoing[i]) > MANY and len(shown.nodes[i].outputs) == 1
+    )
 
 
 def _at_port(shown: Selection, edge: Edge) -> bool:
@@ -219,12 +227,16 @@ def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
     if name == title:
         name = ""
     alone = not shown.outgoing[i] and not node.targets and node.outputs
+    if node.kind == "chip":
+        return title, f"×{node.uses}" if node.uses > 1 else ""
     if known and (alone or _often(shown, i)):
         value = value_text(node.outputs[0])
         if node.symbol:
             name = f"{name} = {value}" if name and "\n" not in value else value
         else:
             title, name = (f"{title} = {value}", "") if len(value) < 12 else (title, value)
+    if node.uses:
+        name = f"{name}\nused ×{node.uses}".strip()
     return title, name
 
 
@@ -317,7 +329,8 @@ def called(node: Node) -> str:
     words = " ".join(node.symbol.split())
     if node.kind in ("op", "scope"):
         return f"{node.label} ({words})" if node.label else words
-    return f"{node.label or words} ({node.kind})"
+    kind = node.ops[0].kind if node.kind == "chip" else node.kind
+    return f"{node.label or words} ({kind})"
 
 
 def spoken(a: Array | None) -> str:

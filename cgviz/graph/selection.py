@@ -5,11 +5,16 @@
     Node       one op, or several folded into one, with its numbers in this pass
     Edge       one use of a value: an output of one node read by one input of another
     Frame      the border around the nodes of an open scope, or of an open custom op
+    Repeats    what repeats in a row, and which of it is shown
 
 By default a selection holds what matters for the pass: what its targets were made of. Constants,
 shape helpers, casts of integers and identities are folded away; a custom op is one node; a large
 selection is folded by name scope. `full=True` holds everything. `framed=True` has a frame for each
 open scope, and any scope or custom op can be opened or closed by its name.
+
+Of repeats in a row, as the steps of a recurrent network, one is shown, between all before it and
+all behind it. A variable or an input that is used often is a chip at each of its uses, and a node
+without arrows, which has the gradient of all of them.
 
 Inside an open custom op are the ops of its body. The values that the body reads and makes enter
 and leave through ports, where the edges of the custom op itself end: backward, TensorFlow runs the
@@ -30,6 +35,7 @@ from .pruning import Pruned, feeds, folded, in_order, prune
 from .trace import Trace
 
 MOST_BESIDE = 4  # values between two nodes: of an LSTM's step, its two states and some more
+OFTEN = 6  # uses of a value: with more arrows from one node they cannot be followed
 MOST_NODES = 60  # that are shown before folding, and of an opened body: legible on one screen
 
 
@@ -44,7 +50,9 @@ class Node:
     key: str  # unique in its selection
     label: str  # the learner's name, or "" where there is none
     symbol: str  # what it does: `×`, `sin`, `x³`
-    kind: str  # of its op, "scope" for a folded one, "port" where a value enters or leaves a frame
+    # Of its op; "scope" for a folded one, "port" where a value enters or leaves a frame, "chip" for
+    # a variable or an input at one of the ops that use it.
+    kind: str
     ops: tuple[Op, ...]  # the op, or the folded ones
     outputs: tuple[Value, ...]  # its values that something else uses, or all of one op's
     upstream: tuple[Array | None, ...]  # what arrived at each output in this pass
@@ -57,6 +65,7 @@ class Node:
     level: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
     frame: int = -1  # the innermost frame around it, by index in `selection.frames`
     owner: int = -1  # of what is inside an open custom op: the node of that op
+    uses: int = 0  # of a chip, and of a node whose uses are all chips
 
     @property
     def step(self) -> Step | None:
@@ -180,6 +189,8 @@ def select(
         folds = folded(pruned, ops, max(limit, len(ops)) if full else limit, at)
         opened = folding.opened(folds, len(ops) if full else limit) ^ set(toggled)
         found = _Builder(pruned, ops, folds, opened, framed).selection()
+    if limit is not None and not full:
+        found = _with_chips(found)
     return _with_bodies(found, toggled) if framed else found
 
 
@@ -440,6 +451,46 @@ class _Values:
 
     def numpy(self) -> Array:
         return stacked([v.numpy() for v in self.values])
+
+
+# --- chips ---------------------------------------------------------------------------------------
+
+
+def _with_chips(shown: Selection) -> Selection:
+    """Put variables and inputs that are used often at the ops that use them."""
+    uses = {
+        i: sum(e.uses for e in shown.outgoing[i])
+        for i, node in enumerate(shown.nodes)
+        if node.kind in ("variable", "input") and not node.targets
+    }
+    often = {i for i, count in uses.items() if count > OFTEN}
+    nodes: list[Node] = []
+    place: dict[int, int] = {}
+    edges = []
+    for i, node in enumerate(shown.nodes):
+        for edge in (e for e in shown.edges if e.target == i):
+            source = place[edge.source]
+            if edge.source in often:
+                source = len(nodes)
+                nodes.append(_chip(shown.nodes[edge.source], edge, node))
+            edges.append(replace(edge, source=source))
+        place[i] = len(nodes)
+        nodes.append(replace(node, uses=uses[i] if i in often else 0))
+    edges = [replace(e, target=place[e.target]) for e in edges]
+    return replace(shown, nodes=tuple(nodes), edges=tuple(edges))
+
+
+def _chip(node: Node, edge: Edge, user: Node) -> Node:
+    return replace(
+        node,
+        key=f"{user.key}:{edge.position}:{node.key}",
+        label=node.label.rsplit("/", 1)[-1],
+        kind="chip",
+        source=False,
+        level=user.level,
+        frame=user.frame,
+        uses=edge.uses,
+    )
 
 
 # --- opened custom ops ---------------------------------------------------------------------------

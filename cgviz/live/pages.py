@@ -104,8 +104,7 @@ class PageBuilder:
             have = [each for each in self.alike if (which or 0) <= each.last]
             others = [each.selection(which, toggled) for each in have]
             alike = [other for other in others if display.signature(other) == drawn]
-            roomy = self.roomy or bool(shown.repeats)  # the picture is to stay where it is
-            found = display.make(shown, space, roomy=roomy, enough=READABLE, alike=alike)
+            found = display.make(shown, space, roomy=self.roomy, enough=READABLE, alike=alike)
             self._displays[key] = found
         return self._displays[key]
 

@@ -74,6 +74,19 @@ def test_they_do_so_where_one_of_repeats_is_shown(k):
         check_everywhere(display.make(shown))
 
 
+def test_they_do_so_with_chips():
+    weight = tf.Variable(0.75, name="weight")
+
+    def f(x):
+        for _ in range(8):
+            x = tf.tanh(weight * x)
+        return x
+
+    shown = select(cgviz.trace(f, 0.5))
+    assert sum(node.kind == "chip" for node in shown.nodes) == 8
+    check_everywhere(display.make(shown))
+
+
 @st.composite
 def programs(draw):
     """A trace of some ops, each of which uses values that are there."""

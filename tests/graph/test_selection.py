@@ -276,7 +276,7 @@ def steps():
 
 def test_twenty_steps_are_one_that_is_shown_and_all_others(steps):
     shown = select(steps)
-    assert len(shown.nodes) < 15
+    assert len(shown.nodes) < 20
     (repeats,) = shown.repeats
     assert repeats.labels == tuple(f"step_{i}" for i in range(20))
     assert [frame.label for frame in shown.frames] == ["step_19, 20 of 20"]
@@ -296,11 +296,11 @@ def test_whichever_of_repeats_is_shown_its_numbers_are_its_own_and_sums_are_whol
                     edge.contribution, node.step.downstream[edge.position]
                 )
     for name in ("w", "u", "xs"):
-        place = shown.nodes.index(named(shown)[name])
-        leaving = shown.outgoing[place]
-        assert sum(e.uses for e in leaving) == 20
-        whole = sum(e.contribution for e in leaving)
-        np.testing.assert_allclose(whole, shown.nodes[place].upstream[0], rtol=1e-5)
+        (whole,) = (n for n in shown.nodes if n.label == name and n.kind != "chip")
+        leaving = [e for e in shown.edges if shown.nodes[e.source].label == name]
+        assert sum(e.uses for e in leaving) == whole.uses == 20
+        total = sum(e.contribution for e in leaving)
+        np.testing.assert_allclose(total, whole.upstream[0], rtol=1e-5)
 
 
 def test_what_is_before_and_behind_does_not_open_and_the_shown_step_does(steps):
@@ -333,3 +333,38 @@ def test_many_values_between_two_nodes_are_one_edge_that_stacks_them():
     assert (edge.values, edge.value.shape) == (29, (29, 3))
     np.testing.assert_array_equal(edge.value.numpy(), x[:29])
     np.testing.assert_array_equal(edge.contribution, trace.gradients[0][:29])
+
+
+# --- chips ---------------------------------------------------------------------------------------
+
+
+def powers(count):
+    w = tf.Variable(0.9, name="w")
+
+    def f(x):
+        for _ in range(count):
+            x = w * x
+        return x
+
+    return cgviz.trace(f, 2.0)
+
+
+def test_what_is_used_often_is_a_chip_at_each_use_and_a_node_with_the_whole_gradient():
+    trace = powers(7)
+    shown = select(trace)
+    (whole,) = (n for n in shown.nodes if n.kind == "variable")
+    assert (whole.uses, shown.outgoing[shown.nodes.index(whole)]) == (7, ())
+    assert whole.upstream[0] == pytest.approx(7 * 0.9**6 * 2.0)
+    chips = [e for e in shown.edges if shown.nodes[e.source].kind == "chip"]
+    for edge in chips:
+        step = shown.nodes[edge.target].step
+        assert edge.contribution == step.downstream[edge.position]
+    assert len(chips) == 7
+    assert sum(e.contribution for e in chips) == pytest.approx(whole.upstream[0])
+    assert all(e.source < e.target for e in shown.edges)
+
+
+def test_few_uses_are_arrows_and_so_are_all_in_full():
+    assert not any(n.kind == "chip" for n in select(powers(6)).nodes)
+    assert not any(n.kind == "chip" for n in select(powers(7), full=True).nodes)
+    assert not any(n.kind == "chip" for n in select(powers(7), limit=None).nodes)
