@@ -40,6 +40,7 @@ from .graph import (
     Array,
     Op,
     Pass,
+    Rule,
     Source,
     Statistics,
     Step,
@@ -51,7 +52,7 @@ from .graph import (
 from .graph.jacobian import LargeJacobian, Local, local_jacobians
 from .graph.selection import select
 
-FORMAT, VERSION = "cgviz trace", 2
+FORMAT, VERSION = "cgviz trace", 3
 PICTURES = (".svg", ".png", ".pdf")
 SUFFIXES = (".html", *PICTURES, ".json", ".dot")
 MOST_KEPT = 1_024  # numbers of an array that a document holds: more are not read one by one
@@ -149,8 +150,8 @@ Arrays = tuple[np.ndarray | Statistics | None, ...]
 Values, Ops = tuple[Value, ...], tuple[Op, ...]
 # By class: the parameters that make one, each an attribute of that name, and their types.
 FIELDS: dict[type, dict[str, Any]] = {
-    **{each: get_type_hints(each) for each in (Source, Statistics, Value, Op)},
-    Step: {"op": Op, "upstream": Arrays, "downstream": Arrays, "local": tuple | None},
+    **{each: get_type_hints(each) for each in (Source, Rule, Statistics, Value, Op)},
+    Step: {"op": Op, "upstream": Arrays, "downstream": Arrays, "ops": Ops, "local": tuple | None},
     Pass: {
         **{"index": int, "targets": Values, "seeds": Arrays, "sources": Values},
         **{"gradients": Arrays, "steps": tuple[Step, ...], "ops": Ops},

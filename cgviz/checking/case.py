@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ..graph import Array, Op, Trace, dtypes
 from ..graph.dtypes import Dtype
-from ..recording import api, arguments, source, tf_hooks
+from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
@@ -33,8 +33,9 @@ class CustomStep:
     @property
     def label(self) -> str:
         """The name, and the line of the rule."""
-        found = source.definition(getattr(self.event.grad_fn, "__code__", None))
-        return f"the rule of `{self.event.type}`" + (f" (line {found.line})" if found else "")
+        code = getattr(self.event.grad_fn, "__code__", None)
+        line = f" (line {code.co_firstlineno})" if code else ""
+        return f"the rule of `{self.event.type}`{line}"
 
     @property
     def code(self) -> Any:

@@ -177,6 +177,15 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
+class Rule(Source):
+    """Where a custom op's backward rule is written, and what it is."""
+
+    code: tuple[str, ...]  # its lines, as far to the left as they go
+    parameters: tuple[str, ...]  # those that get upstream, one per output
+    closure: dict[str, Any]  # the numbers that it has from the body, by name and by reference
+
+
+@dataclass(frozen=True, eq=False)
 class Value:
     """One tensor of a trace, held by reference.
 
@@ -221,7 +230,7 @@ class Op:
     source: Source | None = None
     scope: str = ""
     body: tuple[Op, ...] = ()
-    rule: Source | None = None  # where a custom op's backward rule is written
+    rule: Rule | None = None  # the backward rule of a custom op
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: silently no gradient
     watched: tuple[bool, ...] = ()  # per input: did a tape follow it here
@@ -249,8 +258,10 @@ class Step:
         downstream: Sequence[Any],
         pull: Callable[[Sequence[Array | None]], Sequence[Any]] | None = None,
         local: Callable[[Step], Any] | None = None,
+        ops: Sequence[Op] = (),
     ) -> None:
         self.op = op
+        self.ops = tuple(ops)  # that a custom rule ran
         self._upstream = tuple(upstream)
         self._downstream = tuple(downstream)
         self._pull = pull

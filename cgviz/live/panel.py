@@ -22,6 +22,7 @@ from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian, wide
 from ..graph.names import value_name
 from ..graph.selection import Node, Selection
 from ..reading.chain_rule import Derivative, Path
+from .code import rule_lines
 
 Document = dict[str, Any]
 Ask = Callable[[Step], bool]
@@ -81,6 +82,8 @@ def panel(trace: Trace, shown: Selection, node: Node, ask: Ask) -> Document:
     elif node.step is not None:
         found["inputs"] = _inputs(trace, node.step, ask(node.step))
         found["asked"] = ask(node.step)
+        if op.kind == "custom":
+            found["code"] = rule_lines(node.step)
         if op.rule_variables:
             found["variables"] = _variables(node.step)
     return found

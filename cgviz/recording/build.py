@@ -7,9 +7,11 @@ reads merge into their variable, and names are looked up; then each pass gets it
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -17,10 +19,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..graph import Op, Pass, Step, Value
+from ..graph import Op, Pass, Rule, Step, Value
 from ..graph.jacobian import local_jacobians
 from . import source, tf_hooks
-from .events import Body, CallEvent, NoteEvent, OpEvent, PassEvent, ThreadRecorder
+from .events import Body, CallEvent, NoteEvent, OpEvent, PassEvent, RuleEvent, ThreadRecorder
 
 Event = OpEvent | PassEvent | NoteEvent
 
@@ -208,7 +210,7 @@ class Builder:
             source.locate(event.code, event.lasti),
             (event.scope or "").strip("/"),
             body=tuple(self.ops.get(call.body, ())) if call else (),
-            rule=source.definition(getattr(ruled.grad_fn, "__code__", None)) if ruled else None,
+            rule=_rule(ruled.grad_fn) if ruled else None,
             rule_variables=tuple(variable_name(v) for v in call.variables) if call else (),
             captured=self._captured(call) if call else (),
             watched=tuple(event.follows(i) for i in range(len(inputs))),
@@ -218,6 +220,9 @@ class Builder:
         )
         self.op_of[id(event)] = op
         self.ops.setdefault(home, []).append(op)
+        if isinstance(event.where, RuleEvent):
+            run = event.where.outer, event.where.op
+            self.ops.setdefault(run, []).append(op)
 
     def _assigned(self, event: OpEvent) -> None:
         """An op without outputs: where it is given a variable, it has written to it."""
@@ -335,13 +340,20 @@ def _steps(builder: Builder, event: PassEvent) -> list[Step]:
     is None, as for every input where nothing flows.
     """
     return [
-        _step(builder.op_of[id(op_event)], op_event, upstream, downstream)
+        _step(builder, event, op_event, upstream, downstream)
         for op_event, upstream, downstream in event.steps()
         if id(op_event) in builder.op_of
     ]
 
 
-def _step(op: Op, event: OpEvent, upstream: Sequence[Any], downstream: Sequence[Any]) -> Step:
+def _step(
+    builder: Builder,
+    run: PassEvent,
+    event: OpEvent,
+    upstream: Sequence[Any],
+    downstream: Sequence[Any],
+) -> Step:
+    op = builder.op_of[id(event)]
     given = [t if event.follows(position) else None for position, t in enumerate(downstream)]
     return Step(
         op,
@@ -349,7 +361,24 @@ def _step(op: Op, event: OpEvent, upstream: Sequence[Any], downstream: Sequence[
         _references(given, op.inputs),
         pull(op, event, upstream),
         local_jacobians,
+        builder.ops.get((run, event), ()),
     )
+
+
+def _rule(function: Any) -> Rule | None:
+    """The backward rule as its author wrote it, with the numbers of its closure."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    where = source.definition(code)
+    closure = {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # a name that the body has not assigned
+            found = cell.cell_contents
+            if tf.is_tensor(found) or isinstance(found, np.ndarray | np.number | int | float):
+                closure[name] = reference(found)
+    names = code.co_varnames[: code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)]
+    return Rule(where.file, where.line, where.text, source.lines(code), names, closure)
 
 
 def _references(gradients: Sequence[Any], values: Sequence[Value]) -> list[Any]:

@@ -14,6 +14,7 @@ import linecache
 import os
 import sys
 import sysconfig
+import textwrap
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
 from operator import itemgetter
@@ -102,9 +103,18 @@ def locate(code: CodeType | None, lasti: int) -> Source | None:
     return _source(code, _span(code, lasti)[0] or code.co_firstlineno)
 
 
-def definition(code: CodeType | None) -> Source | None:
+def definition(code: CodeType) -> Source:
     """Where a function is written, given its code."""
-    return None if code is None else _source(code, code.co_firstlineno)
+    return _source(code, code.co_firstlineno)
+
+
+def lines(code: CodeType) -> tuple[str, ...]:
+    """The lines of a function, as far to the left as they go; none where they are not known."""
+    try:
+        found, _ = inspect.getsourcelines(code)
+    except (OSError, SyntaxError):  # no file, or one that was changed since
+        return ()
+    return tuple(textwrap.dedent("".join(found)).rstrip().split("\n"))
 
 
 def _source(code: CodeType, line: int) -> Source:
