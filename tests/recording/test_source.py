@@ -135,7 +135,6 @@ def test_code_without_a_file_has_a_line_and_no_text():
 
 def test_an_op_that_no_line_of_the_learners_ran_has_no_source():
     assert source.locate(None, 0) is None
-    assert source.definition(None) is None
     assert source.assigned_name(None, 0) is None
     assert source.operand_names(None, 0) == ()
     assert source.source_names(None, 0) == []
