@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +86,7 @@ class Series:
     ) -> None:
         """Take the measures of one step."""
         self.value.append(value.norm)
-        self.value_state.append("" if value.tensor is None else value.state)
+        self.value_state.append("" if value.array is None else value.state)
         self.gradient.append(gradient.norm)
         self.zeros.append(gradient.zeros)
         self.state.append(gradient.state if asked else "unasked")
@@ -357,19 +356,20 @@ class _Measures:
         self._known: dict[tuple[int, int], _Measured] = {}
 
     def of(self, tensor: Any, minus: Any = None, zeros: bool = False) -> _Measured:
-        """The measures of a tensor, or of how far it is from another."""
+        """The measures of a tensor, or of how far it is from another, once `run` has run."""
         key = id(tensor), id(minus)
         if key not in self._known:
-            self._known[key] = _Measured(tensor, minus)
-            self.bytes += 0 if tensor is None else readable(tensor).nbytes
+            array, other = (t if t is None else readable(t) for t in (tensor, minus))
+            self._known[key] = _Measured(array, other)
+            self.bytes += 0 if array is None else array.nbytes
         self._known[key].counted |= zeros
         return self._known[key]
 
     def run(self) -> None:
         """Measure all; much of it on two threads, as TensorFlow's kernels wait meanwhile."""
-        every = [*self._known.values()]
+        every = [each for each in self._known.values() if each.array is not None]
         if self.bytes < WORTH_A_THREAD:
-            return
+            return _run(every)
         other = Thread(target=_run, args=(every[::2],))
         other.start()
         _run(every[1::2])
@@ -378,48 +378,31 @@ class _Measures:
 
 def _run(every: Iterable[_Measured]) -> None:
     for each in every:
-        each.state  # noqa: B018 - it is kept
-        if each.counted:
-            each.zeros  # noqa: B018
+        each.run()
 
 
 class _Measured:
-    """Size and zeros of one tensor or None; each is computed when it is first asked for."""
+    """Size and zeros of one array, or of its distance from another; of None there is neither."""
 
-    def __init__(self, tensor: Any, minus: Any = None) -> None:
-        self.tensor, self.minus = tensor, minus
+    norm = zeros = float("nan")  # zeros: the share of entries that are 0
+    state = "none"
+
+    def __init__(self, array: Any, minus: Any) -> None:
+        self.array, self.minus = array, minus
         self.counted = False  # whether its zeros are asked for
 
-    @property
-    def array(self) -> Array:
-        array = readable(self.tensor)
-        return array if self.minus is None else array - readable(self.minus)
-
-    @cached_property
-    def norm(self) -> float:
-        return float("nan") if self.tensor is None else norm(self.array)
-
-    @cached_property
-    def zeros(self) -> float:
-        """The share of entries that are 0."""
-        if self.tensor is None:
-            return float("nan")
+    def run(self) -> None:
+        """Measure it: most arrays are read only once."""
         array = self.array
-        # Comparing first: counting the zeros of a float array directly takes ten times as long.
-        return float(np.count_nonzero(array == 0)) / array.size if array.size else 0.0
-
-    @cached_property
-    def state(self) -> str:
-        if self.tensor is None:
-            return "none"
-        if self.norm == 0:
-            return "zero" if self.zeros == 1 else ""  # or its squares are too small
-        if np.isfinite(self.norm):  # then so are all entries: most arrays are read only once
-            return ""
-        array = self.array
-        if np.isnan(array).any():
-            return "nan"
-        return "inf" if np.isinf(array).any() else ""
+        self.norm = norm(array if self.minus is None else array - self.minus)
+        if self.counted or self.norm == 0:
+            # Comparing first: counting the zeros of floats directly takes five times as long.
+            self.zeros = float(np.count_nonzero(array == 0)) / max(array.size, 1)
+        if np.isfinite(self.norm):  # then so are all entries; small ones have squares of 0
+            self.state = "zero" if self.norm == 0 and self.zeros == 1 else ""
+        else:
+            infinite = "inf" if np.isinf(array).any() else ""
+            self.state = "nan" if np.isnan(array).any() else infinite
 
 
 def watch(
