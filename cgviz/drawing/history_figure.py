@@ -56,6 +56,7 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     for each, title, colour, dashes in lines:
         above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=title)
     above.set(xlim=_limits(history))
+    above.xaxis.get_major_locator().set_params(integer=True)
     above.set_title(fill(parted, LINE) if parted else "target", fontsize=9 if parted else None)
     if against is not None:
         above.set_ylabel("target")
@@ -63,8 +64,9 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     for i, (each, series) in enumerate(zip(histories, maps, strict=True), 1):
         below, beside = figure.add_subplot(grid[i, 0]), figure.add_subplot(grid[i, 1])
         words += [_sentence(each), _map(figure, below, each, series, between, look)]
-        if against is not None:
-            below.set_title(titles(histories)[i - 1], fontsize=9)
+        # Above the map, not beside its scale, which is shorter than these words where rows are few.
+        whose = "" if against is None else f"{titles(histories)[i - 1]}: "
+        below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
         updates = _updates(beside, series, look)
         words += updates
         if not updates:
@@ -128,7 +130,7 @@ def _map(
         image = ax.imshow(
             sizes, tones, aspect="auto", extent=extent, interpolation="none", vmin=low, vmax=high
         )
-        figure.colorbar(image, ax=ax, label="log10 of the gradient per entry", fraction=0.04)
+        figure.colorbar(image, ax=ax, fraction=0.04)
     steps = np.array(history.steps)
     states = np.array([series.state for series in shown])
     for state, marker in MARKERS.items():
@@ -142,6 +144,7 @@ def _map(
             loc="upper center", bbox_to_anchor=(0.5, 0), ncols=4, borderaxespad=3.5, frameon=False
         )
     ax.set(xlim=(left, right), ylim=(len(shown) - 0.5, -0.5), xlabel="step")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_yticks(range(len(shown)), [s.name for s in shown], fontsize=9)
     first, last = (
         ", ".join(f"{s.name} {said(s, i)}" for s in shown[:6]) + ", ..." * (len(shown) > 6)
@@ -167,7 +170,8 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
     ax.plot(sizes, places, "D", color=look.variable, markersize=6)
     ax.set_xscale("log")
     ax.axvline(1e-3, color=look.muted, linestyle=":", linewidth=1)  # what is usual
-    ax.set(title="update / weight", ylim=(len(rows) - 0.5, -0.5), yticks=[])
+    ax.set_title("update / weight", fontsize=9)
+    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=[])
     ax.grid(axis="x", color=look.muted, alpha=0.3)
     said = ", ".join(f"{n} {style.number(x, 2)}" for n, x in zip(names[:6], sizes, strict=False))
     return [f"Median of update over weight: {said}{', ...' if len(known) > 6 else ''}."]

@@ -1,5 +1,8 @@
 """A training in the browser: at each step that was kept the numbers are those of its trace."""
 
+import inspect
+import json
+
 import pytest
 import tensorflow as tf
 
@@ -35,6 +38,9 @@ def training(straight, steps=30):
             v.assign_sub(0.02 * g)
 
     return cgviz.watch(step, steps)
+
+
+SETUP = f"import tensorflow as tf\nimport cgviz\n\n{inspect.getsource(training)}"
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +163,38 @@ def test_with_a_kernel_each_step_is_asked_for_once(page, right, tmp_path):
     step = sorted(right.traces)[1]
     assert page.evaluate(SAID) == [said(right, step)]
     assert page.evaluate("() => window.asked") == [f"pages 0|step:{step}"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_in_a_notebook_both_trainings_show_their_numbers_at_each_step(
+    notebook, show, right, wrong, dark
+):
+    page = show("training(True).view(against=training(False))")
+    slider = page.get_by_role("slider", name="step of training")
+    if dark:
+        notebook.theme("JupyterLab Dark")
+
+    def shows(step):
+        slider.and_(page.locator(f"[aria-valuetext^='step {step} of']")).wait_for()
+        both = json.dumps([said(right, step), said(wrong, step)])
+        page.wait_for_function(
+            f"both => JSON.stringify(({SAID})()) === JSON.stringify(JSON.parse(both))", arg=both
+        )
+
+    kept = sorted(right.traces)
+    slider.press("Home")
+    shows(0)
+    slider.press("End")
+    shows(29)
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("[")
+    shows(kept[-2])
+    page.keyboard.press("]")
+    shows(29)
+    page.locator(f"[aria-label^='h, step {kept[3]}:']").first.click()
+    shows(kept[3])
+    slider.press("End")
+    slider.press("ArrowLeft")
+    page.get_by_role("button", name="Play training").click()
+    shows(29)
+    notebook.theme("JupyterLab Light")
