@@ -5,12 +5,9 @@
     Layout              centres, routes, extent
     beside              a curve along a route, at a distance to its side
 
-Each box gets a rank, so that every link points down; the order within ranks is chosen for few
-crossings; then boxes move apart as far as their sizes ask (`ranks`, `coordinates`). Between two
-ranks a link bends; beside a box it runs straight, so no link passes through a box (but for the
-longest ones of a picture with more than `ranks.MOST` waypoints, as 40 steps of a recurrent network
-shown in full). The label of a link is an item on its way, so labels overlap neither boxes nor each
-other.
+Between two ranks of boxes a link bends; beside a box it runs straight, so no link passes through a
+box (but for the longest ones of a picture with more than `layers.MOST` waypoints, as 40 steps of a
+recurrent network shown in full).
 
 A frame is laid out alone, and is one box of the layout around it. A link that crosses a frame is
 placed in pieces, which meet on the frame: what is inside is placed first, and where its lines reach
@@ -24,9 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from . import coordinates
-from .coordinates import Direction, Layout, Point, beside
-from .ranks import PORT, SIDE, Box, Link
+from .layers import PORT, SIDE, Box, Direction, Layout, Link, Point, arranged, beside
 
 __all__ = ["PORT", "SIDE", "Box", "Direction", "Frame", "Layout", "Link", "Point"]
 __all__ += ["beside", "place"]
@@ -64,18 +59,10 @@ def place(
     Returns:
         The layout; its `frames` are in the order of `frames`.
 
-    Raises:
-        ValueError: If `direction` is neither, or a link names a box that is not there.
-
     >>> layout = place([Box(40, 20), Box(40, 20)], [Link(0, 1)])
     >>> layout.centres
-    ((20.0, 10.0), (20.0, 46.0))
+    ((20.0, 10.0), (20.0, 52.0))
     """
-    if direction not in ("down", "right"):
-        raise ValueError(f'`direction` must be "down" or "right", not {direction!r}')
-    for link in links:
-        if not (0 <= link.source < len(boxes) and 0 <= link.target < len(boxes)):
-            raise ValueError(f"`links` has {link}, but there are {len(boxes)} boxes")
     nest = _Nest(boxes, links, direction, frames)
     for k in range(len(frames) - 1, -2, -1):  # from the innermost out
         nest.solve(k, band)
@@ -88,14 +75,13 @@ NOWHERE: Item = ("", 0, 0)
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a link within one frame."""
+    """A part of a link within one frame; a link has at most one in each."""
 
-    frame: int
+    link: int
     source: Item
     target: Item
     exit: Item  # of a source that is a frame: the item inside that the line comes from
     entry: Item  # of a target that is a frame: the item inside that the line leads to
-    last: bool  # this piece has the label
 
 
 class _Nest:
@@ -111,7 +97,8 @@ class _Nest:
         self.boxes, self.links, self.direction, self.frames = boxes, links, direction, frames
         self.across = 0 if direction == "down" else 1
         self.opened = {frame.box: k for k, frame in enumerate(frames) if frame.box >= 0}
-        self.pieces = [self._cut(i) for i in range(len(links))]  # per link, from its source on
+        self.pieces: dict[int, list[_Piece]] = {k: [] for k in range(-1, len(frames))}
+        self.ways = [self._cut(i) for i in range(len(links))]
         self.index: dict[int, dict[Item, int]] = {}  # per frame: items in its layout
         self.layouts: dict[int, Layout] = {}
         self.extents: dict[int, Point] = {}
@@ -124,9 +111,9 @@ class _Nest:
     def _item(self, box: int) -> Item:
         return ("frame", self.opened[box], 0) if box in self.opened else ("box", box, 0)
 
-    def _cut(self, i: int) -> list[_Piece]:
-        """Cut a link where it crosses frames."""
-        link, found = self.links[i], []
+    def _cut(self, i: int) -> list[int]:
+        """Cut a link where it crosses frames, and tell which frame each of its pieces is in."""
+        link, way = self.links[i], []
         home = self.boxes[link.source].frame
         out, into = self._around(home), self._around(self.boxes[link.target].frame)
         while out and into and out[0] == into[0]:
@@ -134,47 +121,42 @@ class _Nest:
         item, inside = self._item(link.source), ("box", link.exit, 0)
         for k in reversed(out):
             port = ("port", i, k)
-            found.append(_Piece(k, item, port, inside, NOWHERE, False))
+            self.pieces[k].append(_Piece(i, item, port, inside, NOWHERE))
+            way.append(k)
             item, inside, home = ("frame", k, 0), port, self.frames[k].parent
         for k in into:
             port = ("port", i, k)
-            found.append(_Piece(home, item, ("frame", k, 0), inside, port, False))
+            self.pieces[home].append(_Piece(i, item, ("frame", k, 0), inside, port))
+            way.append(home)
             item, inside, home = port, NOWHERE, k
-        target = self._item(link.target)
-        found.append(_Piece(home, item, target, inside, ("box", link.entry, 0), True))
-        return found
+        last = _Piece(i, item, self._item(link.target), inside, ("box", link.entry, 0))
+        self.pieces[home].append(last)
+        return [*way, home]
 
     def solve(self, k: int, band: float) -> None:
         """Lay out what is in one frame; what is in frames inside it is already."""
-        index: dict[Item, int] = {}
-        boxes: list[Box] = []
-
-        def add(item: Item, box: Box) -> None:
-            index[item] = len(boxes)
-            boxes.append(box if k < 0 else replace(box, level=0))
-
+        items: dict[Item, Box] = {}
         for i, box in enumerate(self.boxes):
             if box.frame == k and i not in self.opened:
-                add(("box", i, 0), box)
+                items["box", i, 0] = box
         for inner, frame in enumerate(self.frames):
             if frame.parent == k:
-                add(("frame", inner, 0), Box(*self.extents[inner], level=frame.level))
+                items["frame", inner, 0] = Box(*self.extents[inner], level=frame.level)
+        for piece in self.pieces[k]:
+            for item, side in ((piece.source, -1), (piece.target, 1)):
+                if item[0] == "port":
+                    items[item] = Box(0, 0, pin=-side if self.links[piece.link].back else side)
+        self.index[k] = index = {item: n for n, item in enumerate(items)}
         links, held = [], []
-        for link, pieces in zip(self.links, self.pieces, strict=True):
-            for piece in pieces:
-                if piece.frame != k:
-                    continue
-                for item, side in ((piece.source, -1), (piece.target, 1)):
-                    if item[0] == "port":
-                        add(item, Box(0.0, 0.0, pin=-side if link.back else side))
-                own = link if piece.last else Link(0, 0, back=link.back)
-                ends = index[piece.source], index[piece.target]
-                links.append(replace(own, source=ends[0], target=ends[1]))
-                held.append(
-                    (self._held(piece.source, piece.exit), self._held(piece.target, piece.entry))
-                )
-        placed = coordinates.placed(boxes, links, held, self.direction, band)
-        self.index[k], self.layouts[k] = index, placed
+        for piece in self.pieces[k]:
+            link = self.links[piece.link]
+            if self.ways[piece.link][-1] != k:  # its label is in another frame
+                link = replace(link, before=0.0, after=0.0, along=0.0)
+            links.append(replace(link, source=index[piece.source], target=index[piece.target]))
+            ends = (piece.source, piece.exit), (piece.target, piece.entry)
+            held.append((self._held(*ends[0]), self._held(*ends[1])))
+        boxes = [box if k < 0 else replace(box, level=0) for box in items.values()]
+        self.layouts[k] = arranged(boxes, links, held, self.direction, band)
         if k >= 0:
             self._enclose(k, [n for n, box in enumerate(boxes) if box.pin < 0])
 
@@ -199,41 +181,30 @@ class _Nest:
         """All of it in the coordinates of the whole."""
         centres: list[Point] = [(0.0, 0.0)] * len(self.boxes)
         frames = [(0.0, 0.0, 0.0, 0.0)] * len(self.frames)
-        origins: dict[int, Point] = {}
         labels: list[Point] = [(0.0, 0.0)] * len(self.links)
+        routes: list[dict[int, list[Point]]] = [{} for _ in self.links]  # by frame
         for k in range(-1, len(self.frames)):
-            left, top = frames[k][:2] if k >= 0 else (0.0, 0.0)
-            origin = left + self.corners[k][0], top + self.corners[k][1]
-            placed = self.layouts[k]
+            placed, corner = self.layouts[k], self.corners[k]
+            origin = _moved(frames[k][:2], corner) if k >= 0 else corner
             for (kind, i, _), n in self.index[k].items():
-                x, y = _moved(placed.centres[n], origin)
-                if kind == "box":
-                    centres[i] = x, y
-                elif kind == "frame":
+                x, y = centre = _moved(placed.centres[n], origin)
+                if kind == "frame":
                     width, height = self.extents[i]
                     frames[i] = x - width / 2, y - height / 2, width, height
-                    if self.frames[i].box >= 0:
-                        centres[self.frames[i].box] = x, y
-            origins[k] = origin
-        counts = dict.fromkeys(self.layouts, 0)
-        routes = []
-        for i, pieces in enumerate(self.pieces):
-            route: list[Point] = []
-            for piece in pieces:
-                n = counts[piece.frame]
-                counts[piece.frame] += 1
-                placed, origin = self.layouts[piece.frame], origins[piece.frame]
-                route += [_moved(point, origin) for point in placed.routes[n]]
-                if piece.last:
-                    labels[i] = _moved(placed.labels[n], origin)
-            routes.append(_without_needless_corners(route))
-        return replace(
-            self.layouts[-1],
-            centres=tuple(centres),
-            routes=tuple(routes),
-            labels=tuple(labels),
-            frames=tuple(frames),
-        )
+                    kind, i = "box", self.frames[i].box
+                if kind == "box" and i >= 0:
+                    centres[i] = centre
+            for n, piece in enumerate(self.pieces[k]):
+                routes[piece.link][k] = [_moved(point, origin) for point in placed.routes[n]]
+                if self.ways[piece.link][-1] == k:
+                    labels[piece.link] = _moved(placed.labels[n], origin)
+        whole = [
+            _without_needless_corners([point for k in way for point in route[k]])
+            for way, route in zip(self.ways, routes, strict=True)
+        ]
+        outer = self.layouts[-1]
+        found = tuple(centres), tuple(whole), tuple(labels), outer.width, outer.height
+        return Layout(*found, self.direction, tuple(frames), outer.bands)
 
 
 def _moved(point: Point, by: Point) -> Point:

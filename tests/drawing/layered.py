@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from cgviz.drawing.layout import Box, Link
-from cgviz.drawing.ranks import Grid
+from cgviz.drawing.layers import Box, Layers, Link
 
 BOX = Box(40.0, 20.0)
 LABELS = st.sampled_from([(0.0, 0.0, 0.0), (20.0, 35.0, 14.0)])
@@ -55,4 +54,4 @@ def recurrent(steps):
 def grid(boxes, links, held=None):
     """Boxes on their ranks in a good order; `boxes` may be a number of equal ones."""
     boxes = [BOX] * boxes if isinstance(boxes, int) else boxes
-    return Grid(boxes, links, held or [(None, None)] * len(links))
+    return Layers(boxes, links, held or [(None, None)] * len(links))

@@ -205,16 +205,6 @@ def test_parts_that_are_not_connected_are_side_by_side():
     assert placed.centres[2][0] == placed.centres[3][0] == placed.centres[0][0] + 40 + 14
 
 
-def test_the_direction_must_be_known():
-    with pytest.raises(ValueError, match="`direction`"):
-        layout.place([BOX], [], "up")
-
-
-def test_a_link_to_nowhere_is_an_error():
-    with pytest.raises(ValueError, match="`links`"):
-        layout.place([BOX], [Link(0, 1)])
-
-
 def test_two_thousand_boxes_take_a_second():
     boxes, links = recurrent(400)
     took = []
