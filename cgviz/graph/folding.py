@@ -32,8 +32,9 @@ class Fold:
     name: str  # by which it is opened and closed; it begins with "rest" if it stays closed
     label: str  # the scope as it is called within the one around it; "" for a stretch
     members: tuple[int | Fold, ...]
-    repeats: tuple[str, ...] = ()  # of one that is shown of several: what all of them are called
-    at: int = 0  # and which of them it is
+    # Of one that is shown of several: what all of them are called, and the ops of each.
+    repeats: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    at: int = 0  # which of them it is
 
 
 Members = tuple[int | Fold, ...]
@@ -186,7 +187,8 @@ class _Tree:
         runs = [x for x in found if self._kind(x) is not None]
         first, period, count = _longest_repeat([self._kind(x) for x in runs])
         blocks = [tuple(runs[first + k * period :][:period]) for k in range(count)]
-        if count < LEAST or not self._recurrent(blocks):
+        inside = [tuple(i for x in block for i in leaves(x)) for block in blocks]
+        if count < LEAST or not self._recurrent(inside):
             return found
         name = self._name("repeat", path)
         own = path[-1] if path else "loop"
@@ -199,7 +201,7 @@ class _Tree:
         within = blocks[at] if others or isinstance(one, int) else one.members
         parts = [
             Fold(f"rest before {name}", _span(labels[:at]), tuple(chain(*blocks[:at]))),
-            Fold(name, labels[at], within, tuple(labels), at),
+            Fold(name, labels[at], within, tuple(zip(labels, inside, strict=True)), at),
             Fold(f"rest after {name}", _span(labels[at + 1 :]), tuple(chain(*blocks[at + 1 :]))),
         ]
         before, after = runs[:first], runs[first + count * period :]
@@ -212,10 +214,11 @@ class _Tree:
             return self.ops.kinds[found]
         return re.sub(r"\d+", "#", found.label), *(self.ops.kinds[i] for i in leaves(found))
 
-    def _recurrent(self, blocks: Sequence[Members]) -> bool:
-        inside = [{i for x in block for i in leaves(x)} for block in blocks]
+    def _recurrent(self, inside: Sequence[tuple[int, ...]]) -> bool:
         used = [{j for i in own for j in self.ops.feeds[i]} for own in inside]
-        needs_last = all(own & before for before, own in zip(inside, used[1:], strict=False))
+        needs_last = all(
+            own.intersection(last) for last, own in zip(inside, used[1:], strict=False)
+        )
         return needs_last and bool(set.intersection(*used).difference(*inside))
 
 

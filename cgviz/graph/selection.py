@@ -114,6 +114,7 @@ class Repeats:
 
     name: str
     labels: tuple[str, ...]  # what each of them is called
+    ops: tuple[tuple[Op, ...], ...]  # of each of them
     at: int  # which of them is shown
 
 
@@ -238,7 +239,9 @@ class _Builder:
                 self.members[str(each)], self.frame_of[str(each)] = [self.ops[each]], frame
                 continue
             if each.repeats:
-                self.repeats.append(Repeats(each.name, each.repeats, each.at))
+                labels, inside = zip(*each.repeats, strict=True)
+                ops = tuple(tuple(self.ops[i] for i in own) for own in inside)
+                self.repeats.append(Repeats(each.name, labels, ops, each.at))
             members = [self.ops[i] for i in folding.leaves(each)]
             if each.name not in self.opened:
                 self.members[each.name], self.frame_of[each.name] = members, frame

@@ -19,7 +19,7 @@ import numpy as np
 from .. import style
 from ..drawing import display, texts
 from ..drawing.display import Display
-from ..graph import Array, Step, Trace, statistics
+from ..graph import Array, Op, Step, Trace, statistics
 from ..graph.selection import Selection, select
 from ..reading import chain_rule, summary
 from . import panel
@@ -117,7 +117,8 @@ class PageBuilder:
             "display": self.display(which, toggled).document(),
             "texts": texts_of(shown),
             "panels": panel.panels(self.trace, shown, panel.small if cheap else _never),
-            "repeats": [vars(each) for each in shown.repeats],
+            "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
+            "search": search(self.trace, shown),
         }
 
     def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
@@ -155,6 +156,55 @@ def texts_of(shown: Selection) -> Document:
             for i, (value, gradient) in enumerate(ends)
         ],
     }
+
+
+def search(trace: Trace, shown: Selection) -> Document:
+    """What can be found in a picture: ops, variables and scopes, also those in closed folds.
+
+    Returns:
+        `rows` has per thing its name, what it is, and its |gradient| in words, the largest first:
+        the L2 norm of what arrives at an op's output, and of a scope the largest in it. `at` has
+        the node where each is, and `open` what would have to be turned over to come nearer.
+    """
+    nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "chip" and n.owner < 0]
+    where = {op: i for i, node in nodes for op in node.ops}
+    rows = {(op.name, op.type if op.kind == "op" else op.kind): [op] for op in where}
+    for op in where:
+        parts = op.scope.split("/") if op.scope else []
+        for depth in range(len(parts)):
+            rows.setdefault(("/".join(parts[: depth + 1]), "scope"), []).append(op)
+    sizes = {op: _size(trace, shown, op) for op in where}
+    largest = {row: max(sizes[op] for op in ops) for row, ops in rows.items()}
+    order = sorted(rows, key=lambda row: -largest[row])
+    firsts = [(where[rows[row][0]], rows[row]) for row in order]
+    return {
+        "rows": [(*row, style.number(abs(x)) if (x := largest[row]) >= 0 else "") for row in order],
+        "at": [i for i, _ in firsts],
+        "open": [_opens(shown, i, ops) for i, ops in firsts],
+    }
+
+
+def _size(trace: Trace, shown: Selection, op: Op) -> float:
+    """The norm of what arrives at an op's outputs; an infinity where it is NaN; -1 for nothing."""
+    if shown.which is None:
+        return -1.0
+    arrived = [trace.passes[shown.which].upstream(v) for v in op.outputs]
+    norms = [statistics(a).norm for a in arrived if a is not None]
+    known = [float(x) for x in norms if x is not None]
+    return float(np.nan_to_num(np.hypot.reduce(known), nan=np.inf)) if known else -1.0
+
+
+def _opens(shown: Selection, i: int, wanted: Sequence[Op]) -> str:
+    """The name to be turned over so that more is seen of what is in a node; "" if it is shown."""
+    others = [
+        f"{each.name}@{k}"
+        for each in shown.repeats
+        for k, ops in enumerate(each.ops)
+        if wanted[0] in ops and k != each.at
+    ]
+    if {op for op in shown.nodes[i].ops if op.kind != "variable"} <= set(wanted):
+        return ""
+    return others[0] if others else shown.nodes[i].group
 
 
 def strip(a: Array | None) -> Document | None:

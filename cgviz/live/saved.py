@@ -150,6 +150,7 @@ def _packed(
                 page
                 | {"panels": once(page["panels"]), "display": once([page["display"]])[0]}
                 | {"texts": {name: once(x) for name, x in page["texts"].items()}}
+                | {"search": page["search"] | {"rows": once([page["search"]["rows"]])[0]}}
                 for page in found
             ],
         )
