@@ -45,7 +45,7 @@ class Palette:
 
     def of(self, kind: str) -> str:
         """The tone of a kind of node."""
-        return str(getattr(self, "variable" if kind == "chip" else kind, self.op))
+        return str(getattr(self, "variable" if kind == "use" else kind, self.op))
 
 
 # Okabe and Ito's colours; where one is too pale for text, the same hue, darker or lighter.

@@ -1,6 +1,6 @@
 """The shapes of a picture as SVG path data: the outline of each kind of node, lines and arrows.
 
-An op is a box, an input a pill, a variable a drum, a chip a small pill, a constant a note with a
+An op is a box, an input a pill, a variable a drum, a use of one a small pill, a constant a note with a
 folded corner, a custom op a double hexagon, folded ops a stack of boxes, a target a ring around a
 dot; an open custom op is a frame, with a dot at its side for each value that enters or leaves. So
 kinds are told apart without colour.
@@ -38,7 +38,7 @@ PADDING = {
     "constant": (12.0, 7.0),
     "custom": (17.0, 9.0),
     "scope": (14.0, 9.0),
-    "chip": (9.0, 3.0),
+    "use": (9.0, 3.0),
 }
 
 Point = tuple[float, float]
@@ -58,7 +58,7 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
         The data of paths to fill and stroke in this order.
     """
     left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
-    if kind in ("input", "chip"):
+    if kind in ("input", "use"):
         return [box(left, right, top, bottom, _pill(width, height))]
     if kind == "variable":
         return _drum(left, right, top, bottom)
@@ -100,7 +100,7 @@ def inset(
     def beyond(corner: float, at: float = abs(port)) -> float:
         return max(0.0, at - (across / 2 - corner))
 
-    if kind in ("input", "chip", "target", "port"):
+    if kind in ("input", "use", "target", "port"):
         return _arc(_pill(width, height), beyond(_pill(width, height)))
     if kind == "custom":
         return along / 2 * beyond(POINT) / POINT if down else POINT * abs(port) / (across / 2)

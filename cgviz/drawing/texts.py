@@ -28,7 +28,7 @@ SOURCES = (
     "variable",
     "constant",
     "port",
-    "chip",
+    "use",
 )  # what does not run: it has its value at once
 
 
@@ -173,7 +173,7 @@ def value_text(value: Value) -> str:
 
 def _often(shown: Selection, i: int) -> bool:
     """Whether a node's one value is used so often that it is written once, in the node."""
-    return shown.nodes[i].kind == "chip" or (
+    return shown.nodes[i].kind == "use" or (
         len(shown.outgoing[i]) > MANY and len(shown.nodes[i].outputs) == 1
     )
 
@@ -227,7 +227,7 @@ def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
     if name == title:
         name = ""
     alone = not shown.outgoing[i] and not node.targets and node.outputs
-    if node.kind == "chip":
+    if node.kind == "use":
         return title, f"×{node.uses}" if node.uses > 1 else ""
     if known and (alone or _often(shown, i)):
         value = value_text(node.outputs[0])
@@ -329,7 +329,7 @@ def called(node: Node) -> str:
     words = " ".join(node.symbol.split())
     if node.kind in ("op", "scope"):
         return f"{node.label} ({words})" if node.label else words
-    kind = node.ops[0].kind if node.kind == "chip" else node.kind
+    kind = node.ops[0].kind if node.kind == "use" else node.kind
     return f"{node.label or words} ({kind})"
 
 

@@ -13,7 +13,7 @@ selection is folded by name scope. `full=True` holds everything. `framed=True` h
 open scope, and any scope or custom op can be opened or closed by its name.
 
 Of repeats in a row, as the steps of a recurrent network, one is shown, between all before it and
-all behind it. A variable or an input that is used often is a chip at each of its uses, and a node
+all behind it. A variable or an input that is used often is a node at each of its uses, and one
 without arrows, which has the gradient of all of them.
 
 Inside an open custom op are the ops of its body. The values that the body reads and makes enter
@@ -50,7 +50,7 @@ class Node:
     key: str  # unique in its selection
     label: str  # the learner's name, or "" where there is none
     symbol: str  # what it does: `×`, `sin`, `x³`
-    # Of its op; "scope" for a folded one, "port" where a value enters or leaves a frame, "chip" for
+    # Of its op; "scope" for a folded one, "port" where a value enters or leaves a frame, "use" for
     # a variable or an input at one of the ops that use it.
     kind: str
     ops: tuple[Op, ...]  # the op, or the folded ones
@@ -65,7 +65,7 @@ class Node:
     level: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
     frame: int = -1  # the innermost frame around it, by index in `selection.frames`
     owner: int = -1  # of what is inside an open custom op: the node of that op
-    uses: int = 0  # of a chip, and of a node whose uses are all chips
+    uses: int = 0  # of a "use", and of a node whose uses are nodes of their own
 
     @property
     def step(self) -> Step | None:
@@ -191,7 +191,7 @@ def select(
         opened = folding.opened(folds, len(ops) if full else limit) ^ set(toggled)
         found = _Builder(pruned, ops, folds, opened, framed).selection()
     if limit is not None and not full:
-        found = _with_chips(found)
+        found = _with_uses(found)
     return _with_bodies(found, toggled) if framed else found
 
 
@@ -456,10 +456,10 @@ class _Values:
         return stacked([v.numpy() for v in self.values])
 
 
-# --- chips ---------------------------------------------------------------------------------------
+# --- uses ----------------------------------------------------------------------------------------
 
 
-def _with_chips(shown: Selection) -> Selection:
+def _with_uses(shown: Selection) -> Selection:
     """Put variables and inputs that are used often at the ops that use them."""
     uses = {
         i: sum(e.uses for e in shown.outgoing[i])
@@ -475,7 +475,7 @@ def _with_chips(shown: Selection) -> Selection:
             source = place[edge.source]
             if edge.source in often:
                 source = len(nodes)
-                nodes.append(_chip(shown.nodes[edge.source], edge, node))
+                nodes.append(_use(shown.nodes[edge.source], edge, node))
             edges.append(replace(edge, source=source))
         place[i] = len(nodes)
         nodes.append(replace(node, uses=uses[i] if i in often else 0))
@@ -483,12 +483,12 @@ def _with_chips(shown: Selection) -> Selection:
     return replace(shown, nodes=tuple(nodes), edges=tuple(edges))
 
 
-def _chip(node: Node, edge: Edge, user: Node) -> Node:
+def _use(node: Node, edge: Edge, user: Node) -> Node:
     return replace(
         node,
         key=f"{user.key}:{edge.position}:{node.key}",
         label=node.label.rsplit("/", 1)[-1],
-        kind="chip",
+        kind="use",
         source=False,
         level=user.level,
         frame=user.frame,

@@ -166,7 +166,7 @@ def search(trace: Trace, shown: Selection) -> Document:
         the L2 norm of what arrives at an op's output, and of a scope the largest in it. `at` has
         the node where each is, and `open` what would have to be turned over to come nearer.
     """
-    nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "chip" and n.owner < 0]
+    nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "use" and n.owner < 0]
     where = {op: i for i, node in nodes for op in node.ops}
     rows = {(op.name, op.type if op.kind == "op" else op.kind): [op] for op in where}
     for op in where:

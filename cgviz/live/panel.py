@@ -70,7 +70,7 @@ def panel(trace: Trace, shown: Selection, node: Node, ask: Ask) -> Document:
     folded = len(node.ops) > 1
     found: Document = {
         "title": node.label or " ".join(node.symbol.split()),
-        "kind": KINDS[op.kind if node.kind == "chip" else node.kind],
+        "kind": KINDS[op.kind if node.kind == "use" else node.kind],
         "facts": [] if folded else _facts(op) + ([INSIDE] if node.owner >= 0 else []),
         "outputs": [_output(trace, each, node, i, v) for i, v in enumerate(node.outputs)],
         "inputs": [],
@@ -154,7 +154,7 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
     None where they are not all shown, or where their sum is not the gradient, because a rule is not
     linear in its upstream.
     """
-    if len(node.outputs) != 1 or node.upstream[0] is None or node.kind == "chip":
+    if len(node.outputs) != 1 or node.upstream[0] is None or node.kind == "use":
         return []
     (value,) = node.outputs
     if not node.source and len(each.contributions(value)) < 2:

@@ -83,7 +83,7 @@ class Moments(PageBuilder):
         builder, opened = self._at(toggled)
         which = None if which is None else min(which, builder.last)
         nodes = builder.selection(which, opened).nodes
-        shown = [(i, node) for i, node in enumerate(nodes) if node.kind != "chip"]
+        shown = [(i, node) for i, node in enumerate(nodes) if node.kind != "use"]
         places = {op.name: i for i, node in shown for op in node.ops}
         found = {s.name: places[s.name] for s in figure.rows(self.history) if s.name in places}
         return builder.page(which, opened) | {"rows": found}

@@ -74,7 +74,7 @@ def test_they_do_so_where_one_of_repeats_is_shown(k):
         check_everywhere(display.make(shown))
 
 
-def test_they_do_so_with_chips():
+def test_they_do_so_with_uses():
     weight = tf.Variable(0.75, name="weight")
 
     def f(x):
@@ -83,7 +83,7 @@ def test_they_do_so_with_chips():
         return x
 
     shown = select(cgviz.trace(f, 0.5))
-    assert sum(node.kind == "chip" for node in shown.nodes) == 8
+    assert sum(node.kind == "use" for node in shown.nodes) == 8
     check_everywhere(display.make(shown))
 
 

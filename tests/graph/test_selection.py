@@ -286,7 +286,7 @@ def test_twenty_steps_are_one_that_is_shown_and_all_others(steps):
 @pytest.mark.parametrize("k", [0, 7, 19])
 def test_whichever_of_repeats_is_shown_its_numbers_are_its_own_and_sums_are_whole(steps, k):
     shown = select(steps, toggled=[f"{select(steps).repeats[0].name}@{k}"])
-    inside = [node for node in shown.nodes if node.frame == 0 and node.kind != "chip"]
+    inside = [node for node in shown.nodes if node.frame == 0 and node.kind != "use"]
     assert {node.ops[0].scope.split("/")[0] for node in inside} == {f"step_{k}"}
     for node in inside:
         np.testing.assert_array_equal(node.upstream[0], node.step.upstream[0])
@@ -296,7 +296,7 @@ def test_whichever_of_repeats_is_shown_its_numbers_are_its_own_and_sums_are_whol
                     edge.contribution, node.step.downstream[edge.position]
                 )
     for name in ("w", "u", "xs"):
-        (whole,) = (n for n in shown.nodes if n.label == name and n.kind != "chip")
+        (whole,) = (n for n in shown.nodes if n.label == name and n.kind != "use")
         leaving = [e for e in shown.edges if shown.nodes[e.source].label == name]
         assert sum(e.uses for e in leaving) == whole.uses == 20
         total = sum(e.contribution for e in leaving)
@@ -335,7 +335,7 @@ def test_many_values_between_two_nodes_are_one_edge_that_stacks_them():
     np.testing.assert_array_equal(edge.contribution, trace.gradients[0][:29])
 
 
-# --- chips ---------------------------------------------------------------------------------------
+# --- uses ----------------------------------------------------------------------------------------
 
 
 def powers(count):
@@ -355,7 +355,7 @@ def test_what_is_used_often_is_a_chip_at_each_use_and_a_node_with_the_whole_grad
     (whole,) = (n for n in shown.nodes if n.kind == "variable")
     assert (whole.uses, shown.outgoing[shown.nodes.index(whole)]) == (7, ())
     assert whole.upstream[0] == pytest.approx(7 * 0.9**6 * 2.0)
-    chips = [e for e in shown.edges if shown.nodes[e.source].kind == "chip"]
+    chips = [e for e in shown.edges if shown.nodes[e.source].kind == "use"]
     for edge in chips:
         step = shown.nodes[edge.target].step
         assert edge.contribution == step.downstream[edge.position]
@@ -365,6 +365,6 @@ def test_what_is_used_often_is_a_chip_at_each_use_and_a_node_with_the_whole_grad
 
 
 def test_few_uses_are_arrows_and_so_are_all_in_full():
-    assert not any(n.kind == "chip" for n in select(powers(6)).nodes)
-    assert not any(n.kind == "chip" for n in select(powers(7), full=True).nodes)
-    assert not any(n.kind == "chip" for n in select(powers(7), limit=None).nodes)
+    assert not any(n.kind == "use" for n in select(powers(6)).nodes)
+    assert not any(n.kind == "use" for n in select(powers(7), full=True).nodes)
+    assert not any(n.kind == "use" for n in select(powers(7), limit=None).nodes)
