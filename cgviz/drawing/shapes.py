@@ -1,7 +1,7 @@
 """The shapes of a picture as SVG path data: the outline of each kind of node, lines and arrows.
 
-An op is a box, an input a pill, a variable a drum, a use of one a small pill, a constant a note with a
-folded corner, a custom op a double hexagon, folded ops a stack of boxes, a target a ring around a
+An op is a box, an input a pill, a variable a drum, a use of it a small pill, a constant a note with
+a folded corner, a custom op a double hexagon, folded ops a stack of boxes, a target a ring around a
 dot; an open custom op is a frame, with a dot at its side for each value that enters or leaves. So
 kinds are told apart without colour.
 
