@@ -18,6 +18,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
+from traceback import format_exception_only
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .recording.api import trace
 
 SHAPES = ((), (3,), (2, 3))  # a rule that is right for these is rarely wrong for others
 MOST_NUMBERS = 10_000  # of one array that `ask` notes; of a larger one it notes the beginning
+MOST_TEXT = 300  # characters of an error's first line: enough for TensorFlow's longest
 PREDICTION = "prediction"
 LEFT = "a `...` is left in it. Write your code there."
 
@@ -109,8 +111,8 @@ def _told(name: str) -> Iterator[None]:
     except AssertionError as error:
         print(f"✗ {error}")
     except Exception as error:  # the student's own, whatever it is
-        first = next(iter(str(error).splitlines()), "")
-        print(f"✗ {name}: {type(error).__name__}: {first}")
+        lines = format_exception_only(error)[0].splitlines()  # also where `str` itself raises
+        print(f"✗ {name}: {lines[0][:MOST_TEXT]}")
     else:
         print(f"✓ {name}")
 

@@ -3,19 +3,19 @@
     zero, not_finite   of the gradients of a pass
     forward            of the values of the forward pass
 
-A trouble of a gradient is followed from its source towards the targets, to the step that made it,
-or to a value whose gradients add up to it. In the forward pass it is followed from a target back
-to the op whose inputs were finite; infinite values on the way that do no harm, as in a mask, are
-left alone. `ZERO`, `BACKWARD` and `FORWARD` are the records of what can be the cause: the first
-that the numbers bear out is told.
+One walk serves all three: `origins` follows a trouble from number to number, always to what the
+number was made of, until it is in none of that. A gradient is followed from its source towards
+the targets, to the step that made it or to a value whose gradients add up to it; a value of the
+forward pass is followed back to the op whose inputs were in order. `ZERO`, `BACKWARD` and
+`FORWARD` are the records of what can be the cause: the first that the numbers bear out is told.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -23,21 +23,20 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Trace, Value, total, wide
+from ..graph import Array, Op, Step, Trace, Value, wide
 from ..graph.dtypes import BOTH_SIDES, exp_limit, limits
 from ..graph.names import INFIX, value_name
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
-from .code import at
 from .pass_graph import (
     MOST_ORIGINS,
     Case,
     Cause,
     PassGraph,
+    at,
     is_bad,
     is_zero,
     listed,
     rerun,
-    shown,
     unlike,
     walk,
 )
@@ -48,62 +47,62 @@ Spreads = Callable[[Iterable[bool]], bool]
 # --- where it began ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """Where a trouble began: at a step's input, else in what a value starts with or adds up."""
+@dataclass(frozen=True)
+class Number:
+    """What a trouble can be in: a value, its gradient, or a part of the gradient."""
 
     value: Value
-    array: Array  # what has the trouble
-    step: Step | None = None
-    position: int = 0  # which input of the step's op
-    adds_up: bool = False  # the gradients from the value's uses are in order, their sum is not
+    array: Array = field(compare=False, repr=False)
+    kind: str = "value"  # or "gradient", "seed", "returned"
+    step: Step | None = None  # that returned this part of the gradient
+    position: int = 0  # to which input of its op
 
 
-def origins(graph: PassGraph, test: Test, spreads: Spreads) -> Iterator[tuple[Value, Origin]]:
-    """Where a property of gradients began: followed from each source that has it to the targets.
+def origins(
+    start: Number, made_of: Callable[[Number], list[Number]], test: Test, spreads: Spreads = any
+) -> Iterator[Number]:
+    """Where a trouble began.
 
     Args:
-        graph: The pass.
-        test: Whether an array has the property.
-        spreads: `all` if a sum or a rule passes the property on when all that it takes has it, as
-            zero; `any` if one is enough, as NaN.
+        start: A number that has it.
+        made_of: What a number was made of.
+        test: Whether an array has it.
+        spreads: `all` if what is made has the trouble when all that it is made of has it, as zero;
+            `any` if one is enough, as NaN.
 
     Yields:
-        Each source whose gradient has it, with up to three origins.
+        The numbers that have it, though not by what they were made of.
     """
-    known: dict[Value, tuple[list[Origin], list[Value]]] = {}  # the paths of many sources meet
+    began: list[Number] = []
 
-    def onward(here: Value) -> list[Value]:
-        if here not in known:
-            known[here] = _onward(graph, here, test, spreads)
-        return known[here][1]
+    def onward(here: Number) -> list[Number]:
+        parts = made_of(here)
+        if parts and spreads(test(part.array) for part in parts):
+            return [part for part in reversed(parts) if test(part.array)]  # the first one first
+        began.append(here)
+        return []
 
-    for value, gradient in graph.gradients:
-        if gradient is not None and test(gradient):
-            found = (origin for here in walk([value], onward) for origin in known[here][0])
-            yield from ((value, origin) for origin in islice(found, MOST_ORIGINS))
+    for _ in walk([start], onward):
+        yield from began
+        began.clear()
 
 
-def _onward(
-    graph: PassGraph, here: Value, test: Test, spreads: Spreads
-) -> tuple[list[Origin], list[Value]]:
-    """What began at a value, and the values towards the targets that the rest comes from."""
-    found: list[Origin] = []
-    after: list[Value] = []
-    parts, seed = graph.contributions(here), graph.seeds.get(here.key)
-    given = [gradient for *_, gradient in parts] + ([] if seed is None else [seed])
-    if seed is not None and test(seed):
-        found.append(Origin(here, seed))
-    if not spreads(map(test, given)):
-        return [*found, Origin(here, total(given), adds_up=True)], after
-    for step, j, gradient in parts:
-        pairs = zip(step.op.outputs, step.upstream, strict=True)
-        arrived = [(v, u) for v, u in pairs if u is not None and u.size]
-        if test(gradient) and spreads(test(u) for _, u in arrived):
-            after += [v for v, u in arrived if test(u)]
-        elif test(gradient):
-            found.append(Origin(here, gradient, step, j))
-    return found, after
+def _parts(graph: PassGraph) -> Callable[[Number], list[Number]]:
+    """What the numbers of a backward pass are made of; the paths of many sources meet."""
+
+    @cache
+    def made_of(number: Number) -> list[Number]:
+        if number.step is not None:
+            pairs = zip(number.step.op.outputs, number.step.upstream, strict=True)
+            return [Number(v, u, "gradient") for v, u in pairs if u is not None and u.size]
+        if number.kind == "seed":
+            return []
+        value = number.value
+        seed = graph.seeds.get(value.key)
+        parts = [Number(value, g, "returned", s, j) for s, j, g in graph.contributions(value)]
+        return [*parts, *([] if seed is None else [Number(value, seed, "seed")])]
+
+    return made_of
 
 
 def zero(graph: PassGraph) -> list[Finding]:
@@ -122,11 +121,16 @@ def not_finite(graph: PassGraph) -> list[Finding]:
 
 def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
     """One finding per cause, with all the sources behind it."""
-    cases: dict[Origin, GradientCase] = {}  # a cause can cost a run of the rule
+    made_of = _parts(graph)
+    cases: dict[Number, GradientCase] = {}  # a cause can cost a run of the rule
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
-    for value, origin in origins(graph, test, spreads):
-        case = cases[origin] = cases.get(origin) or GradientCase(graph, origin, test is is_zero)
-        groups.setdefault((case.place, case.words), (case, []))[1].append(value)
+    for value, gradient in graph.gradients:
+        if gradient is None or not test(gradient):
+            continue
+        start = Number(value, gradient, "gradient")
+        for origin in islice(origins(start, made_of, test, spreads), MOST_ORIGINS):
+            case = cases[origin] = cases.get(origin) or GradientCase(graph, origin, test is is_zero)
+            groups.setdefault((case.place, case.words), (case, []))[1].append(value)
     told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # by `forward`
     return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
 
@@ -137,7 +141,7 @@ _CANCELS = (
     "The function does not change in this direction, as the sum of a softmax does not. Look at the "
     "contributions in `trace.table()`."
 )
-_FLATTEN = "Sigmoid Tanh Erf Erfc Softmax"
+_FLATTEN = "Sigmoid Tanh Erf Erfc Softmax Exp"
 _PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 ZERO = (
     Cause("started with 0", UPSTREAM, ops="seed").says(
@@ -147,14 +151,9 @@ ZERO = (
     Cause("uses cancel", CHAIN, ops="sum").says(
         "the gradients that the uses of {name} return add up to 0.", _CANCELS
     ),
-    Cause("outside", KINKS, "Relu Relu6 ClipByValue", lambda case: case.range).says(
-        "Its input is nowhere {range}: {x}.",
-        "Nothing flows back there. Try another start, wider bounds, a smaller step, a leaky ReLU "
-        "or a straight-through rule.",
-    ),
-    Cause("abs at 0", KINKS, "Abs", lambda case: not case.x.any()).says(
-        "Its input is 0, where the slope jumps from −1 to 1. TensorFlow takes 0 there.",
-        "Start beside the kink.",
+    Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any()).says(
+        "Its input is nowhere above 0: {x}.",
+        "Nothing flows back there. Try another start, a smaller step, or a leaky ReLU.",
     ),
     Cause("sign", KINKS, ops="Sign").says(
         "The derivative of the sign is 0 everywhere.",
@@ -173,19 +172,10 @@ ZERO = (
         "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
         "Keep its input near 0: scale the input, or start with smaller weights.",
     ),
-    Cause("exp", STABILITY, "Exp", lambda case: is_zero(case.y)).says(
-        "exp of {x} is too small for {dtype} and became 0.",
-        "Work with the exponent itself, or subtract the maximum first.",
-    ),
     Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
         "The derivative of a product is the other factor. Weights that all start at 0 learn "
         "nothing through a product.",
-    ),
-    Cause("huge divisor", STABILITY, when=lambda case: 0 < case.derivative < case.smallest).says(
-        "At {last} its derivative {formula} is {derivative}, below {smallest}, the smallest normal "
-        "{dtype}.",
-        "Rewrite the function so that no huge number is divided by, or write its stable rule.",
     ),
     Cause("custom rule", UPSTREAM, ops="custom").says(
         "Its rule returned 0 for the upstream {upstream}.",
@@ -196,39 +186,20 @@ ZERO = (
         "follows nothing, and 0 is returned for it.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
-    # What is left is found by running TensorFlow's own rule for other upstreams.
-    Cause("cannot run again", when=lambda case: case.rerun() is None).says(
-        "It returned 0 for the upstream {upstream}, and its rule cannot run again to tell why.",
-        "Trace the function again if this trace was read from a file, which keeps no rules. Else "
-        "look at what the rule multiplies upstream by.",
-    ),
-    Cause(
-        "underflow",
-        STABILITY,
-        when=lambda case: case.largest < 1 and case.flows_for(lambda u: u / case.largest),
-    ).says(
+    # These two are found by running TensorFlow's own rule for other upstreams.
+    Cause("underflow", STABILITY, when=lambda c: c.flows_for(lambda u: u / c.largest)).says(
         "Upstream is {largest}, and the product is below {smallest}, the smallest normal {dtype}.",
         "Scale the loss up, or compute in float64 or with logarithms.",
     ),
-    Cause("cancels", CHAIN, when=lambda case: case.flows_for(lambda u: unlike(u) * (u != 0))).says(
+    Cause("cancels", CHAIN, when=lambda c: c.flows_for(lambda u: unlike(u) * (u != 0))).says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         _CANCELS,
     ),
-    Cause("upstream 0", UPSTREAM, when=lambda case: case.flows_for(unlike)).says(
-        "The upstream {upstream} is 0 at every entry where its derivative is not.",
-        "Find what made that part of the upstream 0: an op between here and the target.",
-    ),
     Cause("flat").says(
-        "Its derivative is 0 at the input {x}.", "Try another input: here the function is flat."
+        "It returned 0 for the upstream {upstream} at the input {x}.",
+        "Try another input: the function may be flat here. Or upstream is 0 where it is not.",
     ),
 )
-# By op and input: the derivative as a formula and as a function, of the ops that divide.
-_DIVIDES: dict[tuple[str, int], tuple[str, Callable[..., Array]]] = {
-    ("Log", 0): ("1/x", lambda x: 1 / x),
-    ("Reciprocal", 0): ("−1/x²", lambda x: 1 / x**2),
-    ("RealDiv", 0): ("1/b", lambda a, b: 1 / b),
-    ("RealDiv", 1): ("−a/b²", lambda a, b: a / b**2),
-}
 
 # --- why a gradient is not finite --------------------------------------------------------------
 
@@ -274,30 +245,29 @@ BACKWARD = (
 class GradientCase(Case):
     """A gradient that became zero or not finite, with the numbers that its causes look at."""
 
-    def __init__(self, graph: PassGraph, origin: Origin, zero: bool) -> None:
+    op: Op | None = None
+
+    def __init__(self, graph: PassGraph, origin: Number, zero: bool) -> None:
         self.causes = ZERO if zero else BACKWARD
         self.graph, self.origin, self.value = graph, origin, origin.value
         self.name, self.dtype = graph.name(self.value), self.value.dtype
         self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
         known = limits(self.dtype)
         self.smallest = known.smallest if known else 0.0
-        self.type, self.op = "sum" if origin.adds_up else "seed", None
+        self.type = "seed" if origin.kind == "seed" else "sum"
         if origin.step is None:
             return
         self.step, self.j, self.op = origin.step, origin.position, origin.step.op
         self.type = "custom" if self.op.kind == "custom" else self.op.type
         self.inputs = list(map(numbers, self.op.inputs))
-        self.x, self.last = self.inputs[self.j], self.inputs[-1]
-        self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.last
+        self.x = self.inputs[self.j]
+        self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.inputs[-1]
         self.y = numbers(self.op.outputs[0])
         given = [wide(u) for u in self.step.upstream if u is not None and u.size]
         self.upstream = next((u for u in given if u.any()), np.zeros(1))
         self.largest = max((float(np.abs(u).max()) for u in given), default=0.0)
         at_entry = (number_at(self.op, u, self.index, self.value) for u in given)
         self.arrived = next((n for n in at_entry if n is not None), None)  # if there is just one
-        self.formula, slope = _DIVIDES.get((self.type, self.j), ("", lambda *_: np.zeros(1)))
-        with np.errstate(all="ignore"):
-            self.derivative = float(np.abs(slope(*self.inputs)).max(initial=0))
 
     @property
     def place(self) -> object:
@@ -333,18 +303,6 @@ class GradientCase(Case):
     def flows_for(self, change: Callable[[Array], Array]) -> bool:
         """Whether the rule returns anything to the input for a changed upstream."""
         return bool(np.any(self.rerun(change)))
-
-    @property
-    def range(self) -> str:
-        """Where the derivative of an op is not 0, in words; "" if some input is there."""
-        low, high = np.zeros(()), np.array(6.0 if self.type == "Relu6" else np.inf)
-        within = (low < self.x) & (self.x < high)
-        if self.type == "ClipByValue":
-            low, high = self.inputs[1:]
-            within = (low <= self.x) & (self.x <= high) | (self.j > 0)
-        if within.any():
-            return ""
-        return "above 0" if self.type == "Relu" else f"between {shown(low)} and {shown(high)}"
 
     @property
     def loses(self) -> bool:
@@ -400,6 +358,7 @@ _DOMAINS = {
     **dict.fromkeys(("Pow", "Lgamma", "Digamma", "Xlogy", "Xlog1py"), "of some values only"),
 }
 _DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod"
+GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers somebody gave
 FORWARD = (
     _unstable("given", when=lambda case: case.given).says("", "Look where its numbers come from."),
     _unstable("exp", when=lambda case: case.limit and case.x[0] is not None).says(
@@ -440,23 +399,27 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
     Returns:
         One finding per op where NaN or infinity began.
     """
-    found: dict[Op, None] = {}
 
-    def onward(item: tuple[Value, Test]) -> list[tuple[Value, Test]]:
-        value, test = item
-        if (made := trace.producer(value)) is None:
-            return []
-        op = made[0]
-        if before := [(v, test) for v in op.inputs + op.captured if test(numbers(v))]:
-            return before
-        found[_inside(op)] = None
-        return [(v, has_inf) for v in op.inputs[::-1] if has_inf(numbers(v))]  # that became NaN
+    def made_of(number: Number) -> list[Number]:
+        op = maker(number.value)
+        given = [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
+        if not has_nan(number.array):
+            return given
+        # An infinity that somebody gave, as that of a mask, is meant so: what makes NaN of it is
+        # to blame.
+        return [n for n in given if has_nan(n.array)] or [n for n in given if not meant(n.value)]
 
-    tests: tuple[Test, ...] = (has_nan, has_inf)
-    starts = [(v, test) for v in ends for test in tests if test(numbers(v))]
-    for _ in walk(reversed(starts), onward):
-        pass
-    return [ForwardCase(trace, op).finding() for op in found]
+    def maker(value: Value) -> Op | None:
+        made = trace.producer(value)
+        return made and made[0]
+
+    def meant(value: Value) -> bool:
+        return (op := maker(value)) is None or op.kind in GIVEN
+
+    starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
+    began = (maker(o.value) for start in starts for o in origins(start, made_of, is_bad))
+    ops = dict.fromkeys(_inside(op) for op in began if op)
+    return [ForwardCase(trace, op).finding() for op in ops]
 
 
 def _inside(op: Op) -> Op:
@@ -474,7 +437,7 @@ class ForwardCase(Case):
 
     def __init__(self, trace: Trace, op: Op) -> None:
         self.trace, self.op, self.type = trace, op, op.type
-        self.given = op.kind in ("input", "variable", "constant")
+        self.given = op.kind in GIVEN
         self.output = next(v for v in op.outputs if is_bad(numbers(v)))
         self.what, self.index, self.sign = first_bad(numbers(self.output))
         self.x = [number_at(op, numbers(v), self.index, self.output) for v in op.inputs]

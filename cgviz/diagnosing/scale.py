@@ -5,12 +5,8 @@ vanishing when its L2 norm is below a millionth of that, exploding when its typi
 mean square) is above a million of it. The two measures differ so that a mean over many entries is
 no fall and a sum over many entries no rise.
 
-Units alone must raise no alarm: `1e-8 * x` has a small gradient and nothing is wrong. So one of
-these must hold too:
-
-- it comes of several ops: without the one that changed the size most, it still changed by 1,000;
-- or, when it fell, the value hardly depends on the source: changing the source by a percent
-  changes the value by less than a hundred-millionth (their relative sensitivity is below 1e-6).
+Units alone must raise no alarm: `1e-8 * x` has a small gradient and nothing is wrong. So the change
+must come of several ops: without the one that changed the size most, it is still 1,000.
 
 A gradient that is mathematically 0 is small too, as it comes out of a sum whose terms cancel but
 for rounding. It is told as that: of one among others that learn, such as the bias of the keys under
@@ -34,27 +30,36 @@ from ..findings import Finding
 from ..graph import Array, Op, Step, Value, wide
 from ..graph.jacobian import tolerance
 from ..lessons import CHAIN, STABILITY
-from .code import at, line, update
-from .pass_graph import Cause, PassGraph, is_bad, is_zero, listed, rerun, unlike, walk
+from .pass_graph import (
+    Cause,
+    PassGraph,
+    at,
+    is_bad,
+    is_zero,
+    line,
+    listed,
+    rerun,
+    unlike,
+    update,
+    walk,
+)
 
 # float32 has 7 digits: a step this much smaller than usual is lost in a weight, and one this much
 # larger leaves nothing of the weight.
 FALL, RISE = 1e-6, 1e6
 SEVERAL = 1e3  # another unit, as grams for kilograms, is one factor of as much
-INSENSITIVE = 1e-6  # a percent of it is below the rounding of float32, 6e-8
 ALIKE = 0.1  # contributions of one order of magnitude: the longest path tells most
 GROWN = 1e3  # a training that converges has its largest gradients within 100 times the first
 Size = Callable[[list[Array]], float]
 Factor = tuple[float, Step, int]  # what a step multiplied the size by, and the input
-Line = tuple[float, int, Op]  # of the learner's text: its factors multiplied, how many, its last op
 
 
 class Change(NamedTuple):
-    """By how much the gradient of a value changed on its way, and where most of all."""
+    """By how much the gradient of a value changed on its way, and at which steps."""
 
     ratio: float
     value: Value
-    lines: list[Line]  # the one that changed it most first
+    factors: list[Factor]
 
 
 VANISHING = Cause("vanishing").says(
@@ -87,7 +92,8 @@ def find(graph: PassGraph) -> list[Finding]:
         graph: The pass; passes over a backward pass are left alone.
 
     Returns:
-        At most one finding for vanishing and one for exploding, with all the sources.
+        At most one finding for vanishing and one for exploding, with all the sources; and one for
+        each op at which gradients cancel, a note where others learn.
     """
     seeds = [s for s in graph.seeds.values() if s is not None and s.size]
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
@@ -98,26 +104,21 @@ def find(graph: PassGraph) -> list[Finding]:
     for value, gradient in graph.gradients:
         if gradient is None or not gradient.size or is_zero(gradient) or is_bad(gradient):
             continue
-        if (ratio := norm([gradient]) / norm(seeds)) < FALL:
+        small, large = (size([gradient]) / size(seeds) for size in (norm, typical))
+        learns = learns or small >= FALL
+        if small < FALL:
             factors = path(graph, value, norm)
-            sums = (step.op for _, step, j in factors if judged(step, j))
-            if op := next(sums, None):
+            least = min((factor for factor, *_ in factors), default=1.0)
+            if op := next((step.op for _, step, j in factors if judged(step, j)), None):
                 cancelled.setdefault(op, []).append(value)
-                continue
-            lines = [each for each in _by_line(factors) if each[0] < 1]
-            several = lines and ratio / min(each[0] for each in factors) < 1 / SEVERAL
-            if several or (lines and _insensitive(graph, value, gradient)):
-                fell.append(Change(ratio, value, lines))
-        learns = learns or ratio >= FALL
-        if (ratio := typical([gradient]) / typical(seeds)) > RISE:
+            elif least < 1 and small / least < 1 / SEVERAL:
+                fell.append(Change(small, value, factors))
+        if large > RISE:
             factors = path(graph, value, typical)
-            lines = [each for each in _by_line(factors)[::-1] if each[0] > 1]
-            if lines and ratio / max(each[0] for each in factors) > SEVERAL:
-                rose.append(Change(ratio, value, lines))
-    found = []
-    for cause, changes in ((VANISHING, fell), (EXPLODING, rose)):
-        if changes:
-            found.append(_changed(graph, cause, changes))
+            most = max((factor for factor, *_ in factors), default=1.0)
+            if most > 1 and large / most > SEVERAL:
+                rose.append(Change(large, value, factors))
+    found = [_changed(graph, c, each) for c, each in ((VANISHING, fell), (EXPLODING, rose)) if each]
     for op, values in cancelled.items():
         words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
         note = graph.finding(CANCELLED.name, words, op, values)
@@ -140,14 +141,7 @@ def cancels(step: Step, j: int) -> bool:
 
 def norm(arrays: list[Array]) -> float:
     """The L2 norm of all entries."""
-    if all(np.dtype(a.dtype).itemsize <= 4 for a in arrays):
-        return float(np.sqrt(sum(np.square(wide(a)).sum() for a in arrays)))
-    sizes = [np.abs(wide(a)) for a in arrays if a.size]
-    largest = max((float(a.max()) for a in sizes), default=0.0)
-    if largest == 0:
-        return 0.0
-    # Divided by the largest first: the square of a large float64 overflows.
-    return largest * float(np.sqrt(sum(np.sum((a / largest) ** 2) for a in sizes)))
+    return float(np.sqrt(sum(np.square(np.abs(wide(a))).sum() for a in arrays)))
 
 
 def typical(arrays: list[Array]) -> float:
@@ -183,42 +177,30 @@ def path(graph: PassGraph, value: Value, size: Size) -> list[Factor]:
     return found
 
 
-def _insensitive(graph: PassGraph, value: Value, gradient: Array) -> bool:
-    """Whether the targets hardly depend on a source, whatever the units."""
-    # Of a variable that only a closed `tf.function` reads, nothing is known but its handle.
-    x = norm([value.numpy()]) if value.differentiable else 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        pairs = [(t, graph.seeds[t.key]) for t in graph.pass_.targets]
-        y = sum(np.sum(np.abs(wide(t.numpy()) * wide(s))) for t, s in pairs if s is not None)
-        return x > 0 and 0 < y < np.inf and bool(norm([gradient]) * x / y < INSENSITIVE)
-
-
-def _by_line(factors: list[Factor]) -> list[Line]:
-    """The factors of each line and op type multiplied, the smallest first."""
-    found: dict[object, Line] = {}
-    for factor, step, _ in factors:
-        source = step.op.source
-        key = (step.op.type, source.file, source.line) if source else step.op
-        total, count, _ = found.get(key, (1.0, 0, step.op))
-        found[key] = (total * factor, count + 1, step.op)
-    return sorted(found.values(), key=lambda each: each[0])
-
-
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
     """The worst change in words, with the three lines that made most of it."""
     worst = max(changes, key=lambda change: abs(np.log(change.ratio)))
     values = [change.value for change in changes]
-    lines = (
+    by_line: dict[object, tuple[float, int, Op]] = {}  # its factors multiplied, how many, the op
+    for factor, step, _ in worst.factors:
+        source = step.op.source
+        key = (step.op.type, source.file, source.line) if source else step.op
+        total, count, _ = by_line.get(key, (1.0, 0, step.op))
+        by_line[key] = (total * factor, count + 1, step.op)
+    fell = worst.ratio < 1
+    first, *more = sorted(by_line.values(), key=lambda each: each[0], reverse=not fell)[:3]
+    lines = [first, *(each for each in more if (each[0] < 1) == fell)]
+    said = (
         f"{at(op)} {f'{count} times, in all' if count > 1 else 'once,'} × {style.number(total, 2)}"
-        for total, count, op in worst.lines[:3]
+        for total, count, op in lines
     )
     known = {
         "who": listed(map(graph.name, values)),
         "worst": graph.name(worst.value),
         "ratio": style.number(worst.ratio, 2),
-        "lines": ", ".join(lines),
+        "lines": ", ".join(said),
     }
-    return graph.finding(cause.name, cause.words(known), worst.lines[0][2], values)
+    return graph.finding(cause.name, cause.words(known), first[2], values)
 
 
 # --- from step to step -------------------------------------------------------------------------
@@ -263,7 +245,8 @@ def _growth(steps: Sequence[PassGraph], value: Value) -> list[float]:
         for each, gradient in graph.gradients:
             if variable and graph.maker(each) is variable and gradient is not None:
                 gradients.append(_size(gradient))
-                values.append(_size(each.numpy()))
+                # Of a variable that only a closed function reads, nothing is known but its handle.
+                values.append(_size(each.numpy()) if each.differentiable else 0.0)
         if gradients and not np.isfinite(gradients[-1]):
             break
     largest = max((size for size in gradients if np.isfinite(size)), default=0.0)

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from cgviz.diagnosing import code
+from cgviz.diagnosing import pass_graph as code
 from cgviz.graph import Op, Source
 
 

@@ -67,20 +67,6 @@ def after_the_target():
     tape.gradient(y, z)
 
 
-def made_in_a_body():
-    body = []
-
-    @tf.custom_gradient
-    def f(x):
-        body.append(tf.exp(x))
-        return body[0] * 2.0, lambda dy: dy * body[0]
-
-    with tf.GradientTape() as tape:
-        tape.watch(X)
-        y = f(X)
-    tape.gradient(y, body[0])
-
-
 def target_made_before():
     one.gradient(y_before, X)
 
@@ -91,12 +77,17 @@ with tf.GradientTape(persistent=True) as one:
 NONE = {
     "not watched": (not_watched, "Mul", "y = X * X", "tape.watch(X)"),
     "outside the tape": (outside, "Mul", "z = X * 3.0", "into the block"),
-    "tape stopped": (stopped_on_the_way, "Sin", "b = tf.sin(a)", "stop_recording"),
+    "tape stopped": (
+        stopped_on_the_way,
+        "Sin",
+        "`b = tf.sin(a)`) ran inside `stop_recording`",
+        "into the block",
+    ),
     "tape reset": (
         forgotten,
         "Mul",
-        "no tape followed it when",
-        "After `tape.reset()` watch again",
+        "ran where no tape followed it",
+        "into the block",
     ),
     "integer": (watched_integer, "", "int32", "2."),
     "not trainable": (not_trainable, "Mul", "y = w * X", "trainable=True"),
@@ -118,9 +109,18 @@ NONE = {
     "an integer target": (integer_target, "Cast", "makes int32 numbers", "floating-point"),
     "an integer of two outputs": (integer_output_of_two, "TopKV2", "makes int32", "surrogate"),
     "True or False": (true_or_false, "", "holds True and False", "Leave it out"),
-    "made of the target": (after_the_target, "", "no TensorFlow op that ran uses it", "leave it"),
-    "made in a body": (made_in_a_body, "f", "made inside the custom gradient `f`", "arguments"),
-    "made before the recording": (target_made_before, "", "did not see", "record"),
+    "made of the target": (
+        after_the_target,
+        "",
+        "no TensorFlow op that was recorded uses it",
+        "leave it",
+    ),
+    "made before the recording": (
+        target_made_before,
+        "",
+        "was recorded",
+        "record the forward pass",
+    ),
 }
 
 
@@ -177,7 +177,7 @@ def test_a_rule_that_returns_none_is_named_with_its_line():
 def test_an_unused_argument_is_named():
     finding = only(cgviz.trace(lambda x, y: x * 2.0, 2.0, 3.0))
     assert finding.sources == ("y",)
-    assert "no TensorFlow op that ran uses it" in finding.message
+    assert "no TensorFlow op that was recorded uses it" in finding.message
     assert "unconnected_gradients" in finding.hint
 
 

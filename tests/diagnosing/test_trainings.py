@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 from troubles import only, recorded
 
+import cgviz
+
 random = np.random.default_rng(0)
 INPUTS = tf.constant(random.normal(size=(8, 3)), tf.float32)
 TARGETS = tf.constant(random.normal(size=(8, 1)), tf.float32)
@@ -284,6 +286,35 @@ def test_a_bad_batch_is_told_at_its_own_step_and_no_other():
     assert finding.what == "nan"
     assert finding.op.kind == "constant"
     assert "itself holds NaN at entry [0, 0]" in finding.message
+
+
+def test_of_a_variable_that_a_closed_function_reads_no_numbers_are_asked():
+    w, v = tf.Variable(2.0, name="w"), tf.Variable(1.0, name="v")
+    closed = tf.function(lambda x: w * x)
+    with cgviz.record(open_functions=False) as trace:
+        for _ in range(6):
+            with tf.GradientTape() as tape:
+                y = tf.square(v * closed(tf.constant(3.0)))
+            for variable, gradient in zip([w, v], tape.gradient(y, [w, v]), strict=True):
+                variable.assign_sub(0.1 * gradient)
+    assert trace.passes[0].sources[0].dtype == "resource"  # only its handle is known
+    (finding,) = trace.diagnose()
+    assert "the training diverges" in finding.message
+
+
+def test_what_a_replica_runs_on_its_own_thread_is_diagnosed():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        w = tf.Variable([0.5, -1.0], name="w")
+
+    def replica():
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(tf.round(w))  # here
+        tape.gradient(y, w)
+
+    finding = only(recorded(lambda: strategy.run(replica)))
+    assert (finding.what, finding.op.type, finding.sources) == ("none", "Round", ("w",))
+    assert finding.source.text.endswith("# here")
 
 
 # --- healthy ones ------------------------------------------------------------------------------

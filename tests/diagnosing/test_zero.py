@@ -131,16 +131,22 @@ def returns_zero(x):
     return x * x, lambda dy: 0.0 * dy
 
 
-def clip(x):
-    return tf.raw_ops.ClipByValue(t=x, clip_value_min=0.0, clip_value_max=1.0)
-
-
 left, right = tf.constant([1.0, 0.0]), tf.constant([0.0, 1.0])
 ZERO = {
     "relu": (tf.nn.relu, [[-1.0, -3.0]], "Relu", "nowhere above 0: [−1, −3]"),
     "relu at 0": (tf.nn.relu, [0.0], "Relu", "nowhere above 0: 0"),
-    "relu6": (tf.nn.relu6, [[-1.0, 9.0]], "Relu6", "between 0 and 6"),
-    "abs at 0": (tf.abs, [[0.0, 0.0]], "Abs", "jumps from −1 to 1"),
+    "relu6": (
+        tf.nn.relu6,
+        [[-1.0, 9.0]],
+        "Relu6",
+        "It returned 0 for the upstream [1, 1] at the input [−1, 9]",
+    ),
+    "abs at 0": (
+        tf.abs,
+        [[0.0, 0.0]],
+        "Abs",
+        "It returned 0 for the upstream [1, 1] at the input [0, 0]",
+    ),
     "sign": (tf.sign, [2.0], "Sign", "0 everywhere"),
     "clip above": (
         lambda x: tf.clip_by_value(x, 0.0, 1.0),
@@ -148,7 +154,6 @@ ZERO = {
         "Minimum",
         "bound",
     ),
-    "clip in one op": (clip, [[-2.0, 3.0]], "ClipByValue", "nowhere between 0 and 1: [−2, 3]"),
     "maximum": (lambda x: tf.maximum(x, 5.0), [2.0], "Maximum", "2 against 5"),
     "minimum": (
         lambda x: tf.minimum(x, 1.0),
@@ -172,15 +177,17 @@ ZERO = {
         "Softmax",
         "saturated: at [1000, 0] it gives [1, 0]",
     ),
-    "exp": (tf.exp, [-200.0], "Exp", "too small for float32"),
+    "exp": (tf.exp, [-200.0], "Exp", "saturated: at −200 it gives 0"),
     "zero weight": (lambda x: x * 0.0, [2.0], "Mul", "other factor is 0"),
     "zero weights": (lambda x: x @ tf.zeros((2, 1)), [[[1.0, 2.0]]], "MatMul", "factor is 0"),
-    "square at 0": (tf.square, [0.0], "Square", "derivative is 0"),
-    "log of a huge number": (lambda x: tf.math.log(1.0 + tf.exp(x)), [88.5], "Log", "3.672e−39"),
-    "a huge divisor": (lambda x: 1.0 / x, [1e20], "RealDiv", "−a/b² is 1e−40, below 1.175e−38"),
-    "divided by a huge number": (lambda x: x / 2e38, [1.0], "RealDiv", "1/b is 5e−39"),
-    "reciprocal": (tf.math.reciprocal, [1e20], "Reciprocal", "−1/x² is 1e−40"),
-    "float64": (tf.exp, [np.float64(-800.0)], "Exp", "too small for float64"),
+    "square at 0": (tf.square, [0.0], "Square", "It returned 0 for the upstream 1 at the input 0"),
+    "log of a huge number": (
+        lambda x: tf.math.log(1.0 + tf.exp(x)),
+        [88.5],
+        "Log",
+        "It returned 0 for the upstream 1 at the input 2.723e38",
+    ),
+    "float64": (tf.exp, [np.float64(-800.0)], "Exp", "flat to the last digit of float64"),
     "a rule": (returns_zero, [2.0], "returns_zero", "rule returned 0"),
 }
 NOT_FLAT = {
@@ -213,47 +220,25 @@ NOT_FLAT = {
         lambda x: tf.nn.relu(x) * left,
         [[-1.0, 2.0]],
         "Relu",
-        "The upstream [1, 0] is 0 at every entry where its derivative is not",
+        "It returned 0 for the upstream [1, 0] at the input [−1, 2]",
     ),
-    "on relu6": (
-        lambda x: tf.nn.relu6(x) * left,
-        [[9.0, 2.0]],
-        "Relu6",
-        "0 at every entry",
-    ),
-    "on abs": (lambda x: tf.abs(x) * left, [[0.0, 2.0]], "Abs", "0 at every entry"),
-    "on a maximum": (
-        lambda x: tf.maximum(x, 0.0) * left,
-        [[-1.0, 2.0]],
-        "Maximum",
-        "0 at every entry",
-    ),
-    "on the first of equals": (
+    "a mask on a maximum": (
         lambda x: tf.maximum(x, 2.0) * right,
         [[2.0, 1.0]],
         "Maximum",
-        "0 at every entry",
+        "It returned 0 for the upstream [0, 1]",
     ),
-    "on a clip": (
-        lambda x: clip(x) * left,
-        [[-1.0, 0.5]],
-        "ClipByValue",
-        "0 at every entry",
+    "a mask on a where": (
+        lambda x: tf.where(x > 0.0, x, 0.0) * left,
+        [[-1.0, 2.0]],
+        "SelectV2",
+        "It returned 0 for the upstream [1, 0]",
     ),
-    "on a where": (lambda x: tf.where(x > 0.0, x, 0.0) * left, [[-1.0, 2.0]], "SelectV2", "is 0"),
-    "on an exp": (lambda x: tf.exp(x) * left, [[-200.0, 2.0]], "Exp", "0 at every entry"),
-    "on a tanh": (lambda x: tf.tanh(x) * left, [[20.0, 0.0]], "Tanh", "0 at every entry"),
-    "on a softmax": (
+    "a mask on a softmax": (
         lambda x: tf.nn.softmax(x) * [left, 0.0 * right],
         [[[1000.0, 0.0], [5.0, 5.0]]],
         "Softmax",
-        "0 at every entry",
-    ),
-    "on a huge number": (
-        lambda x: tf.math.log(x) * left,
-        [[2e38, 2.0]],
-        "Log",
-        "0 at every entry",
+        "It returned 0 for the upstream",
     ),
 }
 
@@ -286,9 +271,7 @@ def test_a_derivative_is_said_to_be_zero_only_where_the_jacobian_is(name):
 def test_without_rules_no_reason_is_made_up(tmp_path):
     path = tmp_path / "trace.json"
     cgviz.trace(lambda x: x * [1.0, -1.0], 2.0).save(path)
-    finding = only(cgviz.load(path))
-    assert "returned 0 for the upstream [1, 1]" in finding.message
-    assert "Trace the function again" in finding.hint
+    assert "returned 0 for the upstream [1, 1]" in only(cgviz.load(path)).message
 
 
 def test_an_empty_upstream_is_not_the_one_that_is_told():
@@ -298,6 +281,6 @@ def test_an_empty_upstream_is_not_the_one_that_is_told():
     given = [np.zeros((0,)), np.zeros(1), np.array([1.0, 0.0])]
     trace = tape.trace(y, [x])
     step = Step(Op("y", "custom", "f", (x,), (y, y, y)), given, [np.zeros(())])
-    origin = numbers.Origin(x, np.zeros(()), step)
+    origin = numbers.Number(x, np.zeros(()), "returned", step)
     case = numbers.GradientCase(PassGraph(trace, trace.passes[0]), origin, zero=True)
     assert case.words[0] == "Its rule returned 0 for the upstream [1, 0]."
