@@ -141,7 +141,12 @@ def cancels(step: Step, j: int) -> bool:
 
 def norm(arrays: list[Array]) -> float:
     """The L2 norm of all entries."""
-    return float(np.sqrt(sum(np.square(np.abs(wide(a))).sum() for a in arrays)))
+    sizes = [np.abs(wide(a)) for a in arrays if a.size]
+    largest = max((float(a.max()) for a in sizes), default=0.0)
+    if largest == 0:
+        return 0.0
+    # Divided by the largest first: the square of a large float64 overflows.
+    return largest * float(np.sqrt(sum(np.square(a / largest).sum() for a in sizes)))
 
 
 def typical(arrays: list[Array]) -> float:
