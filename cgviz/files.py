@@ -151,12 +151,14 @@ Values, Ops = tuple[Value, ...], tuple[Op, ...]
 # By class: the parameters that make one, each an attribute of that name, and their types.
 FIELDS: dict[type, dict[str, Any]] = {
     **{each: get_type_hints(each) for each in (Source, Rule, Statistics, Value, Op)},
-    Step: {"op": Op, "upstream": Arrays, "downstream": Arrays, "ops": Ops, "local": tuple | None},
-    Pass: {
-        **{"index": int, "targets": Values, "seeds": Arrays, "sources": Values},
-        **{"gradients": Arrays, "steps": tuple[Step, ...], "ops": Ops},
-        **{"arrived": dict, "note": str},
+    Step: {
+        "op": Op,
+        "received": Arrays,
+        "returned": Arrays,
+        "ops": Ops,
+        "find_local": tuple | None,
     },
+    Pass: get_type_hints(Pass) | {"seed_references": Arrays, "gradient_references": Arrays},
     Trace: {
         name: hint
         for name, hint in get_type_hints(Trace).items()
@@ -212,7 +214,7 @@ class _Writer:
         if isinstance(found, tuple | list):
             nodes = list(map(self.node, found))
             return nodes if isinstance(found, tuple) else {"list": nodes}
-        return self.array(np.asarray(found))
+        return self.array(np.asarray(as_numpy(found)))
 
     def array(self, array: Array) -> Document:
         if array.size > MOST_KEPT and not self.full and array.dtype.kind not in "OSU":
@@ -232,21 +234,19 @@ class _Writer:
         return {"array": index}
 
     def fields(self, found: Any) -> Document:
-        names = [name for name in FIELDS[type(found)] if name != "local"]
-        given = {name: getattr(found, name) for name in names}
+        given = {name: getattr(found, name) for name in FIELDS[type(found)]}
         if isinstance(found, Source):
             # The name of the file alone: its folder tells nothing to whom the trace is given.
             given["file"] = os.path.basename(found.file)
-        elif isinstance(found, Value):
-            given["reference"] = found.numpy()
         elif isinstance(found, Step):
-            given["local"] = _small_locals(found)
+            given |= {"received": found.upstream, "returned": found.downstream}
+            given["find_local"] = _small_locals(found)
         elif isinstance(found, Pass):
             uses = {v.key: v for step in found.steps for v in step.op.inputs}
-            sums = {key: v for key, v in uses.items() if v.size > MOST_KEPT}
-            given["arrived"] = {key: as_numpy(a) for key, a in found.arrived.items()}
             # Statistics cannot be added up when they are read.
-            given["arrived"] |= {key: found.upstream(v) for key, v in sums.items()}
+            sums = {key: found.upstream(v) for key, v in uses.items() if v.size > MOST_KEPT}
+            given["arrived"] = {**found.arrived, **sums}
+            given |= {"seed_references": found.seeds, "gradient_references": found.gradients}
         return given
 
 
@@ -305,9 +305,10 @@ class _Reader:
                 raise TypeError(f"{name!r} of a {cls.__name__} is a {type(given[name]).__name__}")
         if cls is Step:
             sizes = len(given["op"].outputs), len(given["op"].inputs)
-            if sizes != (len(given["upstream"]), len(given["downstream"])):
+            if sizes != (len(given["received"]), len(given["returned"])):
                 raise ValueError("a step has not the inputs and outputs of its op")
-            given["local"] = local_jacobians if given["local"] is None else _kept(given["local"])
+            rows = given["find_local"]
+            given["find_local"] = local_jacobians if rows is None else _kept(rows)
         return cls(**given)
 
 

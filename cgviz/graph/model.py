@@ -242,6 +242,7 @@ class Op:
         return f"<Op {self.name}: {self.kind} {self.type}>"
 
 
+@dataclass(eq=False, repr=False)
 class Step:
     """One op's backward rule as it ran: `downstream = upstream x local`.
 
@@ -251,21 +252,12 @@ class Step:
     two `downstream` values, and their sum is its upstream.
     """
 
-    def __init__(
-        self,
-        op: Op,
-        upstream: Sequence[Any],
-        downstream: Sequence[Any],
-        pull: Callable[[Sequence[Array | None]], Sequence[Any]] | None = None,
-        local: Callable[[Step], Any] | None = None,
-        ops: Sequence[Op] = (),
-    ) -> None:
-        self.op = op
-        self.ops = tuple(ops)  # that a custom rule ran
-        self._upstream = tuple(upstream)
-        self._downstream = tuple(downstream)
-        self._pull = pull
-        self._find_local = local
+    op: Op
+    received: Sequence[Any]  # `upstream` by reference, as it was recorded
+    returned: Sequence[Any]  # `downstream` by reference
+    pull: Callable[[Sequence[Array | None]], Sequence[Any]] | None = None
+    find_local: Callable[[Step], Any] | None = None
+    ops: tuple[Op, ...] = ()  # that a custom rule ran
 
     def __repr__(self) -> str:
         return f"<Step {self.op.name}>"
@@ -273,27 +265,17 @@ class Step:
     @property
     def upstream(self) -> tuple[Array | None, ...]:
         """The gradient that reached each output."""
-        return tuple(as_numpy(t) for t in self._upstream)
+        return tuple(as_numpy(t) for t in self.received)
 
     @property
     def downstream(self) -> tuple[Array | None, ...]:
         """What the rule returned for each input."""
-        return tuple(as_numpy(t) for t in self._downstream)
-
-    @property
-    def received(self) -> tuple[Any, ...]:
-        """`upstream` by reference, as it was recorded."""
-        return self._upstream
-
-    @property
-    def returned(self) -> tuple[Any, ...]:
-        """`downstream` by reference, as it was recorded."""
-        return self._downstream
+        return tuple(as_numpy(t) for t in self.returned)
 
     @property
     def flows(self) -> tuple[bool, ...]:
         """Per input: whether anything was returned. Costs nothing, unlike `downstream`."""
-        return tuple(t is not None for t in self._downstream)
+        return tuple(t is not None for t in self.returned)
 
     @cached_property
     def local(self) -> tuple[tuple[Any, ...], ...]:
@@ -302,9 +284,9 @@ class Step:
         Found by running the rule again, once per entry of the output, with a unit vector as
         upstream. For a large tensor it is a `jacobian.LargeJacobian` that says so.
         """
-        if self._find_local is None:
+        if self.find_local is None:
             raise self._gone()
-        return self._find_local(self)
+        return self.find_local(self)
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
@@ -323,10 +305,10 @@ class Step:
             >>> cgviz.trace(tf.square, 3.0).steps[0].vjp([10.0])[0].item()
             60.0
         """
-        if self._pull is None:
+        if self.pull is None:
             raise self._gone()
         try:
-            return tuple(as_numpy(t) for t in self._pull(upstream))
+            return tuple(as_numpy(t) for t in self.pull(upstream))
         except Exception as error:
             raise RuntimeError(
                 f"`.local` runs the backward rule of `{self.op.name}` again, and it failed this "
@@ -341,6 +323,7 @@ class Step:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Pass:
     """One backward pass: a call of `tape.gradient`, its steps in execution order.
 
@@ -348,48 +331,31 @@ class Pass:
     custom rules, and, where a tape saw the pass, those of TensorFlow's own rules.
     """
 
-    def __init__(
-        self,
-        index: int,
-        targets: tuple[Value, ...],
-        seeds: Sequence[Any],
-        sources: tuple[Value, ...],
-        gradients: Sequence[Any],
-        steps: tuple[Step, ...],
-        ops: tuple[Op, ...],
-        arrived: Mapping[int, Any],
-        note: str = "",
-    ) -> None:
-        self.index = index
-        self.targets = targets
-        self.sources = sources
-        self.steps = steps
-        self.note = note
-        self._seeds = tuple(seeds)
-        self._gradients = tuple(gradients)
-        self.ops = ops
-        self.arrived = arrived
+    index: int
+    targets: tuple[Value, ...]  # what was differentiated
+    seed_references: Sequence[Any]
+    sources: tuple[Value, ...]
+    gradient_references: Sequence[Any]  # `gradients` by reference, as they were recorded
+    steps: tuple[Step, ...]
+    ops: tuple[Op, ...]
+    arrived: Mapping[int, Any]  # the sum that reached a value, by its key, where it is known
+    note: str = ""
 
     def __repr__(self) -> str:
         return f"<Pass {self.index}: {len(self.steps)} steps>"
-
-    @property
-    def target(self) -> tuple[Value, ...]:
-        """What was differentiated."""
-        return self.targets
 
     @property
     def seeds(self) -> tuple[Array | None, ...]:
         """The upstream each target started with: `output_gradients`, or ones."""
         return tuple(
             np.ones(t.shape, t.dtype) if s is None else as_numpy(s)
-            for t, s in zip(self.targets, self._seeds, strict=True)
+            for t, s in zip(self.targets, self.seed_references, strict=True)
         )
 
     @property
     def gradients(self) -> tuple[Array | None, ...]:
         """One gradient per source, as `tape.gradient` returned it."""
-        return tuple(as_numpy(t) for t in self._gradients)
+        return tuple(as_numpy(t) for t in self.gradient_references)
 
     def upstream(self, value: Value) -> Array | None:
         """All that reached a value in this pass: the sum of its `contributions`.
@@ -443,11 +409,6 @@ class Pass:
             if step.flows[position]:
                 found.append((step, position, step.downstream[position]))
         return found  # type: ignore[return-value]
-
-    @property
-    def gradient_references(self) -> tuple[Any, ...]:
-        """`gradients` by reference, as they were recorded."""
-        return self._gradients
 
     @cached_property
     def _uses(self) -> dict[int, list[tuple[Step, int]]]:

@@ -7,6 +7,7 @@ called: the data model needs nothing above it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..reading.table import Table
 
 
+@dataclass(eq=False, repr=False)
 class Trace:
     """What TensorFlow did, forward and backward: the result of `cgviz.trace` and `cgviz.record`.
 
@@ -56,34 +58,12 @@ class Trace:
     variables: dict[str, Array | None]
     ops: tuple[Op, ...]
     passes: tuple[Pass, ...]
-    main: int
-    asked: bool
-    notes: tuple[str, ...]
-    after: Mapping[str, Any]
-
-    def __init__(
-        self,
-        title: str,
-        value: Any,
-        gradients: tuple[Any, ...],
-        variables: dict[str, Array | None],
-        ops: tuple[Op, ...],
-        passes: tuple[Pass, ...],
-        main: int = 0,
-        asked: bool = False,
-        notes: tuple[str, ...] = (),
-        after: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.title = title
-        self.value = value
-        self.gradients = gradients
-        self.variables = variables
-        self.ops = ops
-        self.passes = passes
-        self.main = main
-        self.asked = asked
-        self.notes = notes
-        self.after = after or {}
+    # These have factories, for a plain default would be found on the class of a deferred trace.
+    main: int = field(default_factory=int)
+    asked: bool = field(default_factory=bool)
+    notes: tuple[str, ...] = field(default_factory=tuple)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    _build: Callable[[], Trace] = field(init=False)
 
     @classmethod
     def deferred(cls, build: Callable[[], Trace]) -> Trace:
@@ -92,11 +72,9 @@ class Trace:
         trace._build = build
         return trace
 
-    _build: Callable[[], Trace]
-
     def __getattr__(self, name: str) -> Any:
         # Called only for what is not there: an attribute of a deferred trace, or a wrong name.
-        if name in Trace.__annotations__ and "_build" in self.__dict__:
+        if name in Trace.__dataclass_fields__ and "_build" in self.__dict__:
             built = self._build()
             del self._build
             self.__dict__.update(built.__dict__)

@@ -361,7 +361,7 @@ def _step(
         _references(given, op.inputs),
         pull(op, event, upstream),
         local_jacobians,
-        builder.ops.get((run, event), ()),
+        tuple(builder.ops.get((run, event), ())),
     )
 
 

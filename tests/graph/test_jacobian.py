@@ -242,7 +242,7 @@ def test_an_upstream_of_another_shape_is_refused_by_name():
 
 def test_a_jacobian_whose_rule_is_gone_says_what_it_knows():
     step = made_by_hand(lambda u: [u[0]], [np.ones(300)], [np.ones(300)])
-    gone = Step(step.op, step.upstream, step.downstream, local=local_jacobians)
+    gone = Step(step.op, step.upstream, step.downstream, find_local=local_jacobians)
     large = gone.local[0][0]
     assert "90,000 numbers, norm not known" in repr(large)
     with pytest.raises(RuntimeError, match="cannot run again"):
