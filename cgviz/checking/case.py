@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -58,8 +57,7 @@ class Case:
     targets: Sequence[Any] = ()  # f's outputs that have a derivative
     base: Pulled | None = None  # value and gradient for ones as upstream
     seconds: float = 0.0  # that these took
-    written: Sequence[str] = ()  # variables and names that a run changes
-    printed: bool = False
+    written: Sequence[str] = ()  # variables that a run changes
     deterministic: bool = True
     dtype: Dtype = dtypes.FLOAT32  # the coarsest that f computes in where it is judged
 
@@ -146,13 +144,12 @@ def _walk(ops: Sequence[Op]) -> Iterator[Op]:
 # --- making a case -----------------------------------------------------------------------------
 
 
-def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
+def examine(case: Case, variables: Kept) -> Case:
     """Run f, first under a recording, and learn what it is made of and what it changes.
 
     Args:
         case: Holds f at its point, and what was asked for.
         variables: Those in f's reach; what f reads besides is added.
-        printed: What f printed so far.
 
     Returns:
         The case with all that is known, or with `error` where f or its backward pass raised.
@@ -176,19 +173,15 @@ def examine(case: Case, variables: Kept, printed: StringIO) -> Case:
     own |= {id(v) for v in read}
     changed = {k: pair for k, pair in variables.items() if k not in own} if written else {}
     flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # read anew
-    case = replace(case, flat=flat, judged=flat, error=error, printed=bool(printed.getvalue()))
+    case = replace(case, flat=flat, judged=flat, error=error)
     if trace is None:
         return case
-    # What only the first run does, such as building a layer, is past.
-    before = flattened.fingerprint(flat.f)
     try:
         flat, deterministic = _settled(flat)
         targets = flat.call(flat.arguments(flat.x))
         base, seconds = timed(flat.pull) if targets else (None, 0.0)
     except Exception as raised:  # what raises only as a graph: the recording opens functions
         return replace(case, error=raised)
-    after = flattened.fingerprint(flat.f)
-    written |= {name for name in before if name in after and before[name] != after[name]}
     case = replace(
         case,
         flat=flat,

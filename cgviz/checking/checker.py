@@ -88,8 +88,8 @@ def check(
     results = Results(EVERY_RULE)
     case = Case(flat, flat, results, order, bool(surrogate))
     try:
-        with kept(f, given) as (variables, printed):
-            case = examine(case, variables, printed)
+        with kept(f, given) as variables:
+            case = examine(case, variables)
             judged: tuple[Rule, ...] = rules.RULES[:1]
             if case.base is not None:
                 visited = [rule for name, rule in places.PLACES.items() if name in wanted]

@@ -13,11 +13,12 @@ from functools import partial
 import numpy as np
 
 from .. import style
-from ..graph import Array, Trace, Value, dtypes, names
+from ..findings import Finding
+from ..graph import Array, dtypes
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
-from ..recording import api, tf_hooks
+from ..recording import tf_hooks
 from . import rules
-from .case import Case, CustomStep
+from .case import Case
 from .differences import Comparison, Map, Mismatch, apart, compare, largest, slope
 from .flattened import Leaf, first_derivative, leaf_at
 from .report import Rule, Sweep
@@ -69,11 +70,8 @@ def value(case: Case) -> None:
         results.skipped("value", "finite differences are too uncertain here")
     else:
         results.passed("value", "nothing to compare: no numbers")
-    if not results.has("none") and not results.has("numpy"):
-        results.passed("none", "None only where the derivative is 0")
-    if any(op.captured for op in case.custom):
-        results.passed("captured", "what the rule does not see does not matter")
-    elif case.custom:
+    results.passed("none", "None only where the derivative is 0")
+    if case.custom:
         results.passed("captured", "nothing is used behind the rule's back")
 
 
@@ -147,34 +145,15 @@ def precision(case: Case) -> None:
         "right in float64 only",
         f"{case.gradient_name(i)} is {style.number(mine[i])}, and "
         f"{style.number(wide[i])} in float64{rules.more(wrong.size)}.",
-        _lost(case),
-    )
-
-
-def _lost(case: Case) -> str:
-    """Why digits are lost in the dtype given: too small for it, or nearly equal and subtracted."""
-    judged, dtype = case.judged, min(case.own_dtypes, key=lambda each: each.largest)
-    trace = api.trace(judged.f, *judged.arguments(judged.x))
-    flows = [g for p in trace.passes for s in p.steps for g in (*s.upstream, *s.downstream)]
-    flows += [v.numpy() for op in trace.walk() for v in op.outputs if v.differentiable]
-    sizes = [np.abs(each[each != 0]).min() for each in flows if each is not None and each.any()]
-    small = max((size for size in sizes if size < dtype.smallest), default=0.0)
-    if not small:
-        return (
-            "Digits cancel inside the rule: write it so that nearly equal numbers are not "
-            "subtracted, or compute it in float64 and cast back."
-        )
-    return (
-        f"A number on the way is {style.number(small)}, and below {style.number(dtype.smallest)} "
-        f"{dtype.name} has no digits left: write the rule so that no large number is divided by "
-        "another, or compute it in float64 and cast back."
+        "Digits cancel inside the rule, or a number on the way is too small or too large for the "
+        "dtype: write the rule so that nearly equal numbers are not subtracted and no large number "
+        "is divided by another, or compute it in float64 and cast back.",
     )
 
 
 # --- why a derivative is wrong -----------------------------------------------------------------
 
 _GENERAL = "Work the rule out by hand for this entry; does it still use the input, not the output?"
-_NUMPY_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction")
 
 
 def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch]) -> None:
@@ -182,22 +161,15 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
     assert case.base is not None
     results = case.results
     numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}{_summed(found, leaf)}"
-    captured = [(op, value) for op in case.custom for value in op.captured]
     if results.has("keywords") or (leaf.variable and results.has("variables")):
         return
-    if captured:
-        makers = [case.trace.producer(value) if case.trace else None for _, value in captured]
-        listed = ", ".join(sorted({f"`{made[0].name}`" if made else "a tensor" for made in makers}))
-        results.broken(
-            "captured",
-            listed,
-            f"`{captured[0][0].name}` uses {listed} from outside, which gets no gradient: "
-            f"{numbers}.",
-            "Pass it as an argument, and return its gradient too.",
-        )
-    elif case.base.gradients[case.judged.leaves.index(leaf)] is None:
-        rule, why, hint = _nothing(case, leaf)
-        results.broken(rule, f"nothing flows to {leaf.name}", f"{why}: {numbers}.", hint)
+    captured = any(op.captured for op in case.custom)
+    if captured or case.base.gradients[case.judged.leaves.index(leaf)] is None:
+        why = _nothing(case, leaf)
+        refused = why is not None and why.op is not None and why.op.kind == "custom"
+        rule = "captured" if captured else "variables" if refused and leaf.variable else "none"
+        message, hint = (why.message, why.hint) if why else (f"nothing flows to {leaf.name}.", "")
+        results.broken(rule, f"nothing flows to {leaf.name}", f"{message} {numbers}.", hint)
     else:
         results.broken(
             "value",
@@ -206,6 +178,13 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
             _pattern(found, case, leaf),
             lesson=VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN,
         )
+
+
+def _nothing(case: Case, leaf: Leaf) -> Finding | None:
+    """What a diagnosis says of a leaf to which nothing flows, or of what a rule captured."""
+    assert case.trace is not None
+    found = [each for each in case.trace.diagnose() if each.what == "none"]
+    return next((each for each in found if leaf.name in each.sources), next(iter(found), None))
 
 
 def _blamed(case: Case, wrong: Mismatch) -> str:
@@ -226,56 +205,6 @@ def _blamed(case: Case, wrong: Mismatch) -> str:
     return mending[0] if len(mending) == 1 else case.guilty
 
 
-def _nothing(case: Case, leaf: Leaf) -> tuple[str, str, str]:
-    """Why nothing flows to a leaf that matters: the rule, the words and a hint."""
-    assert case.trace is not None
-    refused = next((step for step in case.steps if _refuses(step)), None)
-    if refused:
-        return (
-            "variables" if leaf.variable else "none",
-            f"{refused.label} returns None for `{leaf.name}`",
-            "Return a gradient for each variable in `variables`, in their order."
-            if leaf.variable
-            else "Return its gradient: one for each argument, in the order of the parameters.",
-        )
-    ops = [op for op in case.trace.walk() if op.rule_missing or op.type == "StopGradient"]
-    blocking = _blocking(case.trace, [op.type for op in ops])
-    if not blocking or any(op.type in _NUMPY_OPS for op in ops):
-        return (
-            "numpy",
-            f"`{leaf.name}` leaves TensorFlow on its way, so nothing comes back",
-            "NumPy and Python numbers cut the path of the gradient. Keep to tf functions, or give "
-            "the NumPy part a rule with tf.custom_gradient.",
-        )
-    return (
-        "none",
-        f"`{blocking[0]}` lets nothing back to `{leaf.name}`",
-        "Give it a rule with tf.custom_gradient, or take it off the path.",
-    )
-
-
-def _refuses(step: CustomStep) -> bool:
-    pairs = zip(step.event.inputs, step.downstream, strict=False)
-    return any(gradient is None and given.dtype.is_floating for given, gradient in pairs)
-
-
-def _blocking(trace: Trace, missing: Sequence[str]) -> list[str]:
-    """The types of ops that give a floating-point input no gradient, the likeliest first."""
-
-    def constant(value: Value) -> bool:
-        made = trace.producer(value)
-        return made is None or made[0].kind == "constant"
-
-    silent = [
-        step.op.type
-        for step in (trace.steps if trace.passes else ())
-        for value, flows in zip(step.op.inputs, step.flows, strict=True)
-        if value.differentiable and not flows and not constant(value)
-    ]
-    stopped = [each for each in missing if each == "StopGradient"]
-    return [*stopped, *silent, *(each for each in missing if each not in names.SHAPE_HELPERS)]
-
-
 def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     """What the wrong numbers look like, as a hint."""
     if found.claimed is None or found.true is None:
@@ -286,33 +215,16 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         if other is not leaf and theirs.shape == mine.shape and _close(mine, theirs):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
     factor = _factor(mine, right)
-    square = mine.shape[0] == mine.shape[1]
-    zero, times = ("" if many <= 1 else " everywhere" for many in (mine.size, (right != 0).sum()))
-    patterns = (
-        (not mine.any(), f"Yours is 0{zero}: does the rule use the input, and not a constant?"),
-        (
-            abs(factor + 1) < 1e-3,
-            "Right but for the sign: a minus is missing, or one too many.",
-        ),
-        (
-            factor and style.number(factor, 3) != "1",
-            f"Yours is {style.number(factor, 3)} times the true one{times}.",
-        ),
-        (_close(mine, right), _GENERAL),  # but for small numbers beside large ones
-        (
-            square and mine.size > 1 and _close(mine, right.T),
-            "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream.",
-        ),
-        (
-            _close(np.sort(mine, axis=None), np.sort(right, axis=None)),
-            "The numbers are right, in the wrong order: look at how the parts are stacked.",
-        ),
-        (
-            square and _close(mine, np.eye(len(mine))),
-            "Upstream is returned as it came: the local derivative is missing.",
-        ),
-    )
-    return next((words for fits, words in patterns if fits), _GENERAL)
+    everywhere = " everywhere" if (right != 0).sum() > 1 else ""
+    if factor and style.number(factor, 3) != "1":
+        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}."
+    if _close(mine, right):  # but for small numbers beside large ones
+        return _GENERAL
+    if mine.shape == mine.T.shape and _close(mine, right.T):
+        return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
+    if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
+        return "The numbers are right, in the wrong order: look at how the parts are stacked."
+    return _GENERAL
 
 
 def _factor(mine: Array, right: Array) -> float:
@@ -487,33 +399,36 @@ def sweep(case: Case) -> Sweep:
     """Move the first entry of the first input over a range around 0 that holds all its numbers."""
     judged = case.judged
     leaf = judged.leaves[0]
+    here = float(judged.x[leaf.start])
     half = max(2.0 * largest(judged.x[leaf.start : leaf.stop]), 1.0)
-    at = np.linspace(-half, half, POINTS)
     scale = 2.0 ** np.round(np.log2(half / 8))
     unit = np.eye(1, judged.x.size, leaf.start)[0]
-    points = [np.where(unit == 1, t, judged.x) for t in at]
+    at = np.linspace(-half, half, POINTS)
+    points = [judged.x + (t - here) * unit for t in at]
 
     def moved(t: float) -> Array:
         return np.array([judged.forward(x + t * scale * unit).sum() for x in points])
 
+    def claimed() -> Array:
+        return np.array([judged.pull(None, x).vector[leaf.start] for x in points])
+
     with np.errstate(all="ignore"):
         true = slope(moved, moved(0.0), case.dtype.eps)
         vague = true.error > 0.05 * np.abs(true.value) + 1e-3
-    custom = [judged.pull(None, x).vector[leaf.start] for x in points]
+    custom = claimed()
     with tf_hooks.rules_ignored():
-        body = [judged.pull(None, x).vector[leaf.start] for x in points]
+        body = claimed()
     lines = {
         "finite differences": np.where(vague | true.jump | true.kink, np.nan, true.value / scale),
-        "autodiff of the body": np.array(body),
-        "custom rule": np.array(custom),
+        "autodiff of the body": body,
+        "custom rule": custom,
     }
-    here = float(judged.x[leaf.start])
     return Sweep(case.sum_name, case.input_name(leaf.start), at, here, lines)
 
 
 RULES = (
     Rule("captured", DEBUGGING),
-    Rule("numpy", GRAPHS),
+    Rule("numpy", GRAPHS),  # only what raises
     Rule("none", INPUTS),
     Rule("value", CHAIN, value),
     Rule("precision", STABILITY, precision, "warning"),

@@ -16,7 +16,7 @@ import logging
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,8 +31,8 @@ from ..graph import Array
 from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
 
-DEEPEST = 4  # functions inside functions that are looked into: wrappers of wrappers are rare
-LARGEST = 1000  # entries of a container that are looked at, and numbers of an array (times ten)
+DEEPEST = 6  # containers, and functions inside functions, that are looked into
+LARGEST = 1000  # entries of a container that are looked at
 
 Kept = dict[int, tuple[Any, Any]]
 """Variables by their id, each with a copy of its value."""
@@ -205,13 +205,16 @@ class Flattened:
 
     def arguments(self, x: Array) -> list[Any]:
         """f's arguments at x: new tensors, and the variables, which are assigned to."""
-        made: dict[int, Any] = {}
-        for leaf in self.leaves:
-            tensor = to_tensor(x[leaf.start : leaf.stop], leaf.source.shape, leaf.source.dtype)
+        tensors = split(x, [leaf.source for leaf in self.leaves])
+        for leaf, tensor in zip(self.leaves, tensors, strict=True):
             if leaf.variable:
                 leaf.source.assign(tensor)
-            else:
-                made[id(leaf.source)] = tensor
+        return self.packed(tensors)
+
+    def packed(self, tensors: Sequence[Any]) -> list[Any]:
+        """f's arguments with these in place of the leaves; a variable stays what it is."""
+        pairs = zip(self.leaves, tensors, strict=True)
+        made = {id(leaf.source): tensor for leaf, tensor in pairs if not leaf.variable}
         return list(tf.nest.pack_sequence_as(self.given, [made.get(id(t), t) for t in self.flat]))
 
     def sources(self, args: Sequence[Any]) -> list[Any]:
@@ -333,15 +336,14 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
 
 
 @contextmanager
-def kept(f: Any, args: Any) -> Iterator[tuple[Kept, StringIO]]:
+def kept(f: Any, args: Any) -> Iterator[Kept]:
     """Leave variables, random streams and the terminal as they were, on every way out.
 
     Yields:
-        The variables in reach (more may be added), and what f printed.
+        The variables in reach; more may be added.
     """
     with _ALONE:
-        values = [*(value for _, value in reach(f)), *tf.nest.flatten(list(args))]
-        found = [v for value in values for v in _variables_of(value)]
+        found = within([f, *tf.nest.flatten(list(args))])
         variables = {id(v): (v, tf.identity(v)) for v in found}
         numpy_state, python_state = np.random.get_state(), random.getstate()
         logger = tf.get_logger()
@@ -351,9 +353,9 @@ def kept(f: Any, args: Any) -> Iterator[tuple[Kept, StringIO]]:
                 stack.enter_context(tf_hooks.unrecorded())
                 stack.enter_context(tf_hooks.seeds_kept())
                 stack.enter_context(np.errstate(all="ignore"))
-                printed = stack.enter_context(redirect_stdout(_OneThread(sys.stdout)))
+                stack.enter_context(redirect_stdout(_OneThread(sys.stdout)))
                 logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
-                yield variables, printed
+                yield variables
         finally:
             logger.setLevel(level)
             np.random.set_state(numpy_state)
@@ -371,7 +373,7 @@ class _OneThread(StringIO):
 
     def write(self, text: str) -> int:
         if threading.get_ident() == self._thread:
-            return super().write(text)
+            return len(text)
         return int(self._passed_on.write(text))
 
 
@@ -386,72 +388,50 @@ def restore(variables: Kept) -> list[Any]:
     return changed
 
 
-def _variables_of(value: Any) -> list[Any]:
-    """The variables in a value: itself, inside a container, of a layer, model or generator."""
-    value = arguments.as_source(value)
+def within(values: Iterable[Any]) -> list[Any]:
+    """The variables that some values can get at: functions, models, containers, generators."""
+    found, level = [], list(values)
+    seen: dict[int, Any] = {}  # it keeps them, so that no other gets the id
+    for _ in range(DEEPEST):
+        new = {id(value): value for value in map(arguments.as_source, level)}
+        fresh = [value for key, value in new.items() if key not in seen]
+        found += [value for value in fresh if isinstance(value, tf.Variable)]
+        level = [inner for value in fresh for inner in _inside(value)]
+        seen |= new
+    return found
+
+
+def _inside(value: Any) -> list[Any]:
+    """What a value holds: of a function what its code can get at by a name."""
     if isinstance(value, tf.Variable):
-        return [value]
+        return []
+    if isinstance(value, list | tuple | dict):
+        inside = list(value.values() if isinstance(value, dict) else value)
+        return inside if len(inside) < LARGEST else []
     if isinstance(value, tf.random.Generator):
         return [value.state]
-    inside: Any = ()
-    if isinstance(value, list | tuple | dict) and len(value) < LARGEST:
-        inside = value.values() if isinstance(value, dict) else value
-    elif isinstance(value, tf.Module) or hasattr(value, "trainable_variables"):
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__, getattr(value.__self__, "__dict__", {})]
+    if isinstance(value, FunctionType):
+        return [*_named(value), value.__defaults__ or (), getattr(value, "__wrapped__", None)]
+    if isinstance(value, tf.Module) or hasattr(value, "trainable_variables"):
         with suppress(AttributeError, TypeError, ValueError):  # a Keras model that is not built yet
-            inside = list(value.variables)
-    return [v for each in inside for v in _variables_of(each)]
+            return list(value.variables)
+    if callable(value) and not isinstance(value, type):  # a `tf.function` has a python_function
+        return [getattr(value, "python_function", None), *getattr(value, "__dict__", {}).values()]
+    return []
 
 
-def reach(f: Any, depth: int = DEEPEST) -> Iterator[tuple[str, Any]]:
-    """What f's code can get at by a name: closures, globals, defaults, its object's attributes."""
-    if depth == 0:
-        return
-    yield "", f
-    if isinstance(f, functools.partial):
-        yield from (("", value) for value in [*f.args, *f.keywords.values()])
-        yield from reach(f.func, depth - 1)
-    elif isinstance(f, MethodType):
-        yield from vars(f.__self__).items() if hasattr(f.__self__, "__dict__") else ()
-        yield "self", f.__self__
-        yield from reach(f.__func__, depth - 1)
-    elif isinstance(f, FunctionType):
-        for name, value in _names(f):
-            yield name, value
-            if isinstance(value, FunctionType | MethodType | functools.partial):
-                yield from reach(value, depth - 1)
-    elif hasattr(f, "python_function"):
-        yield from reach(f.python_function, depth)
-    elif hasattr(f, "__dict__") and not isinstance(f, type):
-        yield from vars(f).items()
-    if hasattr(f, "__wrapped__"):  # what a decorator such as tf.custom_gradient holds
-        yield from reach(f.__wrapped__, depth)
-
-
-def _names(f: FunctionType) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+def _named(f: FunctionType) -> Iterator[Any]:
+    """The values of a function's closure, and of the global names in its code."""
+    for cell in f.__closure__ or ():
         with suppress(ValueError):  # not bound yet
-            yield name, cell.cell_contents
-    names = _global_names(f.__code__) & f.__globals__.keys()
-    yield from ((name, f.__globals__[name]) for name in sorted(names))
-    yield from (("", value) for value in f.__defaults__ or ())
+            yield cell.cell_contents
+    yield from (f.__globals__[name] for name in _names(f.__code__) & f.__globals__.keys())
 
 
-def _global_names(code: CodeType) -> set[str]:
+def _names(code: CodeType) -> set[str]:
     inner = (each for each in code.co_consts if isinstance(each, CodeType))
-    return set(code.co_names).union(*map(_global_names, inner))
-
-
-def fingerprint(f: Callable[..., Any]) -> dict[str, Any]:
-    """The Python state in f's reach, by name: numbers, text, arrays, and lengths of containers."""
-    found: dict[str, Any] = {}
-    for name, value in reach(f):
-        mark: Any = None
-        if isinstance(value, bool | int | float | str):
-            mark = repr(value)
-        elif isinstance(value, list | dict | set | bytearray):
-            mark = len(value)
-        elif isinstance(value, np.ndarray) and value.size <= 10 * LARGEST:
-            mark = value.tobytes()
-        if name and mark is not None:
-            found.setdefault(name, mark)
-    return found
+    return set(code.co_names).union(*map(_names, inner))

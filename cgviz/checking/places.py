@@ -20,11 +20,11 @@ import tensorflow as tf
 from .. import style
 from ..graph import Array
 from ..lessons import GRAPHS
-from ..recording import arguments, tf_hooks
+from ..recording import tf_hooks
 from . import rules
 from .case import Case
 from .differences import largest
-from .flattened import Flattened, Pulled, join, split
+from .flattened import Pulled, join, split
 from .report import Row, Rule
 
 # --- run again ---------------------------------------------------------------------------------
@@ -67,22 +67,19 @@ def registry(case: Case) -> None:
 
 # --- run elsewhere -----------------------------------------------------------------------------
 
-_DIFFERS = (
-    "A graph runs the Python code of f once, while it is traced: state, prints and Python "
-    "conditions of that moment stay for ever."
-)
-_SAYS = "is {} there, and {} in eager mode."
+
+class NotComparedError(Exception):
+    """f cannot be run in a place, or not in reasonable time; the text says why."""
 
 
-def _visit(
+def visit(
     case: Case,
     rule: str,
-    run: Callable[[], Pulled],
+    run: Callable[[Case], Pulled],
     what: str,
-    *,
-    hint: str = "",
+    hint: str,
     agrees: str = "the same value and gradients as in eager mode",
-    says: str = _SAYS,
+    says: str = "is {} there, and {} in eager mode.",
 ) -> None:
     """Run f in another place, compare it with eager mode, and note the outcome.
 
@@ -97,18 +94,16 @@ def _visit(
     """
     results = case.results
     try:
-        found = run()
+        found = run(case)
+    except NotComparedError as error:
+        results.skipped(rule, str(error))
+        return
     except Exception as error:
         about, mend = rules.explain(error, True)
         if results.has(about):
             results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
-            return
-        as_in_eager = rule == "graph" and about in ("keywords", "variables", "arity")
-        named = about if as_in_eager or (about == "numpy" and results.has("value")) else rule
-        message, level = f"{what} raised {rules.first_line(error)}", results.rules[rule].level
-        results.broken(named, "raises", message, mend or hint, level=level)
-        if named != rule:
-            results.skipped(rule, f"see {named}")
+        else:
+            results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
         return
     eager, give = case.eager
     message = _difference(found.value, eager.value, case.output_name, says)
@@ -118,7 +113,7 @@ def _visit(
     elif results.has("variables"):  # which one gets which is chance, here and there
         results.skipped(rule, "runs; not compared: see variables")
     elif message:
-        results.broken(rule, "differs", message, hint or _DIFFERS)
+        results.broken(rule, "differs", message, hint)
     else:
         results.passed(rule, agrees)
 
@@ -139,76 +134,31 @@ def _difference(
     return f"{name(i)} {says.format(style.number(mine[i]), style.number(usual[i]))}"
 
 
-def vectorised(case: Case) -> None:
-    """`tape.jacobian`, which runs the rule once for all upstreams together, in a graph."""
-    reason = ""
-    if case.y.size * case.flat.x.size > MOST_ENTRIES:
-        reason = "too large for jacobian"
-    elif any(target.dtype.is_complex for target in case.targets):
-        reason = "jacobian takes no complex numbers"
-    elif not case.linear:
-        reason = "not compared, for the rule is not linear in upstream"
-    if reason:
-        case.results.skipped("vectorised", reason)
-        return
-    _visit(
-        case,
-        "vectorised",
-        partial(_by_jacobian, case),
-        "tape.jacobian",
-        hint="tape.jacobian(..., experimental_use_pfor=False) runs the rule once for each output "
-        "instead.",
-        agrees="tape.jacobian agrees",
-        says="is {} by upstream · tape.jacobian, and {} by tape.gradient.",
-    )
+def compiled(case: Case, **how: Any) -> Pulled:
+    """f under `tf.function`, differentiated from outside, as in a training loop."""
+    flat = case.flat  # in a lambda: tf.function takes no callable object as it is
+    return replace(flat, f=tf.function(lambda *args: flat.f(*args), **how)).pull(case.upstream)
 
 
-MOST_ENTRIES = 250_000  # of a Jacobian: two megabytes, and a second to make
+MOST_INPUTS = 100  # for which forward mode is asked: each takes a run of f
 
 
-def _by_jacobian(case: Case) -> Pulled:
-    """Upstream · tape.jacobian."""
+def by_forward_mode(case: Case) -> Pulled:
+    """Upstream · J, a column at a time."""
     flat = case.flat
+    if flat.x.size > MOST_INPUTS:
+        raise NotComparedError(
+            f"not compared for more than {MOST_INPUTS} numbers: each takes a run"
+        )
     args = flat.arguments(flat.x)
     sources = flat.sources(args)
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(sources)
-        targets = flat.call(args)
-    total = np.zeros(flat.x.size)
-    for target, seed in zip(targets, split(case.upstream, targets), strict=True):
-        products = [
-            None if r is None else tf.tensordot(tf.cast(seed, r.dtype), r, seed.shape.rank)
-            for r in tape.jacobian(target, sources)
-        ]
-        total += flat.pulled(products, case.y).vector
-    return Pulled(join(targets), (), total)
-
-
-def _compiled(flat: Flattened, **how: Any) -> Flattened:
-    """The function with f under `tf.function`, which takes no callable object as it is."""
-    return replace(flat, f=tf.function(lambda *args: flat.f(*args), **how))
-
-
-def graph(case: Case) -> None:
-    """f under `tf.function`, differentiated from outside, as in a training loop."""
-    results = case.results
-    run = partial(_compiled(case.flat).pull, case.upstream)
-    _visit(case, "graph", run, "under tf.function, f")
-    if case.printed:
-        results.broken(
-            "graph",
-            "prints once",
-            "f prints, and under tf.function it does so only while it is traced.",
-            "tf.print runs every time.",
-            level="warning",
-        )
-
-
-def xla(case: Case) -> None:
-    """f and its gradient compiled by XLA."""
-    run = partial(_compiled(case.flat, jit_compile=True, autograph=False).pull, case.upstream)
-    if case.flat.leaves:
-        _visit(case, "xla", run, "under XLA, f")
+    found = []
+    for unit in np.eye(flat.x.size):
+        with tf.autodiff.ForwardAccumulator(sources, split(unit, sources)) as forwarded:
+            targets = flat.call(args)
+        columns = [forwarded.jvp(target, "zero") for target in targets]
+        found.append(float(case.upstream @ join(columns)))
+    return Pulled(case.eager[0].value, (), np.array(found))
 
 
 # --- from a SavedModel -------------------------------------------------------------------------
@@ -216,39 +166,18 @@ def xla(case: Case) -> None:
 MOST_SECONDS = 300  # for the process, which imports TensorFlow; a graph of thousands of ops is slow
 
 
-def saved(case: Case) -> None:
+def in_a_fresh_process(case: Case) -> Pulled:
     """f saved as a SavedModel and differentiated in a fresh process, which knows nothing of it."""
-    _visit(
-        case,
-        "saved",
-        partial(_in_a_fresh_process, case),
-        "saved and loaded in a fresh process, f",
-        hint="What a SavedModel holds must be TensorFlow's: no NumPy functions, and custom "
-        "gradients saved with tf.saved_model.SaveOptions(experimental_custom_gradients=True).",
-    )
-
-
-def _in_a_fresh_process(case: Case) -> Pulled:
-    """Value and gradients of f, saved in a folder and loaded elsewhere."""
     flat = case.flat
-    inputs = [arguments.as_source(each) for each in flat.flat]
-    tensors = [tf.convert_to_tensor(each) for each in inputs]
     module = tf.Module()
     module.inner = flat.f if isinstance(flat.f, tf.Module) else None
-    module.kept = [leaf.source for leaf in flat.leaves if leaf.variable]
-    # As variables, which a SavedModel keeps whatever their type.
-    module.given = [tf.Variable(each, trainable=False) for each in tensors]
+    # All as variables, which a SavedModel keeps whatever their type.
+    module.leaves = [x.source if x.variable else tf.Variable(x.source) for x in flat.leaves]
     module.upstream = [tf.Variable(u) for u in split(case.upstream, case.targets)]
-
-    def call(*new: Any) -> list[Any]:
-        pairs = zip(flat.flat, inputs, new, strict=True)
-        given = [
-            old if isinstance(source, tf.Variable) else tensor for old, source, tensor in pairs
-        ]
-        return flat.outputs(flat.f(*tf.nest.pack_sequence_as(flat.given, given)))
-
-    signature = [tf.TensorSpec(each.shape, each.dtype) for each in tensors]
-    module.call = tf.function(call, input_signature=signature)
+    signature = [tf.TensorSpec(x.source.shape, x.source.dtype) for x in flat.leaves]
+    module.call = tf.function(
+        lambda *tensors: flat.outputs(flat.f(*flat.packed(tensors))), input_signature=signature
+    )
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, f"{folder}/model")
         done = subprocess.run(
@@ -263,10 +192,8 @@ def _in_a_fresh_process(case: Case) -> Pulled:
             raise RuntimeError(lines[-1] if lines else f"the process ended with {done.returncode}")
         with np.load(f"{folder}/found.npz") as arrays:
             found = [arrays[name] for name in arrays.files]
-    values, gradients = found[: len(case.targets)], found[len(case.targets) :]
-    watched = [id(each) for each in (*module.kept, *inputs) if arguments.can_be_watched(each)]
-    in_order = [gradients[watched.index(id(leaf.source))] for leaf in flat.leaves]
-    return flat.pulled(in_order, join(values))
+    count = len(case.targets)
+    return flat.pulled(found[count:], join(found[:count]))
 
 
 def reload(folder: str) -> None:
@@ -282,69 +209,61 @@ def reload(folder: str) -> None:
     import tensorflow as tf
 
     module = tf.saved_model.load(f"{folder}/model")
-    args = [tf.convert_to_tensor(each) for each in module.given]
-    sources = [s for s in [*module.kept, *args] if s.dtype.is_floating or s.dtype.is_complex]
+    variables = list(module.leaves)
+    tensors = [tf.convert_to_tensor(each) for each in variables]
     with tf.GradientTape() as tape:
-        tape.watch(sources)
-        targets = module.call(*args)
+        tape.watch([*variables, *tensors])
+        targets = module.call(*tensors)
     upstream = [tf.convert_to_tensor(each) for each in module.upstream]
-    found = list(targets)
-    gradients = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
-    for gradient, source in zip(gradients, sources, strict=True):
+    sources = [*tensors, *variables]  # a leaf is the one or the other, and the other gets 0
+    found = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
+    for i, (gradient, source) in enumerate(zip(found, sources, strict=True)):
         if isinstance(gradient, tf.IndexedSlices):  # they may not know of what shape
-            gradient = tf.IndexedSlices(gradient.values, gradient.indices, tf.shape(source))
-        found.append(tf.convert_to_tensor(gradient))
+            slices = tf.IndexedSlices(gradient.values, gradient.indices, tf.shape(source))
+            found[i] = tf.convert_to_tensor(slices)
+    both = zip(found[: len(tensors)], found[len(tensors) :], strict=True)
+    found = [*targets, *(one + other for one, other in both)]
     # NumPy's files know no bfloat16.
     wide = [tf.cast(t, tf.complex128 if t.dtype.is_complex else tf.float64) for t in found]
     np.savez(f"{folder}/found.npz", *wide)
 
 
-# --- forward mode ------------------------------------------------------------------------------
-
-MOST_INPUTS = 100  # for which forward mode is asked: each takes a run of f
+# --- the rules ---------------------------------------------------------------------------------
 
 
-def forward(case: Case) -> None:
-    """Forward mode, which in eager execution ignores custom rules and differentiates the body."""
-    if case.flat.x.size > MOST_INPUTS:
-        reason = f"not compared for more than {MOST_INPUTS} numbers: each takes a run"
-        case.results.skipped("forward mode", reason)
-        return
-    _visit(
-        case,
-        "forward mode",
-        partial(_by_forward_mode, case),
-        "forward mode",
-        hint="In eager execution tf.autodiff.ForwardAccumulator ignores a custom rule and "
-        "differentiates the body of f: use it only where both agree.",
-        agrees="agrees with reverse mode",
-        says="is {} in forward mode, and {} in reverse mode.",
-    )
+def _place(name: str, run: Callable[[Case], Pulled], *words: str) -> Rule:
+    level = "error" if name in ("graph", "saved") else "warning"
+    return Rule(name, GRAPHS, lambda case: visit(case, name, run, *words), level)
 
 
-def _by_forward_mode(case: Case) -> Pulled:
-    """Upstream · J, a column at a time."""
-    flat = case.flat
-    args = flat.arguments(flat.x)
-    sources = flat.sources(args)
-    found = []
-    for unit in np.eye(flat.x.size):
-        with tf.autodiff.ForwardAccumulator(sources, split(unit, sources)) as forwarded:
-            targets = flat.call(args)
-        columns = [forwarded.jvp(target, "zero") for target in targets]
-        found.append(float(case.upstream @ join(columns)))
-    return Pulled(case.eager[0].value, (), np.array(found))
-
-
+_TRACED = (
+    "A graph runs the Python code of f once, while it is traced: state, prints and Python "
+    "conditions of that moment stay for ever."
+)
 RULES = (
     Rule("mutation", GRAPHS, mutation, "warning"),
     Rule("registry", GRAPHS, registry, "warning"),
-    Rule("vectorised", GRAPHS, vectorised, "warning"),
 )
 PLACES = {
-    "graph": Rule("graph", GRAPHS, graph),
-    "xla": Rule("xla", GRAPHS, xla, "warning"),
-    "saved": Rule("saved", GRAPHS, saved),
-    "forward": Rule("forward mode", GRAPHS, forward, "warning"),
+    "graph": _place("graph", compiled, "under tf.function, f", _TRACED),
+    "xla": _place(
+        "xla", partial(compiled, jit_compile=True, autograph=False), "under XLA, f", _TRACED
+    ),
+    "saved": _place(
+        "saved",
+        in_a_fresh_process,
+        "saved and loaded in a fresh process, f",
+        "What a SavedModel holds must be TensorFlow's: no NumPy functions, and custom gradients "
+        "saved with tf.saved_model.SaveOptions(experimental_custom_gradients=True).",
+    ),
+    "forward": _place(
+        "forward mode",
+        by_forward_mode,
+        "forward mode",
+        "In eager execution tf.autodiff.ForwardAccumulator ignores a custom rule and "
+        "differentiates the body of f: use it only where both agree.",
+        "agrees with reverse mode",
+        "is {} in forward mode, and {} in reverse mode.",
+    ),
 }
 """The rules that are judged where `check(where=...)` names them, besides "eager"."""

@@ -193,7 +193,7 @@ class Report(Outcome):
             f'<td class="cgviz-reason">{escape(row.reason)}</td></tr>\n'
             for row in self.rows
         )
-        table = html_table("The rules, and how each fared", ["", "rule", "why"], [], rows)
+        table = html_table("The rules, and how each fared", ["outcome", "rule", "why"], [], rows)
         return f"{EXTRA}\n{super().page()}<p>{badges}</p>\n{table}"
 
 

@@ -14,8 +14,8 @@ from cgviz.recording import arguments
 def first(f, *args):
     given, named = arguments.convert(f, args)
     flat = Flattened(f, given, {id(t): n for t, n in named})
-    with kept(f, given) as (variables, printed):
-        return examine(Case(flat, flat, Results(EVERY_RULE)), variables, printed)
+    with kept(f, given) as variables:
+        return examine(Case(flat, flat, Results(EVERY_RULE)), variables)
 
 
 @tf.custom_gradient

@@ -94,7 +94,7 @@ def test_a_finding_names_the_place_the_hint_and_the_lesson():
 def test_a_report_raises_only_when_it_is_asked_to():
     report = cgviz.check(lambda x: tf.custom_gradient(lambda x: (x, lambda dy: -dy))(x), 1.0)
     assert not report.ok
-    with pytest.raises(AssertionError, match="a minus is missing"):
+    with pytest.raises(AssertionError, match="−1 times the true one"):
         report.assert_ok()
     assert cgviz.check(square, 1.0).assert_ok() is None
 
@@ -313,27 +313,12 @@ def test_of_a_slow_function_the_second_order_is_judged_only_if_it_is_asked_for(m
     assert row(cgviz.check(square, 2.0, order=2), "second order").state == "pass"
 
 
-def test_python_state_that_a_rule_changes_is_warned_of():
-    log = []
-
-    @tf.custom_gradient
-    def f(x):
-        def grad(dy):
-            log.append(1)
-            return 2.0 * x * dy
-
-        return x * x, grad
-
-    assert "`log`" in finding(cgviz.check(f, 3.0), "mutation").message
-
-
 def test_what_f_prints_is_kept_off_the_screen(capsys):
     def f(x):
         print("many times")
         return x * x
 
-    report = cgviz.check(f, 3.0)
-    assert "tf.print" in finding(report, "graph").hint
+    assert not cgviz.check(f, 3.0).findings
     assert capsys.readouterr().out == ""
 
 

@@ -22,19 +22,6 @@ def test_a_constant_with_few_digits_is_an_error_or_told(digits):
     assert "3.14159" in found.message or "3.142" in found.message
 
 
-def precision(f, *args):
-    return next(each for each in cgviz.check(f, *args).findings if each.rule == "precision")
-
-
-def test_digits_that_cancel_are_told_from_numbers_that_are_too_small():
-    assert "Digits cancel" in precision(lambda x: (1.0 - tf.cos(x)) / x**2, 1e-3).hint
-    small = precision(lambda x: tf.math.log(1.0 + tf.exp(x)), 88.0)
-    assert "yours" not in small.message
-    assert small.hint.startswith(
-        "A number on the way is 6.055e−39, and below 1.175e−38 float32 has no digits left"
-    )
-
-
 # --- the second order -------------------------------------------------------------------------
 
 
@@ -142,10 +129,8 @@ def hint(rule, *args, forward=tf.sin):
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (lambda dy, x: -dy * tf.cos(x), "sign"),
+        (lambda dy, x: -dy * tf.cos(x), "−1 times the true one everywhere"),
         (lambda dy, x: 3.0 * dy * tf.cos(x), "3 times"),
-        (lambda dy, x: 0.0 * dy, "0 everywhere"),
-        (lambda dy, x: dy, "local derivative is missing"),
         (lambda dy, x: dy * tf.cos(x)[::-1], "wrong order"),
     ],
 )
@@ -153,15 +138,8 @@ def test_wrong_numbers_are_recognized_by_their_pattern(rule, words):
     assert words in hint(rule, [0.3, 1.1])
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        (lambda dy, x: 8.0 * dy * tf.cos(x), "Yours is 8 times the true one."),
-        (lambda dy, x: 0.0 * dy, "Yours is 0:"),
-    ],
-)
-def test_of_one_number_nothing_is_said_to_hold_everywhere(rule, words):
-    assert words in hint(rule, 0.3)
+def test_of_one_number_nothing_is_said_to_hold_everywhere():
+    assert hint(lambda dy, x: 8.0 * dy * tf.cos(x), 0.3) == "Yours is 8 times the true one."
 
 
 def test_a_factor_of_one_is_no_hint():
@@ -189,12 +167,12 @@ def test_numbers_alike_in_four_digits_are_written_with_more():
 def test_stop_gradient_is_named_where_it_blocks():
     report = cgviz.check(lambda x: tf.sin(tf.stop_gradient(x)), 0.5)
     found = next(f for f in report.findings if f.rule == "none")
-    assert "`StopGradient`" in found.message
+    assert "StopGradient" in found.message
 
 
 def test_an_op_without_a_gradient_is_named():
     report = cgviz.check(lambda x: tf.math.zeta(x, tf.constant(2.0, x.dtype)), 3.0)
-    assert "`Zeta`" in next(f for f in report.findings if f.rule == "none").message
+    assert "Zeta" in next(f for f in report.findings if f.rule == "none").message
 
 
 @tf.custom_gradient

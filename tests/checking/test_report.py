@@ -51,7 +51,7 @@ def test_the_page_is_well_formed_escaped_and_read_aloud(report):
     marks = [e.get("aria-label") for e in page.iter("span") if e.get("role") == "img"]
     assert marks == ["passed", "passed", "failed", "warning", "not judged", "failed", "warning"]
     assert [e.text for e in page.iter("code")] == ["tf.sin"]
-    assert all(th.get("scope") for th in page.iter("th"))
+    assert all(th.get("scope") and th.text for th in page.iter("th"))
 
 
 def test_errors_come_first_and_decide(report):

@@ -52,7 +52,7 @@ def test_a_wrong_shape_for_a_variable_is_said_by_its_name():
     [
         (lambda u: 0 * u + 3.0, "ignored"),
         (lambda u: u + 1.0, "upstream 0 gives"),
-        (lambda u: abs(u), "negative"),
+        (lambda u: abs(u), "−1 times the upstream"),
         (lambda u: np.clip(u, -1, 1), "256 times the upstream"),
         (lambda u: u * abs(u), "256 times the upstream"),
         (lambda u: u * np.max(np.abs(u)) / (np.sum(np.abs(u)) or 1), "sum of two upstreams"),
@@ -67,7 +67,6 @@ def test_a_linear_rule_is_linear():
     matrix = np.random.default_rng(0).normal(size=(3, 4))
     assert nonlinearity(lambda u: u @ matrix, 3, 256.0, 1e-4) is None
     assert nonlinearity(lambda u: np.zeros(0), 3, 256.0, 1e-4) is None
-    assert nonlinearity(lambda u: u, 0, 256.0, 1e-4) is None
 
 
 def test_clipping_is_an_error_unless_it_is_a_surrogate():
@@ -107,9 +106,9 @@ def test_variables_are_shuffled():
         report = cgviz.check(make(True), 3.0, order=2)
         (found,) = report.findings
         assert found.rule == "variables"
-        assert "given as b, w, c, it" in found.message
+        assert "given as w, c, b, it" in found.message
         skipped = [row.rule for row in report.rows if row.state == "skip"]
-        assert skipped == ["second order", "vectorised", "graph"]
+        assert skipped == ["second order", "graph"]
 
 
 # --- what f raises ----------------------------------------------------------------------------
