@@ -135,8 +135,8 @@ def texts_of(shown: Selection) -> Document:
 
     Returns:
         `written` has the versions of each text of the display list, `nodes` the names of its nodes,
-        and `links` what is said of each link: its value, its gradient or the reason for none, the
-        size of the gradient, and of arrays the strips that fly.
+        and `links` what is said of each link: its value, its gradient or the reason for none,
+        and of arrays the strips that fly.
     """
     found = texts.written(shown)
     labels = {(text.i, text.role): text.last for text in found if text.of == "link"}
@@ -150,7 +150,6 @@ def texts_of(shown: Selection) -> Document:
                 "value": texts.spoken(value.numpy()),
                 "gradient": texts.spoken(gradient) if (i, "gradient") in labels else "",
                 "reason": labels.get((i, "reason"), ""),
-                "size": magnitude(gradient),
                 "strips": {"value": strip(value.numpy()), "gradient": strip(gradient)},
             }
             for i, (value, gradient) in enumerate(ends)
@@ -219,12 +218,6 @@ def strip(a: Array | None) -> Document | None:
     parts = np.array_split(entries, min(MOST_BARS, entries.size)) if entries.size else []
     largest = np.array([part[np.argmax(np.abs(part))] for part in parts])
     return {"shape": style.shape(a), "bars": panel.heat(largest[None])[0]}
-
-
-def magnitude(a: Array | None) -> float | None:
-    """The size of a gradient as a power of ten, from its largest entry; None where it has none."""
-    largest = None if a is None else statistics(a).largest
-    return round(float(np.log10(largest)), 2) if largest else None
 
 
 # --- for the browser ------------------------------------------------------------------------------

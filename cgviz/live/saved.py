@@ -18,7 +18,7 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import style as tones
 from ..graph import Trace
@@ -131,33 +131,14 @@ def _packed(
     extra: Document | None,
     start: str,
 ) -> str:
-    """The state and its pages, compressed, with what many of them share once."""
+    """The state and its pages, compressed."""
     patient = [each.patiently() for each in builders] or [PageBuilder(trace).patiently()]
     which = which if which is not None else patient[0].which or 0
     document = builder.document(trace, patient, which) | (extra or {})
     pages = {"": document.pop("pages"), **dict(_others(patient, which, len(trace.passes)))}
     step = pages[""][0]["display"]["steps"] if start == "end" else 0
-    state = {"document": document, "which": which, "step": step, "selected": ""}
-    parts: dict[str, int] = {}
-
-    def once(found: Sequence[Any]) -> list[int]:
-        return [parts.setdefault(json.dumps(x, allow_nan=False), len(parts)) for x in found]
-
-    rows = [
-        (
-            key,
-            [
-                page
-                | {"panels": once(page["panels"]), "display": once([page["display"]])[0]}
-                | {"texts": {name: once(x) for name, x in page["texts"].items()}}
-                | {"search": page["search"] | {"rows": once([page["search"]["rows"]])[0]}}
-                for page in found
-            ],
-        )
-        for key, found in pages.items()
-    ]
-    whole = {"state": state, "parts": [json.loads(part) for part in parts], "pages": rows}
-    return assets.packed(whole)
+    state = {"document": document, "which": which, "step": step}
+    return assets.packed({"state": state, "pages": [*pages.items()]})
 
 
 def _ground(palette: tones.Palette) -> str:

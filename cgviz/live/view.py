@@ -5,7 +5,7 @@ asking again. Only what is costly is made on demand, and never for a step: the p
 pass, a folded scope opened, the local Jacobians of a large trace.
 
     view     a trace -> a View
-    View     the widget: `step`, `selected` and `which` can be linked to other widgets
+    View     the widget: `step` and `which` can be linked to other widgets
     display  what a cell that ends in a trace shows
 """
 
@@ -58,7 +58,6 @@ class View(anywidget.AnyWidget):
     Attributes:
         step: How far it has come: 0 is the end of the forward pass, `k` the backward pass after
             its step number `k`, `-k` the forward pass with `k` ops still to run.
-        selected: The key of the node whose details are shown, or "".
         which: The backward pass that is shown, as in `trace.passes`.
     """
 
@@ -68,7 +67,6 @@ class View(anywidget.AnyWidget):
 
     shared = traitlets.Instance(Shared).tag(sync=True, **ipywidgets.widget_serialization)
     step = traitlets.Int().tag(sync=True)
-    selected = traitlets.Unicode().tag(sync=True)
     which = traitlets.Int().tag(sync=True)
     document = traitlets.Dict().tag(sync=True)
 

@@ -10,9 +10,9 @@ from .conftest import has_count
 from .test_flight import VIEW, opened
 
 LIT = f"""() => {{
-  const {{ items, page }} = {VIEW}.pictures[0];
-  const lit = items.filter(({{ kind, g }}) => kind === "link" && g.matches(".cgviz-lit"));
-  return lit.map(({{ i }}) => [page.display.links[i].source, page.display.links[i].target]);
+  const {{ groups, page }} = {VIEW}.pictures[0];
+  const lit = page.display.links.filter((_, i) => groups.get(`link ${{i}}`).matches(".cgviz-lit"));
+  return lit.map(({{ source, target }}) => [source, target]);
 }}"""
 
 
@@ -29,7 +29,7 @@ def test_a_path_leads_from_the_target_to_the_source_and_its_products_are_true(pa
     sources = page.evaluate(f"{VIEW}.page.panels.flatMap({told})")
     assert sources
     for source, gradient in sources:
-        page.evaluate(f"{VIEW}.select(0, 'node {source}')")
+        page.evaluate(f"{VIEW}.select(0, {source})")
         total = 0.0
         for button in page.locator(".cgviz-path").all():
             button.focus()

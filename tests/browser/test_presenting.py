@@ -63,7 +63,7 @@ def test_keys_step_blank_restart_help_and_leave(presented):
     keys = presented.locator(".cgviz-keys")
     assert keys.is_hidden()
     presented.keyboard.press("?")
-    assert "numbers off and on" in keys.inner_text()
+    assert "Numbers off and on" in keys.inner_text()
     presented.keyboard.press("f")
     has_count(presented.locator(".cgviz-presenting, .cgviz-note"), 0)
     assert keys.is_hidden()

@@ -56,7 +56,9 @@ def wrong():
 def opened(page, shown, tmp_path):
     shown.save(tmp_path / "training.html")
     page.goto((tmp_path / "training.html").as_uri())
-    return page.get_by_role("slider", name="step of training")
+    slider = page.get_by_role("slider", name="step of training")
+    slider.wait_for()
+    return slider
 
 
 def said(history, step):
@@ -141,7 +143,7 @@ ASKING = """() => {
   const old = document.querySelector('.cgviz-view').cgvizView;
   const kept = new Map(old.cache.kept);
   const document_ = { ...old.doc, more: [], pages: structuredClone(kept.get("0|")) };
-  const heard = {}, state = { document: document_, step: 99, which: 0, selected: "" };
+  const heard = {}, state = { document: document_, step: 99, which: 0 };
   old.close();
   window.asked = [];
   const send = ({ ask, which, toggled }) => {

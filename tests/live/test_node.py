@@ -1,7 +1,6 @@
 """What of the browser's part needs no page, tested by plain Node in tests/browser/*.test.mjs."""
 
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -27,20 +26,12 @@ NODE = shutil.which("node")
 
 
 def numbers():
-    """Numbers of every size with the text that Python makes of them."""
+    """Numbers as sliders, axes and targets have them, with the text that Python makes of them."""
     random = np.random.default_rng(0)
-    plain = [0.0, -0.0, 1.0, -1.5, 0.5, 1e7, 1e7 + 1, 9999999, 12345.678, 123456.7, 99999.5]
-    plain += [0.1, 0.0001, 0.00001, 1234.5, 1235.5, 2.5, 1e22, 5e-324, 1.7e308, 31.999999]
-    plain += [math.nan, math.inf, -math.inf]
-    exponents = random.uniform(-12, 12, 400)
-    plain += [float(x) for x in random.choice([-1, 1], 400) * 10**exponents]
-    plain += [float(np.float32(x)) for x in random.normal(size=200)]
-    names = {math.inf: "Infinity", -math.inf: "-Infinity"}
-    return [
-        ["NaN" if x != x else names.get(x, x), digits, style.number(x, digits)]
-        for x in plain
-        for digits in (3, 4)
-    ]
+    plain = [0.0, 1.0, -1.5, 0.5, 1e6, 9999999.0, 0.1, 0.0001, -0.25, 31.999999, 2e-9]
+    plain += [float(x) for x in random.choice([-1, 1], 200) * 10 ** random.uniform(-4, 3, 200)]
+    plain += [float(np.float32(x)) for x in random.normal(size=100)]
+    return [[x, digits, style.number(x, digits)] for x in plain for digits in (3, 4)]
 
 
 @pytest.fixture(scope="module")

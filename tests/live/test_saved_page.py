@@ -82,11 +82,6 @@ def test_every_scope_can_be_closed_and_opened_in_it(tmp_path):
     assert "0|scope:one:0,scope:two:0" in names
 
 
-def test_what_stands_in_many_pictures_is_kept_once(tmp_path):
-    parts = kept(saved(cgviz.trace(layers, 0.5), tmp_path))["parts"]
-    assert len(parts) == len({json.dumps(part) for part in parts})
-
-
 def test_without_scripts_it_says_the_same_in_words(tmp_path):
     text = saved(cgviz.trace(lambda x: x * x, 3.0), tmp_path)
     words = re.search(r"<noscript>(.*?)</noscript>", text, re.DOTALL)[1]

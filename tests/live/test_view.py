@@ -38,7 +38,7 @@ def sent(monkeypatch):
 
 def test_it_begins_when_the_forward_pass_has_run(trace):
     shown = trace.view()
-    assert (shown.step, shown.which, shown.selected) == (0, 0, "")
+    assert (shown.step, shown.which) == (0, 0)
     assert shown.document["passes"] == ["backward pass 0: 2 steps"]
 
 

@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with properties and children; strings become text nodes. */
+/** An element with attributes, listeners such as `onclick`, variables of its style such as `--cgviz-x`, and children: strings are text. */
 export function h(tag, props = {}, ...children) {
   const [name, ...classes] = tag.split(".");
   return filled(document.createElement(name || "div"), classes, props, children);
@@ -16,7 +16,9 @@ export function s(tag, props = {}, ...children) {
 function filled(element, classes, props, children) {
   if (classes.length) element.setAttribute("class", classes.map((c) => `cgviz-${c}`).join(" "));
   for (const [key, value] of Object.entries(props)) {
-    if (value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
+    if (typeof value === "function") element.addEventListener(key.slice(2), value);
+    else if (key.startsWith("--")) element.style.setProperty(key, value);
+    else if (value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
   return element;
@@ -27,7 +29,14 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-export const toggle = (element, name, on) => element.classList.toggle(`cgviz-${name}`, on);
+/** Set attributes of an element only where they changed. */
+export function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
+}
+
+export const toggle = (element, name, on) => element.classList.toggle(`cgviz-${name}`, Boolean(on));
 
 /** A page that says dark only by its colours, such as one with a shadow root of its own. */
 export function darkAround(el) {

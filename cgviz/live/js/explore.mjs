@@ -1,74 +1,74 @@
 // Sliders, and the curves of f and of its derivatives over a slider.
-import { h, s, say } from "./dom.mjs";
+import { h, s, say, set, toggle } from "./dom.mjs";
 import { number } from "./numbers.mjs";
+import { nodeAt } from "./time.mjs";
 
 const DRAG = 240; // pixels over which a node is dragged through the whole range of its slider
 const PATIENCE = 8000; // milliseconds without an answer: a kernel that is slow answers within it
+const SETTLED = 180; // milliseconds without a move, after which the numbers are made in full
+const SLIDES = { ArrowRight: 0.01, ArrowUp: 0.01, ArrowLeft: -0.01, ArrowDown: -0.01, PageUp: 0.1, PageDown: -0.1 }; // shares of a range
 
-/** Sliders and curves. Sends the newest values only, one message at a time. */
-export function makeExplore(id, doc) {
+/** A value of a slider: one of its positions, or to three digits of the range, so that the readout is what TensorFlow gets. */
+function rounded({ low, high, positions }, x) {
+  if (positions) return positions[x];
+  const unit = 10 ** Math.floor(Math.log10((high - low) / 100));
+  return Number((Math.round(x / unit) * unit).toPrecision(12));
+}
+
+/** Of some numbers the one that is nearest to x. */
+export const nearest = (numbers, x) => numbers.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));
+
+/** The sliders and curves of a view. Sends the newest values only, one message at a time. */
+export function makeExplore(view) {
+  const { doc, model } = view;
   const values = doc.sliders.map((slider) => slider.value);
-  let busy = false;
-  let waiting = false;
-  let active = 0;
-  let idle = 0;
-  let late = 0;
-  let sent = 0;
-  let plots = [];
-  let points = doc.points ?? {};
-  let use = null;
-  let model = null;
-  const inputs = doc.sliders.map(({ low, high, value, positions }, k) => h("input", {
-    id: `${id}-slider-${k}`, type: "range", "aria-valuetext": number(value),
-    ...(positions ? { min: 0, max: positions.length - 1, value: positions.indexOf(value) } : { min: low, max: high, step: "any", value }),
-  }));
+  let [busy, waiting, active, idle, late, sent] = [false, false, 0, 0, 0, 0];
+  let [plots, points] = [[], doc.points ?? {}];
   const nodes = []; // of the sliders that have one in the picture
+  const inputs = doc.sliders.map((slider, k) => {
+    const { low, high, value, positions } = slider;
+    const range = positions ? { max: positions.length - 1, value: positions.indexOf(value) } : { min: low, max: high, step: "any", value };
+    const oninput = ({ target }) => move(k, rounded(slider, Number(target.value)));
+    return h("input", { id: `${view.id}-slider-${k}`, type: "range", min: 0, "aria-valuetext": number(value), ...range, oninput });
+  });
   const readouts = doc.sliders.map((slider) => h("output", {}, number(slider.value)));
-  const rowsOf = doc.sliders.map((slider, k) =>
-    h(`div.slider${slider.upstream ? ".upstream" : ""}`, {}, h("label", { for: `${id}-slider-${k}` }, slider.name), inputs[k], readouts[k]));
   const plotBox = h("div.plots");
   const note = h("p.none", { role: "status" });
   const kept = doc.kept && h("p.small", {}, "Saved without a kernel, with the numbers at some positions of the sliders: ",
     doc.sliders.map(({ name, positions }) => `${positions.length} of ${name}`).join(", "), ".");
-  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...rowsOf, note, kept), plotBox);
+  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...doc.sliders.map(({ name, upstream }, k) =>
+    h(`div.slider${upstream ? ".upstream" : ""}`, {}, h("label", { for: inputs[k].id }, name), inputs[k], readouts[k])), note, kept), plotBox);
 
-  /** A value of a slider: to three digits of the range, so that the readout is what TensorFlow gets. */
-  const nice = (k, x) => {
-    const { low, high, positions } = doc.sliders[k];
-    if (positions) return positions[x];
-    const unit = 10 ** Math.floor(Math.log10((high - low) / 100));
-    return Number((Math.round(x / unit) * unit).toPrecision(12));
-  };
+  function move(k, value) {
+    if (active !== k) toggle(plotBox, "stale", true);
+    active = k;
+    values[k] = value;
+    say(readouts[k], number(value));
+    for (const each of [inputs[k], nodes[k]]) if (each) set(each, { "aria-valuetext": number(value), "aria-valuenow": value });
+    clearTimeout(idle);
+    if (busy) waiting = true;
+    else send(false);
+  }
 
   /** Say what is wrong, if anything is; the numbers that are shown are then old. */
   function tell(words) {
     say(note, words && `${words} The numbers are those of the last values that worked.`);
-    use.old(words !== "");
+    toggle(view.root, "old", words);
   }
 
   function send(settle) {
     busy = true;
     clearTimeout(late);
     late = setTimeout(() => tell("The kernel does not answer: is it busy, or was it restarted?"), PATIENCE);
-    sent += 1;
-    model.send({ move: [...values], active, open: use.open(), id: sent, settle });
+    const open = view.state.selected ?? nodeAt(view.clock, view.state.step);
+    model.send({ move: [...values], active, open, id: (sent += 1), settle });
   }
 
-  function request() {
-    clearTimeout(idle);
-    if (busy) waiting = true;
-    else send(false);
+  function settle() {
+    idle = setTimeout(() => (busy ? settle() : send(true)), SETTLED);
   }
 
-  function later() {
-    clearTimeout(idle);
-    idle = setTimeout(() => (busy ? later() : send(true)), 180);
-  }
-
-  function movePoints() {
-    for (const plot of plots) plot.move(values[active], points);
-  }
-
+  const movePoints = () => plots.forEach((plot) => plot.move(values[active], points));
   function curves(found) {
     plots = found.plots.map((plot) => makePlot(plot, found.xs, doc.sliders[found.active].name));
     plotBox.replaceChildren(...plots.map((plot) => plot.element));
@@ -79,67 +79,51 @@ export function makeExplore(id, doc) {
   if (doc.curves) curves(doc.curves);
   return {
     element,
-    curves,
     busy: () => busy,
-    wire(on, model_, use_) {
-      model = model_;
-      use = use_;
-      inputs.forEach((input, k) => {
-        on(input, "input", () => {
-          const other = active !== k;
-          active = k;
-          values[k] = nice(k, Number(input.value));
-          say(readouts[k], number(values[k]));
-          for (const each of [input, nodes[k]]) each?.setAttribute("aria-valuetext", number(values[k]));
-          nodes[k]?.setAttribute("aria-valuenow", values[k]);
-          if (other) plotBox.classList.add("cgviz-stale");
-          request();
-        });
-      });
-    },
+    stop: () => [idle, late].forEach(clearTimeout),
     /** Make sliders of the nodes of numbers, too: dragged, or moved by the arrow keys. */
-    scrub({ page: { display, panels }, items }, on) {
-      doc.sliders.forEach(({ name, low, high }, k) => {
+    scrub({ page: { display, panels }, items }) {
+      doc.sliders.forEach(({ name, low, high, positions }, k) => {
         const item = items.find(({ kind, i }) => kind === "node" && display.nodes[i].kind === "input" && panels[i].title === name);
         nodes[k] = item?.g;
         if (!item) return;
-        const { x, y, width } = display.nodes[item.i];
+        const { g, box: { x, y, width } } = item;
         for (const [sign, side] of [["\u25c2", -1], ["\u25b8", 1]]) {
-          item.g.append(s("text.scrub.seen", { x: x + side * (width / 2 - 9), y, "text-anchor": "middle", "aria-hidden": "true" }, sign));
+          g.append(s("text.scrub.seen", { x: x + side * (width / 2 - 9), y, "text-anchor": "middle", "aria-hidden": "true" }, sign));
         }
-        const now = { role: "slider", "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": values[k], "aria-valuetext": number(values[k]) };
-        for (const [key, value] of Object.entries(now)) item.g.setAttribute(key, value);
-        item.move = (share, from = values[k]) => {
-          inputs[k].value = from + share * (high - low);
+        set(g, { role: "slider", "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": values[k], "aria-valuetext": number(values[k]) });
+        const slide = (share, from = values[k]) => {
+          const value = from + share * (high - low);
+          inputs[k].value = positions ? positions.indexOf(nearest(positions, value)) : value;
           inputs[k].dispatchEvent(new Event("input"));
         };
-        let from = null;
-        on(item.g, "pointerdown", (event) => {
-          item.g.setPointerCapture(event.pointerId);
-          from = { x: event.clientX, value: values[k] };
+        item.grab = (from = values[k]) => (pixels) => slide(pixels / DRAG, from);
+        g.addEventListener("keydown", (event) => {
+          if (!(event.key in SLIDES)) return;
+          const share = SLIDES[event.key];
+          slide(positions ? Math.sign(share) * Math.max(Math.abs(share), 1 / (positions.length - 1)) : share);
+          event.preventDefault();
+          event.stopPropagation();
         });
-        on(item.g, "pointermove", (event) => from && item.move((event.clientX - from.x) / DRAG, from.value));
-        for (const type of ["pointerup", "pointercancel"]) on(item.g, type, () => (from = null));
       });
     },
     receive(message) {
       busy = false;
       clearTimeout(late);
       tell(message.error ? `${message.error}.` : "");
-      plotBox.classList.remove("cgviz-stale");
       if (!message.error) {
-        points = message.points ?? {};
-        use.numbers(message);
+        points = message.points;
+        view.numbers(message);
         if (message.curves) curves(message.curves);
+        toggle(plotBox, "stale", false);
         movePoints();
       }
       element.dataset.moved = String(message.moved);
-      if (waiting) {
-        waiting = false;
-        send(false);
-      } else if (!message.settled) later();
+      const [again, settled] = [waiting, message.settled];
+      waiting = false;
+      if (again) send(false);
+      else if (!settled) settle();
     },
-    stop: () => [idle, late].forEach(clearTimeout),
   };
 }
 
@@ -148,99 +132,50 @@ export function makeExplore(id, doc) {
 /** Round steps for an axis. */
 export function ticks(low, high, about = 4) {
   const rough = (high - low) / about;
-  if (!(rough > 0) || !Number.isFinite(rough)) return [low];
   const base = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * base).find((m) => m >= 0.7 * rough);
-  const found = [];
-  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) found.push(i * step);
-  return found;
+  const step = base * [1, 2, 5, 10].find((m) => m * base >= 0.7 * rough);
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, n) => (first + n) * step);
 }
 
-/** The range of a plot: all finite values, but not the last few of a pole. */
+/** The range of a plot: all numbers, but not the last few of a pole. */
 export function rangeOf(series) {
-  const values = series.flat().filter((y) => y !== null && Number.isFinite(y)).sort((a, b) => a - b);
-  if (!values.length) return [-1, 1];
+  const values = series.flat().filter((y) => y !== null).sort((a, b) => a - b);
   const cut = Math.floor(values.length * 0.02);
-  let [low, high] = [values[cut], values[values.length - 1 - cut]];
-  if (high - low < 1e-9 * Math.max(1, Math.abs(high))) [low, high] = [low - 1, high + 1];
-  const margin = 0.08 * (high - low);
+  const [low, high] = [values[cut] ?? 0, values.at(-1 - cut) ?? 0];
+  const margin = high - low < 1e-9 * Math.max(1, Math.abs(high)) ? 1 : 0.08 * (high - low);
   return [low - margin, high + margin];
 }
 
-/** Whether a curve jumps to its point i, as at a pole: against its course on both sides, and further. */
-export function jumps(ys, i) {
-  const rise = (k) => (ys[k] ?? NaN) - (ys[k - 1] ?? NaN);
-  const [before, jump, after] = [rise(i - 1), rise(i), rise(i + 1)];
-  return before * jump < 0 && after * jump < 0 && Math.abs(jump) > Math.abs(before) + Math.abs(after);
-}
-
-/** The `d` of a curve; it breaks where there is no number, and where it jumps. */
+/** The `d` of a curve. It breaks where there is no number, and where it jumps as at a pole: against its course on both sides, and further. */
 export function curvePath(xs, ys, toX, toY) {
-  let d = "";
-  let pen = false;
-  ys.forEach((y, i) => {
-    if (y === null || !Number.isFinite(y)) pen = false;
-    else {
-      if (jumps(ys, i)) pen = false;
-      d += `${pen ? "L" : "M"}${toX(xs[i]).toFixed(1)} ${toY(y).toFixed(1)}`;
-      pen = true;
-    }
-  });
-  return d;
+  const rise = (i) => (ys[i] ?? NaN) - (ys[i - 1] ?? NaN);
+  const jumps = (i) => rise(i - 1) * rise(i) < 0 && rise(i) * rise(i + 1) < 0 && Math.abs(rise(i)) > Math.abs(rise(i - 1)) + Math.abs(rise(i + 1));
+  const point = (y, i) => `${(ys[i - 1] ?? null) === null || jumps(i) ? "M" : "L"}${toX(xs[i]).toFixed(2)} ${toY(y).toFixed(2)}`;
+  return ys.map((y, i) => (y === null ? "" : point(y, i))).join("");
 }
 
-/** The value of a curve at x, between its points. */
-export function between(xs, ys, x) {
-  const i = Math.min(Math.max(xs.findIndex((v) => v >= x), 1), xs.length - 1);
-  const [a, b] = [ys[i - 1], ys[i]];
-  if (a === null || b === null || a === undefined || b === undefined) return null;
-  return a + ((b - a) * (x - xs[i - 1])) / (xs[i] - xs[i - 1]);
-}
-
-const PLOT = { width: 360, height: 190, right: 10, top: 10, bottom: 34 };
-const LETTER = 7; // pixels: the width of a digit of a tick, and a little more
-
-/** One plot: curves over a slider and a point on each. */
-export function makePlot(plot, xs, axis) {
-  const { width, height, right, top, bottom } = PLOT;
-  const [x0, x1] = [xs[0], xs[xs.length - 1]];
-  const [y0, y1] = rangeOf(plot.lines.map((l) => l.ys));
-  const rowTicks = ticks(y0, y1);
-  const left = Math.max(44, 12 + LETTER * Math.max(...rowTicks.map((y) => number(y, 3).length)));
-  const toX = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
-  const toY = (y) => top + ((y1 - Math.min(Math.max(y, y0 - (y1 - y0)), y1 + (y1 - y0))) / (y1 - y0)) * (height - top - bottom);
-  const grid = [];
-  for (const x of ticks(x0, x1)) {
-    grid.push(s("path.grid", { d: `M${toX(x)} ${top}V${height - bottom}` }),
-      s("text.tick", { x: toX(x), y: height - bottom + 14, "text-anchor": "middle" }, number(x, 3)));
-  }
-  for (const y of rowTicks) {
-    grid.push(s("path.grid", { d: `M${left} ${toY(y)}H${width - right}` }),
-      s("text.tick", { x: left - 5, y: toY(y) + 4, "text-anchor": "end" }, number(y, 3)));
-  }
-  const clip = { x: left, y: top, width: width - left - right, height: height - top - bottom };
-  const frame = s("svg", { ...clip, viewBox: `${clip.x} ${clip.y} ${clip.width} ${clip.height}` });
-  const dots = plot.lines.map((line) => {
-    frame.append(s(`path.curve.${line.role}`, { d: curvePath(xs, line.ys, toX, toY) }));
-    return s(`circle.dot.${line.role}`, { r: line.role === "rule" || line.role === "f" ? 5 : 3.5 });
-  });
-  const rule = s("path.now", {});
-  const svg = s("svg.plot", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${plot.title} over ${axis}` },
-    ...grid, rule, frame, ...dots, s("text.tick", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, axis));
-  const legend = h("ul.legend", {}, ...plot.lines.map((line) =>
-    h("li", {}, swatch(line.role), line.name)));
-  const move = (x, ys) => {
-    rule.setAttribute("d", `M${toX(x)} ${top}V${height - bottom}`);
-    plot.lines.forEach((line, k) => {
-      const y = ys?.[line.role] ?? between(xs, line.ys, x);
-      const shown = y !== null && Number.isFinite(y) && y >= y0 && y <= y1;
-      dots[k].setAttribute("cx", toX(x));
-      dots[k].setAttribute("cy", shown ? toY(y) : -50);
-    });
+/** One plot: curves over a slider, and points on those of which the value is known there. */
+export function makePlot({ title, lines }, xs, axis) {
+  const [[x0, x1], [y0, y1]] = [[xs[0], xs.at(-1)], rangeOf(lines.map((line) => line.ys))];
+  const [toX, toY] = [(x) => (100 * (x - x0)) / (x1 - x0), (y) => (100 * (y1 - y)) / (y1 - y0)]; // in percent
+  const line = (role, x, y) => s(`line.${role}`, { x1: `${x[0]}%`, x2: `${x[1]}%`, y1: `${y[0]}%`, y2: `${y[1]}%` });
+  const rows = ticks(y0, y1).map((y) => [number(y, 3), toY(y)]);
+  const grid = [...ticks(x0, x1).flatMap((x) => [line("grid", [toX(x), toX(x)], [0, 100]),
+    s("text.tick", { x: `${toX(x)}%`, y: "100%", dy: 14, "text-anchor": "middle" }, number(x, 3))]),
+  ...rows.flatMap(([words, y]) => [line("grid", [0, 100], [y, y]), s("text.tick", { x: -5, y: `${y}%`, dy: 4, "text-anchor": "end" }, words)])];
+  const curves = s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", width: "100%", height: "100%" },
+    ...lines.map(({ role, ys }) => s(`path.curve.${role}`, { d: curvePath(xs, ys, toX, (y) => Math.min(Math.max(toY(y), -100), 200)) })));
+  const [now, dots] = [s("g"), s("g")];
+  const svg = s("svg.plot", { role: "img", "aria-label": `${title} over ${axis}`, "--cgviz-left": `${Math.max(...rows.map(([words]) => words.length))}ch` },
+    ...grid, now, curves, dots, s("text.tick", { x: "50%", y: "100%", dy: 30, "text-anchor": "middle" }, axis));
+  const swatch = (role) => s("svg.swatch", { viewBox: "0 0 26 10", "aria-hidden": "true" }, s(`path.curve.${role}`, { d: "M0 5H26" }));
+  const legend = h("ul.legend", {}, ...lines.map(({ role, name }) => h("li", {}, swatch(role), name)));
+  /** Show where x is; `points` are values there, by the roles of the curves. */
+  const move = (x, points) => {
+    now.replaceChildren(line("now", [toX(x), toX(x)], [0, 100]));
+    const known = lines.filter(({ role }) => points[role] >= y0 && points[role] <= y1 && points[role] !== null);
+    dots.replaceChildren(...known.map(({ role }) => s(`circle.dot.${role}`, { cx: `${toX(x)}%`, cy: `${toY(points[role])}%`, r: 5 })));
   };
-  return { element: h("figure.plotbox", {}, h("figcaption", {}, plot.title), svg, legend), move };
-}
-
-function swatch(role) {
-  return s("svg.swatch", { viewBox: "0 0 26 10", "aria-hidden": "true" }, s(`path.curve.${role}`, { d: "M0 5H26" }));
+  return { element: h("figure.plotbox", {}, h("figcaption", {}, title), svg, legend), move };
 }

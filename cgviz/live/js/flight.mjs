@@ -11,7 +11,9 @@ export const DURATION = 1800; // milliseconds at speed 1: time to read two numbe
 const FADE = 300; // milliseconds, for those who want no motion
 const [COME, LEAVE, LANDED] = [0.34, 0.56, 0.94]; // shares of it: all have come; the first leaves; the last lands
 const APART = 0.12; // from one landing to the next, so that the terms of a sum come one by one
-const PIECE = 6; // points of a line that a chip flies straight: corners are rounder
+const APIECE = 12; // points from one place of a line that is looked at to the next
+const LINE = 0.1; // of a node or a label: how bad it is that a note covers a place of a line
+const FAR = 0.005; // and how bad a point is between a note and its op
 const MOST = 24; // chips: more cannot be followed
 const DIGIT = 8.4; // the width of a digit of 13 points, and a little more
 
@@ -32,6 +34,7 @@ export function legs(display, step) {
 export function land(picture) {
   picture.flight?.forEach((animation) => animation.cancel());
   picture.layer.replaceChildren();
+  picture.under.replaceChildren();
   toggle(picture.svg, "tracing", false);
   Object.assign(picture, { flight: null, lit: null });
 }
@@ -57,7 +60,9 @@ export function fly(picture, step, duration, hidden, done) {
     const token = chip(label?.element.cgvizWords || page.texts.links[path.i][says], page.texts.links[path.i].strips[says]);
     Object.assign(token.dataset, { link: path.i, leg: fromLabel ? "come" : "leave" });
     layer.append(token);
-    animate(token, along(line, fromLabel && label ? label : null), start, end, "ease-in-out");
+    token.style.offsetPath = `path("${line.getAttribute("d")}")`;
+    const from = fromLabel && label ? "45%" : "0%"; // beside its label, which is at the middle of most lines
+    animate(token, [{ opacity: 1, offsetDistance: from }, { opacity: 1, offsetDistance: "100%" }], start, end, "ease-in-out");
   };
 
   const first = come.length ? LEAVE : 0;
@@ -73,9 +78,9 @@ export function fly(picture, step, duration, hidden, done) {
   });
   if (step > 0) sums();
   if (!calm && node >= 0 && come.length && !hidden.has(node)) {
-    const shown = equations(page, node, step);
+    const shown = equations(picture, node, step);
     layer.prepend(shown);
-    animate(shown, [{ opacity: 0 }, { opacity: 1, offset: 0.1 }, { opacity: 1, offset: 0.9 }, { opacity: 0 }], COME - 0.06, 1);
+    for (const each of [shown, ...picture.under.children]) animate(each, [{ opacity: 0 }, { opacity: 1, offset: 0.1 }, { opacity: 1, offset: 0.9 }, { opacity: 0 }], COME - 0.06, 1);
   }
   animate(layer, [], 0, 1);
   picture.flight.at(-1).onfinish = () => {
@@ -104,19 +109,18 @@ export function fly(picture, step, duration, hidden, done) {
 
 /** Light up a path of the chain rule, and write its products factor by factor; null lights up nothing. */
 export function light(picture, path) {
-  const { page, svg, groups, layer } = picture;
+  const { page: { display: { links } }, svg, groups, layer } = picture;
   if (picture.lit === path) return;
-  if (picture.lit || path) land(picture);
+  land(picture);
   picture.lit = path;
-  toggle(svg, "tracing", path !== null);
+  toggle(svg, "tracing", path);
   if (!path) return;
-  const { links } = page.display;
   const own = new Set(path.links.flatMap((i) => [`link ${i}`, `node ${links[i].source}`, `node ${links[i].target}`]));
   for (const [key, group] of groups) toggle(group, "lit", own.has(key));
   const placed = [];
   layer.replaceChildren(...path.factors.map((factor, n) => {
     const row = [["upstream", path.products[n]], ["times", "\u00b7"], ["local", factor], ["times", "="], ["downstream", path.products[n + 1]]];
-    return note(page.display, links[path.links[n + 1]].target, [row.map(([kind, words]) => [kind, flat(words)])], [], placed);
+    return note(picture, links[path.links[n + 1]].target, [row.map(([kind, words]) => [kind, flat(words)])], [], placed);
   }));
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   [...layer.children].forEach((each, n) => calm || each.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1)));
@@ -124,17 +128,6 @@ export function light(picture, path) {
 
 /** A sum with one more term, such as "3 + ..." with 6: "3 + 6 + ...". */
 export const landedOn = (sum, term) => `${sum.replace(/…$/, "")}${term} + …`;
-
-/** Where a chip is along a line: from its beginning, or from beside a label, to its end. */
-function along(line, label) {
-  const length = line.getTotalLength();
-  const at = (share) => line.getPointAtLength(share * length);
-  const pieces = Math.ceil(length / PIECE);
-  const shares = Array.from({ length: pieces + 1 }, (_, n) => n / pieces);
-  const far = (share) => Math.hypot(at(share).x - label.x, at(share).y - label.y);
-  const start = label ? shares.reduce((best, share) => (far(share) < far(best) ? share : best)) : 0;
-  return shares.map((share) => at(start + share * (1 - start))).map(({ x, y }) => ({ opacity: 1, transform: `translate(${x}px, ${y}px)` }));
-}
 
 /** What flies: a number, or the shape of an array and a bar for each of its entries. */
 function chip(number, strip) {
@@ -145,56 +138,51 @@ function chip(number, strip) {
     s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), strip ? s("path", { d: bars }) : null);
 }
 
-/** The equations of an op at a moment. */
-function equations({ display, panels }, node, step) {
-  const inputs = panels[node].inputs.filter((input) => step > 0 && input.flows);
-  return note(display, node, written(panels[node], step), inputs.flatMap((input) => input.depends));
+/** The equations of an op at a moment, with what its local derivatives depend on. */
+function equations(picture, node, step) {
+  const panel = picture.page.panels[node];
+  const inputs = panel.inputs.filter((input) => step > 0 && input.flows);
+  return note(picture, node, written(panel, step), inputs.flatMap((input) => input.depends));
 }
 
 /** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
-export function stay({ page, layer }, step, hidden) {
-  const node = nodeAt(page.display, step);
+export function stay(picture, step, hidden) {
+  const node = nodeAt(picture.page.display, step);
   if (node < 0 || hidden.has(node)) return;
-  const shown = equations(page, node, step);
-  toggle(shown, "still", true);
-  layer.replaceChildren(shown);
+  const shown = equations(picture, node, step);
+  for (const each of [shown, ...picture.under.children]) toggle(each, "still", true);
+  picture.layer.replaceChildren(shown);
 }
 
 /** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
-function note(display, node, rows, positions, placed = []) {
+function note(picture, node, rows, positions, placed = []) {
+  const { under, parts, page: { display } } = picture;
   const { x, y, width, height } = display.nodes[node];
   const wide = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0))) * DIGIT + 8;
   const tall = rows.length * 19 + 8;
-  const [across, along_] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const places = display.direction === "right"
-    ? [[x, y + along_], [x, y - along_], [x, y + along_ + tall + 3], [x, display.height + tall / 2]] : [[x + across, y], [x - across, y]];
+  const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
   const clamp = (at) => Math.min(Math.max(at, wide / 2 + 2), Math.max(display.width - wide / 2 - 2, wide / 2 + 2));
-  /** How many nodes and labels a note at a place would hide, or whether it would hide another note. */
-  const hidden = ([at, cy]) => {
-    const hides = (each) =>
-      Math.abs(each.x - clamp(at)) < (wide + (each.width ?? 16)) / 2 && Math.abs(each.y - cy) < (tall + (each.height ?? 12)) / 2;
-    return cy < tall / 2 || placed.some(hides) ? 1e3 : [...display.nodes, ...display.texts].filter(hides).length;
+  const places = (display.direction === "right"
+    ? [[x, y + down], [x, y - down], [x, y + down + tall + 3], [x, display.height + tall / 2]] : [[x + across, y], [x - across, y]]).map(([at, cy]) => [clamp(at), cy]);
+  picture.bare ??= parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(({ element }) =>
+    Array.from({ length: element.getTotalLength() / APIECE }, (_, n) => element.getPointAtLength(n * APIECE)));
+  /** How bad a note is at a place: the nodes, labels and lines that it hides, how far it is; above all another note. */
+  const bad = ([cx, cy]) => {
+    const hides = (each, own = 0) => Math.abs(each.x - cx) < (wide + (each.width ?? own)) / 2 && Math.abs(each.y - cy) < (tall + (each.height ?? own)) / 2;
+    const found = [...display.nodes, ...display.texts].filter((each) => hides(each, 14)).length + LINE * picture.bare.filter((at) => hides(at)).length;
+    return (cy < tall / 2 || placed.some((each) => hides(each)) ? 1e3 : found) + FAR * Math.hypot(cx - x, cy - y);
   };
-  const [[cx, cy]] = places.sort((one, other) => hidden(one) - hidden(other)).map(([at, ...rest]) => [clamp(at), ...rest]);
-  /** Whether a line from a note to a value would strike through no other label, and no node. */
-  const clear = (from, to, value) => [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8].every((share) => {
-    const [px, py] = [0, 1].map((n) => from[n] + share * (to[n] - from[n]));
-    return ![...display.nodes, ...display.texts.filter((text) => text.of === "link" && text !== value)].some((each) =>
-      Math.abs(each.x - px) < (each.width ?? 24) / 2 && Math.abs(each.y - py) < (each.height ?? 14) / 2);
-  });
+  const [cx, cy] = places.reduce((best, place) => (bad(place) < bad(best) ? place : best));
   placed.push({ x: cx, y: cy, width: wide, height: tall });
-  const leaders = positions.flatMap((position) => {
-    const i = display.links.findIndex((link) => link.target === node && link.position === position);
-    const value = display.texts.find((text) => text.of === "link" && text.i === i && text.role === "value");
-    if (!value) return [];
-    const end = [value.x, value.y + { above: -6, around: 0, below: 6 }[value.side]];
-    const left = end[0] - { start: 4, middle: 20, end: 36 }[value.anchor];
-    const ring = s("rect.leader", { x: left, y: end[1] - 10, width: 40, height: 20, rx: 10 });
-    return clear([cx, cy], end, value) ? [s("path.leader", { d: `M${cx} ${cy}L${end[0]} ${end[1] + 10 * Math.sign(cy - end[1])}` }), ring] : [ring];
+  const values = display.texts.filter(({ of, i, role }) => of === "link" && role === "value" && display.links[i].target === node && positions.includes(display.links[i].position));
+  const rings = values.map((value) => {
+    const [left, end] = [value.x - { start: 4, middle: 20, end: 36 }[value.anchor], value.y + { above: -6, around: 0, below: 6 }[value.side]];
+    under.append(s("path.leader", { d: `M${cx} ${cy}L${value.x} ${end}` }));
+    return s("rect.leader", { x: left, y: end - 10, width: 40, height: 20, rx: 10 });
   });
   const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * 19, "text-anchor": "middle" },
     ...row.map(([kind, words], k) => s(`tspan.${kind}`, {}, k ? ` ${words}` : words))));
-  return s("g.note", {}, ...leaders, s("rect", { x: cx - wide / 2, y: cy - tall / 2, width: wide, height: tall, rx: 4 }), ...lines);
+  return s("g.note", {}, ...rings, s("rect", { x: cx - wide / 2, y: cy - tall / 2, width: wide, height: tall, rx: 4 }), ...lines);
 }
 
 /** What is written at an op: what it made; or what reached it, and upstream x local for each input. */
@@ -203,7 +191,7 @@ function written(panel, step) {
   const [{ parts = [], upstream }] = panel.outputs;
   const sum = panel.outputs.length === 1 && parts.length > 1 ? [[["upstream", `${sumOf(parts)} = ${upstream}`]]] : [];
   const products = panel.inputs.filter((input) => input.flows).map((input) =>
-    equation(panel, input).map((part) => (typeof part === "string" ? ["times", part] : [part[0].split(" ")[0], flat(part[1])])));
+    equation(panel, input).flat().map((part) => (typeof part === "string" ? ["times", part] : [part[0].split(" ")[0], flat(part[1])])));
   const short = (row) => row.reduce((letters, [, words]) => letters + words.length, 0) <= 44;
   const plain = [["upstream", "upstream"], ["times", "\u00d7"], ["local", "local"]];
   const found = [...sum, ...products].map((row) => (short(row) ? row : plain));

@@ -1,4 +1,5 @@
 // Mounting: as a widget, in a saved page, and embedded in another page.
+import { press } from "./bar.mjs";
 import { darkAround, h, toggle } from "./dom.mjs";
 import { unpacked } from "./packed.mjs";
 import { View } from "./view.mjs";
@@ -31,31 +32,20 @@ export function keptAnswer({ sliders, kept }, { move, active, id }) {
   return { ...known, curves, points: points[active] ?? points[0], ...(same ? numbers : { pages: [page] }) };
 }
 
-/** The pages of a saved file by their names; what many of them share was kept once. */
-export function repeated({ parts, pages }) {
-  const all = (places) => places.map((i) => parts[i]);
-  const whole = (each) => ({
-    ...each,
-    display: parts[each.display],
-    panels: all(each.panels),
-    texts: Object.fromEntries(Object.entries(each.texts).map(([name, places]) => [name, all(places)])),
-  });
-  return pages.map(([key, found]) => [key, found.map(whole)]);
-}
-
 /** A view without a kernel, from its compressed state; dark where the page around it is. */
 async function mount(packed, el, linked) {
-  const { state, ...rest } = await unpacked(packed);
-  const [[, pages], ...more] = repeated(rest);
+  const { state, pages: [[, pages], ...more] } = await unpacked(packed);
   Object.assign(state.document, { pages, more, linked });
   const view = new View(staticModel(state), el);
   const theme = () => toggle(view.root, "dark", darkAround(el));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
   const watch = new MutationObserver(theme);
   for (const each of [document.documentElement, document.body]) watch.observe(each, { attributes: true });
+  if (!linked) return;
   const jump = () => location.hash.startsWith("#step=") && view.go(Number(location.hash.slice(6)));
-  if (linked) addEventListener("hashchange", jump);
-  if (linked) jump();
+  addEventListener("hashchange", jump);
+  addEventListener("keydown", (event) => event.target === document.body && press(view, event)); // before anything has the focus
+  jump();
 }
 
 /** In a saved page. */

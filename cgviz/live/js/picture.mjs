@@ -1,19 +1,19 @@
 // The picture: the SVG of one display list, built once, then painted at a step.
-import { s, toggle } from "./dom.mjs";
+import { spoken } from "./aria.mjs";
+import { s, set, toggle } from "./dom.mjs";
 import { textAt } from "./time.mjs";
 
 const STEP = 1.12; // from one line of a text to the next, in sizes, as on paper
 const HEIGHT = 0.97; // of the letters of a line, in sizes, as on paper
-const SIZES = [["vanishing", -Infinity], ["tiny", -6], ["small", -4], ["usual", -2], ["large", 2], ["huge", 4], ["exploding", 6]];
 
 /**
- * The SVG of one page.
+ * The SVG of one page, the picture on this side; `listeners` makes what it answers to.
  *
  * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts`
- * every path and text of the display list; `items` its nodes, frames and links in reading order,
- * for the keyboard.
+ * every path and text of the display list; `items` its nodes and scopes in reading order,
+ * for the keyboard. An arrow is the op that uses its value.
  */
-export function makePicture(page, name) {
+export function makePicture(page, side, name, listeners) {
   const { display } = page;
   const groups = new Map();
   const groupOf = ({ of, i }) => {
@@ -27,27 +27,29 @@ export function makePicture(page, name) {
     parts.push({ ...part, element });
   };
   for (const path of display.paths) {
-    const element = s(`path.${path.role}`, { d: path.d });
     if (path.role === "forward") groupOf(path).append(s("path.hit", { d: path.d }));
-    add(element, path);
+    add(s(`path.${path.role}`, { d: path.d }), path);
   }
   display.texts.forEach((text, k) => add(makeText(text), { ...text, k }));
   display.nodes.forEach((node, i) => groups.get(`node ${i}`).append(differenceMark(node)));
-  const layer = s("g.layer", { "aria-hidden": "true" }); // for what lies on the picture for a while
+  const items = reading(display).map(({ kind, i }) => itemOf(display, kind, i, side, groups.get(`${kind} ${i}`)));
+  const itemOfNode = (i) => groups.get(`node ${i}`).cgvizItem;
+  display.links.forEach(({ source, target }, i) => (groups.get(`link ${i}`).cgvizItem = itemOfNode(target) ?? itemOfNode(source)));
+  const [under, layer] = [0, 1].map(() => s("g.layer", { "aria-hidden": "true" })); // for what lies behind the picture for a while, and on it
   const answers = s("g"); // for the fields of questions
-  const inner = s("g", {}, ...groups.values(), layer, answers);
-  const svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1 }, inner);
-  const items = reading(display).map(({ kind, i }) => {
-    const { group, name: own } = kind === "node" ? display.nodes[i] : kind === "frame" ? display.frames[i] : {};
-    return { kind, i, g: groups.get(`${kind} ${i}`), name: group || own };
-  });
-  for (const item of items) {
-    item.g.setAttribute("role", "button");
-    item.g.setAttribute("tabindex", item.kind === "link" ? -1 : 0);
-    if (item.name) item.g.setAttribute("aria-expanded", String(isOpen(display, item.name)));
-    item.g.cgvizItem = item;
-  }
-  return { svg, inner, layer, answers, groups, parts, items, page };
+  const inner = s("g", {}, under, ...groups.values(), layer, answers);
+  const picture = { inner, under, layer, answers, groups, parts, items, page };
+  picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, ...listeners(picture) }, inner);
+  return picture;
+}
+
+/** A node or a scope as the pointer and the keyboard meet it; `name` is what opens or closes it. */
+function itemOf({ nodes, frames }, kind, i, side, g) {
+  const [x, y, width, height] = frames[i]?.title ?? [];
+  const [box, name] = kind === "node" ? [nodes[i], nodes[i].group] : [{ x: x + width / 2, y: y + height / 2, width, height }, frames[i].name];
+  set(g, { role: "button", tabindex: 0, ...(name ? { "aria-expanded": isOpen({ frames }, name) } : {}) });
+  g.cgvizItem = { kind, i, side, g, box, name };
+  return g.cgvizItem;
 }
 
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
@@ -93,12 +95,11 @@ function alignRows(element, words) {
 /** A mark on what differs from the other picture. */
 function differenceMark(node) {
   const [x, y] = [node.x - node.width / 2 + 6, node.y - node.height / 2 + 3];
-  return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }),
-    s("text", { x, y, "text-anchor": "middle" }, "\u2260"));
+  return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }), s("text", { x, y, "text-anchor": "middle" }, "\u2260"));
 }
 
 /** Bring a picture to a state; touches only what changed. */
-export function paintPicture(picture, { step, selected, hidden, colour }) {
+export function paintPicture(picture, { step, selected, hidden }) {
   const { page, groups, parts } = picture;
   const { display, texts } = page;
   toggle(picture.svg, "goingback", step > 0);
@@ -108,26 +109,21 @@ export function paintPicture(picture, { step, selected, hidden, colour }) {
     if (part.current !== now) toggle(part.element, "now", (part.current = now));
     if (part.k === undefined) continue;
     const words = textAt(texts.written[part.k], step);
-    const asked = part.role === "gradient" && (part.of === "node" ? hidden.nodes : hidden.links).has(part.i);
+    const asked = part.role === "gradient" && hidden[`${part.of}s`].has(part.i);
     write(part.element, asked && words ? "?" : words);
   }
-  for (const { kind, i, g } of picture.items) toggle(g, "selected", selected === `${kind} ${i}`);
-  display.links.forEach((link, i) => {
-    const g = groups.get(`link ${i}`);
-    const size = colour && texts.links[i].gradient ? sizeClass(texts.links[i].size) : "";
-    if (g.dataset.size !== size) g.dataset.size = size;
-    toggle(g, "asked", hidden.links.has(i));
-  });
-  const differs = page.differs ?? { nodes: [], links: [] };
-  if (picture.differs === differs) return;
-  picture.differs = differs;
+  for (const item of picture.items) {
+    set(item.g, { "aria-label": item.kind === "frame" ? `${display.frames[item.i].label}: scope` : spoken(page, item.i, step, hidden.nodes.has(item.i)) });
+    toggle(item.g, "selected", item.kind === "node" && selected === item.i);
+  }
+  display.links.forEach((_, i) => toggle(groups.get(`link ${i}`), "asked", hidden.links.has(i)));
   for (const kind of ["node", "link"]) {
-    const own = new Set(differs[`${kind}s`]);
-    for (let i = 0; i < display[`${kind}s`].length; i++) toggle(groups.get(`${kind} ${i}`), "differs", own.has(i));
+    const own = new Set(page.differs?.[`${kind}s`]);
+    display[`${kind}s`].forEach((_, i) => toggle(groups.get(`${kind} ${i}`), "differs", own.has(i)));
   }
 }
 
-/** Nodes, frames and links as they are read: a body after its op, a frame before its ops, a link after its source. */
+/** Nodes and scopes as they are read: a body after its op, a scope before its ops. */
 export function reading(display) {
   const found = [];
   const told = new Set();
@@ -141,16 +137,8 @@ export function reading(display) {
     if (node.owner !== owner || node.kind === "target" || node.kind === "port") return;
     enter(node.frame);
     found.push({ kind: "node", i });
-    display.links.forEach((link, k) => {
-      if (link.source === i) found.push({ kind: "link", i: k });
-    });
     if (display.frames.some((frame) => frame.node === i)) visit(i);
   });
   visit(-1);
   return found;
-}
-
-/** How large a gradient is, as one of seven sizes; `power` is its power of ten. */
-export function sizeClass(power) {
-  return power === null ? "none" : SIZES.findLast(([, least]) => power >= least)[0];
 }

@@ -1,24 +1,17 @@
 // Questions: what is asked, how an answer is judged, and what must not be told until then.
-import { h, s, say, toggle } from "./dom.mjs";
+import { h, s, say, set, toggle } from "./dom.mjs";
 import { typedAll } from "./numbers.mjs";
 
 const FIELD = 54; // points: the width of a field, for a number of six letters
 
-/** The questions of a quiz; of a view without one there are none, and everything is told. */
+/** The questions of a quiz; of a view without one there are none, and everything is told. Each is `done` once it was answered. */
 export class Questions {
   constructor(quiz) {
-    this.all = quiz?.questions ?? [];
-    this.answered = new Set();
-    this.revealed = new Set(); // of the answered ones those that were not predicted
-    this.hide();
+    this.all = (quiz?.questions ?? []).map((q) => ({ ...q })); // two views may show one quiz
   }
 
   get open() {
-    return this.all.filter((q) => this.isOpen(q));
-  }
-
-  isOpen(q) {
-    return !this.answered.has(q.key);
+    return this.all.filter((q) => !q.done);
   }
 
   at(step) {
@@ -30,51 +23,38 @@ export class Questions {
     return Math.min(step, ...this.open.map((q) => q.step));
   }
 
-  answer(q, revealed = false) {
-    this.answered.add(q.key);
-    if (revealed) this.revealed.add(q.key);
-    this.hide();
+  /** The nodes and links whose gradient is asked for. */
+  get hidden() {
+    return { nodes: new Set(this.open.flatMap((q) => q.nodes)), links: new Set(this.open.map((q) => q.link)) };
   }
 
-  /** Collect the nodes and links whose gradient is asked for. */
-  hide() {
-    const { open } = this;
-    this.hidden = {
-      nodes: new Set(open.flatMap((q) => q.nodes)),
-      links: new Set(open.filter((q) => q.link !== null).map((q) => q.link)),
-    };
-  }
-
-  /** Whether the details of a node or a link would tell at a step what comes later, or is asked for. */
-  hides(kind, i, display, step) {
-    if (kind === "link") return this.hidden.links.has(i) || display.links[i].step > step;
-    const { orders } = display.nodes[i];
-    return orders.some((o) => o > step) || this.at(orders[0]).some((q) => this.isOpen(q));
+  /** Whether the details of an op whose rule runs in these steps would tell what comes later, or is asked for. */
+  hides(orders, step) {
+    return orders.some((order) => order > step) || this.at(orders[0]).some((q) => !q.done);
   }
 }
 
 /**
  * An open question: its `field`, where its "?" is in the picture, and its `section` of the side panel.
  *
- * `done` is called when it is answered, or revealed.
+ * `done` is called when it is answered, with whether the answer was only revealed.
  */
-export function ask(q, display, on, done) {
-  const input = h("input", { type: "text", "aria-label": q.text, placeholder: "?", autocomplete: "off", spellcheck: "false" });
-  const verdict = h("p.verdict", { role: "status" });
-  const [check, reveal] = ["Check", "Reveal"].map((words) => h("button", { type: "button" }, words));
-  const section = h("section.input", {}, h("p.subtitle", {}, q.text), h("p", {}, check, " ", reveal), verdict);
+export function ask(q, display, done) {
   const decide = (event) => {
     event.preventDefault(); // or Enter presses the button that gets the focus
     const found = judge(input.value, q);
     toggle(verdict, "right", found === "right");
-    input.setAttribute("aria-invalid", String(found !== "right"));
+    set(input, { "aria-invalid": found !== "right" });
     say(verdict, (found === "right" ? "\u2713 " : "\u2717 ") + VERDICTS[found]);
     if (found === "right") done(false);
   };
-  on(check, "click", decide);
-  on(reveal, "click", () => done(true));
-  on(input, "keydown", (event) => event.key === "Enter" && decide(event));
-  for (const [type, now] of [["focus", true], ["blur", false]]) on(input, type, () => toggle(section, "asking", now));
+  const input = h("input", {
+    type: "text", "aria-label": q.text, placeholder: "?", autocomplete: "off", spellcheck: "false",
+    onkeydown: (event) => event.key === "Enter" && decide(event), onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
+  });
+  const verdict = h("p.verdict", { role: "status" });
+  const section = h("section.input", {}, h("p.subtitle", {}, q.text),
+    h("p", {}, h("button", { type: "button", onclick: decide }, "Check"), " ", h("button", { type: "button", onclick: () => done(true) }, "Reveal")), verdict);
   const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
   const label = display.texts.find((text) => text.of === of && text.i === i && text.role === "gradient");
   const width = FIELD + 22 * ((q.answer?.length ?? 1) - 1);
@@ -83,10 +63,9 @@ export function ask(q, display, on, done) {
 }
 
 /** A question that was answered, or whose answer was revealed. */
-export function answered(q, revealed) {
-  const answer = revealed ? h("p.none", {}, `revealed: ${q.shown}`) : h("p.right", {}, `\u2713 ${q.shown}`);
-  return h("section.input", {}, h("p.subtitle", {}, q.text), answer,
-    q.why ? h("p.none", {}, q.why) : null);
+export function answered(q) {
+  const answer = q.revealed ? h("p.none", {}, `revealed: ${q.shown}`) : h("p.right", {}, `\u2713 ${q.shown}`);
+  return h("section.input", {}, h("p.subtitle", {}, q.text), answer, q.why ? h("p.none", {}, q.why) : null);
 }
 
 // --- judging ---
@@ -98,13 +77,12 @@ export function near(given, meant) {
   return Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-9);
 }
 
-const all = (given, meant) =>
-  given.length === meant.length && given.every((x, i) => near(x, meant[i]));
+const all = (given, meant) => given.length === meant.length && given.every((x, i) => near(x, meant[i]));
 
 /**
  * What an answer shows.
  *
- * A question has `answer`, a list of numbers, and `mistakes`, a list of [what was forgotten,
+ * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold), and `mistakes`, a list of [what was forgotten,
  * the numbers that come of forgetting it]. The verdict is "right", "unreadable", "count", the name
  * of a mistake, or "wrong".
  */
@@ -112,17 +90,14 @@ export function judge(text, question) {
   const word = text.trim().toLowerCase();
   if (question.answer === null) return word === "none" ? "right" : "none";
   const given = word === "nan" ? [NaN] : typedAll(text);
-  const wantsNaN = question.answer.some((x) => numeric(x) !== numeric(x));
+  const wantsNaN = question.answer.some((x) => Number.isNaN(Number(x)));
   if (!given.length || (!wantsNaN && given.some(Number.isNaN))) return "unreadable";
-  const meant = question.answer.map(numeric);
+  const meant = question.answer.map(Number);
   if (given.length !== meant.length) return "count";
   if (all(given, meant)) return "right";
-  for (const [kind, numbers] of question.mistakes) if (all(given, numbers.map(numeric))) return kind;
+  for (const [kind, numbers] of question.mistakes) if (all(given, numbers.map(Number))) return kind;
   return "wrong";
 }
-
-const numeric = (x) =>
-  typeof x === "string" ? { NaN, Infinity, "-Infinity": -Infinity }[x] : x;
 
 export const VERDICTS = {
   right: "Right.",

@@ -1,66 +1,49 @@
-// The view: bar, pictures, side panel and table of a trace. State in, paint out.
-import { sentence, speak } from "./aria.mjs";
-import { makeBar, makeLegend } from "./bar.mjs";
-import { arrangement, fit, fitScreen, restore, reveal, showWhole, zoom } from "./camera.mjs";
+// The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
+import { sentence } from "./aria.mjs";
+import { actionsOf, makeBar, makeHelp, makeLegend, press } from "./bar.mjs";
+import { camera, fit, fitScreen, moving, readable, restore, reveal, showWhole, spaceIn, zoom } from "./camera.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, light, stay } from "./flight.mjs";
 import { makeHistory } from "./history.mjs";
-import { KEYS, focusItem, listenTo, stepByKeys } from "./input.mjs";
-import { PageCache, Sync, isLive } from "./pages.mjs";
+import { PageCache } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
 import { take } from "./take.mjs";
-import { moments, next, nodeAt, previous } from "./time.mjs";
+import { moments, next, nodeAt } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
+const SHARED = 250; // milliseconds after which Python is told: many changes are told once
+const CLASSES = ["playing", "presenting", "blank"]; // of the state, as classes of the view
 let views = 0;
 
 /** A view, built into `el` and shown until `close`. */
 export class View {
-  state = {
-    step: 0,
-    selected: "", // "node 3", "link 5" or nothing
-    hover: null,
-    side: 0, // which picture of two the side panel speaks of
-    playing: false,
-    speed: 1,
-    colour: false,
-    wide: false,
-  };
-  columns = 1;
+  // A path of the chain rule stays lit while it is `pinned`. What is not named here is off at first.
+  state = { step: 0, side: 0, selected: null, pinned: null, speed: 1 }; // side: the picture of two that the panel is about
   pictures = [];
   past = []; // what `undo` comes back to
-  pinned = null; // the path that stays lit
-  timer = 0;
 
   constructor(model, el) {
     const doc = model.get("document");
-    this.doc = doc;
-    this.model = model;
-    this.id = `cgviz-${(views += 1)}`;
+    Object.assign(this, { model, doc, id: `cgviz-${(views += 1)}`, pages: doc.pages });
     this.stop = new AbortController();
-    const { signal } = this.stop;
-    this.on = (target, type, run, options) => target.addEventListener(type, run, { signal, ...options });
     this.questions = new Questions(doc.quiz);
-    this.forms = new Map(); // of the questions that were asked, by their keys
-    this.cache = new PageCache(doc, isLive(model));
-    this.pages = doc.pages;
-    this.sync = new Sync(model, signal, () => ({ step: Math.floor(this.state.step), which: this.cache.which, selected: this.selectedKey }));
+    this.cache = new PageCache(doc, !model.cgvizStatic);
+    this.state.step = this.moment(model.get("step") ?? 0);
     this.furnish(el);
-    connect(this);
+    this.connect();
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.root);
-    this.state.step = this.moment(model.get("step") ?? 0);
     this.build();
-    if ((model.get("which") ?? doc.which) !== doc.which) this.turn(model.get("which"));
+    this.turn(model.get("which") ?? doc.which);
   }
 
   /** Take everything away again. */
   close() {
     this.stop.abort();
-    clearTimeout(this.timer);
+    [this.timer, this.sharing].forEach(clearTimeout);
     this.explore?.stop();
     this.history?.stop();
     this.watch.disconnect();
@@ -68,28 +51,46 @@ export class View {
   }
 
   furnish(el) {
-    const { doc, on } = this;
-    this.root = h("div.view", { role: "group", "aria-label": `Gradient flow of ${doc.title}` });
-    this.stages = h("div.stages");
-    this.status = h("p.status", { role: "status" });
-    this.keys = h("dl.keys", {}, ...KEYS.flatMap(([key, does]) => [h("dt", {}, key), h("dd", {}, does)]));
-    this.keys.hidden = true;
-    this.bar = makeBar(doc);
-    this.legend = makeLegend(this.pages[0].display);
-    this.table = makeTable(on);
+    const { doc } = this;
+    this.explore = doc.sliders ? makeExplore(this) : null;
+    this.history = doc.history ? makeHistory(this.id, doc.history, doc.names, (...place) => this.openMoment(...place)) : null;
+    this.actions = actionsOf(this);
+    this.bar = makeBar(this);
+    this.help = makeHelp(this);
     this.panel = new Panel(this);
-    this.explore = doc.sliders ? makeExplore(this.id, doc) : null;
-    this.history = doc.history ? makeHistory(this.id, doc.history, doc.names, on, (...place) => this.openMoment(...place)) : null;
-    this.root.append(...[this.history, this.bar, this.explore].flatMap((each) => each?.element ?? []),
-      h("div.main", {}, h("div.left", {}, this.stages, this.legend.element), this.panel.element), this.status, this.keys, this.table.element);
+    this.table = makeTable(this);
+    this.stages = h("div.stages");
+    this.left = h("div.left", {}, this.stages, makeLegend(this));
+    this.status = h("p.status", { role: "status" });
+    this.root = h("div.view", { role: "group", "aria-label": `Gradient flow of ${doc.title}`, onkeydown: (event) => press(this, event),
+      // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
+      // before it looks for this attribute further up, so each such element needs its own.
+      onfocusin: ({ target }) => target.setAttribute("data-lm-suppress-shortcuts", "true") },
+    ...[this.history, this.bar, this.explore].flatMap((each) => each?.element ?? []),
+    h("div.main", {}, this.left, this.panel.element), this.status, this.help, this.table.element);
     this.root.cgvizView = this; // for tests and measurements in the page
     el.append(this.root);
-    if (darkAround(el)) this.root.classList.add("cgviz-dark");
+    toggle(this.root, "dark", darkAround(el));
+  }
+
+  /** Listen to what Python says, and to other widgets that are linked with this one. */
+  connect() {
+    const { model, stop: { signal } } = this;
+    const heard = {
+      "msg:custom": (message) => this.receive(message),
+      "change:step": () => this.sharing || Math.floor(this.state.step) === model.get("step") || this.moveTo(model.get("step")),
+      "change:which": () => this.turn(model.get("which")),
+    };
+    for (const [event, run] of Object.entries(heard)) {
+      model.on(event, run);
+      signal.addEventListener("abort", () => model.off(event, run));
+    }
+    document.addEventListener("fullscreenchange", () => document.fullscreenElement || !this.state.presenting || this.present(false), { signal });
   }
 
   // --- what is shown ---
 
-  /** The page that the side panel speaks of. */
+  /** The page that the side panel is about. */
   get page() {
     return this.pages[this.state.side] ?? this.pages[0];
   }
@@ -104,11 +105,9 @@ export class View {
     return this.root.getRootNode().activeElement;
   }
 
-  /** What is chosen, by a name that another picture of the same trace has, too. */
-  get selectedKey() {
-    const [kind, place] = this.state.selected.split(" ");
-    if (kind === "node") return this.page.display.nodes[place]?.key ?? "";
-    return this.state.selected;
+  /** Whether a question of this moment is open. */
+  get asking() {
+    return this.questions.at(this.state.step).some((q) => !q.done);
   }
 
   /** The same moment on another page: so many moments from the end of the forward pass. */
@@ -116,44 +115,46 @@ export class View {
     const { step } = this.state;
     if (page === this.pages[0]) return step;
     const [mine, theirs] = [moments(this.clock), moments(page.display)];
-    const past = mine.indexOf(step) - mine.indexOf(0);
-    return theirs[Math.min(Math.max(theirs.indexOf(0) + past, 0), theirs.length - 1)];
+    return theirs[Math.min(Math.max(theirs.indexOf(0) + mine.indexOf(step) - mine.indexOf(0), 0), theirs.length - 1)];
+  }
+
+  set(changes) {
+    Object.assign(this.state, changes);
+    this.paint();
   }
 
   paint() {
-    const { state, questions, cache } = this;
-    this.pictures.forEach(land);
-    this.pictures.forEach((picture, side) => paintPicture(picture, {
-      step: this.stepOn(picture.page), selected: state.side === side ? state.selected : "", hidden: questions.hidden, colour: state.colour,
-    }));
-    toggle(this.root, "playing", state.playing);
-    toggle(this.root, "ready", state.step === 0 && !this.moved && !state.playing && this.clock.steps > 0);
-    toggle(this.root, "coloured", state.colour);
-    this.bar.paint(state, this.clock, cache);
-    this.legend.paint(state, this.pages);
-    this.history?.paint(cache.moment);
-    this.panel.paint();
-    this.light();
-    this.stay();
-    const open = questions.open.map((q) => q.step);
-    this.table.show(this.pages[0], Math.min(state.step, ...open.map((step) => step - 1)));
-    const fields = questions.at(state.step).filter((q) => questions.isOpen(q)).map((q) => this.form(q).field);
+    const { state, questions, clock } = this;
+    this.pictures.forEach((picture, side) => {
+      land(picture);
+      const selected = state.side === side ? state.selected : null;
+      paintPicture(picture, { step: this.stepOn(picture.page), selected, hidden: questions.hidden });
+    });
+    for (const name of CLASSES) toggle(this.root, name, state[name]);
+    toggle(this.root, "ready", state.step === 0 && !state.moved && !state.playing && clock.steps);
+    this.help.hidden = !state.help;
+    for (const part of [this.bar, this.panel, this.table]) part.paint();
+    this.history?.paint(this.cache.moment);
+    this.overlay();
+    const fields = questions.at(state.step).filter((q) => !q.done).map((q) => this.form(q).field);
     const { answers } = this.pictures[0];
     if (fields.some((field, n) => field !== answers.children[n]) || fields.length < answers.children.length) answers.replaceChildren(...fields);
-    const words = fields.length
-      ? `Backward step ${state.step} of ${this.clock.steps}: predict before you go on.`
-      : sentence(this.pages[0], state.step);
+    const words = fields.length ? `Backward step ${state.step} of ${clock.steps}: predict before you go on.` : sentence(this.pages[0], state.step);
     say(this.status, state.playing ? "" : words);
-    speak(this);
+  }
+
+  /** What lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
+  overlay(path = this.state.pinned) {
+    light(this.pictures[this.state.side], path);
+    if (path || !this.state.presenting || this.asking) return;
+    for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), this.questions.hidden.nodes);
   }
 
   // --- time ---
 
   go(step) {
-    step = this.moment(step);
-    if (step === this.state.step) return this.paint();
     this.moveTo(step);
-    this.sync.share();
+    this.share();
   }
 
   /** The next moment, with what flies then. Returns the milliseconds that it takes. */
@@ -164,16 +165,15 @@ export class View {
   }
 
   fly() {
-    const { state, questions } = this;
-    if (questions.at(state.step).some((q) => questions.isOpen(q))) return 0;
-    const { nodes } = questions.hidden;
-    return Math.max(...this.pictures.map((picture) => fly(picture, this.stepOn(picture.page), DURATION / state.speed, nodes, () => this.stay())));
+    if (this.asking) return 0;
+    const duration = DURATION / this.state.speed;
+    const fly_ = (picture) => fly(picture, this.stepOn(picture.page), duration, this.questions.hidden.nodes, () => this.overlay());
+    return Math.max(...this.pictures.map(fly_));
   }
 
   /** Show another moment, and tell nobody. */
   moveTo(step) {
-    this.moved = true;
-    this.state.step = this.moment(step);
+    Object.assign(this.state, { step: this.moment(step), moved: true });
     this.follow();
     this.paint();
   }
@@ -184,119 +184,122 @@ export class View {
     return every.findLast((m) => m <= this.questions.allowed(step)) ?? every[0];
   }
 
-  play(on) {
-    const { state } = this;
-    state.playing = on;
+  play(playing) {
     clearTimeout(this.timer);
-    if (on && next(this.clock, state.step) === state.step) this.go(moments(this.clock)[0]);
-    this.paint();
-    if (on) this.timer = setTimeout(() => this.tick(), PAUSE / state.speed);
+    if (playing && next(this.clock, this.state.step) === this.state.step) this.go(-Infinity);
+    this.set({ playing });
+    if (playing) this.timer = setTimeout(() => this.tick(), PAUSE / this.state.speed);
   }
 
   tick() {
     const { state } = this;
-    if (!state.playing || this.stop.signal.aborted) return;
-    const then = next(this.clock, state.step);
-    if (this.moment(then) === state.step) {
-      state.playing = false;
-      return this.paint();
-    }
+    if (this.moment(next(this.clock, state.step)) === state.step) return this.play(false);
     this.timer = setTimeout(() => this.tick(), this.advance() + PAUSE / state.speed);
+  }
+
+  /** Tell Python soon which moment and which pass are shown. */
+  share() {
+    if (this.sharing || this.stop.signal.aborted) return;
+    this.sharing = setTimeout(() => {
+      this.sharing = 0;
+      this.model.set("step", Math.floor(this.state.step));
+      this.model.set("which", this.cache.which);
+      this.model.save_changes();
+    }, SHARED);
   }
 
   // --- questions ---
 
   /** The field of an open question, and its section of the side panel. */
   form(q) {
-    if (!this.forms.has(q.key)) this.forms.set(q.key, ask(q, this.clock, this.on, (revealed) => this.answer(q, revealed)));
-    return this.forms.get(q.key);
+    return (q.form ??= ask(q, this.clock, (revealed) => this.answer(q, revealed)));
   }
 
   answer(q, revealed) {
-    this.questions.answer(q, revealed);
+    Object.assign(q, { done: true, revealed });
     this.paint();
-    if (!this.questions.at(q.step).some((each) => this.questions.isOpen(each))) this.fly();
+    this.fly();
     const following = this.pictures[0].answers.querySelector("input") ?? this.bar.forward;
     following.focus({ preventScroll: true });
-    const { all, open, revealed: shown } = this.questions;
+    const { all, open } = this.questions;
     if (open.length) return;
-    const earned = shown.size ? `${all.length - shown.size} of ${all.length} predicted, ${shown.size} revealed` : "All predicted";
+    const shown = all.filter((each) => each.revealed).length;
+    const earned = shown ? `${all.length - shown} of ${all.length} predicted, ${shown} revealed` : "All predicted";
     say(this.status, `${earned}. Now step back through it.`);
   }
 
-  // --- choosing ---
+  // --- pointer and keyboard ---
 
-  select(side, key) {
+  /** What answers to the pointer on a picture. */
+  listeners(picture) {
+    const found = ({ target }) => target.closest(".cgviz-node, .cgviz-link, g.cgviz-frame")?.cgvizItem;
+    return {
+      ...moving(picture, () => this.remember()),
+      onclick: (event) => {
+        const item = found(event);
+        if (!item || picture.dragged) return;
+        if (event.target.closest(".cgviz-handle")) this.turnOver(item.name);
+        else this.press(item);
+      },
+      onfocusin: (event) => reveal(picture, found(event)?.box),
+    };
+  }
+
+  /** Choose an item, or no longer; open or close a scope. */
+  press({ kind, i, name, side }) {
+    if (kind === "frame") this.turnOver(name);
+    else this.select(side, i);
+  }
+
+  select(side, i) {
+    this.set({ side, selected: this.state.selected === i ? null : i });
+  }
+
+  /** Leave what was entered last. */
+  leave() {
     const { state } = this;
-    Object.assign(state, { side, selected: state.selected === key ? "" : key, hover: null });
-    this.paint();
-    this.sync.share();
+    if (state.help) this.set({ help: false });
+    else if (state.pinned) this.set({ pinned: null });
+    else if (state.presenting) this.present(false);
+    else this.set({ selected: null });
   }
-
-  hover(side, item) {
-    const { state } = this;
-    const key = item && item.kind !== "frame" ? `${item.kind} ${item.i}` : null;
-    if (state.hover === key || state.playing || (state.selected && !this.questions.all.length)) return;
-    if (key && this.pages.length > 1) state.side = side;
-    state.hover = key;
-    this.panel.paint();
-  }
-
-  /** Light up a path of the chain rule in the picture; without one, that which is pinned. */
-  light(path = this.pinned) {
-    light(this.pictures[this.state.side], path);
-  }
-
-  pin(path) {
-    this.pinned = path;
-    this.panel.press(path);
-    this.light();
-  }
-
-  // --- presenting ---
 
   /** Show the picture alone, over the whole screen; or as before. */
-  present(on) {
-    this.presenting = on;
-    toggle(this.root, "presenting", on);
-    toggle(this.root, "blank", false);
-    this.keys.hidden = true;
-    if (on) this.root.requestFullscreen?.().catch(() => {}); // where a page may not, it covers the page
+  present(presenting) {
+    this.set({ presenting, blank: false, help: false });
+    if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where a page may not, it covers the page
     else if (document.fullscreenElement) document.exitFullscreen();
     this.pictures.forEach((picture) => this.fit(picture));
     this.follow();
-    this.paint();
     this.pictures[0].items[0].g.focus({ preventScroll: true });
   }
 
-  /** While presenting, the equations of the op stay below it. */
-  stay() {
-    const { state, questions } = this;
-    if (!this.presenting || this.pinned || questions.at(state.step).some((q) => questions.isOpen(q))) return;
-    this.pictures.forEach((picture) => stay(picture, this.stepOn(picture.page), questions.hidden.nodes));
+  async copy(kind) {
+    say(this.status, await take(this, kind));
   }
 
   // --- size ---
 
   fit(picture) {
-    if (this.presenting) return fitScreen(picture, this.root.clientWidth / this.columns, this.root.clientHeight);
-    fit(picture, Math.max(this.stages.clientWidth / this.columns - 12, 200), this.state.wide);
+    const { root, pages, state } = this;
+    if (state.presenting) fitScreen(picture, root.clientWidth / pages.length, root.clientHeight);
+    else fit(picture, spaceIn(picture.svg.parentElement));
   }
 
-  /** What `undo` comes back to: the folds, the pass and the zoom before they change. */
-  remember() {
-    const { which, toggled, moment } = this.cache;
-    this.past.push({ cache: { which, toggled, moment }, zooms: this.pictures.map(({ zoom, fitted }) => ({ zoom, fitted })) });
-    this.bar.past(true);
+  resize() {
+    const { clientWidth } = this.root;
+    if (!clientWidth || Math.abs(clientWidth - (this.width ?? 0)) < 2) return;
+    this.width = clientWidth;
+    this.pictures.filter((picture) => picture.fitted !== false).forEach((picture) => this.fit(picture));
+    this.follow();
   }
 
-  undo() {
-    const { cache, zooms } = this.past.pop() ?? {};
-    if (!cache) return;
-    Object.assign(this.cache, cache);
-    if (this.cache.pages !== this.pages) this.want();
-    this.pictures.forEach((picture, i) => restore(picture, zooms[i]));
-    this.bar.past(this.past.length > 0);
+  /** Keep the op of this moment in sight. */
+  follow() {
+    for (const picture of this.pictures) {
+      const { display } = picture.page;
+      reveal(picture, display.nodes[nodeAt(display, this.stepOn(picture.page))]);
+    }
   }
 
   zoom(factor) {
@@ -312,230 +315,127 @@ export class View {
     }
   }
 
-  arrange() {
-    const { below, columns } = arrangement(this.pages.map((page) => page.display.width), this.root.clientWidth);
-    toggle(this.root, "below", below || this.state.wide);
-    this.columns = columns;
+  /** What `undo` comes back to: the page and the cameras before they change. */
+  remember() {
+    this.past.push({ key: this.cache.key, cameras: this.pictures.map(camera) });
+    this.bar.paint();
   }
 
-  resize() {
-    const { clientWidth } = this.root;
-    if (!clientWidth || Math.abs(clientWidth - (this.width ?? 0)) < 2) return;
-    this.width = clientWidth;
-    this.arrange();
-    this.pictures.filter((picture) => picture.fitted !== false).forEach((picture) => this.fit(picture));
-    this.follow();
+  undo() {
+    const { key, cameras } = this.past.pop() ?? {};
+    if (!key) return;
+    this.cache.key = key;
+    this.want();
+    this.pictures.forEach((picture, side) => restore(picture, cameras[side]));
+    this.bar.paint();
   }
 
-  /** Keep the op of this moment in sight. */
-  follow() {
-    for (const picture of this.pictures) {
-      const { display } = picture.page;
-      reveal(picture, display.nodes[nodeAt(display, this.stepOn(picture.page))]);
-    }
-  }
-
-  // --- pages, scopes, custom ops ---
+  // --- pages ---
 
   /** Build the pictures of the pages that are shown. */
   build() {
     const { doc, pages } = this;
-    this.pictures = pages.map((page, side) =>
-      makePicture(page, pages.length > 1 ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`));
-    this.stages.replaceChildren(...this.pictures.map((picture, side) =>
-      h("figure.stage", {}, pages.length > 1 ? h("figcaption", {}, doc.captions?.[side] ?? doc.names[side]) : null, picture.svg)));
-    this.arrange();
-    this.pictures.forEach((picture, side) => {
-      listenTo(this, picture, side);
-      this.explore?.scrub(picture, this.on);
+    const two = pages.length > 1;
+    this.pictures = pages.map((page, side) => makePicture(page, side, two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`,
+      (picture) => this.listeners(picture)));
+    this.stages.replaceChildren(...this.pictures.map(({ page, svg }, side) =>
+      h("figure.stage", { "--cgviz-readable": `${readable(page.display)}px` }, two ? h("figcaption", {}, doc.names[side]) : null, svg)));
+    this.left.style.setProperty("--cgviz-readable", `${pages.reduce((sum, page) => sum + readable(page.display) + 8, 0)}px`);
+    for (const picture of this.pictures) {
+      this.explore?.scrub(picture);
       this.fit(picture);
-    });
+    }
     this.refresh();
     this.follow();
   }
 
-  /** The numbers of the side panel and the table are others now. */
+  /** The numbers of the side panel are others now. */
   refresh() {
     this.panel.forget();
-    this.table.forget();
     this.paint();
   }
 
   /** Open or close a scope or a custom op. */
   turnOver(name) {
-    if (!this.cache.canTurn(name)) return;
+    if (name && this.cache.canTurn(name)) this.turn(this.cache.which, name);
+  }
+
+  /** Another pass, or other scopes, from which `undo` comes back. */
+  turn(which, ...names) {
+    if (which === this.cache.which && !names.length) return;
     this.remember();
-    this.turn(this.cache.which, name);
-  }
-
-  /** Show another pass, or other scopes: from what is at hand, or asked of Python. */
-  turn(which, name = "") {
-    this.turned = name;
-    this.cache.turn(which, name);
-    this.want();
-  }
-
-  want() {
-    const { pages, which, names } = this.cache;
-    if (pages) this.show(pages);
-    else this.model.send({ ask: "pages", which, toggled: names });
+    this.cache.turn(which, ...names);
+    this.want({ turned: names[0] });
   }
 
   /** Show another step of a training, and there the node of an op. */
   openMoment(step, name, side = this.state.side) {
-    this.wanted = name ? [side, name] : null;
-    this.cache.turn(this.cache.which, "", step === this.doc.history.kept[0] ? "" : `step:${step}`);
-    this.want();
+    const { cache, doc } = this;
+    cache.turn(cache.which, cache.moment, step === doc.history.kept[0] ? "" : `step:${step}`);
+    this.want({ name, side });
+  }
+
+  /** Show the pages that are wanted: from what is at hand, or asked of Python; `then` is the op to go to. */
+  want(then = {}) {
+    const { pages, which, names } = this.cache;
+    this.then = then;
+    if (!pages) this.model.send({ ask: "pages", which, toggled: names });
+    else if (pages !== this.pages) this.show(pages);
   }
 
   /** Show pages: where only numbers differ, in the pictures that are there. */
   show(pages) {
-    const same = ({ display }, i) => JSON.stringify(display) === JSON.stringify(this.pages[i].display);
-    if (this.history && pages.every(same)) {
+    const { name, side, turned } = this.then;
+    if (pages.every(({ display }, i) => JSON.stringify(display) === JSON.stringify(this.pages[i].display))) {
       this.pages = pages;
-      this.pictures.forEach((picture, side) => Object.assign(picture, { page: pages[side], spoken: false }));
+      this.pictures.forEach((picture, i) => Object.assign(picture, { page: pages[i] }));
       this.refresh();
-    } else this.replace(pages);
-    const [side, name] = this.wanted ?? [];
-    this.wanted = null;
-    const i = pages[side]?.rows[name];
-    if (i === undefined) return;
-    Object.assign(this.state, { side, selected: `node ${i}` });
-    reveal(this.pictures[side], pages[side].display.nodes[i]);
-    this.paint();
-    this.sync.share();
+    } else this.replace(pages, turned);
+    const i = name && pages[side].rows[name];
+    if (i !== undefined && name) {
+      reveal(this.pictures[side], pages[side].display.nodes[i]);
+      this.set({ side, selected: i });
+    }
+    this.then = {};
+    this.share();
   }
 
-  replace(pages) {
-    const { state, turned } = this;
+  /** Other pictures; what was opened or closed by keyboard keeps the focus. */
+  replace(pages, turned) {
+    const { state } = this;
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
-    const inPicture = this.stages.contains(this.focused);
-    const inPanel = this.panel.element.contains(this.focused);
+    const [inPicture, inPanel] = [this.stages, this.panel.element].map((part) => part.contains(this.focused));
     this.pages = pages;
-    state.step = atEnd ? moments(this.clock).at(-1) : this.moment(state.step);
-    const own = this.clock.nodes.findIndex((node) => node.group && node.group === turned);
-    Object.assign(state, { selected: own >= 0 && inPanel ? `node ${own}` : "", hover: null });
+    state.step = this.moment(atEnd ? Infinity : state.step);
+    const own = turned ? this.clock.nodes.findIndex((node) => node.group === turned) : -1;
+    state.selected = own >= 0 && inPanel ? own : null;
     this.build();
-    const place = this.pictures[0].items.findIndex((item) => item.name && item.name === turned);
-    if (place >= 0 && inPicture) focusItem(this.pictures[0], place);
-    if (inPanel) this.panel.element.querySelector("button[aria-expanded]")?.focus({ preventScroll: true });
-    this.turned = "";
-    this.sync.share();
+    const focus = inPicture && turned ? this.pictures[0].items.find((item) => item.name === turned)?.g
+      : inPanel ? this.panel.element.querySelector("button[aria-expanded]") : null;
+    focus?.focus({ preventScroll: true });
   }
 
-  // --- messages and buttons ---
+  // --- messages ---
 
   receive(message) {
+    const { moved, key, side, pages, panels } = message;
     const { cache, explore } = this;
-    if (message.pages && !message.moved) {
-      cache.kept.set(message.key, message.pages);
-      if (message.key === cache.key) this.show(message.pages);
-    }
-    if (message.panels && !message.moved && message.key === `${cache.key} ${message.side}`) {
-      this.pages[message.side].panels = message.panels;
-      this.refresh();
-    }
-    if (explore && message.moved) explore.receive(message);
-    if (explore && message.curves) explore.curves(message.curves);
+    if (moved) return explore?.receive(message);
+    if (pages) cache.kept.set(key, pages);
+    if (pages && key === cache.key) this.show(pages);
+    if (!panels || key !== `${cache.key} ${side}`) return;
+    this.pages[side].panels = panels;
+    this.refresh();
   }
 
   /** The numbers at the values of the sliders; whole pages where the flow has changed, too. */
-  numbers(message) {
-    if (message.pages) {
-      this.cache.replace(message.pages);
-      return this.show(message.pages);
+  numbers({ pages, texts, panels }) {
+    if (pages) {
+      this.cache.kept = new Map([[this.cache.key, pages]]);
+      return this.replace(pages);
     }
-    const [page] = this.pages;
-    page.texts = message.texts;
-    for (const [i, panel] of Object.entries(message.panels ?? {})) page.panels[i] = panel;
-    if (message.settled) return this.refresh();
-    this.panel.forget();
-    this.paint();
+    this.pages[0].texts = texts;
+    Object.assign(this.pages[0].panels, panels);
+    this.refresh();
   }
-}
-
-// --- the model, the bar and the sliders move the view ---
-
-/** Connect a view with all that moves it. */
-function connect(view) {
-  const { on, state } = view;
-  listen(view);
-  const run = buttons(view);
-  view.bar.wire(on, run);
-  on(document, "fullscreenchange", () => {
-    if (!document.fullscreenElement && view.presenting) view.present(false);
-  });
-  stepByKeys(view, run);
-  view.explore?.wire(on, view.model, {
-    open: () => (state.selected.startsWith("node") ? Number(state.selected.slice(5)) : nodeAt(view.clock, state.step)),
-    numbers: (message) => view.numbers(message),
-    old: (on_) => toggle(view.root, "old", on_),
-  });
-  // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
-  // before it looks for this attribute further up, so each such element needs its own.
-  on(view.root, "focusin", (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
-}
-
-/** What Python says, and what other widgets that are linked with this one set. */
-function listen(view) {
-  const { model, sync, state } = view;
-  sync.on("msg:custom", (message) => view.receive(message));
-  sync.on("change:step", () => {
-    const step = model.get("step");
-    if (step !== Math.floor(state.step) && !sync.pending) view.moveTo(step);
-  });
-  sync.on("change:which", () => {
-    const which = model.get("which");
-    if (which !== view.cache.which) view.turn(which);
-  });
-  sync.on("change:selected", () => {
-    const key = model.get("selected");
-    if (key === view.selectedKey) return;
-    const i = view.clock.nodes.findIndex((node) => node.key && node.key === key);
-    Object.assign(state, { selected: i >= 0 ? `node ${i}` : "", side: 0 });
-    view.paint();
-  });
-}
-
-/** What the bar's buttons do, by their names. */
-function buttons(view) {
-  const { state } = view;
-  return {
-    first: () => view.go(moments(view.clock)[0]),
-    back: () => view.go(previous(view.clock, state.step)),
-    play: () => view.play(!state.playing),
-    forward: () => view.advance(),
-    last: () => view.go(moments(view.clock).at(-1)),
-    seek: (place) => view.go(moments(view.clock)[place]),
-    speed: (value) => (state.speed = value),
-    which: (value) => {
-      view.remember();
-      view.turn(value);
-    },
-    colour: () => {
-      state.colour = !state.colour;
-      view.paint();
-    },
-    zoomIn: () => view.zoom(1.25),
-    zoomOut: () => view.zoom(0.8),
-    fit: () => view.showAll(),
-    wide: () => {
-      state.wide = !state.wide;
-      view.arrange();
-      view.pictures.forEach((picture) => view.fit(picture));
-      view.paint();
-    },
-    earlier: () => view.history?.by(-1),
-    later: () => view.history?.by(1),
-    undo: () => view.undo(),
-    copy: async (kind) => say(view.status, await take(view, kind)),
-    present: () => view.present(!view.presenting),
-    blank: () => view.root.classList.toggle("cgviz-blank"),
-    help: () => (view.keys.hidden = !view.keys.hidden),
-    fold: () => {
-      view.remember();
-      view.cache.reset();
-      view.want();
-    },
-  };
 }
