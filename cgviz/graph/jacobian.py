@@ -12,7 +12,6 @@ import io
 import math
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from .model import Array, Step, Value, wide
 
 MOST_RUNS = 256  # entries of an output: the rule runs once for each, about 0.1 ms a run
 MOST_NUMBERS = 65_536  # entries of a Jacobian: half a megabyte, and more than anybody reads
-PROBES = 8  # runs for the norm of a large Jacobian: its error is then some ten percent
 
 Local = tuple[tuple[Any, ...], ...]
 
@@ -74,7 +72,7 @@ def tolerance(dtype: Any) -> float:
 
 
 class LargeJacobian:
-    """A Jacobian with too many numbers to write down: its shape, its products, about its size."""
+    """A Jacobian with too many numbers to write down: its shape and its products."""
 
     def __init__(self, step: Step, output: int, input: int) -> None:
         self._step = step
@@ -99,28 +97,8 @@ class LargeJacobian:
         given = given.astype(dtype_of(value))
         return self._step.vjp(_only(self._step, self._output, given))[self._input]
 
-    @cached_property
-    def norm(self) -> float:
-        """About its Frobenius norm, from 8 probes with random signs, the same in every run.
-
-        For a vector u of random signs, the mean of ‖u · J‖² is ‖J‖².
-        """
-        random = np.random.default_rng(0)
-        shape = self._step.op.outputs[self._output].shape
-        squares = []
-        for _ in range(PROBES):
-            row = self.vjp(random.choice([-1.0, 1.0], shape))
-            squares.append(0.0 if row is None else float(np.sum(np.abs(wide(row)) ** 2)))
-        return math.sqrt(sum(squares) / PROBES)
-
     def __repr__(self) -> str:
-        from .. import style
-
-        try:
-            norm = f"Frobenius norm about {style.number(self.norm)} by {PROBES} random probes"
-        except RuntimeError:  # the rule cannot run again
-            norm = "norm not known"
-        return f"<LargeJacobian, a summary: shape {self.shape}, {self.size:,} numbers, {norm}>"
+        return f"<LargeJacobian, a summary: shape {self.shape}, {self.size:,} numbers>"
 
 
 def dtype_of(value: Value) -> np.dtype[Any]:

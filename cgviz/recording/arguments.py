@@ -180,16 +180,8 @@ def _array(given: Any, what: str) -> Any:
             f"{what} is a list whose rows differ in length; a tensor needs equal rows, and a "
             "nested structure is written as a tuple"
         ) from error
-    if array.dtype != np.float64:
-        return array
     with np.errstate(over="ignore"):
-        single = array.astype(np.float32)
-    if np.isinf(single).sum() > np.isinf(array).sum():
-        raise ValueError(
-            f"{what} holds numbers too large for float32, which ends at "
-            f"{np.finfo(np.float32).max:.1e}. Give a float64 array, as np.array(...) makes one."
-        )
-    return single
+        return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def _tensor(given: Any, name: str, caller: str) -> Any:

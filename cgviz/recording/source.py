@@ -15,11 +15,9 @@ import os
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Callable
-from functools import lru_cache, partial, wraps
-from operator import itemgetter
+from functools import lru_cache, partial
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 from ..graph import Source
 
@@ -31,7 +29,6 @@ _STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "plat
 _BOUNDARIES = {"run_rule", "differentiate"}
 kinds: dict[str, int] = {}  # by file name, filled by `kind`
 
-Found = TypeVar("Found")
 Span = tuple[int | None, int | None, int | None, int | None]
 
 
@@ -81,26 +78,9 @@ def learner_frame(frame: FrameType | None) -> FrameType | None:
     return None
 
 
-def _remembered(look: Callable[[CodeType | None, int], Found]) -> Callable[..., Found]:
-    """`look` with a memory. Code that is alike in two files is equal, so the file counts too."""
-
-    @lru_cache(maxsize=4096)
-    def remember(filename: str, code: CodeType, lasti: int) -> Found:
-        return look(code, lasti)
-
-    @wraps(look)
-    def recall(code: CodeType | None, lasti: int) -> Found:
-        return look(code, lasti) if code is None else remember(code.co_filename, code, lasti)
-
-    return recall
-
-
-@_remembered
 def locate(code: CodeType | None, lasti: int) -> Source | None:
     """The learner's file, line and text of an instruction."""
-    if code is None:
-        return None
-    return _source(code, _span(code, lasti)[0] or code.co_firstlineno)
+    return None if code is None else _expression(code.co_filename, code, lasti)[0]
 
 
 def definition(code: CodeType) -> Source:
@@ -128,7 +108,6 @@ def _lines(code: CodeType) -> list[str]:
     return linecache.getlines(code.co_filename)
 
 
-@_remembered
 def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     """The name that the running expression is assigned to; None when it is only a part of one."""
     node, parent = _node(code, lasti)
@@ -141,7 +120,6 @@ def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     return None
 
 
-@_remembered
 def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
     """The names of the two operands of a binary operator, in TensorFlow's input order."""
     node, _ = _node(code, lasti)
@@ -164,13 +142,6 @@ def source_names(code: CodeType | None, lasti: int) -> list[str | None]:
 def _leaves(node: ast.expr) -> list[str | None]:
     if isinstance(node, ast.List | ast.Tuple):
         return [name for element in node.elts for name in _leaves(element)]
-    if isinstance(node, ast.Dict):
-        # TensorFlow flattens a dict in the order of its sorted keys: they must be known here.
-        keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
-        if len(keys) < len(node.keys):
-            return []
-        ordered = sorted(zip(keys, node.values, strict=True), key=itemgetter(0))
-        return [name for _, value in ordered for name in _leaves(value)]
     return [_name(node)]
 
 
@@ -193,11 +164,21 @@ def _span(code: CodeType, lasti: int) -> Span:
     return None, None, None, None
 
 
+@lru_cache(maxsize=4096)
+def _expression(
+    filename: str, code: CodeType, lasti: int
+) -> tuple[Source, ast.AST | None, ast.AST | None]:
+    """Where an instruction is, the syntax node that it belongs to, and that node's parent.
+
+    Code that is alike in two files is equal, so the file is part of what is remembered.
+    """
+    span = _span(code, lasti)
+    where = _source(code, span[0] or code.co_firstlineno)
+    return (where, *_tree("".join(_lines(code))).get(span, (None, None)))
+
+
 def _node(code: CodeType | None, lasti: int) -> tuple[ast.AST | None, ast.AST | None]:
-    """The syntax node that an instruction belongs to, and its parent."""
-    if code is None:
-        return None, None
-    return _tree("".join(_lines(code))).get(_span(code, lasti), (None, None))
+    return (None, None) if code is None else _expression(code.co_filename, code, lasti)[1:]
 
 
 @lru_cache(maxsize=64)

@@ -208,12 +208,7 @@ def test_a_large_jacobian_is_a_summary_that_says_so():
     assert isinstance(large, LargeJacobian)
     assert large.shape == (300, 300)
     assert large.size == 90_000
-    # For a diagonal Jacobian random signs are exact: each probe's squares sum up to ‖J‖².
-    assert large.norm == pytest.approx(np.linalg.norm(np.cos(x)), rel=1e-5)
-    assert repr(large) == (
-        "<LargeJacobian, a summary: shape (300, 300), 90,000 numbers, "
-        "Frobenius norm about 14.76 by 8 random probes>"
-    )
+    assert repr(large) == "<LargeJacobian, a summary: shape (300, 300), 90,000 numbers>"
 
 
 def test_a_large_jacobian_multiplies_like_the_small_one_would():
@@ -227,13 +222,6 @@ def test_a_large_jacobian_multiplies_like_the_small_one_would():
     )
 
 
-def test_the_norm_of_a_full_jacobian_is_about_right():
-    w = np.random.default_rng(3).normal(size=(300, 40)).astype("f")
-    step = only_step(lambda x: tf.matmul(w, x), np.ones((40, 1), "f"))
-    (large,) = [j for j in step.local[0] if j is not None]
-    assert large.norm == pytest.approx(np.linalg.norm(w), rel=0.3)
-
-
 def test_an_upstream_of_another_shape_is_refused_by_name():
     large = only_step(tf.sin, np.ones(300, "f")).local[0][0]
     with pytest.raises(ValueError, match=r"`upstream` has the shape \(2,\).*`Sin` has \(300,\)"):
@@ -244,7 +232,7 @@ def test_a_jacobian_whose_rule_is_gone_says_what_it_knows():
     step = made_by_hand(lambda u: [u[0]], [np.ones(300)], [np.ones(300)])
     gone = Step(step.op, step.upstream, step.downstream, find_local=local_jacobians)
     large = gone.local[0][0]
-    assert "90,000 numbers, norm not known" in repr(large)
+    assert "90,000 numbers" in repr(large)
     with pytest.raises(RuntimeError, match="cannot run again"):
         large.vjp(np.ones(300))
 

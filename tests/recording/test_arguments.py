@@ -242,7 +242,6 @@ def test_an_upstream_left_out_means_ones():
         ((square, np.array(["2"])), TypeError, "not made of numbers"),
         ((square, keras.Input((2,))), TypeError, "symbolic tensor"),
         ((square, [[1.0], [1.0, 2.0]]), TypeError, "rows differ in length"),
-        ((square, [1.0, -1e39]), ValueError, r"`x` holds numbers too large.*ends at 3.4e\+38"),
         ((square, tf.ragged.constant([[1.0], []])), TypeError, "RaggedTensor"),
         ((lambda x: None, 1.0), TypeError, "returned None"),
         ((lambda x: 3.0, 1.0), TypeError, "must return a tensor"),

@@ -222,12 +222,7 @@ def test_the_operands_of_an_operator_are_named(place, statement, names):
         ("p.gradient(k, k)", ["k"]),
         ("p.gradient(sources=(k, (box, k)), target=k)", ["k", "box", "k"]),
         ("p.gradient(k, [box, 1.0, box.here])", ["box", None, "box.here"]),
-        ("p.gradient(k, {'b': k, 'a': [box, k]})", ["box", "k", "k"]),
-        ("p.gradient(k, {2: k, 1: box})", ["box", "k"]),
-        # In what order these come is known only to the code that runs.
-        ("b, a = 'b', 'a'\np.gradient(k, {a: k, b: box})", []),
-        ("p.gradient(k, {**{1: k}, 'a': box})", []),
-        ("p.gradient(k, {k.real: k, k.imag: box})", []),
+        ("p.gradient(k, {'b': k, 'a': box})", [None]),  # a dict has an order of its own
         ("p.gradient(*(k, k))", []),
         ("p.gradient(k)", []),
         ("p * k", []),
