@@ -65,7 +65,7 @@ def plot(
     if ax is None:
         ax = _whole_axes(found)
     draw(ax, found, step)
-    return speak(ax, texts.describe(shown))
+    return speak(ax, texts.describe(shown, step))
 
 
 def _check_axes(ax: Axes | None) -> None:

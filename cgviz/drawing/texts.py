@@ -294,11 +294,12 @@ def _target_name(shown: Selection) -> str:
 # --- for screen readers --------------------------------------------------------------------------
 
 
-def describe(shown: Selection) -> str:
+def describe(shown: Selection, step: int | None = None) -> str:
     """The picture in sentences, edge by edge; it serves as the picture's alternative text.
 
     Args:
         shown: The selection.
+        step: How many backward steps the picture shows; None is all of them.
 
     Returns:
         One line for the whole, one per edge, and one per gradient that was asked for.
@@ -310,7 +311,7 @@ def describe(shown: Selection) -> str:
         text = f"{names[edge.source]} to {names[edge.target]}: "
         text += f"{edge.values} values" if edge.values > 1 else "value"
         text += f" {spoken(edge.value.numpy())}"
-        if edge.contribution is not None:
+        if edge.contribution is not None and (step is None or edge.order <= step):
             text += f", gradient {spoken(edge.contribution)} flows back"
         elif edge.reason:
             text += f", no gradient: {edge.reason}"
@@ -319,7 +320,7 @@ def describe(shown: Selection) -> str:
         for output, seed in zip(node.targets, node.seeds, strict=True):
             value = spoken(node.outputs[output].numpy())
             lines.append(f"Target {name}: value {value}, upstream {spoken(seed)}.")
-        if node.source and shown.which is not None:
+        if node.source and shown.which is not None and step in (None, shown.steps):
             lines.append(f"Gradient of {name}: {spoken(node.upstream[0])}.")
     return "\n".join(lines)
 

@@ -276,6 +276,13 @@ def test_pyplot_is_as_it_was_when_axes_are_given():
     assert plt.get_fignums() == [1, 2]
 
 
+def test_the_alternative_text_of_the_forward_pass_alone_tells_no_gradient():
+    trace = handmade.square_plus_sine()
+    assert "flows back" not in trace.plot(step=0).cgviz_alt
+    assert "Gradient of" not in trace.plot(step=0).cgviz_alt
+    assert trace.plot(step=len(trace.steps)).cgviz_alt == (trace.plot().cgviz_alt)
+
+
 def test_the_alternative_text_says_what_the_picture_shows():
     ax = handmade.square_plus_sine().plot()
     assert ax.cgviz_alt == ax.figure.alt == repr(ax.figure)
