@@ -1,15 +1,15 @@
 r"""A chain rule written out: as LaTeX for a notebook, as text for a terminal.
 
-Both say the same, line by line, from one description; only the notation differs. An equals sign
-is only between what is equal as printed: where digits were cut it is ≈, and where the product
-of the locals is not the gradient of the trace, a sentence says so instead.
+Both are written from the same lines of factors. An equals sign is only between what is equal as
+printed: where digits were cut it is ≈, and where the product of the locals is not the gradient of
+the trace, a sentence says so instead.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -26,15 +26,38 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 4  # of a tensor whose Jacobians are written as matrices, at most 4 by 4
 MOST_FACTORS = 8  # of a product that is written in full: about a line
 MOST_SOURCES = 8  # that have a formula of their own: about a screen
+SHORT = 60  # columns of a sum on one line: it is read at a glance
 WIDTH = 96  # columns: 100 less the brackets and signs that are added to a full line
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of a formula: a sign, and the factors that follow it."""
+class Fraction:
+    """A derivative; `slot` tells x as one input of an op from x as another."""
 
-    relation: str  # "=", "≈", "+", or a few words
-    factors: tuple[str, ...]
+    y: str
+    x: str
+    sign: str = "∂"
+    slot: int = 0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Numbers in rows; one number alone is a number."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+
+Factor = Fraction | Matrix | str  # a string is words, or the dots of what is left out
+Terms = Sequence[Sequence[Factor]]  # a sum of products
+DOTS = "⋯"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a formula: a sign or a few words, and the sum that follows."""
+
+    relation: str
+    terms: Terms
 
 
 def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
@@ -47,28 +70,41 @@ def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) 
     """
     blocks = []
     for derivative in sources[:MOST_SOURCES]:
-        writer = Writer(trace, derivative, Plain())
-        left = writer.left_side()
+        writer = Writer(trace, derivative)
+        left = _joined(writer.left_side(), plain, " · ")
         indent = len(left) if len(left) <= WIDTH // 3 else 1
-        lines = [line for each in writer.lines() for line in _wrapped(each, indent)]
-        rows = [f"{'':{indent}} {line}" for line in lines]
-        rows[0] = f"{left} {lines[0]}" if indent > 1 else f"{left}\n{rows[0]}"
+        rows = []
+        for line in writer.lines():
+            # Broken between factors only.
+            words = _joined(line.terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
+            found = textwrap.wrap(f"{line.relation} {words}".strip(), WIDTH - indent, **UNBROKEN)
+            rows += [f"{'':{indent}} {row}".replace("\xa0", " ") for row in found]
+        rows[0] = f"{left}{rows[0][indent:]}" if indent > 1 else f"{left}\n{rows[0]}"
         blocks.append("\n".join(rows))
     return "\n\n".join(blocks + _rest(sources, unreached))
 
 
+UNBROKEN: Any = {"subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
+
+
 def latex(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
     """The same as one LaTeX display."""
-    to = Tex()
     blocks = []
     for derivative in sources[:MOST_SOURCES]:
-        writer = Writer(trace, derivative, to)
-        lines = [f"&{to.relation(x.relation)} {to.times.join(x.factors)}" for x in writer.lines()]
-        lines[0] = f"{writer.left_side()} {lines[0]}"
+        writer = Writer(trace, derivative)
+        lines = [
+            f"&{TEX_RELATIONS.get(x.relation, '')} {_joined(x.terms, tex, TEX_TIMES)}"
+            for x in writer.lines()
+        ]
+        lines[0] = f"{_joined(writer.left_side(), tex, TEX_TIMES)} {lines[0]}"
         blocks.append(" \\\\[0.3em]\n".join(lines))
-    blocks += [f"&{to.word(sentence)}" for sentence in _rest(sources, unreached)]
+    blocks += [f"&{tex(sentence)}" for sentence in _rest(sources, unreached)]
     body = " \\\\[1.2em]\n".join(blocks)
     return f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"
+
+
+def _joined(terms: Terms, write: Callable[[Factor], str], times: str) -> str:
+    return " + ".join(times.join(map(write, term)) for term in terms)
 
 
 def _rest(sources: Sequence[Derivative], unreached: Sequence[str]) -> list[str]:
@@ -84,87 +120,62 @@ def _rest(sources: Sequence[Derivative], unreached: Sequence[str]) -> list[str]:
     return found or ([] if sources else ["no sources"])
 
 
-def _wrapped(line: Line, indent: int) -> list[str]:
-    """A line as one or more lines of text, broken between factors."""
-    rows = [line.relation]
-    for i, factor in enumerate(line.factors):
-        piece = f"{' ' if line.relation else ''}{factor}" if i == 0 else f" · {factor}"
-        if len(rows[-1] + piece) + indent > WIDTH and i:
-            rows.append(" ")
-        rows[-1] += piece
-    return rows
-
-
 class Writer:
-    """Writes one derivative, line by line, in a notation."""
+    """Writes one derivative, line by line."""
 
-    def __init__(self, trace: Trace, derivative: Derivative, notation: Plain | Tex) -> None:
+    def __init__(self, trace: Trace, derivative: Derivative) -> None:
         self.trace = trace
         self.derivative = derivative
-        self.to = notation
         self.paths = derivative.paths
         if derivative.count > len(self.paths) and len(self.paths[0].factors) > MOST_FACTORS:
             self.paths = self.paths[:3]
         self.left = derivative.count - len(self.paths)
-        self.seeded = any(_is_seeded(path) for path in self.paths)
+        self.seeded = any(p.target.shape != () or not np.all(p.upstream == 1) for p in self.paths)
 
     def name(self, value: Value) -> str:
         """The learner's name of a value."""
         return value_name(self.trace, value)
 
-    def left_side(self) -> str:
+    def left_side(self) -> Terms:
         """`dy/dx`, with the upstream before it where it is not the number 1."""
         source = self.derivative.name
-        targets = list({path.target.key: path for path in self.paths}.values())
+        targets = {path.target.key: path for path in self.paths}.values()
         terms = [
-            self.to.times.join([*self.seed(path), self.to.whole(self.name(path.target), source)])
-            for path in targets
+            [*self.seed(path), Fraction(self.name(path.target), source, "d")] for path in targets
         ]
-        return " + ".join(terms) or self.to.whole("", source)
+        return terms or [[Fraction("", source, "d")]]
 
-    def seed(self, path: Path) -> list[str]:
+    def seed(self, path: Path) -> list[Factor]:
         """The upstream of a path's target as a factor."""
         if not self.seeded:
             return []
         several = len({p.target.key for p in self.paths}) > 1
-        of = f" of {self.name(path.target)}" if several else ""
-        return [self.to.word(f"upstream{of}")]
+        return [f"upstream of {self.name(path.target)}" if several else "upstream"]
 
     def lines(self) -> list[Line]:
         """The whole formula."""
-        found = self.sum([self.symbols(path) for path in self.paths], "=")
+        found = split("=", [self.symbols(path) for path in self.paths])
         if self.left:
-            words = f"({count(self.left)} more path{'s' * (self.left != 1)})"
-            found.append(Line("+", (f"{self.to.dots} {self.to.word(words)}",)))
+            words = f"{DOTS} ({count(self.left)} more path{'s' * (self.left != 1)})"
+            found.append(Line("+", [[words]]))
         problem = self.problem()
         if not problem and self.is_small():
             found += self.numbers()
-        elif self.is_long():
-            found += self.sum([self.shapes(path) for path in self.paths[:1]], "of shapes")
         found += self.result(problem)
         repeated = [a == b and b.relation != "+" for a, b in pairwise(found)]
         return [line for line, again in zip(found, [False, *repeated], strict=True) if not again]
 
-    def sum(self, terms: list[list[str]], relation: str) -> list[Line]:
-        """A sum: on one line if it is short, else one line for each term."""
-        if self.to.fits(terms):
-            return [Line(relation, (" + ".join(map(self.to.times.join, terms)),))]
-        relations = [relation] + ["+"] * (len(terms) - 1)
-        return [Line(r, tuple(t)) for r, t in zip(relations, terms, strict=True)]
-
-    # --- symbols ---
-
-    def symbols(self, path: Path) -> list[str]:
+    def symbols(self, path: Path) -> list[Factor]:
         """The product of a path in the learner's names."""
         factors = self.seed(path)
         for factor in self.cut(path):
             if factor is None:
-                factors.append(self.to.dots)
+                factors.append(DOTS)
                 continue
             y = self.name(factor.op.outputs[factor.output])
             x = self.name(factor.op.inputs[factor.input])
-            factors.append(self.to.partial(y, x, factor.slot))
-        return factors or ["1"]
+            factors.append(Fraction(y, x, slot=factor.slot))
+        return factors or [row(1)]
 
     def cut(self, path: Path) -> list[Any]:
         """The factors but for identities, with None for those left out of a long product."""
@@ -174,66 +185,33 @@ class Writer:
         half = MOST_FACTORS // 2
         return [*factors[:half], None, *factors[1 - half :]]
 
-    def shapes(self, path: Path) -> list[str]:
-        """The shapes of a path's factors, each tensor counted as one row of its entries."""
-        factors = [self.to.shape(1, path.target.size)] if self.seeded else []
-        for factor in self.cut(path):
-            if factor is None:
-                factors.append(self.to.dots)
-            else:
-                output = factor.op.outputs[factor.output]
-                factors.append(self.to.shape(output.size, factor.op.inputs[factor.input].size))
-        return factors
-
-    # --- numbers ---
-
     def is_small(self) -> bool:
         """Whether every tensor on the paths is small enough to write its Jacobians down."""
         values = [self.derivative.source]
         values += [v for s in self.derivative.steps for v in s.op.outputs]
         return not self.left and all(0 < value.size <= MOST_ENTRIES for value in values)
 
-    def is_long(self) -> bool:
-        """Whether any tensor on the paths is no scalar, so that shapes tell something."""
-        return any(v.size > 1 for s in self.derivative.steps for v in s.op.outputs)
-
     def numbers(self) -> list[Line]:
         """The products in numbers, and where there are several, the values of each."""
-        products = [self.product(path) for path in self.paths]
-        found = self.sum([p for p, _ in products], relation(all(exact for _, exact in products)))
-        if len(self.paths) > 1 and max(len(p) for p, _ in products) > 1:
+        products = [self.arrays(path) for path in self.paths]
+        exact = all(is_exact(a) for arrays in products for a in arrays if a is not None)
+        terms = [[DOTS if a is None else matrix(a) for a in arrays] for arrays in products]
+        found = split(relation(exact), terms)
+        if len(self.paths) > 1 and max(map(len, terms)) > 1:
             values = [path.product for path in self.paths]
-            texts = [(self.row(v),) for v in values]
-            found += self.sum([list(t) for t in texts], relation(all(map(is_exact, values))))
+            found += split(relation(all(map(is_exact, values))), [[row(v)] for v in values])
         return found
 
-    def product(self, path: Path) -> tuple[list[str], bool]:
-        """The product of a path in numbers, and whether they are printed in full."""
-        arrays: list[Array] = [path.upstream] if self.seeded else []
-        texts = [self.row(path.upstream)] if self.seeded else []
+    def arrays(self, path: Path) -> list[Array | None]:
+        """The factors of a path as matrices; None for those left out."""
+        found: list[Array | None] = [path.upstream.reshape(1, -1)] if self.seeded else []
         for factor in self.cut(path):
             if factor is None:
-                texts.append(self.to.dots)
+                found.append(None)
                 continue
-            output = factor.op.outputs[factor.output]
             local = np.zeros(1) if factor.local is None else np.asarray(factor.local)
-            arrays.append(local)
-            texts.append(self.entries(local.reshape(output.size, -1)))
-        return texts or [self.to.number("1")], all(map(is_exact, arrays))
-
-    def row(self, array: Any) -> str:
-        """A tensor as a row vector of all its entries."""
-        return self.entries(np.asarray(array).reshape(1, -1))
-
-    def entries(self, matrix: Array) -> str:
-        """A matrix; of one entry, the number, in brackets where a sign would hang loose."""
-        if matrix.size == 1:
-            text = number(matrix)
-            loose = text.startswith(style.MINUS) or "+" in text
-            return f"({self.to.number(text)})" if loose else self.to.number(text)
-        return self.to.matrix([[self.to.number(number(x)) for x in row] for row in matrix])
-
-    # --- the result ---
+            found.append(local.reshape(factor.op.outputs[factor.output].size, -1))
+        return found or [np.ones((1, 1))]
 
     def problem(self) -> str:
         """Why no product of locals can be written as the gradient; empty if it can."""
@@ -260,18 +238,21 @@ class Writer:
     def result(self, problem: str) -> list[Line]:
         """The gradient of the trace, and what keeps it from being the product."""
         gradient = self.derivative.gradient
-        if 0 < gradient.size <= 4 * MOST_ENTRIES:
-            text = self.row(gradient)
-            if gradient.size == 1:
-                text = text.strip("()")
-            exact = is_exact(gradient)
-        else:
-            text, exact = self.to.word(style.array(gradient)), True
+        small = 0 < gradient.size <= 4 * MOST_ENTRIES
+        result = row(gradient, alone=True) if small else style.array(gradient)
         if not problem:
-            return [Line(relation(exact), (text,))]
+            return [Line(relation(not small or is_exact(gradient)), [[result]])]
         notes = textwrap.wrap(f"({problem})", WIDTH - 20)
-        found = [Line("", (f"{self.to.word('gradient in this trace: ')}{text}",))]
-        return found + [Line("", (self.to.word(note),)) for note in notes]
+        said = f"gradient in this trace: {plain(result)}"
+        return [Line("", [[words]]) for words in (said, *notes)]
+
+
+def split(relation: str, terms: Terms) -> list[Line]:
+    """A sum: on one line if it is short, else one line for each term."""
+    if len(_joined(terms, plain, " · ")) <= SHORT:
+        return [Line(relation, terms)]
+    relations = [relation] + ["+"] * (len(terms) - 1)
+    return [Line(sign, [term]) for sign, term in zip(relations, terms, strict=True)]
 
 
 def count(n: int) -> str:
@@ -289,6 +270,19 @@ def number(x: Any) -> str:
     return style.number(x, 5)
 
 
+def matrix(array: Array, alone: bool = False) -> Matrix:
+    """An array of two axes; one negative entry is in brackets, unless it is alone on its line."""
+    rows = tuple(tuple(map(number, entries)) for entries in array)
+    if array.size == 1 and not alone and (rows[0][0].startswith(style.MINUS) or "+" in rows[0][0]):
+        rows = ((f"({rows[0][0]})",),)
+    return Matrix(rows)
+
+
+def row(array: Any, alone: bool = False) -> Matrix:
+    """A tensor as a row vector of all its entries."""
+    return matrix(np.asarray(array).reshape(1, -1), alone)
+
+
 def is_exact(array: Any) -> bool:
     """Whether the printed numbers are the numbers themselves."""
     array = np.asarray(array)
@@ -302,50 +296,24 @@ def _parsed(text: str) -> float:
     return float(text.replace(style.MINUS, "-").replace(style.INFINITY, "inf"))
 
 
-def _is_seeded(path: Path) -> bool:
-    return path.target.shape != () or not np.all(path.upstream == 1)
-
-
 # --- notations -----------------------------------------------------------------------------------
 
 
-class Plain:
-    """Text for a terminal."""
-
-    times = " · "
-    dots = "⋯"
-    word = staticmethod(str)
-
-    def fits(self, terms: Sequence[Sequence[str]]) -> bool:
-        """Whether a sum of products is short enough for one line."""
-        return len(terms) > 1 and sum(len(f) + 3 for term in terms for f in term) <= 60
-
-    def name(self, name: str) -> str:
-        """A learner's name."""
-        return name if re.fullmatch(r"[\w\[\]]+", name) else f"({name})"
-
-    def partial(self, y: str, x: str, slot: int) -> str:
-        """A local derivative; the slot tells x as one input from x as another."""
-        return f"∂{self.name(y)}/∂{self.name(x)}" + (f"|{slot}" if slot else "")
-
-    def whole(self, y: str, x: str) -> str:
-        """The derivative over all paths."""
-        return f"d{self.name(y)}/d{self.name(x)}"
-
-    def number(self, text: str) -> str:
-        """A number, as `style` writes it."""
-        return text
-
-    def matrix(self, rows: Sequence[Sequence[str]]) -> str:
-        """A matrix of numbers, or a row vector."""
-        lines = [f"[{', '.join(row)}]" for row in rows]
-        return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
-
-    def shape(self, rows: int, columns: int) -> str:
-        """The shape of a factor."""
-        return f"[{rows}×{columns}]"
+def plain(factor: Factor) -> str:
+    """A factor as text for a terminal."""
+    if isinstance(factor, str):
+        return factor
+    if isinstance(factor, Matrix):
+        rows = [f"[{', '.join(row)}]" for row in factor.rows]
+        if len(rows) == 1:
+            return rows[0] if len(factor.rows[0]) > 1 else factor.rows[0][0]
+        return f"[{', '.join(rows)}]"
+    y, x = (n if re.fullmatch(r"[\w\[\]]*", n) else f"({n})" for n in (factor.y, factor.x))
+    return f"{factor.sign}{y}/{factor.sign}{x}" + (f"|{factor.slot}" if factor.slot else "")
 
 
+TEX_TIMES = r" \cdot "
+TEX_RELATIONS = {"=": "=", "≈": r"\approx", "+": r"\quad {} +"}
 _TEX = {
     **{c: f"\\{c}" for c in "_{}$%#&"},
     "\\": r"\backslash{}",
@@ -356,68 +324,36 @@ _TEX = {
     "'": r"\text{'}",
     "`": "",
     "·": r"\cdot{}",
+    "⋯": r"\ldots{}",
     "-": "{-}",
     "<": r"\lt{}",
     ">": r"\gt{}",
 }
 
 
-class Tex:
-    """LaTeX as MathJax, KaTeX and pdfTeX read it."""
+def tex(factor: Factor) -> str:
+    """A factor in LaTeX as MathJax, KaTeX and pdfTeX read it."""
+    if isinstance(factor, str):
+        return rf"\mathrm{{{''.join(_TEX.get(c, c) for c in factor)}}}"
+    if isinstance(factor, Matrix):
+        rows = [" & ".join(map(_tex_number, row)) for row in factor.rows]
+        if len(rows) == len(factor.rows[0]) == 1:
+            return rows[0]
+        return r"\begin{pmatrix} " + r" \\ ".join(rows) + r" \end{pmatrix}"
+    d = {"∂": r"\partial", "d": "d"}[factor.sign]
+    found = rf"\frac{{{d} {_tex_name(factor.y)}}}{{{d} {_tex_name(factor.x)}}}"
+    return rf"\left.{found}\right|_{{{factor.slot}}}" if factor.slot else found
 
-    times = r" \cdot "
-    dots = r"\ldots"
 
-    def fits(self, terms: Sequence[Sequence[str]]) -> bool:
-        """Whether a sum of products is short enough for one line."""
-        return len(terms) > 1 and sum(map(len, terms)) <= 4
+def _tex_name(name: str) -> str:
+    """A name after a d: a letter slanted, with its number below; anything else upright."""
+    letter = re.fullmatch(r"([^\W\d_])(?:_?(\d+))?", name)
+    if letter:
+        return letter[1] + (f"_{{{letter[2]}}}" if letter[2] else "")
+    return rf"\, {tex(name)}"
 
-    def escape(self, text: str) -> str:
-        """Text inside an upright group."""
-        return "".join(_TEX.get(c, c) for c in text)
 
-    def word(self, text: str) -> str:
-        """A few words in a formula: letters, digits and plain punctuation."""
-        return rf"\mathrm{{{self.escape(text)}}}"
-
-    def relation(self, sign: str) -> str:
-        """An equals sign, a plus, or a few words."""
-        if sign in ("=", "≈"):
-            return sign.replace("≈", r"\approx")
-        return r"\quad {} +" if sign == "+" else self.word(sign + " ")
-
-    def name(self, name: str) -> str:
-        """A learner's name: one letter slanted, with its number below; anything else upright."""
-        letter = re.fullmatch(r"([^\W\d_])(?:_?(\d+))?", name)
-        if letter:
-            return letter[1] + (f"_{{{letter[2]}}}" if letter[2] else "")
-        return self.word(name)
-
-    def partial(self, y: str, x: str, slot: int) -> str:
-        """A local derivative; the slot tells x as one input from x as another."""
-        fraction = rf"\frac{{\partial {self._after(y)}}}{{\partial {self._after(x)}}}"
-        return rf"\left.{fraction}\right|_{{{slot}}}" if slot else fraction
-
-    def whole(self, y: str, x: str) -> str:
-        """The derivative over all paths."""
-        return rf"\frac{{d {self._after(y)}}}{{d {self._after(x)}}}"
-
-    def _after(self, name: str) -> str:
-        """A name after a d, with a thin space where it is a word."""
-        written = self.name(name)
-        return rf"\, {written}" if written.startswith("\\") else written
-
-    def number(self, text: str) -> str:
-        """A number, as `style` writes it."""
-        text = re.sub(r"e([−\d]+)", r" \\times 10^{\1}", text)
-        text = text.replace("NaN", r"\mathrm{NaN}").replace(style.INFINITY, r"\infty")
-        return text.replace(style.MINUS, "-")
-
-    def matrix(self, rows: Sequence[Sequence[str]]) -> str:
-        """A matrix of numbers, or a row vector."""
-        body = r" \\ ".join(" & ".join(row) for row in rows)
-        return rf"\begin{{pmatrix}} {body} \end{{pmatrix}}"
-
-    def shape(self, rows: int, columns: int) -> str:
-        """The shape of a factor."""
-        return rf"[{rows} \times {columns}]"
+def _tex_number(text: str) -> str:
+    text = re.sub(r"e([−\d]+)", r" \\times 10^{\1}", text)
+    text = text.replace("NaN", r"\mathrm{NaN}").replace(style.INFINITY, r"\infty")
+    return text.replace(style.MINUS, "-")
