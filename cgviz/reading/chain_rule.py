@@ -110,9 +110,6 @@ class Factor:
         keys = [value.key for value in self.op.inputs]
         return self.input + 1 if keys.count(keys[self.input]) > 1 else 0
 
-    def __repr__(self) -> str:
-        return f"<Factor {self.op.name}: output {self.output} by input {self.input}>"
-
 
 @dataclass(frozen=True, eq=False)
 class Path:
@@ -157,9 +154,6 @@ class Derivative:
         versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
         self._keys = {value.key for value in versions}
 
-    def __repr__(self) -> str:
-        return f"<Derivative by {self.name}: {self.count} path{'s' * (self.count != 1)}>"
-
     @cached_property
     def _counts(self) -> dict[int, int]:
         """For each value, how many paths lead from it back to the source."""
@@ -189,17 +183,17 @@ class Derivative:
         for target, seed in zip(self._pass.targets, self._pass.seeds, strict=True):
             if not self._counts.get(target.key) or seed is None:
                 continue
-            stack: list[tuple[Value, Any]] = [(target, None)]
+            stack: list[tuple[Value, tuple[Factor, ...]]] = [(target, ())]
             while stack:
                 value, trail = stack.pop()
                 if value.key in self._keys:
-                    yield Path(self.name, seed, target, _unrolled(trail))
+                    yield Path(self.name, seed, target, trail)
                     continue
                 step, output = makers[value.key]
                 for j in reversed(range(len(step.op.inputs))):
                     earlier = step.op.inputs[j]
                     if step.flows[j] and self._counts.get(earlier.key):
-                        stack.append((earlier, (Factor(step, output, j), trail)))
+                        stack.append((earlier, (*trail, Factor(step, output, j))))
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -273,11 +267,3 @@ def _add(arrived: dict[int, tuple[Array, Array]], key: int, row: Array, size: Ar
     before = arrived.get(key)
     pair = (row, size)
     arrived[key] = pair if before is None else (total([before[0], row]), total([before[1], size]))
-
-
-def _unrolled(trail: Any) -> tuple[Factor, ...]:
-    factors = []
-    while trail is not None:
-        factor, trail = trail
-        factors.append(factor)
-    return tuple(reversed(factors))

@@ -1,6 +1,7 @@
 """How arrays, counts and tables are written, as text and as HTML.
 
-    Written     an array as text: at length, and short for a narrow page
+    Rows        a table: a sequence of rows
+    written     an array as text
     text_table  lines of cells -> an aligned table
     html_table  rows of HTML -> a table
     sheet       parts of HTML -> what a notebook shows, with the look that all tables share
@@ -12,7 +13,7 @@ what comes from the learner's code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -41,30 +42,29 @@ STYLE = """<style>
 </style>"""
 
 
-@dataclass(frozen=True)
-class Written:
-    """An array as text: at length, and short for a narrow page."""
+class Rows(Sequence[Any]):
+    """Rows in an order, of which a slice is a table of the same form."""
 
-    full: str
-    short: str
-    name: str = ""  # before it, as in `x = 2`
+    rows: tuple[Any, ...]
 
-    def at(self, width: int | None) -> str:
-        """The text to use where there are so many columns; None: as many as it takes."""
-        text = self.full if width is None or len(self.full) <= width else self.short
-        return f"{self.name} = {text}" if self.name else text
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        """One row, or the table of some."""
+        if not isinstance(place, slice):
+            return self.rows[place]
+        found = copy(self)
+        found.rows = self.rows[place]
+        return found
 
 
-def written(array: Any, most: int, rows: str, name: str = "") -> Written:
-    """An array in numbers up to `most` entries, with `rows` between the rows of a matrix."""
+def written(array: Any, most: int, rows: str = ", ", width: int | None = None) -> str:
+    """An array in numbers up to `most` entries; a wider text than `width` is summed up."""
     full = style.array(array, most=most, rows=rows)
-    if array is None or array.ndim == 0:
-        return Written(full, full, name)
-    # The norm of a large array takes its time: what is a summary already is not made again.
-    head = f"{array.dtype} "
-    if full.startswith(head):
-        return Written(full, full.removeprefix(head), name)
-    return Written(full, style.summary(array, dtype=False), name)
+    if array is None or array.ndim == 0 or width is None or len(full) <= width:
+        return full
+    return style.summary(array, dtype=False)
 
 
 def counted(n: int, word: str) -> str:

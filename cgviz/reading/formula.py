@@ -77,7 +77,9 @@ def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) 
         for line in writer.lines():
             # Broken between factors only.
             words = _joined(line.terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
-            found = textwrap.wrap(f"{line.relation} {words}".strip(), WIDTH - indent, **UNBROKEN)
+            found = textwrap.wrap(
+                f"{line.relation}\xa0{words}".strip("\xa0"), WIDTH - indent, **UNBROKEN
+            )
             rows += [f"{'':{indent}} {row}".replace("\xa0", " ") for row in found]
         rows[0] = f"{left}{rows[0][indent:]}" if indent > 1 else f"{left}\n{rows[0]}"
         blocks.append("\n".join(rows))

@@ -11,13 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from os.path import commonpath
-from typing import Any, overload
+from typing import Any
 
 from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
 from ..graph.names import value_name
 from ..graph.pruning import feeds, prune
-from .format import NUMBER, counted, data_frame, html_table, sheet, text_table
+from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, text_table
 from .table import table
 
 MOST_SOURCES = 8  # gradients in one line
@@ -73,7 +73,7 @@ Row = dict[str, Any]
 Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
 
 
-class Summary(Sequence[Row]):
+class Summary(Rows):
     """The layers of a trace, the worst first: a sequence of rows, each a dict.
 
     A layer is a name scope, or an op outside of every scope. Rows with NaN come first, then those
@@ -107,19 +107,6 @@ class Summary(Sequence[Row]):
         self._columns = (*columns, "update") if seen else columns
         self._head = ["", *(TITLES.get(name, name) for name in self._columns), "size of gradient"]
         self._sizes = [size for row in rows if (size := _size(row)) is not None]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-    @overload
-    def __getitem__(self, place: slice) -> Summary: ...
-    def __getitem__(self, place: int | slice) -> Row | Summary:
-        """One row, or the summary of some."""
-        if isinstance(place, slice):
-            return Summary(self.title, self.rows[place])
-        return self.rows[place]
 
     def to_pandas(self) -> Any:
         """The rows as a pandas DataFrame: one for each layer, followed by those of its variables.

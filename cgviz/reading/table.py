@@ -1,4 +1,4 @@
-"""The backward table: one row for each step, a dict, in the order the steps ran.
+"""The backward table: one row for each step, a mapping, in the order the steps ran.
 
 `str()` and a notebook show the table as text and as HTML, made of the same cells; HTML has a badge
 for custom ops, and a matrix has its rows below each other.
@@ -6,22 +6,22 @@ for custom ops, and a matrix has its rows below each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from html import escape
 from itertools import chain
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from .. import style
-from ..graph import Pass, Step, Trace, Value, statistics
+from ..graph import Pass, Step, Trace, statistics
 from ..graph.names import value_name
 from ..graph.pruning import prune
 from .format import (
     NUMBER,
     WIDTH,
-    Written,
+    Rows,
     clipped,
     counted,
     data_frame,
@@ -31,56 +31,54 @@ from .format import (
     written,
 )
 
-COLUMNS = ("step", "op", "type", "kind", "input", "upstream", "local", "downstream", "source")
 HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "source")
 NUMERIC = ("step", "input", "upstream", "local", "downstream")
 CUSTOM = " (custom)"
 MOST_ROWS = 30  # of a table that is shown: about a screen
+HALF = MOST_ROWS // 2  # of a longer one: the first and the last
 MOST_LOCAL = 16  # entries of a local Jacobian in numbers, of one 4 by 4
 MOST_SOURCE = 60  # characters of a source line in HTML, so that the numbers have room
 
 
-class Row(dict[str, Any]):
-    """One step of the backward table: a dict whose numbers are read when they are asked for."""
+class Row(Mapping[str, Any]):
+    """One step of the backward table; its local Jacobian is computed when it is read."""
 
-    def __init__(self, known: dict[str, Any], unread: dict[str, Callable[[], Any]]) -> None:
-        super().__init__({name: known.get(name) for name in COLUMNS})
-        self._unread = unread
+    def __init__(self, number: int, step: Step) -> None:
+        op = step.op
+        self.step = step
+        self._known = {
+            "step": number,
+            "op": op.name,
+            "type": op.type,
+            "kind": op.kind,
+            "input": _one([_plain(v.numpy()) for v in op.inputs]),
+            "upstream": _one([_plain(u) for u in step.upstream]),
+            "local": None,
+            "downstream": _one([_plain(d) for d in step.downstream]),
+            "source": None if op.source is None else str(op.source),
+        }
+
+    @cached_property
+    def _local(self) -> Any:
+        return _one([_one([_plain(x) for x in row]) for row in self.step.local])
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._unread:
-            super().__setitem__(name, self._unread.pop(name)())
-        return super().__getitem__(name)
+        return self._local if name == "local" else self._known[name]
 
-    def __iter__(self) -> Iterator[str]:  # its presence makes `dict(row)` read each entry
-        return super().__iter__()
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The entry of that name, or the default."""
-        return self[name] if name in self else default  # noqa: SIM401 - that is this method
-
-    def values(self) -> list[Any]:  # type: ignore[override]
-        """Every entry, read."""
-        return [self[name] for name in self]
-
-    def items(self) -> list[tuple[str, Any]]:  # type: ignore[override]
-        """Every name with its entry, read."""
-        return [(name, self[name]) for name in self]
-
-    def copy(self) -> dict[str, Any]:
-        """A plain dict."""
-        return dict(self.items())
-
-    def __eq__(self, other: object) -> bool:
-        return self.copy() == other
+    def __len__(self) -> int:
+        return len(self._known)
 
     def __repr__(self) -> str:
-        return repr(self.copy())
+        return repr(dict(self))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Table(Sequence[Row]):
-    """The backward table: a sequence of rows, each a dict with the keys of `COLUMNS`.
+class Table(Rows):
+    """The backward table: a sequence of rows, each a mapping.
+
+    The keys are `step`, `op`, `type`, `kind`, `input`, `upstream`, `local`, `downstream`, `source`.
 
     Where an op has one input, `input`, `local` and `downstream` hold its entry, a Python number
     for a scalar; else a tuple with one entry per input. `upstream` and `local` do the same for
@@ -93,35 +91,9 @@ class Table(Sequence[Row]):
         [(4.0, 1.0, 8.0, 8.0), (2.0, 8.0, 4.0, 32.0)]
     """
 
-    trace: Trace
-    pass_: Pass
-    steps: tuple[tuple[int, Step], ...]  # each with its number in the pass, from 1
-    full: bool  # whether the steps that a picture folds away are among them
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-    @overload
-    def __getitem__(self, place: slice) -> Table: ...
-    def __getitem__(self, place: int | slice) -> Row | Table:
-        """One row, or the table of some."""
-        if isinstance(place, slice):
-            return replace(self, steps=self.steps[place])
-        number, step = self.steps[place]
-        op = step.op
-        source = None if op.source is None else str(op.source)
-        known = {"step": number, "op": op.name, "type": op.type, "kind": op.kind, "source": source}
-        return Row(
-            known,
-            {
-                "input": lambda: _one([_plain(v.numpy()) for v in op.inputs]),
-                "upstream": lambda: _one(list(map(_plain, step.upstream))),
-                "local": lambda: _one([_one(list(map(_plain, row))) for row in step.local]),
-                "downstream": lambda: _one(list(map(_plain, step.downstream))),
-            },
-        )
+    def __init__(self, trace: Trace, each: Pass, rows: Sequence[Row], full: bool) -> None:
+        self.trace, self.pass_, self.rows = trace, each, tuple(rows)
+        self.full = full  # whether the steps that a picture folds away are among them
 
     def to_pandas(self) -> Any:
         """The table in tidy form: a pandas DataFrame with a row for each step and input.
@@ -136,17 +108,16 @@ class Table(Sequence[Row]):
             ImportError: pandas is not installed.
         """
         rows = []
-        for number, step in self.steps:
-            op, downstream = step.op, step.downstream
+        for row in self.rows:
+            step, downstream = row.step, row.step.downstream
             upstream = next((u for u in step.upstream if u is not None), None)
-            for j, value in enumerate(op.inputs):
-                if self.full or _matters(self.trace, value):
-                    name = value_name(self.trace, value)
-                    known = {"step": number, "op": op.name, "type": op.type, "kind": op.kind}
-                    known |= {"input": name, "source": str(op.source or "")}
-                    numbers = value.numpy() if value.differentiable else None
-                    known |= _range("value", numbers) | _range("upstream", upstream)
-                    rows.append(known | _range("downstream", downstream[j]))
+            for j in self._inputs(step):
+                value = step.op.inputs[j]
+                known = {name: row[name] for name in ("step", "op", "type", "kind")}
+                known |= {"input": value_name(self.trace, value), "source": row["source"] or ""}
+                numbers = value.numpy() if value.differentiable else None
+                known |= _range("value", numbers) | _range("upstream", upstream)
+                rows.append(known | _range("downstream", downstream[j]))
         return data_frame(rows)
 
     @property
@@ -160,45 +131,72 @@ class Table(Sequence[Row]):
         notes = "".join(f"; {note}" for note in self.trace.notes)
         return f"{which} of {self.trace.title}: {steps} in the order they ran{more}{notes}"
 
-    def _shown(self, rows: str) -> tuple[list[list[list[Any]]], int, str]:
-        """The cells of the steps that are shown, as `_lines`; where and what is left out."""
-        left_out = max(len(self) - MOST_ROWS, 0)
-        top = MOST_ROWS // 2 if left_out else len(self)
-        pairs = self.steps[:top] + self.steps[top + left_out :]
-        more = f"({left_out} more rows)" if left_out else ""
-        return [_lines(self, *pair, rows) for pair in pairs], top, more
+    def _inputs(self, step: Step) -> list[int]:
+        """The inputs of a step that are worth a line: constants and integers are not."""
+        makers = map(self.trace.producer, step.op.inputs)
+        return [
+            j
+            for j, (value, maker) in enumerate(zip(step.op.inputs, makers, strict=True))
+            if self.full or (value.differentiable and maker and maker[0].kind != "constant")
+        ]
+
+    def _cells(self, rows: str, width: int | None) -> list[list[list[str | None]]]:
+        """Of each row that is shown its lines, one per input, each of a cell per column.
+
+        What belongs to all inputs is on the first line, and None on the others.
+        """
+        shown = self.rows if len(self) <= MOST_ROWS else (*self[:HALF].rows, *self[-HALF:].rows)
+        found = []
+        for row in shown:
+            step, op = row.step, row.step.op
+            downstream = step.downstream
+            numbers = [
+                (
+                    f"{value_name(self.trace, op.inputs[j])} = "
+                    + written(op.inputs[j].numpy(), MOST_LOCAL, rows, width),
+                    ", ".join(_locals(step, j, rows, width)),
+                    written(downstream[j], MOST_LOCAL, rows, width),
+                )
+                for j in self._inputs(step)
+            ]
+            value, local, back = numbers[0] if numbers else ("", "", "")
+            upstream = ", ".join(written(u, MOST_LOCAL, rows, width) for u in step.upstream)
+            type_ = op.type + CUSTOM * (op.kind == "custom")
+            first = [str(row["step"]), op.name, type_, value, upstream, local, back]
+            others = [[None, None, None, v, None, o, b, None] for v, o, b in numbers[1:]]
+            found.append([[*first, row["source"] or ""], *others])
+        return found
+
+    @property
+    def _more(self) -> str:
+        return f"({len(self) - 2 * HALF} more rows)" if len(self) > MOST_ROWS else ""
 
     def __repr__(self) -> str:
-        cells, top, more = self._shown(", ")
         for width in (40, 24, 16):  # of a cell: narrower until the table fits
-            rows = [[[_text(cell, width) for cell in line] for line in step] for step in cells]
+            rows = [[[c or "" for c in line] for line in row] for row in self._cells(", ", width)]
             widths = [max(map(len, column)) for column in zip(HEAD, *chain(*rows), strict=True)]
             spare = WIDTH - sum(widths[:-1]) - 2 * (len(HEAD) - 1)
             if spare >= min(widths[-1], 16):
                 break
         widths[-1] = min(widths[-1], max(spare, len("line 100")))
-        rows.insert(top, [[more]] if more else [])
+        rows.insert(HALF, [[self._more]] if self._more else [])
         shown = text_table(HEAD, [*chain(*rows)], widths, ["step"])
         return shown if len(self) else f"{shown}\n(no steps)"
 
     def _repr_html_(self) -> str:
-        cells, top, more = self._shown(",\n")
-        rows = list(map(_html, cells))
-        if more:
-            rows.insert(
-                top, f'<tr class="cgviz-first"><td colspan="{len(HEAD)}">{more}</td></tr>\n'
-            )
+        rows = list(map(_html, self._cells(",\n", None)))
+        if self._more:
+            more = f'<td colspan="{len(HEAD)}">{self._more}</td>'
+            rows.insert(HALF, f'<tr class="cgviz-first">{more}</tr>\n')
         return sheet(html_table(self.caption, HEAD, NUMERIC, "".join(rows)))
 
 
 def table(trace: Trace, which: int | None = None, *, full: bool = False) -> Table:
     """What `trace.table` returns."""
     each = trace.pass_(which)
-    steps = tuple(enumerate(each.steps, 1))
-    if not full:
-        shown = set(prune(trace, each, full).ops)
-        steps = tuple((number, step) for number, step in steps if step.op in shown)
-    return Table(trace, each, steps, full)
+    shown = {step.op for step in each.steps} if full else set(prune(trace, each, full).ops)
+    rows = [Row(n, step) for n, step in enumerate(each.steps, 1) if step.op in shown]
+    return Table(trace, each, rows, full)
 
 
 def _one(entries: list[Any]) -> Any:
@@ -219,72 +217,35 @@ def _range(name: str, array: Any) -> dict[str, Any]:
 # --- cells ---------------------------------------------------------------------------------------
 
 
-def _lines(table: Table, number: int, step: Step, rows: str) -> list[list[Any]]:
-    """A line of cells per input, each a string or several arrays.
-
-    What belongs to all inputs is on the first line, and None on the others.
-    """
-    op = step.op
-    names = {j: value_name(table.trace, value) for j, value in enumerate(op.inputs)}
-    shown = [j for j in names if table.full or _matters(table.trace, op.inputs[j])]
-    downstream = step.downstream
-    numbers = [
-        (
-            [written(op.inputs[j].numpy(), MOST_LOCAL, rows, names[j])],
-            _locals(step, j, rows),
-            [written(downstream[j], MOST_LOCAL, rows)],
-        )
-        for j in shown
-    ]
-    upstream = [written(u, MOST_LOCAL, rows) for u in step.upstream]
-    type_ = op.type + CUSTOM if op.kind == "custom" else op.type
-    value, by_output, back = numbers[0] if numbers else ("", "", "")
-    first = [str(number), op.name, type_, value, upstream, by_output, back, str(op.source or "")]
-    return [first, *([None, None, None, v, None, o, b, None] for v, o, b in numbers[1:])]
-
-
-def _text(cell: Any, width: int | None) -> str:
-    if isinstance(cell, list):
-        return ", ".join(array.at(width) for array in cell)
-    return cell or ""
-
-
-def _matters(trace: Trace, value: Value) -> bool:
-    """Whether an input is worth a line: constants and integers are not."""
-    maker = trace.producer(value)
-    return value.differentiable and maker is not None and maker[0].kind != "constant"
-
-
-def _locals(step: Step, j: int, rows: str) -> list[Written]:
+def _locals(step: Step, j: int, rows: str, width: int | None) -> list[str]:
     """The local Jacobian of each output by one input, as numbers if they are few."""
     outputs, value = step.op.outputs, step.op.inputs[j]
     if not step.flows[j]:
-        return [written(None, MOST_LOCAL, rows)] * len(outputs)
+        return ["None"] * len(outputs)
     if max(v.size for v in outputs) * value.size > MOST_LOCAL:
-        shapes = [style.shape(np.broadcast_to(0, v.shape + value.shape)) for v in outputs]
-        return [Written(shape, shape) for shape in shapes]
+        return [style.shape(np.broadcast_to(0, v.shape + value.shape)) for v in outputs]
     try:
         local = [row[j] for row in step.local]
     except RuntimeError:  # the rule cannot run again
-        return [Written("not known", "not known")]
-    return [_jacobian(x, v, value, rows) for x, v in zip(local, outputs, strict=True)]
+        return ["not known"]
+    return [
+        _jacobian(x, v.size, value.size, rows, width) for x, v in zip(local, outputs, strict=True)
+    ]
 
 
-def _jacobian(local: Any, output: Value, value: Value, rows: str) -> Written:
-    """A small Jacobian, with rows for the entries of the output; a diagonal one by its diagonal."""
-    if local is None or output.size * value.size != local.size or not local.size:
-        return written(local, MOST_LOCAL, rows)
-    matrix = local.reshape(output.size, value.size)
-    square = output.size == value.size > 1
-    flat = matrix if min(matrix.shape) > 1 else local.reshape(-1) if local.ndim else local
-    if square and matrix.any() and not matrix[~np.eye(output.size, dtype=bool)].any():
-        full = f"diag({', '.join(map(style.number, matrix.diagonal()))})"
-    else:
-        full = style.array(flat, most=MOST_LOCAL, rows=rows)
-    return Written(full, style.shape(flat) or full)
+def _jacobian(local: Any, m: int, n: int, rows: str, width: int | None) -> str:
+    """A small Jacobian, `m` outputs by `n` inputs, as a matrix or by its diagonal."""
+    if local is None or m * n != local.size or not local.size:
+        return written(local, MOST_LOCAL, rows, width)
+    matrix = local.reshape(m, n)
+    flat = matrix if min(m, n) > 1 else local.reshape(-1) if local.ndim else local
+    text = style.array(flat, most=MOST_LOCAL, rows=rows)
+    if m == n > 1 and matrix.any() and not matrix[~np.eye(n, dtype=bool)].any():
+        text = f"diag({', '.join(map(style.number, matrix.diagonal()))})"
+    return text if width is None or len(text) <= width else style.shape(flat)
 
 
-def _html(lines: Sequence[Sequence[Any]]) -> str:
+def _html(lines: Sequence[Sequence[str | None]]) -> str:
     """The table rows of one step; what belongs to all its inputs spans them."""
     span = f' rowspan="{len(lines)}"' if len(lines) > 1 else ""
     found = []
@@ -293,7 +254,7 @@ def _html(lines: Sequence[Sequence[Any]]) -> str:
         for name, cell in zip(HEAD, line, strict=True):
             if cell is None:
                 continue
-            text, tag = escape(_text(cell, None)), "td"
+            text, tag = escape(cell), "td"
             how = NUMBER if name in NUMERIC else ""
             how += span if name not in ("input", "local", "downstream") else ""
             if name == "op":
