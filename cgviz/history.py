@@ -237,9 +237,9 @@ class History:
         Raises:
             ValueError: Nothing was recorded.
         """
-        from .diagnosing import over_time
+        from .diagnosing import diagnosis
 
-        return over_time.diagnose(self)
+        return diagnosis.over_time(self)
 
     def _parted(self, against: History | None) -> str:
         """Where another history parts from this one, once both are known to be histories."""
@@ -251,9 +251,9 @@ class History:
             raise TypeError(f"`against` must be a history, not {type(against).__name__}")
         if not self.traces.keys() & against.traces.keys():
             raise ValueError("`against` has no step in common with this history")
-        from .diagnosing import over_time
+        from .diagnosing import diagnosis
 
-        return over_time.parted(self, against)
+        return diagnosis.parted(self, against)
 
     def __repr__(self) -> str:
         if not self.steps:

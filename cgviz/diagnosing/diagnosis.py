@@ -1,20 +1,31 @@
-"""`trace.diagnose()`: where a gradient went wrong, and why.
+"""`trace.diagnose()` and `history.diagnose()`: where a gradient went wrong, since when, and why.
 
-`QUESTIONS` is what is asked of each backward pass; each answers with findings, all read off the
-numbers of the trace. What a question can answer is the table of causes in its module.
+`QUESTIONS` are asked of each backward pass of a trace, `OVER_TIME` of a training; what they can
+answer are the records of causes, here and in the modules of the questions. `parted` says where two
+trainings part.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from .. import style
+from ..drawing.history_figure import titles
 from ..findings import Finding, Outcome
-from ..graph import Trace
+from ..graph import Trace, wide
+from ..history import History, Series
+from ..lessons import DEBUGGING, KINKS, STABILITY, VARIABLES
 from . import none, numbers, scale
-from .pass_graph import PassGraph, listed
+from .pass_graph import Cause, PassGraph, listed, walk
+from .scale import GROWN
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     none.find,
@@ -108,3 +119,334 @@ def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
         return []
     whole = [graphs[0].name(v) for v in graphs[0].pass_.sources if not v.differentiable]
     return [f"{listed(whole)} got no gradient: integers have none."] if whole else []
+
+
+# --- a training over time ----------------------------------------------------------------------
+
+# Root mean squares of gradients along the depth, first layer over last. The derivative of a sigmoid
+# is at most 1/4, so ten layers of them lose 1e-6; the healthy trainings of the tests pass. One
+# over it is exploding.
+VANISHING = 1e-4
+# Through so many ops of one type, as the steps of a recurrent network, less is left of anything.
+REPEATED = 10
+LOST_WITH_STEPS = 1e-6
+# Updates over weights: about 1e-3 is usual, and Adam's first steps reach some 1e-2.
+LARGE_UPDATE = 0.1
+OFTEN = 0.25  # of the steps: what happens more rarely is a hiccup
+UNDERFLOW = 0.25  # of the entries: more new zeros than rounding makes of an ordinary gradient
+ROUNDING = 1e-5  # of what is compared: a sum of float32 in another order differs by less
+
+
+class Seen(NamedTuple):
+    """What went wrong: since which recorded step, at which series, and what its words name."""
+
+    cause: Cause
+    place: int
+    series: Series
+    known: Mapping[str, str] = MappingProxyType({})
+    sources: tuple[str, ...] = ()
+
+
+def over_time(history: History) -> Diagnosis:
+    """What `history.diagnose` does: the findings, the first in time first.
+
+    Only the steps before a NaN or an infinity are asked about anything else: afterwards every
+    number is its consequence.
+    """
+    if not history.steps:
+        raise ValueError("nothing was recorded: the history has 0 steps")
+    seen = list(not_finite(history, len(history)))
+    end = seen[0].place if seen else len(history)
+    seen += [each for ask in OVER_TIME for each in ask(history, end)]
+    seen.sort(key=lambda each: each.place)
+    return Diagnosis("the history", [_told(history, each) for each in seen], "the gradients flow.")
+
+
+def _told(history: History, seen: Seen) -> Finding:
+    cause, place, series, known, sources = seen
+    when = f"since step {history.steps[place]}" if place else "from the first step on"
+    where = f" ({series.source})" if series.source else ""
+    message, hint, lesson = cause.words({"name": series.name, **known})
+    ops = (op for trace in reversed(list(history.traces.values())) for op in trace.ops)
+    return Finding(
+        cause.name,
+        f"{when}, {message}{where}",
+        hint,
+        lesson,
+        next((op for op in ops if op.name == series.name), None),
+        sources or (series.name,) * (series.kind == "variable"),
+        history.which,
+        level=cause.level,
+    )
+
+
+WORDS = {"nan": "NaN", "inf": "infinite"}
+BAD_VALUE = Cause("nan", STABILITY).says(
+    "the value of `{name}` is {what}, first of all ops in forward order; every NaN and infinity "
+    "after it follows from it.",
+    "Look at its inputs one step before; most often the learning rate is too large.",
+)
+BAD_RULE = Cause("nan", STABILITY).says(
+    "the rule of `{name}` makes {what} of a finite upstream.",
+    "Look at its values: a root, a logarithm or a division at 0, or an overflow.",
+)
+
+
+def not_finite(history: History, end: int) -> Iterator[Seen]:
+    """The first NaN or infinity: a value in forward order, else a gradient in backward order."""
+    every = [series for series in history.series.values() if series.kind != "input"]
+    ops = list(history.ops.values())[::-1]
+    for place in range(end):
+        bad = [(BAD_VALUE, s, s.value_state[place]) for s in every]
+        bad += [(BAD_RULE, s, s.returned_state[place]) for s in ops if not s.state[place]]
+        for cause, series, what in bad:
+            if what in WORDS:
+                yield Seen(replace(cause, name=what), place, series, {"what": WORDS[what]})
+                return
+
+
+LOST = "`history.trace(...).diagnose()` says where it is lost."
+NO_GRADIENT = Cause("none", DEBUGGING).says("the gradient of `{name}` is None.{moves}", LOST)
+
+
+def no_gradient(history: History, end: int) -> Iterator[Seen]:
+    """Variables whose gradient was asked for and is None."""
+    for series in history.variables.values():
+        place = _since(series, "none", end)
+        if place is not None:
+            first, last = (style.number(history.target[i]) for i in (place, end - 1))
+            moves = f" The target still moves, from {first} to {last}." if first != last else ""
+            yield Seen(NO_GRADIENT, place, series, {"moves": moves})
+
+
+DYING = Cause("zero", KINKS).says(
+    "`{name}` returns 0 for every entry of its upstream, as all its inputs are negative (a dying "
+    "ReLU). So the gradient of {who} is 0.",
+    "A smaller learning rate, another initial bias, or leaky_relu keeps it alive.",
+)
+DEAD = Cause("zero", KINKS).says(
+    "`{name}` returns 0 for every entry of its upstream. So the gradient of {who} is 0.",
+    "A derivative of 0 stops learning; a surrogate rule can replace it.",
+)
+STARVED = Cause("zero", DEBUGGING).says("the gradient of `{name}` is 0 in every entry.", LOST)
+
+
+def zeros(history: History, end: int) -> Iterator[Seen]:
+    """Variables whose gradient is 0, with the op that made it so.
+
+    That op returns 0 for every entry of an upstream that is not 0, and stays so.
+    """
+    known = history.series
+    starved = [n for n, s in history.variables.items() if _since(s, "zero", end) is not None]
+    for series in reversed(list(history.ops.values())):
+        alive = np.asarray([not state for state in series.state[:end]], bool)
+        place = _tail((np.asarray(series.lost[:end]) == 1.0) & alive)
+        before = set(walk([series.name], lambda name: getattr(known.get(name), "inputs", ())))
+        mine = tuple(name for name in starved if name in before)
+        if place is not None and mine:
+            starved = [name for name in starved if name not in mine]
+            cause = DYING if "relu" in series.type.lower() else DEAD
+            who = listed(f"`{name}`" for name in mine)
+            yield Seen(cause, place, series, {"who": who}, mine)
+    for name in starved:
+        yield Seen(STARVED, _since(known[name], "zero", end) or 0, known[name])
+
+
+ROUNDED = Cause("zero", STABILITY).says(
+    "{share} % of what `{name}` returns is 0 in {dtype}, where its upstream is not: too small for "
+    "the type (underflow).",
+    "Use float32 here, or tf.keras.mixed_precision.LossScaleOptimizer.",
+)
+
+
+def underflow(history: History, end: int) -> Iterator[Seen]:
+    """Gradients of half precision that round to 0 on their way."""
+    for series in reversed(list(history.ops.values())):
+        if series.dtype not in ("float16", "bfloat16") or "relu" in series.type.lower():
+            continue
+        lost = np.asarray(series.lost[:end])
+        place = _often((lost - np.asarray(series.zeros[:end]) > UNDERFLOW) & (lost < 1.0))
+        if place is not None:
+            share = style.number(100 * lost[place], 2)
+            yield Seen(ROUNDED, place, series, {"share": share, "dtype": series.dtype})
+            return
+
+
+_WAY = (
+    "the gradient of `{name}` is {times} times that of `{last}`, per entry: it {verb} on its way "
+    "through {through}."
+)
+LAYERS = Cause("", STABILITY).says(
+    _WAY, "Normalisation, residual connections, or another activation or initial scale help."
+)
+ROUNDS = Cause("", STABILITY).says(
+    _WAY, "Shorter sequences, gates (LSTM, GRU), clipping, or orthogonal weights help."
+)
+
+
+def depth(history: History, end: int) -> Iterator[Seen]:
+    """Gradients that shrink or grow along the depth: layer by layer, or through repeated ops."""
+    every = [s for s in history.series.values() if end and not any(s.state[:end])]
+    weights = [s for s in every if s.kind == "variable" and s.size > 1]
+    rows = [(LAYERS, "layers", weights, 3, VANISHING)]
+    ops = sorted((s for s in every if s.kind in ("op", "custom")), key=lambda s: s.type)
+    for type_, repeated in groupby(ops, key=lambda s: s.type):
+        rows.append((ROUNDS, f"ops of type {type_}", list(repeated), REPEATED, LOST_WITH_STEPS))
+    for cause, what, row, fewest, low in rows:
+        if len(row) < fewest:
+            continue
+        first, last = row[0], row[-1]
+        with np.errstate(all="ignore"):
+            ratio = np.nan_to_num(first.rms[:end] / last.rms[:end], nan=1.0)
+        for name, verb, out in (
+            ("vanishing", "shrinks", ratio < low),
+            ("exploding", "grows", ratio > 1 / low),
+        ):
+            place = _often(out)
+            if place is not None:
+                times = style.number(float(np.median(ratio[out])), 2)
+                known = {"times": times, "last": last.name, "verb": verb}
+                known["through"] = f"{len(row)} {what}"
+                yield Seen(replace(cause, name=name), place, first, known)
+                return
+
+
+GROWTH = Cause("exploding", STABILITY).says(
+    f"the gradient of `{{name}}` is more than {GROWN:.0f} times that of the first step, and the "
+    "target grows as well.",
+    "The learning rate is too large, or the sign of the update is wrong.",
+)
+
+
+def growth(history: History, end: int) -> Iterator[Seen]:
+    """Gradients that grow from step to step, and the target with them."""
+    if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
+        return
+    found = []
+    for series in history.variables.values():
+        gradient = np.asarray(series.gradient[:end])
+        place = _tail(gradient > GROWN * gradient[0]) if gradient[0] > 0 else None
+        found += [] if place is None else [Seen(GROWTH, place, series)]
+    yield from sorted(found, key=lambda each: each.place)[:1]
+
+
+FROZEN = Cause("frozen", VARIABLES, level="warning").says(
+    "no step moves `{name}`{why}",
+    "Is it given to the optimiser? If it is meant to stay as it is, all is well.",
+)
+
+
+def frozen(history: History, end: int) -> Iterator[Seen]:
+    """Variables that take part, and that no step moves."""
+    for series in history.variables.values():
+        # Others than floats are such as the state of a random generator.
+        floats = series.dtype.startswith(("float", "bfloat", "complex"))
+        moved = np.any(np.asarray(series.update[:end]) > 0)
+        usual = all(state in ("unasked", "") for state in series.state[:end])
+        if floats and series.name in history.ancestors and series.update and usual and not moved:
+            asked = series.state[0] != "unasked"
+            why = " although it has a gradient." if asked else ": no gradient is taken of it."
+            yield Seen(FROZEN, 0, series, {"why": why})
+
+
+LARGE = Cause("update", STABILITY, level="warning").says(
+    "a step moves `{name}` by {size} of its own norm{others}; about 0.001 is usual.",
+    "Try a learning rate ten times smaller.",
+)
+
+
+def large_updates(history: History, end: int) -> Iterator[Seen]:
+    """Steps that move a variable by a large part of itself."""
+    found = []
+    for series in history.variables.values():
+        update = np.asarray(series.update[:end])
+        if series.size > 1 and update.size and series.value[0] > 0:
+            place = _often(update > LARGE_UPDATE)
+            found += [] if place is None else [(place, -float(np.nanmedian(update)), series)]
+    if found:
+        place, size, series = min(found, key=lambda each: each[:2])
+        others = f" ({len(found) - 1} more)" if len(found) > 1 else ""
+        yield Seen(LARGE, place, series, {"size": style.number(-size, 2), "others": others})
+
+
+OVER_TIME = (no_gradient, zeros, underflow, depth, growth, frozen, large_updates)
+
+
+# --- two trainings -------------------------------------------------------------------------------
+
+
+def parted(history: History, against: History) -> str:
+    """Say at which step and op two trainings part, with the numbers.
+
+    What is compared is every value in forward order, then every gradient in backward order: entry
+    by entry where both kept the trace of a step, else by the norms.
+    """
+    first, second = titles([history, against])
+    for place, step in enumerate(history.steps):
+        if step not in against.steps:
+            continue
+        whole = step in history.traces and step in against.traces
+        mine = _flow(history, place, whole)
+        theirs = _flow(against, against.steps.index(step), whole)
+        if len(mine) != len(theirs):  # the programs differ: by what both have
+            both = {name for name, _ in mine} & {name for name, _ in theirs}
+            mine, theirs = ([each for each in row if each[0] in both] for row in (mine, theirs))
+        for (name, one), (its, other) in zip(mine, theirs, strict=True):
+            if not _close(one, other):
+                what = "" if whole else "the norm of "
+                there = f" ({its})" if its != name else ""
+                return (
+                    f"They part at step {step}: {what}{name} is {style.array(one)} in {first} and "
+                    f"{style.array(other)} in {second}{there}. Before that all numbers agree."
+                )
+    return f"They do not part in {len(history)} recorded steps."
+
+
+def _flow(history: History, place: int, whole: bool) -> list[tuple[str, Any]]:
+    """All that flows in one step, in its order, each with its words: arrays, or else norms."""
+    found: list[tuple[str, Any]] = []
+    if not whole:
+        series = [s for s in history.series.values() if s.name in history.ancestors]
+        found += [(f"the value of `{s.name}`", s.value[place]) for s in series]
+        return found + [(f"the gradient of `{s.name}`", s.gradient[place]) for s in series[::-1]]
+    trace = history.traces[history.steps[place]]
+    for op in trace.ops:
+        # Not what runs after the pass, such as the update.
+        if op.name in history.ancestors and op.outputs and op.outputs[0].differentiable:
+            found.append((f"the value of `{op.name}`", op.outputs[0].numpy()))
+    for step in trace.pass_(history.which).steps:
+        for used, given in zip(step.op.inputs, step.downstream, strict=True):
+            to = trace.producer(used)
+            found.append(
+                (f"what `{step.op.name}` returns{f' to `{to[0].name}`' if to else ''}", given)
+            )
+    return found
+
+
+def _close(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    if np.shape(one) != np.shape(other):
+        return False
+    one, other = wide(one), wide(other)
+    least = ROUNDING * np.max(np.abs(one), initial=0.0, where=np.isfinite(one))
+    return np.allclose(one, other, ROUNDING, least, equal_nan=True)
+
+
+# --- helpers -------------------------------------------------------------------------------------
+
+
+def _tail(holds: np.ndarray) -> int | None:
+    """Since when something holds up to the end; None if it does not hold at the end."""
+    broken = np.flatnonzero(~holds)
+    first = int(broken[-1]) + 1 if broken.size else 0
+    return first if first < len(holds) else None
+
+
+def _often(holds: np.ndarray) -> int | None:
+    """When something first holds, if it holds in a good part of the steps."""
+    return int(np.argmax(holds)) if holds.size and holds.mean() >= OFTEN else None
+
+
+def _since(series: Series, state: str, end: int) -> int | None:
+    return _tail(np.asarray([s == state for s in series.state[:end]], bool)) if end else None

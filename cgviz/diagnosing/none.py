@@ -174,7 +174,7 @@ class Cut(Case):
         self.no_float = value and not value.differentiable and value.dtype != "resource"
         self.unwatched = reason in ("not watched", "nothing arrives") and self.kind
         unseen = self.unwatched or reason == "tape not recording"
-        self.block = inside_tape(self.source) if unseen else ""
+        self.block = inside_tape(self.source).replace("inside", "") if unseen else ""
 
     @cached_property
     def cause(self) -> Cause:
@@ -202,6 +202,7 @@ class Cut(Case):
         made = graph.maker(sources[0]) if sources else None
         captured = ([value] if value else op.captured) if op else ()
         is_none = not sources or sources[0] in graph.pass_.sources
+        where, due = _BLOCKS[self.block]
         known = {
             "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
             "here": at(op) if op else "",
@@ -215,7 +216,8 @@ class Cut(Case):
             "made": at(made) if made else "",
             "captured": listed(map(graph.name, captured)) if captured else "a tensor",
             "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
-            "where": _WHERE.get(self.block, "where no tape followed it"),
+            "where": where,
+            "due": due,
             "assigned": _ASSIGNED if calls(self.source, ASSIGNS) else "",
         }
         words = self.cause.words(known)
@@ -227,9 +229,10 @@ class Cut(Case):
 _KINDS = {"bool": "True and False", "string": "texts"}
 _ASSIGNED = " No gradient flows through the assignment there."
 _STEPS = frozenset(("Round", "Rint", "Floor", "Ceil", "FloorDiv", "FloorMod", "Cast", "Bucketize"))
-_WHERE = {
-    "stopped": "inside `stop_recording`, and so outside the block of the tape",
-    "outside": "outside the `with tf.GradientTape()` block",
+_BLOCKS = {  # where a line ran, and where it should be
+    "stopped": ("inside `stop_recording`", "out of the `stop_recording` block"),
+    "outside": ("outside the `with tf.GradientTape()` block", "into the block"),
+    "": ("where no tape followed it", "into the block"),
 }
 CAUSES = (
     Cause("no float", when=lambda cut: cut.no_path and cut.no_float).says(
@@ -269,9 +272,9 @@ CAUSES = (
         "{who}: {here} used it before a tape watched it, or on another tape.",
         "Move the line into the block of the tape that is asked, below its `watch`.",
     ),
-    Cause("tape not recording", when=lambda cut: cut.block in _WHERE).says(
+    Cause("tape not recording", when=lambda cut: cut.block).says(
         "{who}: {here} ran {where}.",
-        "Move the line into the block.",
+        "Move the line {due}.",
     ),
     Cause("variable", VARIABLES, when=lambda cut: cut.unwatched == "variable").says(
         "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "

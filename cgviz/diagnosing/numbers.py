@@ -141,6 +141,7 @@ _CANCELS = (
     "The function does not change in this direction, as the sum of a softmax does not. Look at the "
     "contributions in `trace.table()`."
 )
+_BRANCHES = "Relu6 Maximum Minimum SelectV2 Select"
 _FLATTEN = "Sigmoid Tanh Erf Erfc Softmax Exp"
 _PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 ZERO = (
@@ -159,14 +160,9 @@ ZERO = (
         "The derivative of the sign is 0 everywhere.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("other branch", KINKS, "Maximum Minimum", lambda case: case.loses).says(
-        "The bound, or other branch, wins everywhere: {x} against {other}.",
-        "Only the branch that wins gets the gradient. Use wider bounds, or a straight-through "
-        "rule.",
-    ),
-    Cause("tf.where", KINKS, "SelectV2 Select", lambda case: case.not_chosen).says(
-        "The condition chose the other branch everywhere.",
-        "Only the branch that is taken gets a gradient.",
+    Cause("branch", KINKS, _BRANCHES, lambda case: not case.flows_for(np.abs)).says(
+        "Another branch or bound wins wherever upstream is not 0.",
+        "Only what wins gets the gradient. Use wider bounds, or a straight-through rule.",
     ),
     Cause("saturated", STABILITY, _FLATTEN, lambda case: case.saturated).says(
         "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
@@ -204,9 +200,6 @@ ZERO = (
 # --- why a gradient is not finite --------------------------------------------------------------
 
 _unstable = partial(Cause, lesson=STABILITY)
-_OWN_RULE = (
-    "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient."
-)
 _SCALE_DOWN = "Scale the loss down, or compute in a wider type."
 BACKWARD = (
     _unstable("started with it", ops="seed").says(
@@ -230,11 +223,9 @@ BACKWARD = (
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
         "The forward value is not finite there either.", "Fix the forward pass first."
     ),
-    _unstable("infinite derivative", when=lambda case: case.steep).says(
-        "Its derivative is infinite there.", _OWN_RULE
-    ),
-    _unstable("undefined", when=lambda case: case.what == "nan").says(
-        "Its derivative is not defined there.", _OWN_RULE
+    _unstable("steep", when=lambda case: case.what == "nan" or case.steep).says(
+        "Its derivative is infinite or not defined there.",
+        "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient.",
     ),
     _unstable("too large").says(
         "Upstream times its derivative is too large for {dtype}.", _SCALE_DOWN
@@ -277,11 +268,9 @@ class GradientCase(Case):
 
     def finding(self, values: list[Value]) -> Finding:
         """What is said of the sources behind it."""
-        graph, names = self.graph, list(dict.fromkeys(map(self.graph.name, values)))
-        op, began = self.op, ""
-        head = f"the gradient of {listed(names)} is"
+        graph, op, began = self.graph, self.op, ""
+        head = f"the gradient of {listed(map(graph.name, values))} is"
         if self.what == "zero":
-            head = f"the gradients of {listed(names)} are" if len(names) > 1 else head
             began = f"it became 0 at {at(op)}. " if op else ""
         elif op:
             upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
@@ -305,21 +294,10 @@ class GradientCase(Case):
         return bool(np.any(self.rerun(change)))
 
     @property
-    def loses(self) -> bool:
-        """Whether the other branch of a maximum or minimum wins everywhere."""
-        lost = self.x < self.other if self.type == "Maximum" else self.x > self.other
-        return bool((lost | ((self.x == self.other) & (self.j == 1))).all())  # of equals the first
-
-    @property
     def saturated(self) -> bool:
         """Whether the output is one of the values that the op nears at ±∞."""
         away = self.type == "Softmax" or self.x.all()  # tanh is 0 at 0, and steep
         return bool(away and np.isin(self.y, (-1.0, 0.0, 1.0, 2.0)).all())
-
-    @property
-    def not_chosen(self) -> bool:
-        """Whether a tf.where chose the other branch everywhere."""
-        return self.j > 0 and not _chosen(self.step.op, self.j).any()
 
     @property
     def not_taken(self) -> bool:
@@ -354,8 +332,7 @@ def _chosen(op: Op, j: int) -> Array:
 _DOMAINS = {
     **{"Log": "above 0", "Log1p": "above −1", "Sqrt": "of 0 or more", "Rsqrt": "above 0"},
     **{"Acos": "from −1 to 1", "Asin": "from −1 to 1", "Acosh": "of 1 or more"},
-    **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1", "Ndtri": "between 0 and 1"},
-    **dict.fromkeys(("Pow", "Lgamma", "Digamma", "Xlogy", "Xlog1py"), "of some values only"),
+    **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1"},
 }
 _DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod"
 GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers somebody gave
@@ -372,9 +349,6 @@ FORWARD = (
     _unstable("domain", when=lambda case: case.domain).says(
         "It is defined for inputs {domain}.",
         "Keep its input there. For logarithms there are tf.math.xlogy and tf.math.log_sigmoid.",
-    ),
-    _unstable("empty mean", ops="Mean", when=lambda case: not case.op.inputs[0].size).says(
-        "It is the mean of no numbers, 0 ÷ 0.", "Leave empty batches out."
     ),
     _unstable(
         "infinite input", when=lambda case: any(map(has_inf, map(numbers, case.op.inputs)))
@@ -447,13 +421,7 @@ class ForwardCase(Case):
         exp = exp_limit(op.type, op.inputs[0].dtype) if op.inputs else None
         beyond = "Beyond ±" if op.type in BOTH_SIDES else "Above "
         self.limit = "" if exp is None else beyond + style.number(round(exp, 2), 5)
-
-    @property
-    def domain(self) -> str:
-        """Which inputs the op is defined for, in words; "" for an op that takes all."""
-        if self.type == "Pow" and self.what == "inf" and self.x[0] != 0:
-            return ""
-        return _DOMAINS.get(self.type, "")
+        self.domain = _DOMAINS.get(op.type, "")
 
     def finding(self) -> Finding:
         """What is said of it."""
@@ -472,11 +440,10 @@ class ForwardCase(Case):
 BY_ENTRY = frozenset(
     (
         *INFIX,
-        *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Inv", "Pow", "SquaredDifference"),
-        *("Exp", "Expm1", "Log", "Log1p", "Xlogy", "Xlog1py", "Xdivy", "Lgamma", "Digamma"),
-        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Atan2", "Erf", "Erfc", "Erfinv", "Ndtri"),
-        *("Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Sigmoid", "Softplus", "Softsign"),
-        *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Cast", "Select", "SelectV2"),
+        *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Pow", "SquaredDifference"),
+        *("Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Atan2"),
+        *("Sinh", "Cosh", "Tanh", "Atanh", "Sigmoid", "Softplus", "Erf", "Erfinv", "Relu"),
+        *("Cast", "Select", "SelectV2"),
     )
 )
 

@@ -18,6 +18,7 @@ exploding gradients, infinity and at last NaN, is told once and by its cause.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -27,7 +28,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Value, wide
+from ..graph import Array, Op, Step, Value, model, ratio, wide
 from ..graph.jacobian import tolerance
 from ..lessons import CHAIN, STABILITY
 from .pass_graph import (
@@ -104,19 +105,19 @@ def find(graph: PassGraph) -> list[Finding]:
     for value, gradient in graph.gradients:
         if gradient is None or not gradient.size or is_zero(gradient) or is_bad(gradient):
             continue
-        small, large = (size([gradient]) / size(seeds) for size in (norm, typical))
+        small, large = (ratio(size([gradient]), size(seeds)) for size in (norm, typical))
         learns = learns or small >= FALL
         if small < FALL:
             factors = path(graph, value, norm)
             least = min((factor for factor, *_ in factors), default=1.0)
             if op := next((step.op for _, step, j in factors if judged(step, j)), None):
                 cancelled.setdefault(op, []).append(value)
-            elif least < 1 and small / least < 1 / SEVERAL:
+            elif least < 1 and ratio(small, least) < 1 / SEVERAL:
                 fell.append(Change(small, value, factors))
         if large > RISE:
             factors = path(graph, value, typical)
             most = max((factor for factor, *_ in factors), default=1.0)
-            if most > 1 and large / most > SEVERAL:
+            if most > 1 and ratio(large, most) > SEVERAL:
                 rose.append(Change(large, value, factors))
     found = [_changed(graph, c, each) for c, each in ((VANISHING, fell), (EXPLODING, rose)) if each]
     for op, values in cancelled.items():
@@ -141,18 +142,13 @@ def cancels(step: Step, j: int) -> bool:
 
 def norm(arrays: list[Array]) -> float:
     """The L2 norm of all entries."""
-    sizes = [np.abs(wide(a)) for a in arrays if a.size]
-    largest = max((float(a.max()) for a in sizes), default=0.0)
-    if largest == 0:
-        return 0.0
-    # Divided by the largest first: the square of a large float64 overflows.
-    return largest * float(np.sqrt(sum(np.square(a / largest).sum() for a in sizes)))
+    return math.hypot(*(model.norm(wide(a)) for a in arrays))
 
 
 def typical(arrays: list[Array]) -> float:
     """The root mean square of all entries."""
     count = sum(a.size for a in arrays)
-    return norm(arrays) / float(np.sqrt(count)) if count else 0.0
+    return norm(arrays) / math.sqrt(count) if count else 0.0
 
 
 def path(graph: PassGraph, value: Value, size: Size) -> list[Factor]:

@@ -64,14 +64,8 @@ BAD = {
     "exp of a negative number": (lambda x: 1.0 / tf.exp(x), [-200.0], [("inf", "RealDiv")], "by 0"),
     "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Sqrt")], "inputs of 0 or more"),
     "a pole at 1": (tf.atanh, [1.0], [("inf", "Atanh")], "between −1 and 1"),
-    "a power of 0": (lambda x: x**-1.0, [0.0], [("inf", "Pow")], "of some values only"),
+    "a power of 0": (lambda x: x**-1.0, [0.0], [("inf", "Pow")], "from `x` = 0"),
     "a power that overflows": (lambda x: x**40.0, [-1e10], [("inf", "Pow")], "largest float32"),
-    "the mean of an empty batch": (
-        tf.reduce_mean,
-        np.zeros((0, 3), np.float32),
-        [("nan", "Mean")],
-        "no numbers",
-    ),
     "NaN handed in": (lambda x: x * 2.0, [np.nan, 1.0], [("nan", "Input")], "itself holds NaN"),
 }
 
@@ -228,10 +222,20 @@ BACKWARD = {
         [("nan", "Pow")],
         "The derivative is infinite there, and 0 × ∞ is NaN",
     ),
-    "sqrt at 0": (tf.sqrt, [0.0, 1.0], [("inf", "Sqrt")], "Its derivative is infinite there"),
-    "a norm at 0": (tf.norm, [0.0, 0.0], [("inf", "Sqrt")], "derivative is infinite"),
-    "a power below 1": (lambda x: x**0.5, [4.0, 0.0], [("inf", "Pow")], "derivative is infinite"),
-    "an angle at the origin": (lambda x: tf.atan2(x, x), [0.0], [("nan", "Atan2")], "not defined"),
+    "sqrt at 0": (tf.sqrt, [0.0, 1.0], [("inf", "Sqrt")], "Its derivative is infinite or not"),
+    "a norm at 0": (tf.norm, [0.0, 0.0], [("inf", "Sqrt")], "derivative is infinite or"),
+    "a power below 1": (
+        lambda x: x**0.5,
+        [4.0, 0.0],
+        [("inf", "Pow")],
+        "derivative is infinite or",
+    ),
+    "an angle at the origin": (
+        lambda x: tf.atan2(x, x),
+        [0.0],
+        [("nan", "Atan2")],
+        "infinite or not defined",
+    ),
     "float16": (
         lambda x: tf.cast(x * np.float16(300.0), tf.float32) * 300.0,
         np.float16([0.0, 0.1]),
