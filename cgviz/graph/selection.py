@@ -31,7 +31,7 @@ import numpy as np
 
 from . import folding, names
 from .model import Array, Op, Pass, Step, Value, stacked, total
-from .pruning import Pruned, feeds, folded, in_order, prune
+from .pruning import Pruned, folded, in_order, prune
 from .trace import Trace
 
 MOST_BESIDE = 4  # values between two nodes: of an LSTM's step, its two states and some more
@@ -198,6 +198,16 @@ def select(
 NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that shows its forward ops alone
 
 
+@dataclass(eq=False)
+class _Group:
+    """The ops of one node."""
+
+    ops: list[Op]
+    frame: int
+    fold: folding.Fold | None = None  # that they are the ops of
+    outputs: tuple[Value, ...] = ()
+
+
 class _Builder:
     """Makes the nodes and edges, once it is known which ops belong together."""
 
@@ -205,21 +215,18 @@ class _Builder:
         self,
         pruned: Pruned,
         ops: Sequence[Op],
-        found: Sequence[int | folding.Fold],
+        found: Iterable[int | folding.Fold],
         opened: Collection[str] = (),
         framed: bool = False,
     ) -> None:
-        self.pruned = pruned
-        self.framed = framed
+        self.pruned, self.ops, self.opened, self.framed = pruned, ops, opened, framed
         self.pass_ = pruned.pass_ or NO_PASS
-        self.ops = ops
-        self.opened = opened
-        self.members: dict[str, list[Op]] = {}  # by the name of a fold, or the index of an op
+        self.groups: list[_Group] = []
         self.frames: list[Frame] = []
-        self.frame_of: dict[str, int] = {}
-        self.folds: dict[str, folding.Fold] = {}  # the closed ones
         self.repeats: list[Repeats] = []
         self._unfold(found, -1)
+        self.where = {op: group for group in self.groups for op in group.ops}
+        self._arrange()
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
         self.live = {  # what a tape follows; a rule may return more, which the tape drops
             v.key for op in pruned.levels for i, v in enumerate(op.inputs) if _followed(op, i)
@@ -228,75 +235,62 @@ class _Builder:
         self.reached = self.live | {target.key for target in self.pass_.targets}
         pairs = zip(self.pass_.sources, self.pass_.gradients, strict=True)
         self.gradients = {source.key: gradient for source, gradient in reversed([*pairs])}
-        self.where = {op: g for g, members in self.members.items() for op in members}
-        self.readers = self._readers()
-        self.outputs = {g: self._outputs(g) for g in self.members}
 
     def _unfold(self, found: Iterable[int | folding.Fold], frame: int) -> None:
         """One group for each op and each closed fold, and a frame for each open one."""
         for each in found:
             if isinstance(each, int):
-                self.members[str(each)], self.frame_of[str(each)] = [self.ops[each]], frame
+                self.groups.append(_Group([self.ops[each]], frame))
                 continue
+            ops = [self.ops[i] for i in folding.leaves(each)]
+            label = each.label
             if each.repeats:
                 labels, inside = zip(*each.repeats, strict=True)
-                ops = tuple(tuple(self.ops[i] for i in own) for own in inside)
-                self.repeats.append(Repeats(each.name, labels, ops, each.at))
-            members = [self.ops[i] for i in folding.leaves(each)]
+                own = tuple(tuple(self.ops[i] for i in repeat) for repeat in inside)
+                self.repeats.append(Repeats(each.name, labels, own, each.at))
+                label += f", {each.at + 1} of {len(labels)}"
             if each.name not in self.opened:
-                self.members[each.name], self.frame_of[each.name] = members, frame
-                self.folds[each.name] = each
+                self.groups.append(_Group(ops, frame, each))
                 continue
             inner = frame
             if self.framed or each.repeats:
-                label = each.label
-                if each.repeats:
-                    label += f", {each.at + 1} of {len(each.repeats)}"
                 inner = len(self.frames)
-                level = self.pruned.levels[members[0]]
+                level = self.pruned.levels[ops[0]]
                 self.frames.append(Frame(each.name, label, frame, level=level))
             self._unfold(each.members, inner)
 
-    def selection(self) -> Selection:
-        """All of it, the groups in an order where everything comes after what it uses."""
-        groups = list(self.members)
-        place = {g: i for i, g in enumerate(groups)}
-        feeding = [
-            {
-                place[self.where[m]]
-                for op in self.members[g]
-                for m in feeds(self.pruned, op)
-                if m in self.where and self.where[m] != g
-            }
-            for g in groups
-        ]
-        order = [groups[i] for i in folding.in_order(feeding)]
-        edges = tuple(e for g in order for e in self._edges(g, order))
-        nodes = tuple(self._node(g, i) for i, g in enumerate(order))
-        which = None if self.pass_ is NO_PASS else self.pass_.index
-        frames, repeats = tuple(self.frames), tuple(self.repeats)
-        return Selection(nodes, edges, len(self.pass_.steps), which, frames, repeats=repeats)
-
-    def _outputs(self, group: str) -> tuple[Value, ...]:
-        members = self.members[group]
-        if len(members) == 1:
-            return members[0].outputs
-        return tuple(
-            v for op in members for v in op.outputs if self.readers.get(v.key, set()) - {group}
-        )
-
-    def _readers(self) -> dict[int, set[str]]:
-        """By the key of a value: the groups that use it, and "" for a target."""
-        found: dict[int, set[str]] = {}
+    def _arrange(self) -> None:
+        """Find the values of each group that others use, and an order: each after what it uses."""
+        users: dict[int, set[_Group | None]] = {}  # by the key of a value; None for a target
         for op, group in self.where.items():
             for value in op.inputs + op.captured:
-                found.setdefault(self.pruned.value(value).key, set()).add(group)
+                users.setdefault(self.pruned.value(value).key, set()).add(group)
         for target in self.pass_.targets:
-            found.setdefault(self.pruned.value(target).key, set()).add("")
-        return found
+            users.setdefault(self.pruned.value(target).key, set()).add(None)
+        place = {group: i for i, group in enumerate(self.groups)}
+        feeding: list[set[int]] = [set() for _ in self.groups]
+        for i, group in enumerate(self.groups):
+            made = [v for op in group.ops for v in op.outputs]
+            used = [v for v in made if users.get(v.key, set()) - {group}]
+            group.outputs = tuple(used) if len(group.ops) > 1 else group.ops[0].outputs
+            for user in {user for v in used for user in users[v.key]} - {None, group}:
+                feeding[place[user]].add(i)  # type: ignore[index]
+        self.groups = [self.groups[i] for i in folding.in_order(feeding)]
 
-    def _node(self, group: str, number: int) -> Node:
-        members, outputs = self.members[group], self.outputs[group]
+    def selection(self) -> Selection:
+        """All of it."""
+        index = {group: i for i, group in enumerate(self.groups)}
+        return Selection(
+            tuple(self._node(group, i) for group, i in index.items()),
+            tuple(e for group in self.groups for e in self._edges(group, index)),
+            len(self.pass_.steps),
+            None if self.pass_ is NO_PASS else self.pass_.index,
+            tuple(self.frames),
+            repeats=tuple(self.repeats),
+        )
+
+    def _node(self, group: _Group, number: int) -> Node:
+        members, outputs = group.ops, group.outputs
         steps = sorted(self.step_of[op] for op in members if op in self.step_of)
         seeds: dict[int, Array | None] = {}  # by output
         position = {v.key: i for i, v in enumerate(outputs)}
@@ -305,6 +299,7 @@ class _Builder:
             if key in position:
                 seeds.setdefault(position[key], seed)
         label, symbol, kind = self._words(group)
+        opens = group.fold is not None and not group.fold.name.startswith("rest")
         return Node(
             f"{number}:{label or symbol}",
             label,
@@ -318,9 +313,9 @@ class _Builder:
             tuple(seeds),
             tuple(seeds.values()),
             any(v.key in self.pruned.asked for v in outputs),
-            group if len(members) > 1 and not group.startswith("rest") else "",
+            group.fold.name if group.fold and opens and len(members) > 1 else "",
             min(self.pruned.levels[op] for op in members),
-            self.frame_of[group],
+            group.frame,
         )
 
     def _upstream(self, value: Value) -> Array | None:
@@ -334,13 +329,12 @@ class _Builder:
             return self.gradients[value.key] is not None
         return value.key in self.reached and self.pass_.reaches(value)
 
-    def _words(self, group: str) -> tuple[str, str, str]:
-        members = self.members[group]
-        op = members[0]
-        if len(members) > 1:
-            label = self.folds[group].label.rsplit("/", 1)[-1]
-            ops = sum(o.kind != "variable" for o in members)
-            variables = len(members) - ops
+    def _words(self, group: _Group) -> tuple[str, str, str]:
+        op = group.ops[0]
+        if group.fold and len(group.ops) > 1:
+            label = group.fold.label.rsplit("/", 1)[-1]
+            ops = sum(o.kind != "variable" for o in group.ops)
+            variables = len(group.ops) - ops
             symbol = f"{ops} op{'s' * (ops != 1)}"
             if variables:
                 symbol += f", {variables} variable{'s' * (variables != 1)}"
@@ -356,17 +350,17 @@ class _Builder:
         }
         return op.name if names.own_name(op) else "", names.symbol(op, constants), op.kind
 
-    def _edges(self, group: str, groups: Sequence[str]) -> list[Edge]:
-        index = {g: i for i, g in enumerate(groups)}
-        folded = len(self.members[group]) > 1
+    def _edges(self, group: _Group, index: dict[_Group, int]) -> list[Edge]:
+        folded = len(group.ops) > 1
         found: dict[object, Edge] = {}
-        for op in self.members[group]:
+        beside: dict[object, list[object]] = {}  # names of edges from one node, if one is folded
+        for op in group.ops:
             order, step = self.step_of.get(op, (0, None))
             downstream = () if step is None else step.downstream
             for position, value in enumerate(op.inputs + op.captured):
                 maker = self.pruned.maker(value)
                 source = None if maker is None else self.where.get(maker[0])
-                if maker is None or source is None or source == group:
+                if maker is None or source is None or source is group:
                     continue
                 shown = self.pruned.value(value)
                 captured = position >= len(op.inputs)
@@ -374,7 +368,7 @@ class _Builder:
                 given = downstream[position] if flows else None
                 edge = Edge(
                     index[source],
-                    next(i for i, v in enumerate(self.outputs[source]) if v.key == shown.key),
+                    next(i for i, v in enumerate(source.outputs) if v.key == shown.key),
                     index[group],
                     -1 if captured else position,
                     value,
@@ -383,15 +377,13 @@ class _Builder:
                     order if given is not None else 0,
                 )
                 name: object = (source, shown.key) if folded else (position,)
+                if name not in found and (folded or len(source.ops) > 1):
+                    beside.setdefault((source, value.shape), []).append(name)
                 found[name] = _merged(found[name], edge) if name in found else edge
-        beside: dict[object, list[Edge]] = {}  # by source and shape, if either node is folded
-        for edge in found.values():
-            alike = folded or len(self.members[groups[edge.source]]) > 1 or edge
-            beside.setdefault((edge.source, edge.value.shape, alike), []).append(edge)
-        few = {id(e): e for es in beside.values() if len(es) <= MOST_BESIDE for e in es}
-        many = {id(es[0]): _bundled(es) for es in beside.values() if len(es) > MOST_BESIDE}
-        kept = few | many
-        return [kept[id(e)] for e in found.values() if id(e) in kept]
+        for alike in beside.values():
+            if len(alike) > MOST_BESIDE:
+                found[alike[0]] = _bundled([found.pop(name) for name in alike])
+        return list(found.values())
 
     def _reason(self, op: Op, position: int, maker: Op) -> str:
         if self.pass_ is NO_PASS or maker.kind == "constant" or maker in self.pruned.hidden:

@@ -135,7 +135,7 @@ def test_of_steps_in_a_row_one_is_shown_between_all_before_and_all_behind_it():
     found = tree(scopes, feeds, 10, **how)
     assert told(found) == [0, 1, "step_0…18", "step_19"]
     assert found[3].members == (40, 41)
-    assert (found[3].at, found[3].repeats[:2]) == (19, ("step_0", "step_1"))
+    assert (found[3].at, found[3].repeats[1]) == (19, ("step_1", (4, 5)))
     middle = tree(scopes, feeds, 10, {found[3].name: 7}, **how)
     assert told(middle) == [0, 1, "step_0…6", "step_7", "step_8…19"]
     assert list(folding.leaves(middle[4])) == list(range(18, 42))
