@@ -195,15 +195,14 @@ def _size(trace: Trace, shown: Selection, op: Op) -> float:
 
 def _opens(shown: Selection, i: int, wanted: Sequence[Op]) -> str:
     """The name to be turned over so that more is seen of what is in a node; "" if it is shown."""
-    others = [
-        f"{each.name}@{k}"
-        for each in shown.repeats
-        for k, ops in enumerate(each.ops)
-        if wanted[0] in ops and k != each.at
-    ]
     if {op for op in shown.nodes[i].ops if op.kind != "variable"} <= set(wanted):
         return ""
-    return others[0] if others else shown.nodes[i].group
+    for each in shown.repeats:
+        for k, ops in enumerate(each.ops):
+            if wanted[0] in ops and k != each.at:
+                last = k == len(each.ops) - 1  # which is shown where no other is turned to
+                return f"{each.name}@{each.at if last else k}"
+    return shown.nodes[i].group
 
 
 def strip(a: Array | None) -> Document | None:

@@ -1,8 +1,10 @@
 """Pages for the browser: made once, with the bodies of custom ops, and compared."""
 
+import numpy as np
 import tensorflow as tf
 
 import cgviz
+from cgviz import style
 from cgviz.live import pages
 from cgviz.live.pages import PageBuilder
 
@@ -105,3 +107,53 @@ def test_what_differs_is_marked_on_both():
 def test_an_op_that_the_other_trace_has_not_is_marked():
     assert "a (custom)" in marked(with_rule(square), with_rule(wrong))[0]
     assert "a (custom)" in marked(with_rule(square), with_rule(wrong))[1]
+
+
+# --- search --------------------------------------------------------------------------------------
+
+
+def loop(count=30):
+    """Steps with one weight, then a scope with another."""
+    w, v = tf.Variable(0.75, name="w"), tf.Variable(3.0, name="v")
+
+    def f(x):
+        for i in range(count):
+            with tf.name_scope(f"step_{i}"):
+                x = tf.tanh(w * x)
+        with tf.name_scope("head"):
+            y = tf.sin(v * x)
+        return y
+
+    return cgviz.trace(f, 0.5)
+
+
+def test_what_is_found_has_its_own_gradient_and_the_largest_is_first():
+    trace = loop()
+    rows = PageBuilder(trace).page()["search"]["rows"]
+    found = {(name, what): size for name, what, size in rows}
+    assert found["x", "input"] == style.number(abs(trace.gradients[0]))
+    for name in ("w", "v"):
+        assert found[name, "variable"] == style.number(abs(trace.variables[name]))
+    assert found["y", "Sin"] == "1"
+    inside = [s for s in trace.steps if s.op.scope == "head"]
+    largest = max(float(np.linalg.norm(s.upstream[0])) for s in inside)
+    assert found["head", "scope"] == style.number(largest)
+    sizes = [float(size.replace("−", "-")) for *_, size in rows if size]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_whatever_is_found_is_reached_by_what_is_to_be_turned_over():
+    builder = PageBuilder(loop())
+    rows = builder.page()["search"]["rows"]
+    for name, what, _ in rows:
+        toggled = set()
+        for _ in range(4):
+            search = builder.page(None, sorted(toggled))["search"]
+            (k,) = (k for k, row in enumerate(search["rows"]) if tuple(row[:2]) == (name, what))
+            if not (opens := search["open"][k]):
+                break
+            toggled -= {each for each in toggled if "@" in opens and each != opens and "@" in each}
+            toggled ^= {opens}
+        node = builder.selection(None, sorted(toggled)).nodes[search["at"][k]]
+        assert not opens
+        assert name in {op.name for op in node.ops} | {op.scope for op in node.ops}

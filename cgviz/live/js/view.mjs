@@ -10,6 +10,7 @@ import { PageCache } from "./pages.mjs";
 import { Panel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
+import { makeRepeats, makeSearch } from "./search.mjs";
 import { take } from "./take.mjs";
 import { moments, next, nodeAt } from "./time.mjs";
 
@@ -59,6 +60,8 @@ export class View {
     this.help = makeHelp(this);
     this.panel = new Panel(this);
     this.table = makeTable(this);
+    this.search = makeSearch(this);
+    this.repeats = makeRepeats(this);
     this.stages = h("div.stages");
     this.left = h("div.left", {}, this.stages, makeLegend(this));
     this.status = h("p.status", { role: "status" });
@@ -66,7 +69,7 @@ export class View {
       // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
       // before it looks for this attribute further up, so each such element needs its own.
       onfocusin: ({ target }) => target.setAttribute("data-lm-suppress-shortcuts", "true") },
-    ...[this.history, this.bar, this.explore].flatMap((each) => each?.element ?? []),
+    ...[this.history, this.bar, this.search, this.repeats, this.explore].flatMap((each) => each?.element ?? []),
     h("div.main", {}, this.left, this.panel.element), this.status, this.help, this.table.element);
     this.root.cgvizView = this; // for tests and measurements in the page
     el.append(this.root);
@@ -133,7 +136,7 @@ export class View {
     for (const name of CLASSES) toggle(this.root, name, state[name]);
     toggle(this.root, "ready", state.step === 0 && !state.moved && !state.playing && clock.steps);
     this.help.hidden = !state.help;
-    for (const part of [this.bar, this.panel, this.table]) part.paint();
+    for (const part of [this.bar, this.panel, this.table, this.repeats]) part.paint();
     this.history?.paint(this.cache.moment);
     this.overlay();
     const fields = questions.at(state.step).filter((q) => !q.done).map((q) => this.form(q).field);
@@ -368,6 +371,26 @@ export class View {
     this.want({ turned: names[0] });
   }
 
+  /** Show another of repeats; the picture stays where it is. */
+  turnRepeat(names) {
+    this.cache.turn(this.cache.which, ...names);
+    this.want({ cameras: this.pictures.map(camera) });
+  }
+
+  /** Go to what has a name: through closed scopes, and to the one of repeats that has it. */
+  find(name, what) {
+    const { rows, at, open } = this.page.search;
+    const k = rows.findIndex((row) => row[0] === name && row[1] === what);
+    if (open[k] && this.cache.canTurn(open[k])) {
+      const repeats = open[k].includes("@") ? open[k].split("@")[0] : null;
+      const now = this.cache.names.filter((each) => each.startsWith(`${repeats}@`)); // only one of them is shown
+      this.remember();
+      this.cache.turn(this.cache.which, ...new Set([...now, open[k]]));
+      return this.want({ sought: [name, what] });
+    }
+    this.pictures[this.state.side].items.find((item) => item.kind === "node" && item.i === at[k]).g.focus({ preventScroll: true });
+  }
+
   /** Show another step of a training, and there the node of an op. */
   openMoment(step, name, side = this.state.side) {
     const { cache, doc } = this;
@@ -385,7 +408,7 @@ export class View {
 
   /** Show pages: where only numbers differ, in the pictures that are there. */
   show(pages) {
-    const { name, side, turned } = this.then;
+    const { name, side, turned, cameras, sought } = this.then;
     if (pages.every(({ display }, i) => JSON.stringify(display) === JSON.stringify(this.pages[i].display))) {
       this.pages = pages;
       this.pictures.forEach((picture, i) => Object.assign(picture, { page: pages[i] }));
@@ -397,7 +420,9 @@ export class View {
       this.set({ side, selected: i });
     }
     this.then = {};
+    cameras?.forEach((each, n) => restore(this.pictures[n], each));
     this.share();
+    if (sought) this.find(...sought);
   }
 
   /** Other pictures; what was opened or closed by keyboard keeps the focus. */

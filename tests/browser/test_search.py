@@ -1,0 +1,119 @@
+"""Large pictures in a page without a kernel: which of repeats is shown, and what a key finds."""
+
+import re
+
+import pytest
+import tensorflow as tf
+from axe_playwright_python.sync_playwright import Axe
+
+import cgviz
+
+FOCUSED = "document.activeElement.getAttribute('aria-label')"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A network of thirty steps with one weight, and a layer behind them."""
+    w, v = tf.Variable(0.75, name="w"), tf.Variable(3.0, name="v")
+
+    def f(x):
+        for i in range(30):
+            with tf.name_scope(f"step_{i}"):
+                x = tf.tanh(w * x)
+        with tf.name_scope("head"):
+            y = tf.sin(v * x)
+        return y
+
+    path = tmp_path_factory.mktemp("saved") / "flow.html"
+    trace = cgviz.trace(f, 0.5)
+    trace.save(path)
+    return path.as_uri(), trace, path
+
+
+@pytest.fixture
+def opened(page, saved):
+    page.goto(saved[0])
+    page.locator("g.cgviz-node").first.wait_for()
+    return page
+
+
+def texts(page):
+    return page.locator(".cgviz-svg").text_content()
+
+
+def test_a_slider_shows_another_of_repeats_with_its_own_numbers(opened, saved):
+    words = opened.locator(".cgviz-repeats output")
+    assert words.inner_text() == "step_29, 30 of 30"
+    opened.get_by_role("button", name="To the end").click()
+    slider = opened.get_by_role("slider", name="Which of step_0 to step_29 is shown")
+    slider.focus()
+    for _ in range(3):
+        opened.keyboard.press("ArrowLeft")
+    assert words.inner_text() == "step_26, 27 of 30"
+    assert slider.evaluate("e => e === document.activeElement")
+    assert "step_0…25" in texts(opened)
+    assert "step_27…29" in texts(opened)
+    (step,) = (s for s in saved[1].steps if s.op.scope == "step_26" and s.op.type == "Mul")
+    for gradient in step.downstream:
+        assert cgviz.style.number(gradient) in texts(opened)
+    opened.keyboard.press("End")
+    assert words.inner_text() == "step_29, 30 of 30"
+    opened.locator(".cgviz-svg [role=button]").first.focus()
+    opened.keyboard.press("[")
+    assert words.inner_text() == "step_28, 29 of 30"
+
+
+def test_a_key_finds_what_is_in_another_of_repeats_and_goes_to_it(opened, saved):
+    opened.locator(".cgviz-svg [role=button]").first.focus()
+    opened.keyboard.press("/")
+    field = opened.get_by_role("combobox", name="Find an op, a variable or a scope")
+    assert field.evaluate("e => e === document.activeElement")
+    opened.keyboard.type("mul_8")
+    found = opened.locator(".cgviz-search li")
+    assert found.count() == 1
+    (step,) = (s for s in saved[1].steps if s.op.name == "Mul_8")
+    assert found.inner_text().split()[-1] == cgviz.style.number(abs(step.upstream[0]))
+    opened.keyboard.press("Enter")
+    assert opened.locator(".cgviz-repeats output").inner_text() == "step_8, 9 of 30"
+    value = cgviz.style.number(step.op.outputs[0].numpy())
+    assert opened.evaluate(FOCUSED).startswith(f"×, value {value}")
+    opened.keyboard.press("/")
+    opened.keyboard.type("mul_29")
+    opened.keyboard.press("Enter")
+    assert opened.locator(".cgviz-repeats output").inner_text() == "step_29, 30 of 30"
+
+
+def test_arrows_choose_and_escape_goes_back(opened):
+    opened.locator(".cgviz-svg [role=button]").first.focus()
+    before = opened.evaluate(FOCUSED)
+    opened.keyboard.press("/")
+    chosen = opened.locator("[role=option][aria-selected=true] b")
+    first = chosen.inner_text()
+    opened.keyboard.press("ArrowDown")
+    assert chosen.inner_text() != first
+    assert opened.locator(".cgviz-where").inner_text().startswith("forward")
+    opened.keyboard.press("Escape")
+    assert not opened.locator(".cgviz-search").is_visible()
+    assert opened.evaluate(FOCUSED) == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wrong_for_a_screen_reader_while_it_finds(page, saved, tmp_path, scheme):
+    # Axe brings a script of its own, which the page's policy would stop.
+    text = saved[2].read_text(encoding="utf-8")
+    open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    (tmp_path / "open.html").write_text(open_, encoding="utf-8")
+    page.emulate_media(color_scheme=scheme)
+    page.goto((tmp_path / "open.html").as_uri())
+    page.get_by_role("button", name="Find").click()
+    page.locator(".cgviz-search li").first.wait_for()
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
+
+
+def test_a_quiz_has_no_search(page, saved, tmp_path):
+    cgviz.predict(cgviz.trace(lambda x: x * x, 3.0)).save(tmp_path / "quiz.html")
+    page.goto((tmp_path / "quiz.html").as_uri())
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("/")
+    assert not page.locator(".cgviz-search").is_visible()
