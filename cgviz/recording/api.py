@@ -143,7 +143,7 @@ def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     variables: dict[str, Any] = {}
     if passes:
         event = builder.top_passes()[0]
-        values = tuple(_number(t) for t in event.targets)
+        values = tuple(target.numpy() for target in passes[0].targets)
         value = values[0] if len(values) == 1 else values
         known = builder.recorder.variables
         pairs = list(zip(event.sources, event.result or [None] * len(event.sources), strict=True))

@@ -275,6 +275,7 @@ class Builder:
             return self.values.of(tensor)
         known = self.recorder.variables.get(id(tensor))
         if known is not None:
+            self.values.unread(tensor, known.dtype)
             return self._add_source(tensor, "variable", variable_name(known), self.root)
         return self._add_source(tensor, "input", self.given.get(id(tensor), "input"), self.root)
 
@@ -510,6 +511,12 @@ class Values:
             found = Value(len(self._known), shape, dtype, reference(tensor))
             self._known[id(tensor)] = found
         return found
+
+    def unread(self, handle: Any, dtype: tf.DType) -> None:
+        """Let a variable that nothing read have the value that it has now."""
+        with tf_hooks.unrecorded():  # the raw op, because a tape watches what a variable reads
+            found = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+        self._known[id(handle)] = self.of(found)
 
     def read(self, variable: Variable, handle: Any, tensor: Any) -> Value:
         """The `Value` of a variable as it is now; `tensor` is what reading it returned."""

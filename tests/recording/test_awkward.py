@@ -89,3 +89,27 @@ def test_every_method_works(name, order, tmp_path):
 )
 def test_sliders_run_through_poles(f, low, high):
     assert cgviz.explore(f, x=(low, high)).words
+
+
+def test_a_variable_that_assign_add_returned_can_be_the_target():
+    one, other = tf.Variable(3.0, name="one"), tf.Variable(0.0, name="other")
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        y = other.assign_add(one)  # TensorFlow's guide to autodiff does so
+        tape_gave = tape.gradient(y, [one, other])
+    assert tape_gave[0] is None
+    assert trace.value == 3.0
+    assert trace.variables["one"] is None
+    assert trace.variables["other"] == tape_gave[1].numpy() == 1.0
+    assert trace.passes[0].seeds[0] == 1.0
+    assert "An assignment is no reading" in str(trace.diagnose())
+
+
+def test_a_variable_that_nothing_read_has_its_shape_and_is_not_watched():
+    unread = tf.Variable([1.0, 2.0], name="unread")
+    with tf.GradientTape() as outer, cgviz.record() as trace, tf.GradientTape() as tape:
+        x = tf.constant(2.0)
+        tape.watch(x)
+        tape.gradient(x * x, [x, unread])
+    (value,) = trace.passes[0].sources[1:]
+    assert value.numpy().tolist() == [1.0, 2.0]
+    assert outer.watched_variables() == ()
