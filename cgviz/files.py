@@ -9,13 +9,13 @@ A document is strict JSON: `{"format", "version", "records", "arrays", "trace"}`
 the objects of `graph`, each as `[class, field, ...]` after all that it refers to:
 
     {"record": 3}                   the fourth record
-    {"array": 3}                    the fourth array: {"dtype", "shape", "bytes" or "zlib"}
+    {"array": 3}                    the fourth array: {"dtype", "shape", "zlib"}
     [...], {"list": [...]}          a tuple, a list
     {"dict": [[key, value], ...]}   a dict
     {"float": "nan"}                a float that JSON has no number for
 
-The bytes of an array are little-endian, in base64, and equal arrays are stored once. Of an array
-with more than 1,024 numbers only `Statistics` are stored, unless all numbers are asked for.
+The bytes of an array are little-endian, packed and in base64, and equal arrays are stored once. Of
+an array with more than 1,024 numbers only `Statistics` are stored, unless all are asked for.
 """
 
 from __future__ import annotations
@@ -228,9 +228,7 @@ class _Writer:
         raw = array.tobytes()
         index = self.index.setdefault((array.dtype.name, array.shape, raw), len(self.arrays))
         if index == len(self.arrays):
-            packed = zlib.compress(raw)
-            kind, data = ("zlib", packed) if len(packed) < len(raw) else ("bytes", raw)
-            self.arrays.append({**head, kind: base64.b64encode(data).decode()})
+            self.arrays.append({**head, "zlib": base64.b64encode(zlib.compress(raw)).decode()})
         return {"array": index}
 
     def fields(self, found: Any) -> Document:
@@ -338,9 +336,9 @@ def _read_array(found: Document) -> Array:
         dtype = np.dtype(found["dtype"])
     except TypeError:  # bfloat16 and smaller come with a package that TensorFlow needs too
         dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), found["dtype"]))
-    raw = base64.b64decode(found["zlib" if "zlib" in found else "bytes"])
-    if "zlib" in found:  # no more than the shape says, whatever was packed
-        raw = zlib.decompressobj().decompress(raw, dtype.itemsize * math.prod(shape) + 1)
+    packed = base64.b64decode(found["zlib"])
+    # No more than the shape says, whatever was packed.
+    raw = zlib.decompressobj().decompress(packed, dtype.itemsize * math.prod(shape) + 1)
     return np.frombuffer(raw, dtype).reshape(shape)
 
 

@@ -1,39 +1,18 @@
 """The data model: one `Trace` of NumPy numbers, and the records that it is made of."""
 
-from .model import (
-    Array,
-    Op,
-    Pass,
-    Rule,
-    Source,
-    Statistics,
-    Step,
-    Value,
-    as_numpy,
-    norm,
-    ratio,
-    readable,
-    statistics,
-    total,
-    wide,
-)
-from .trace import Trace
-
-__all__ = [
-    "Array",
-    "Op",
-    "Pass",
-    "Rule",
-    "Source",
-    "Statistics",
-    "Step",
-    "Trace",
-    "Value",
-    "as_numpy",
-    "norm",
-    "ratio",
-    "readable",
-    "statistics",
-    "total",
-    "wide",
-]
+from .model import Array as Array
+from .model import Op as Op
+from .model import Pass as Pass
+from .model import Rule as Rule
+from .model import Source as Source
+from .model import Statistics as Statistics
+from .model import Step as Step
+from .model import Value as Value
+from .model import as_numpy as as_numpy
+from .model import norm as norm
+from .model import ratio as ratio
+from .model import readable as readable
+from .model import statistics as statistics
+from .model import total as total
+from .model import wide as wide
+from .trace import Trace as Trace
