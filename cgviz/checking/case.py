@@ -1,8 +1,14 @@
-"""One check being made: f, what a recorded run showed of it, and the point it is judged at."""
+"""One check being made: f, what a recorded run showed of it, and what the rules say of it.
+
+Rule      a record in the registry: what a gradient must keep
+Row       one line of the table: a rule and how it fared
+Results   what the rules write into while they run
+Case      f at the point it is judged at, and what is known of it
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..findings import Finding
 from ..graph import Array, Op, Trace, dtypes
 from ..graph.dtypes import Dtype
 from ..recording import api, arguments, tf_hooks
@@ -18,7 +25,63 @@ from ..recording.events import CallEvent, PassEvent
 from . import flattened
 from .differences import apart, largest, timed, wobble
 from .flattened import Flattened, Kept, Pulled
-from .report import Results
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a right gradient keeps: one line of the report.
+
+    `level` is that of its findings, "error" or "warning", where they do not say otherwise;
+    `judge` writes into the results of the case it is given, and is None for a rule that another
+    one's function judges along with its own.
+    """
+
+    name: str
+    lesson: str
+    judge: Callable[[Any], None] | None = None
+    level: str = "error"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a rule, how it fared ("pass", "fail", "warn", "skip"), and why."""
+
+    rule: str
+    state: str
+    reason: str
+
+
+class Results:
+    """What the rules write into while they run; `rows` is by the name of the rule."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = {rule.name: rule for rule in rules}
+        self.rows: dict[str, Row] = {}
+        self.findings: list[Finding] = []
+
+    def passed(self, rule: str, reason: str) -> None:
+        """The rule is kept."""
+        self.rows.setdefault(rule, Row(rule, "pass", reason))
+
+    def skipped(self, rule: str, reason: str) -> None:
+        """The rule could not be judged, or does not apply."""
+        self.rows.setdefault(rule, Row(rule, "skip", reason))
+
+    def broken(
+        self, rule: str, reason: str, message: str, hint: str, *, level: str = "", lesson: str = ""
+    ) -> None:
+        """The rule is broken: a row, and a finding; level and lesson are the rule's by default."""
+        known = self.rules[rule]
+        level = level or known.level
+        state = "warn" if level == "warning" else "fail"
+        old = self.rows.get(rule)
+        if old is None or old.state in ("pass", "skip") or (old.state, state) == ("warn", "fail"):
+            self.rows[rule] = Row(rule, state, reason)
+        self.findings.append(Finding(rule, message, hint, lesson or known.lesson, level=level))
+
+    def has(self, rule: str) -> bool:
+        """Whether this rule has a finding of level "error"."""
+        return any(f.rule == rule and f.level == "error" for f in self.findings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +139,7 @@ class Case:
     def guilty(self) -> str:
         """The rule that is to blame, if there is but one."""
         steps = self.distinct_steps
-        return steps[0].label if len(steps) == 1 else "a rule in f"
+        return steps[0].label if len(steps) == 1 else "a rule in f" if steps else "f"
 
     @property
     def linear(self) -> bool:
@@ -110,6 +173,11 @@ class Case:
         return [
             dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in self.flat.leaves
         ]
+
+    @property
+    def largest(self) -> float:
+        """The largest number that the inputs' dtypes can hold."""
+        return max((each.largest for each in self.own_dtypes), default=np.inf)
 
     def output_name(self, index: int) -> str:
         """The name of an entry of y: `out`, `out[1]`; `out[1][0]` of several tensors."""

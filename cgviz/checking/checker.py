@@ -1,21 +1,28 @@
-"""check() judges a gradient: right here, and right wherever it will be used."""
+"""check() judges a gradient: right here, and right wherever it will be used; and its report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
-from ..findings import Progress
-from ..recording import arguments
+from .. import style
+from ..findings import Outcome, Progress
+from ..graph import Array
+from ..reading.format import html_table
+from ..recording import arguments, tf_hooks
 from . import derivatives, places, rules
-from .case import Case, examine
+from .case import Case, Results, Row, Rule, examine
+from .differences import largest, slope
 from .flattened import Flattened, kept
-from .report import Report, Results, Row, Rule, Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 RULES = (*rules.RULES, *derivatives.RULES, *places.RULES)
 """The rules that every check judges, in this order, which is that of the table too."""
@@ -45,8 +52,8 @@ def check(
         order: 2 makes a wrong second derivative an error; with 1 it is a warning.
         surrogate: The rule differs from the true derivative on purpose (straight-through,
             clipping, reversal): then the report shows the bias, and it is no error.
-        where: Some of "eager", "graph", "xla", "saved" and "forward". "saved" loads a SavedModel
-            in a fresh process, which takes some seconds.
+        where: Some of "eager", "graph", "xla" and "saved". "saved" loads a SavedModel in a fresh
+            process, which takes some seconds.
 
     Returns:
         A `Report`: `.ok`, `.findings`, `.assert_ok()`, `.plot()`.
@@ -104,7 +111,7 @@ def check(
     rows = {"eager": eager} | {k: results.rows.get(rule.name) for k, rule in places.PLACES.items()}
     visits = [(name, rows[name]) for name in known if name in wanted]
     badges = [replace(row, rule=name) for name, row in visits if row is not None]
-    return Report(title, results, badges, _notes(case, wanted), partial(_sweep, case))
+    return Report(title, results, badges, _notes(case, wanted), partial(_plot, case))
 
 
 def _notes(case: Case, where: Sequence[str]) -> list[str]:
@@ -118,8 +125,153 @@ def _notes(case: Case, where: Sequence[str]) -> list[str]:
     return notes
 
 
-def _sweep(case: Case) -> Sweep:
-    if case.error is not None or not case.targets or not case.judged.x.size:
+# --- the report --------------------------------------------------------------------------------
+
+MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "skip": "–"}
+WORDS = {"pass": "passed", "fail": "failed", "warn": "warning", "skip": "not judged"}
+
+
+class Report(Outcome):
+    """The outcome of `cgviz.check`.
+
+    `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
+    with `.rule .level .message .hint .lesson`; `.rows` is the table. A report never raises by
+    itself: `.assert_ok()` does.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        results: Results,
+        places: Sequence[Row] = (),
+        notes: Sequence[str] = (),
+        plot: Callable[[Axes | None], Axes] | None = None,
+    ) -> None:
+        order = list(results.rules)
+        found = sorted(results.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
+        super().__init__(title, found, notes)
+        self.rows = tuple(sorted(results.rows.values(), key=lambda row: order.index(row.rule)))
+        self.places = tuple(places)
+        self._plot = plot
+        errors = sum(f.level == "error" for f in self.findings)
+        counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
+        words = ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n)
+        outcome = "✓ right" if self.ok else "✗ wrong"
+        self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"
+
+    def assert_ok(self) -> None:
+        """Raise an AssertionError with this report as its text, unless it is ok."""
+        if not self.ok:
+            raise AssertionError(f"\n{self!r}")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the derivative over a sweep: custom rule, autodiff of the body, finite differences.
+
+        Args:
+            ax: The Matplotlib axes to draw on; None makes a new figure.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ValueError: f could not be run, so there is nothing to draw.
+        """
+        if self._plot is None:
+            raise ValueError("there is nothing to draw: f has no derivative to sweep over")
+        return self._plot(ax)
+
+    def head(self) -> list[str]:
+        """The headline with the places, and the table."""
+        places = "  ".join(f"{p.rule} {MARKS[p.state]}" for p in self.places)
+        width = max((len(row.rule) for row in self.rows), default=0)
+        rows = [f"{MARKS[r.state]} {r.rule.ljust(width)}  {r.reason}" for r in self.rows]
+        return [f"{self.headline}\n{places}".rstrip(), "\n".join(rows)]
+
+    def page(self) -> str:
+        """The headline, the places and the table as HTML."""
+        badges = "".join(
+            f'<span class="cgviz-badge">{escape(p.rule)} {_mark(p.state)}</span> '
+            for p in self.places
+        )
+        rows = "".join(
+            f'<tr class="cgviz-first"><td>{_mark(row.state)}</td>'
+            f'<th scope="row">{escape(row.rule)}</th>'
+            f'<td class="cgviz-reason">{escape(row.reason)}</td></tr>\n'
+            for row in self.rows
+        )
+        table = html_table("The rules, and how each fared", ["outcome", "rule", "why"], [], rows)
+        return f"{EXTRA}\n{super().page()}<p>{badges}</p>\n{table}"
+
+
+EXTRA = """<style>
+.cgviz-report .cgviz-badge { border: 1px solid var(--jp-border-color1, #a8a8a8);
+  border-radius: 1em; padding: 0.05em 0.7em; }
+.cgviz-report table.cgviz-rows td.cgviz-reason { white-space: normal; max-width: 60em; }
+.cgviz-report .cgviz-fail { color: var(--cgviz-wrong, light-dark(#A34700, #FF9A57)); }
+.cgviz-report .cgviz-mark { font-weight: 700; }
+</style>"""
+
+
+def _mark(state: str) -> str:
+    return (
+        f'<span class="cgviz-mark cgviz-{state}" role="img" aria-label="{WORDS[state]}">'
+        f"{MARKS[state]}</span>"
+    )
+
+
+# --- its picture -------------------------------------------------------------------------------
+
+POINTS = 121  # a point in every second pixel of the picture, and one at 0
+
+
+def _plot(case: Case, ax: Axes | None) -> Axes:
+    """Draw the derivative of the outputs' sum by the first entry of the first input.
+
+    It runs over a range around 0 that holds all numbers of that input. The lines differ in dash as
+    well as in colour.
+    """
+    from ..drawing.figure import new_axes, speak
+
+    judged = case.judged
+    if case.error is not None or not case.targets or not judged.x.size:
         raise ValueError("there is nothing to draw: f has no derivative to sweep over")
+    leaf = judged.leaves[0]
+    here, name = float(judged.x[leaf.start]), case.input_name(leaf.start)
+    half = max(2.0 * largest(judged.x[leaf.start : leaf.stop]), 1.0)
+    scale = 2.0 ** np.round(np.log2(half / 8))
+    unit = np.eye(1, judged.x.size, leaf.start)[0]
+    at = np.linspace(-half, half, POINTS)
+    points = [judged.x + (t - here) * unit for t in at]
+
+    def moved(t: float) -> Array:
+        return np.array([judged.forward(x + t * scale * unit).sum() for x in points])
+
+    def claimed() -> Array:
+        return np.array([judged.pull(None, x).vector[leaf.start] for x in points])
+
     with kept(case.flat.f, case.flat.given):
-        return derivatives.sweep(case)
+        true = slope(moved, moved(0.0), case.dtype.eps)
+        custom = claimed()
+        with tf_hooks.rules_ignored():
+            body = claimed()
+        vague = true.error > 0.05 * np.abs(true.value) + 1e-3
+        differences = np.where(vague | true.jump | true.kink, np.nan, true.value / scale)
+    ax = new_axes(ax, 6.4, 3.6)
+    tones = style.LIGHT
+    ax.plot(at, differences, label="finite differences", color=tones.text, lw=4, alpha=0.25)
+    ax.plot(at, body, label="autodiff of the body", color=tones.forward, lw=1.8)
+    ax.plot(at, custom, label="custom rule", color=tones.backward, lw=2.2, ls="--")
+    ax.axvline(here, color=tones.muted, lw=1.2, ls=":", label="the point checked")
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"d {case.sum_name} / d {name}")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    left, right = (
+        [style.number(y[end]) for y in (at, custom, body, differences)] for end in (0, -1)
+    )
+    return speak(
+        ax,
+        f"The derivative d {case.sum_name} / d {name}, as {name} runs from {left[0]} to "
+        f"{right[0]}. At the two ends: custom rule {left[1]} and {right[1]}, autodiff of the body "
+        f"{left[2]} and {right[2]}, finite differences {left[3]} and {right[3]}.",
+    )

@@ -6,9 +6,8 @@ returned, NumPy on the way, or the numbers themselves.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,14 +15,11 @@ from .. import style
 from ..findings import Finding
 from ..graph import Array, dtypes
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
-from ..recording import tf_hooks
 from . import rules
-from .case import Case
-from .differences import Comparison, Map, Mismatch, apart, compare, largest, slope
+from .case import Case, Rule
+from .differences import Comparison, Map, Mismatch, apart, compare, largest
 from .flattened import Leaf, first_derivative, leaf_at
-from .report import Rule, Sweep
 
-MOST_RULES = 8  # that are tried one by one for which is to blame: each takes a run
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
 FEW = 4  # inputs up to which the whole second derivative is compared: each takes gradients
 
@@ -40,7 +36,7 @@ def value(case: Case) -> None:
         judged.scale,
         judged.forward if linear else lambda x: judged.forward(x).sum(keepdims=True),
         lambda u, x: judged.pull(u if linear else u[0] * ones, x).vector,
-        *(dtype.eps, dtype.told, dtype.wrong),
+        dtype,
         judged.push,
         [leaf.stop - leaf.start for leaf in judged.leaves],
     )
@@ -49,10 +45,10 @@ def value(case: Case) -> None:
     if case.surrogate:
         _bias(case, found)
     else:
-        slight = [each for each in found.mismatches if each.slight]
+        slight = [each for each in found.mismatches if each.part <= dtype.wrong]
         by_leaf: dict[Leaf, list[Mismatch]] = {}
         for each in found.mismatches:
-            if not each.slight:
+            if each not in slight:
                 by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
         for leaf, wrong in by_leaf.items():
             _explain(case, found, leaf, wrong)
@@ -108,19 +104,16 @@ def _bias(case: Case, found: Comparison) -> None:
 
 
 def _kinks(case: Case, found: Comparison) -> None:
-    wrong = [*found.kinks, *found.jumps]
-    if not wrong:
+    if not found.bends:
         case.results.passed("kink", "smooth at this point")
         return
-    i, j = wrong[0]
+    i, j, what = found.bends[0]
     at = f" ({case.input_name(j)})" if j >= 0 else ""
-    what = "has a kink" if found.kinks else "jumps"
-    taken = "any slope between the two sides was taken as right." if found.kinks else "not judged."
     case.results.broken(
         "kink",
         what,
         f"{case.output_name(i)} {what} at this very point{at}, so there is no one true "
-        f"derivative: {taken}",
+        "derivative: at a kink any slope between the two sides was taken as right.",
         "Check at a point beside it as well.",
     )
 
@@ -174,7 +167,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         results.broken(
             "value",
             f"wrong for {leaf.name}",
-            f"{numbers}, by {_blamed(case, wrong[0]) if case.steps else 'f'}.",
+            f"{numbers}, by {case.guilty}.",
             _pattern(found, case, leaf),
             lesson=VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN,
         )
@@ -185,24 +178,6 @@ def _nothing(case: Case, leaf: Leaf) -> Finding | None:
     assert case.trace is not None
     found = [each for each in case.trace.diagnose() if each.what == "none"]
     return next((each for each in found if leaf.name in each.sources), next(iter(found), None))
-
-
-def _blamed(case: Case, wrong: Mismatch) -> str:
-    """The one rule without which the gradient is right: its body differentiated instead."""
-    size = case.y.size
-    upstream = np.eye(1, size, wrong.output)[0] if case.linear else np.ones(size)
-    give = 1e-3 * max(abs(wrong.low), abs(wrong.high)) + 5 * wrong.error
-    steps = case.distinct_steps[:MOST_RULES]
-    mending = []
-    for step in steps if len(steps) > 1 else []:
-        try:
-            with tf_hooks.rules_ignored(partial(operator.is_, step.code)):
-                found = case.judged.pull(upstream).vector[wrong.input]
-        except Exception:  # a body that cannot be differentiated
-            return case.guilty
-        if wrong.low - give <= found <= wrong.high + give:
-            mending.append(step.label)
-    return mending[0] if len(mending) == 1 else case.guilty
 
 
 def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
@@ -343,11 +318,12 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     """The second derivative that the rules claim against differences of the first."""
     first = first_derivative(case.judged, seed, growing)
     told = 10 * case.dtype.wrong  # a gradient is rounded more often than a value
+    dtype = replace(case.dtype, told=told, wrong=told)
 
     def pull(upstream: Array, x: Array) -> Array:
         return first.pull(upstream, x).vector
 
-    return compare(Map(first.x, first.scale, first.forward, pull, case.dtype.eps, told, told), FEW)
+    return compare(Map(first.x, first.scale, first.forward, pull, dtype), FEW)
 
 
 def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str) -> None:
@@ -388,42 +364,6 @@ def _finite(case: Case, level: str) -> None:
         _UNSTABLE,
         level=level,
     )
-
-
-# --- the picture -------------------------------------------------------------------------------
-
-POINTS = 121  # a point in every second pixel of the picture, and one at 0
-
-
-def sweep(case: Case) -> Sweep:
-    """Move the first entry of the first input over a range around 0 that holds all its numbers."""
-    judged = case.judged
-    leaf = judged.leaves[0]
-    here = float(judged.x[leaf.start])
-    half = max(2.0 * largest(judged.x[leaf.start : leaf.stop]), 1.0)
-    scale = 2.0 ** np.round(np.log2(half / 8))
-    unit = np.eye(1, judged.x.size, leaf.start)[0]
-    at = np.linspace(-half, half, POINTS)
-    points = [judged.x + (t - here) * unit for t in at]
-
-    def moved(t: float) -> Array:
-        return np.array([judged.forward(x + t * scale * unit).sum() for x in points])
-
-    def claimed() -> Array:
-        return np.array([judged.pull(None, x).vector[leaf.start] for x in points])
-
-    with np.errstate(all="ignore"):
-        true = slope(moved, moved(0.0), case.dtype.eps)
-        vague = true.error > 0.05 * np.abs(true.value) + 1e-3
-    custom = claimed()
-    with tf_hooks.rules_ignored():
-        body = claimed()
-    lines = {
-        "finite differences": np.where(vague | true.jump | true.kink, np.nan, true.value / scale),
-        "autodiff of the body": body,
-        "custom rule": custom,
-    }
-    return Sweep(case.sum_name, case.input_name(leaf.start), at, here, lines)
 
 
 RULES = (

@@ -32,11 +32,13 @@ from typing import TypeVar
 import numpy as np
 
 from ..graph import Array, dtypes
+from ..graph.dtypes import Dtype
 
 RATIO = 4.0  # between one step length and the next
-FIRST = tuple(2.0**-e for e in range(3, 15, 2))
-SHORTER = tuple(2.0**-e for e in range(15, 31, 2))
-LONGER = tuple(2.0**e for e in range(9, -3, -2))
+FIRST = tuple(2.0**-e for e in range(3, 11, 2))  # enough for smooth functions
+CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # and for most others
+SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where float64 is rounded
+LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for what hardly moves
 ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
 PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
 
@@ -87,13 +89,15 @@ def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
     """
     values: dict[float, tuple[Array, Array]] = {}  # ahead and behind, by the step
     found = None
-    for more in (FIRST, SHORTER, LONGER):
+    for more in (FIRST, CLOSER, SHORTER, LONGER):
         new = [h for h in more if h >= 64 * eps]  # below, rounding is all that is left
         if not new:
             continue
         values |= {h: (along(h), along(-h)) for h in new}
         found = _read(dict(sorted(values.items(), reverse=True)), middle, eps)
-        if _good_enough(found, middle, eps) or (more is not FIRST and found.jump.any()):
+        bent = bool((found.jump | found.kink).any())
+        enough = more is SHORTER if bent else _good_enough(found, middle, eps)
+        if enough:
             break
     assert found is not None
     return found
@@ -101,8 +105,6 @@ def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
 
 def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
     """Whether more step lengths would tell nothing that matters."""
-    if found.jump.any():
-        return False
     finite = np.isfinite(found.value)
     if not finite.any():
         return not np.isfinite(middle).any()
@@ -225,9 +227,7 @@ class Map:
     scale: Array  # the size of each entry of x: steps are fractions of it
     forward: Callable[[Array], Array]
     pull: Callable[[Array, Array], Array]  # upstream of size m, x -> claimed gradient of size n
-    eps: float  # the rounding error of forward's values
-    told: float  # the relative error of a claim that is told
-    wrong: float  # and the one from which the claim is wrong, and not slightly off
+    dtype: Dtype  # the precision of forward's values, and from which error on a claim is told
     push: Callable[[Array, Array], Array] | None = None  # direction, x -> claimed slope of size m
     sizes: Sequence[int] = ()  # of the tensors that x was made of: a block is within one
 
@@ -242,7 +242,6 @@ class Mismatch:
     low: float  # the true slope; at a kink the two sides
     high: float
     error: float
-    wrong: float  # the relative error from which it is not slight
 
     @property
     def size(self) -> float:
@@ -250,9 +249,10 @@ class Mismatch:
         return max(self.low - self.yours, self.yours - self.high)
 
     @property
-    def slight(self) -> bool:
-        """Whether only the last digits are wrong."""
-        return self.size <= self.wrong * max(abs(self.low), abs(self.high))
+    def part(self) -> float:
+        """How far off it is by the size of the true slope; infinite where that is 0."""
+        true = max(abs(self.low), abs(self.high))
+        return self.size / true if true else np.inf
 
 
 @dataclass
@@ -260,8 +260,7 @@ class Comparison:
     """The outcome: what disagrees, how much was judged, and where f has kinks."""
 
     mismatches: list[Mismatch] = field(default_factory=list)
-    kinks: list[tuple[int, int]] = field(default_factory=list)  # output and input, or -1
-    jumps: list[tuple[int, int]] = field(default_factory=list)
+    bends: list[tuple[int, int, str]] = field(default_factory=list)  # output, input or -1, and what
     judged: int = 0  # entries, or sums of them
     summed: int = 1  # entries in the longest sum
     blind: float = 0.0  # one entry that is off by this part of the mean one goes unseen
@@ -355,7 +354,7 @@ def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
 
 def _along(problem: Map, middle: Array, direction: Array) -> Slope:
     """The slope of the map along a direction that is already scaled."""
-    return slope(lambda t: problem.forward(problem.x + t * direction), middle, problem.eps)
+    return slope(lambda t: problem.forward(problem.x + t * direction), middle, problem.dtype.eps)
 
 
 def _claims(
@@ -392,7 +391,7 @@ def _pushed(problem: Map, directions: Array, size: int) -> tuple[Array, Array] |
     claims, wobbles = np.stack(found, axis=-1)
     upstream = np.random.default_rng(7).uniform(-1.5, 1.5, size)
     expected = directions @ problem.pull(upstream, problem.x)
-    give = problem.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
+    give = problem.dtype.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
     if apart(upstream @ claims, expected, give).size:  # a rule of a rule that is wrong
         return None
     return claims, wobbles
@@ -405,9 +404,9 @@ def _moving(problem: Map, run: Callable[[Array], Array]) -> tuple[Array, Array]:
     it is much.
     """
     here = run(problem.x)
-    if problem.eps <= dtypes.FLOAT64.eps:
+    if problem.dtype.eps <= dtypes.FLOAT64.eps:
         return here, np.zeros_like(here)
-    return here, wobble(run, problem.x, problem.eps)
+    return here, wobble(run, problem.x, problem.dtype.eps)
 
 
 # --- comparing them ----------------------------------------------------------------------------
@@ -429,9 +428,9 @@ def _judge(
         for name in ("value", "low", "high", "error")
     )
     alone = len(columns) == problem.x.size
-    for pairs, name in ((found.kinks, "kink"), (found.jumps, "jump")):
+    for name, words in (("kink", "has a kink"), ("jump", "jumps")):
         at = np.argwhere(np.stack([getattr(each, name) for each in slopes], axis=1))
-        pairs += [(i, j if alone else -1) for i, j in at.tolist()]
+        found.bends += [(i, j if alone else -1, words) for i, j in at.tolist()]
     exact = alone and rows is None
     if rows is not None:
         ends = np.maximum(rows, 0) @ low + np.minimum(rows, 0) @ high
@@ -442,14 +441,14 @@ def _judge(
     terms = np.fmax(np.abs(claims), reach)
     if not exact:
         terms = np.fmax(terms, np.sqrt(np.mean(terms**2, axis=1, keepdims=True)))
-    give = problem.told * terms + 5 * error + 10 * wobbles
+    give = problem.dtype.told * terms + 5 * error + 10 * wobbles
     parts = give / terms
     # The last bits of the largest number beside it are nobody's mistake.
     beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
-    give = give + 1e-5 * problem.wrong * beside
+    give = give + 1e-5 * problem.dtype.wrong * beside
     known = np.isfinite(claims + give) & np.isfinite(low) & np.isfinite(high)
     gap = np.fmax(low - claims, claims - high) - give
-    enough = np.fmax(0.3 * terms, problem.wrong * np.fmax(beside, largest(middle)))
+    enough = np.fmax(0.3 * terms, problem.dtype.wrong * np.fmax(beside, largest(middle)))
     outside = np.argwhere(known & (gap > 0)).tolist()
     found.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
     if not exact:
@@ -465,9 +464,7 @@ def _judge(
         return
     yours, low, high, error = (each / problem.scale for each in (claims, low, high, error))
     for i, j in outside:
-        found.mismatches.append(
-            Mismatch(i, j, yours[i, j], low[i, j], high[i, j], error[i, j], problem.wrong)
-        )
+        found.mismatches.append(Mismatch(i, j, yours[i, j], low[i, j], high[i, j], error[i, j]))
     if claims.size <= SMALL:
         found.claimed, found.true = yours, value / problem.scale
 
@@ -490,8 +487,8 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comp
     low, high = sorted((float(truth.low[i] / heading[j]), float(truth.high[i] / heading[j])))
     error = float(truth.error[i] / abs(heading[j]))
     yours = float(problem.pull(np.eye(1, u.size, i)[0], problem.x)[j])
-    mismatch = Mismatch(i, j, yours, low, high, error, problem.wrong)
-    if mismatch.size > problem.told * max(abs(low), abs(high)) + 5 * mismatch.error:
+    mismatch = Mismatch(i, j, yours, low, high, error)
+    if mismatch.size > problem.dtype.told * max(abs(low), abs(high)) + 5 * mismatch.error:
         found.mismatches.append(mismatch)
         return True
     return False  # roundings that add up: no entry by itself is off

@@ -226,6 +226,15 @@ class Flattened:
         """f's value at x."""
         return join(self.call(self.arguments(x)))
 
+    def taped(self, x: Array) -> tuple[Any, list[Any], list[Any]]:
+        """Run f at x: the tape that saw it, the sources and the targets."""
+        args = self.arguments(x)
+        sources = self.sources(args)
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            targets = self.call(args)
+        return tape, sources, targets
+
     def pull(self, upstream: Array | None = None, x: Array | None = None) -> Pulled:
         """Upstream · df/dx as f's own rules claim it, in a fresh forward and backward pass.
 
@@ -233,22 +242,14 @@ class Flattened:
             upstream: One number for each of y; None is ones.
             x: The point; None is the one judged.
         """
-        args = self.arguments(self.x if x is None else x)
-        sources = self.sources(args)
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            targets = self.call(args)
+        tape, sources, targets = self.taped(self.x if x is None else x)
         seeds = None if upstream is None else split(upstream, targets)
         gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
         return self.pulled(gradients or [None] * len(sources), join(targets))
 
     def push(self, direction: Array, x: Array) -> Array:
         """df/dx · direction as f's own rules claim it: their derivative by upstream."""
-        args = self.arguments(x)
-        sources = self.sources(args)
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            targets = self.call(args)
+        tape, sources, targets = self.taped(x)
         upstream = [tf.ones_like(target) for target in targets]
         with tf.GradientTape(watch_accessed_variables=False) as outer:
             outer.watch(upstream)

@@ -1,4 +1,4 @@
-"""Where else f will be used: again, in a graph, under XLA, from a SavedModel, in forward mode.
+"""Where else f will be used: again, in a graph, under XLA, from a SavedModel.
 
 Each place runs f with one upstream, and value and gradients are compared with those of eager mode.
 """
@@ -22,10 +22,9 @@ from ..graph import Array
 from ..lessons import GRAPHS
 from ..recording import tf_hooks
 from . import rules
-from .case import Case
+from .case import Case, Row, Rule
 from .differences import largest
 from .flattened import Pulled, join, split
-from .report import Row, Rule
 
 # --- run again ---------------------------------------------------------------------------------
 
@@ -68,18 +67,12 @@ def registry(case: Case) -> None:
 # --- run elsewhere -----------------------------------------------------------------------------
 
 
-class NotComparedError(Exception):
-    """f cannot be run in a place, or not in reasonable time; the text says why."""
-
-
 def visit(
     case: Case,
     rule: str,
     run: Callable[[Case], Pulled],
     what: str,
     hint: str,
-    agrees: str = "the same value and gradients as in eager mode",
-    says: str = "is {} there, and {} in eager mode.",
 ) -> None:
     """Run f in another place, compare it with eager mode, and note the outcome.
 
@@ -89,15 +82,10 @@ def visit(
         run: Makes value and gradient there, for `case.upstream`.
         what: Begins the message where that raises.
         hint: What to do, where the exception does not tell it.
-        agrees: The words where it is right.
-        says: The words for two numbers that differ.
     """
     results = case.results
     try:
         found = run(case)
-    except NotComparedError as error:
-        results.skipped(rule, str(error))
-        return
     except Exception as error:
         about, mend = rules.explain(error, True)
         if results.has(about):
@@ -106,8 +94,8 @@ def visit(
             results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
         return
     eager, give = case.eager
-    message = _difference(found.value, eager.value, case.output_name, says)
-    message = message or _difference(found.vector, eager.vector, case.gradient_name, says, give)
+    message = _difference(found.value, eager.value, case.output_name)
+    message = message or _difference(found.vector, eager.vector, case.gradient_name, give)
     if case.flat.seeded or not case.deterministic:
         results.passed(rule, "f is random, so its numbers differ there; it runs")
     elif results.has("variables"):  # which one gets which is chance, here and there
@@ -115,13 +103,14 @@ def visit(
     elif message:
         results.broken(rule, "differs", message, hint)
     else:
-        results.passed(rule, agrees)
+        results.passed(rule, "the same value and gradients as in eager mode")
 
 
 def _difference(
-    mine: Array, usual: Array, name: Callable[[int], str], says: str, give: Array | float = 0.0
+    mine: Array, usual: Array, name: Callable[[int], str], give: Array | float = 0.0
 ) -> str:
     """The first number that differs between two modes, in words; empty where all agree."""
+    says = "is {} there, and {} in eager mode."
     if mine.shape != usual.shape:
         return f"the count of numbers {says.format(mine.size, usual.size)}"
     with np.errstate(all="ignore"):
@@ -138,27 +127,6 @@ def compiled(case: Case, **how: Any) -> Pulled:
     """f under `tf.function`, differentiated from outside, as in a training loop."""
     flat = case.flat  # in a lambda: tf.function takes no callable object as it is
     return replace(flat, f=tf.function(lambda *args: flat.f(*args), **how)).pull(case.upstream)
-
-
-MOST_INPUTS = 100  # for which forward mode is asked: each takes a run of f
-
-
-def by_forward_mode(case: Case) -> Pulled:
-    """Upstream · J, a column at a time."""
-    flat = case.flat
-    if flat.x.size > MOST_INPUTS:
-        raise NotComparedError(
-            f"not compared for more than {MOST_INPUTS} numbers: each takes a run"
-        )
-    args = flat.arguments(flat.x)
-    sources = flat.sources(args)
-    found = []
-    for unit in np.eye(flat.x.size):
-        with tf.autodiff.ForwardAccumulator(sources, split(unit, sources)) as forwarded:
-            targets = flat.call(args)
-        columns = [forwarded.jvp(target, "zero") for target in targets]
-        found.append(float(case.upstream @ join(columns)))
-    return Pulled(case.eager[0].value, (), np.array(found))
 
 
 # --- from a SavedModel -------------------------------------------------------------------------
@@ -255,15 +223,6 @@ PLACES = {
         "saved and loaded in a fresh process, f",
         "What a SavedModel holds must be TensorFlow's: no NumPy functions, and custom gradients "
         "saved with tf.saved_model.SaveOptions(experimental_custom_gradients=True).",
-    ),
-    "forward": _place(
-        "forward mode",
-        by_forward_mode,
-        "forward mode",
-        "In eager execution tf.autodiff.ForwardAccumulator ignores a custom rule and "
-        "differentiates the body of f: use it only where both agree.",
-        "agrees with reverse mode",
-        "is {} in forward mode, and {} in reverse mode.",
     ),
 }
 """The rules that are judged where `check(where=...)` names them, besides "eager"."""

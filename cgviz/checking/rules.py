@@ -19,10 +19,9 @@ from ..hinting import hints
 from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..recording import arguments
 from ..recording.build import dense, variable_name
-from .case import Case, CustomStep
+from .case import Case, CustomStep, Rule
 from .differences import apart, largest
 from .flattened import join, split, to_vector
-from .report import Rule
 
 # --- what f raises -----------------------------------------------------------------------------
 
@@ -106,13 +105,10 @@ def runs(case: Case) -> None:
 
 def returned(case: Case) -> None:
     """Each gradient is a tensor of the shape and the dtype of its input."""
-    said: set[tuple[str, Any]] = set()
-    for step in case.steps:
+    for step in case.distinct_steps:
         for name, given, gradient in _returned(step):
-            for rule, *words in _complaints(f"{name} of {step.label}", given, gradient):
-                if (rule, step.code) not in said:  # once for each custom rule
-                    said.add((rule, step.code))
-                    case.results.broken(rule, *words)
+            for complaint in _complaints(f"{name} of {step.label}", given, gradient):
+                case.results.broken(*complaint)
     if case.steps:
         case.results.passed("shape", "each gradient has the shape of its input")
         case.results.passed("dtype", "each gradient has the dtype of its input")
@@ -319,7 +315,7 @@ def finite_forward(case: Case) -> None:
     assert case.base is not None
     i = int(bad[0])
     wide = case.judged.forward(case.judged.x)[i]
-    stable = np.isfinite(wide) and abs(wide) < max(each.largest for each in case.own_dtypes)
+    stable = np.isfinite(wide) and abs(wide) < case.largest
     mendable = stable or bool(np.isfinite(case.base.vector).all())
     also = ", while the rule stays finite" if mendable else ""
     also = f", and {style.number(wide)} in float64" if stable else also

@@ -3,10 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from cgviz.checking.case import Case, examine
+from cgviz.checking.case import Case, Results, examine
 from cgviz.checking.checker import EVERY_RULE
 from cgviz.checking.flattened import Flattened, kept
-from cgviz.checking.report import Results
 from cgviz.graph import dtypes
 from cgviz.recording import arguments
 

@@ -29,22 +29,10 @@ def test_a_python_function_cannot_be_compiled():
     assert state(report, "xla") == "warn"
 
 
-def test_forward_mode_that_ignores_the_rule_is_a_warning():
-    leaky = tf.custom_gradient(
-        lambda x: (tf.nn.relu(x), lambda dy: dy * tf.where(x > 0.0, 1.0, 0.01))
-    )
-    report = cgviz.check(leaky, [-1.0, 2.0], where="forward", surrogate=True)
-    assert state(report, "forward mode") == "warn"
-    (found,) = [each for each in report.findings if each.rule == "forward mode"]
-    assert found.message.startswith("the gradient for in[0] is 0 in forward mode, and 0.01")
-    assert report.ok
-    assert state(cgviz.check(tf.sin, [-1.0, 2.0], where="forward"), "forward mode") == "pass"
-
-
 def test_badges_stand_for_the_places_asked_for():
     report = cgviz.check(tf.sin, 1.0, where="graph")
     assert [(p.rule, p.state) for p in report.places] == [("graph", "pass")]
-    assert 'not run: where=("xla", "saved", "forward")' in report.notes
+    assert 'not run: where=("xla", "saved")' in report.notes
 
 
 # --- a SavedModel in another process ----------------------------------------------------------

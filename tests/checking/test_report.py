@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz.checking.checker import EVERY_RULE
-from cgviz.checking.report import Report, Results, Row
+from cgviz.checking.case import Results, Row
+from cgviz.checking.checker import EVERY_RULE, Report
 
 mpl.use("Agg")
 
