@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 KERAS = ("MobileNetV2", "MobileNetV3Small", "EfficientNetB0", "DenseNet121", "ResNet50")
@@ -152,14 +153,16 @@ def result(cells: list[str], recorded: bool, seconds: float) -> dict[str, Any]:
     given = json.dumps({"cells": cells, "recorded": recorded})
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
     try:
-        done = subprocess.run(
-            [sys.executable, __file__, "--cells"],
-            input=given,
-            text=True,
-            capture_output=True,
-            timeout=seconds,
-            env=environment,
-        )
+        with TemporaryDirectory() as folder:  # what a program writes
+            done = subprocess.run(
+                [sys.executable, os.path.abspath(__file__), "--cells"],
+                input=given,
+                text=True,
+                capture_output=True,
+                timeout=seconds,
+                env=environment,
+                cwd=folder,
+            )
     except subprocess.TimeoutExpired:
         return {"ended": f"more than {seconds:g} s"}
     lines = done.stdout.splitlines()
