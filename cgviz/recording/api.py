@@ -87,7 +87,8 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
     The tape must be opened inside the block, or the ops that ran before it are not known.
 
     Args:
-        open_functions: As in `trace`.
+        open_functions: As in `trace`. An opened function gets no graph: a model that is saved
+            later must have been called outside of a recording, too.
 
     Yields:
         A `Trace`, filled when the block ends, also when it ends with an exception.
