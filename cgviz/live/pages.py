@@ -28,7 +28,7 @@ Document = dict[str, Any]
 
 MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
 SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
-READABLE = 0.8  # of the size on paper: letters of 11 points are then 12 pixels high
+READABLE = 11 / 11.5  # of the size on paper: labels are then 11 pixels high
 MOST_REPEATS = 40  # that a file keeps of a row: the time to write it stays a few seconds
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
 MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page

@@ -117,3 +117,13 @@ def test_a_quiz_has_no_search(page, saved, tmp_path):
     page.locator("g.cgviz-node").first.focus()
     page.keyboard.press("/")
     assert not page.locator(".cgviz-search").is_visible()
+
+
+def test_no_label_is_smaller_than_11_pixels_at_first(opened, page):
+    for width in (1400, 700, 420):
+        page.set_viewport_size({"width": width, "height": 800})
+        sizes = opened.evaluate(
+            "() => [...document.querySelectorAll('.cgviz-svg text')].filter((t) => t.textContent)"
+            ".map((t) => parseFloat(t.getAttribute('font-size') || 12) * t.getScreenCTM().a)"
+        )
+        assert min(sizes) >= 10.99

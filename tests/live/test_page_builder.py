@@ -157,3 +157,9 @@ def test_whatever_is_found_is_reached_by_what_is_to_be_turned_over():
         node = builder.selection(None, sorted(toggled)).nodes[search["at"][k]]
         assert not opens
         assert name in {op.name for op in node.ops} | {op.scope for op in node.ops}
+
+
+def test_of_very_many_repeats_a_file_keeps_some_evenly():
+    found = [int(name.rpartition("@")[2]) for name in PageBuilder(loop(100)).others()]
+    assert found == [*range(0, 99, 3)]
+    assert len(PageBuilder(loop(30)).others()) == 29

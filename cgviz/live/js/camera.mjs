@@ -3,10 +3,10 @@
 // A picture's `zoom` is { k, x, y }: a point p of it is seen at k p + (x, y).
 import { set } from "./dom.mjs";
 
-const [SMALLEST, LEAST, LARGE] = [0.5, 0.8, 1.5]; // scales of letters of 11 points: unreadable, readable, large
+const [LAST_ROW, LABEL] = [37, 11.5]; // pixels of a screen of 1920 that can be read from the last row; the size of a label
+const [LEAST, LARGE] = [11 / LABEL, 1.5]; // scales at which labels are of 11 pixels, which can be read; and are large
 const TALLEST = 620; // pixels: a picture that is higher is panned, so that the bar stays in sight
 const BELOW = 64; // under a picture that runs right: two equations, one below the other
-const [LAST_ROW, LABEL] = [37, 11.5]; // pixels of a screen of 1920 that can be read from the last row; the size of a label
 const EDGE = 24; // pixels from a border at which a node counts as seen
 const STILL = 4; // pixels that a pointer may move in a click
 const BURST = 500; // milliseconds: turns of the wheel that follow each other faster are one
@@ -17,13 +17,10 @@ const BESIDE = 20; // pixels on each side of a picture, as in view.css: half of 
 export const readable = ({ width }) => width * LEAST + 2 * BESIDE + 2;
 export const spaceIn = (stage) => Math.max(stage.clientWidth - 2 * BESIDE, 200);
 
-/** Show a picture in a space of this width, so large that it can be read; what is too tall is panned. */
+/** Show a picture in a space of this width, so large that it can be read; what does not fit is panned. */
 export function fit(picture, space) {
   const height = heightOf(picture);
-  let k = Math.min(space / picture.page.display.width, LARGE);
-  if (k < SMALLEST) k = LEAST; // what cannot be read when it is small is panned
-  const whole = Math.min(k, TALLEST / height);
-  k = whole >= 0.75 ? whole : Math.min(k, 1);
+  const k = Math.max(Math.min(space / picture.page.display.width, TALLEST / height, LARGE), LEAST);
   place(picture, space, Math.min(height * k, TALLEST), k);
 }
 
