@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.path import Path
 
-from cgviz.drawing.figure import Drawn, DrawnTexts, outline
-from cgviz.drawing.letters import outlined
+from cgviz.drawing.figure import Drawn, DrawnTexts
+from cgviz.drawing.shapes import outline, outlined
 
 TOUCH = 1.5  # points between a tip and the outline that it touches: less than the width of a line
 NEAR = 12.0  # points from a label to its line: its distance, and the space below its letters

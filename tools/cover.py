@@ -18,7 +18,7 @@ import cgviz
 from cgviz import style
 from cgviz.drawing import display, figure, shapes, texts
 from cgviz.drawing.display import Display
-from cgviz.drawing.letters import extent
+from cgviz.drawing.shapes import extent
 from cgviz.graph.selection import Selection, select
 
 PICTURES = Path(__file__).resolve().parents[1] / "notebooks" / "images"

@@ -21,7 +21,7 @@ from typing import Any
 from ..graph.selection import Selection
 from . import layout, shapes
 from .layout import PORT, SIDE, Direction
-from .letters import Anchor, Side, extent
+from .shapes import Anchor, Side, extent
 from .texts import SEED, Moments, Written, targets, written
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
@@ -241,6 +241,10 @@ class _Arranged:
         self.width = max(self.layout.width, least) + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
         self.shift = (self.width - self.layout.width) / 2, MARGIN
+        places = zip(self.kinds, self.layout.centres, self.sizes, strict=True)
+        self.outlines = [
+            shapes.outlines(kind, *self._moved(centre), *size) for kind, centre, size in places
+        ]
 
     # --- sizes ---
 
@@ -473,12 +477,11 @@ class _Arranged:
     def _line(self, i: int, distance: float) -> list[tuple[float, float]]:
         """The way of a value at a distance to the side of its route, from outline to outline."""
         link, turn = self.links[i], -1 if self.links[i].back else 1
-        line = layout.beside(self.layout.routes[i], self.direction, turn * distance)
+        line = layout.beside(self.layout.routes[i], self.direction, turn * distance) + self.shift
         for node, end, side in ((link.source, 0, turn), (link.target, -1, -turn)):
-            port = float(line[end, self.across]) - self.layout.centres[node][self.across]
-            shape = self.kinds[node], self.direction, *self.sizes[node]
-            line[end, self.along] -= side * shapes.inset(*shape, port, side)
-        return [self._moved(point) for point in line.tolist()]
+            at = line[end, self.across]
+            line[end, self.along] = shapes.meets(self.outlines[node], self.across, at, side)
+        return [(x, y) for x, y in line.tolist()]
 
     def _draw_node(self, i: int) -> None:
         kind, size = self.kinds[i], self.sizes[i]
@@ -486,7 +489,7 @@ class _Arranged:
         step, now = self._node_time(i)
         node = self.shown.nodes[i] if i < len(self.shown.nodes) else None
         if kind != "open":
-            for n, d in enumerate(shapes.outlines(kind, x, y, *size)):
+            for n, d in enumerate(self.outlines[i]):
                 self._path("inner" if n else "outline", "node", i, d, step, *now)
             self._draw_rows(i, x, y, step, now)
         if node is not None and node.group and kind != "open":

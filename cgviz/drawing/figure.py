@@ -8,7 +8,6 @@ What is drawn and where comes from `display`; here it gets its colours and width
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
-from matplotlib.path import Path as Outline
 
 from .. import style
 from ..graph import Trace
 from ..graph.selection import Selection, select
-from . import display, letters, shapes, texts
+from . import display, shapes, texts
 from .display import Display, Path, Text
 
 LINE = 1.7  # the width of an arrow, in points: it is still seen when it is printed at half size
@@ -32,9 +30,6 @@ BORDER, THIN, THICK = 1.4, 1.0, 2.6  # of an outline; of an inner one; of the cu
 DASHES = (0, (3.2, 1.8))  # of a backward arrow, in widths
 LARGEST = 1.5  # the scale of a picture in axes of any size, where letters get large enough
 CONTROLS = ("handle", "tab")  # what is clicked: for the screen only
-
-_TOKEN = re.compile(r"[MLCZ]|-?[\d.]+(?:e-?\d+)?")
-_CODES = {"M": Outline.MOVETO, "L": Outline.LINETO, "C": Outline.CURVE4, "Z": Outline.CLOSEPOLY}
 
 
 class SpokenFigure(Figure):
@@ -145,7 +140,7 @@ def background(ax: Axes) -> tuple[float, float, float]:
 class Drawn(PathCollection):
     """Elements of a display list as one artist: `elements` has one for each of its paths."""
 
-    def __init__(self, elements: Sequence[Any], outlines: Sequence[Outline], **how: Any) -> None:
+    def __init__(self, elements: Sequence[Any], outlines: Sequence[Any], **how: Any) -> None:
         super().__init__(outlines, **how)
         self.elements = list(elements)
 
@@ -154,7 +149,7 @@ class DrawnTexts(Drawn):
     """Texts as one artist: `words` has what each says, `boxes` left, top, right and bottom."""
 
     words: list[str]
-    boxes: list[letters.Box]
+    boxes: list[shapes.Box]
 
 
 def draw(ax: Axes, shown: Display, step: int | None = None) -> None:
@@ -204,7 +199,7 @@ class _Renderer:
         looks = [self._look(path) for path in paths]
         drawn = Drawn(
             paths,
-            [outline(path.d) for path in paths],
+            [shapes.outline(path.d) for path in paths],
             facecolors=[face for face, *_ in looks],
             edgecolors=[edge for _, edge, *_ in looks],
             linewidths=[width * self.scale for *_, width, _ in looks],
@@ -243,7 +238,7 @@ class _Renderer:
 
     def _texts(self, shown: Sequence[Text]) -> None:
         found = [
-            letters.outlined(
+            shapes.outlined(
                 *(text.at(self.moment), text.x, text.y, text.size, text.anchor, text.side),
                 bold=text.role == "gradient" and text.of == "link" and self._current(text),
             )
@@ -275,7 +270,7 @@ class _Renderer:
         x, y = display.MARGIN, height - display.MARGIN - display.TEXT / 2
         paths, words = [], []
 
-        def text(n: int, x: float, anchor: letters.Anchor, says: str) -> Text:
+        def text(n: int, x: float, anchor: shapes.Anchor, says: str) -> Text:
             versions = ((0, says),)
             return Text(
                 "legend", "legend", n, x, y, anchor, "around", display.SMALL, 0, (), versions
@@ -286,28 +281,8 @@ class _Renderer:
             shaft, head = shapes.arrow(ends if role == "forward" else ends[::-1])
             paths += [Path(role, "legend", n, shaft, 0), Path(f"{role}-head", "legend", n, head, 0)]
             words.append(text(n, x + 31, "start", says))
-            x += display.SAMPLE + letters.extent(says, display.SMALL)[0]
+            x += display.SAMPLE + shapes.extent(says, display.SMALL)[0]
         if self.step is not None:
             says = f"step {self.step} of {self.shown.steps}"
             words.append(text(-1, width - display.MARGIN, "end", says))
         return paths, words
-
-
-def outline(d: str) -> Outline:
-    """SVG path data as Matplotlib has it."""
-    vertices: list[tuple[float, float]] = []
-    codes: list[Any] = []
-    command, numbers = "", []
-    for token in _TOKEN.findall(d):
-        if token == "Z":
-            vertices.append((0.0, 0.0))
-            codes.append(Outline.CLOSEPOLY)
-        elif token in _CODES:
-            command = token
-        else:
-            numbers.append(float(token))
-            if len(numbers) == 2:
-                vertices.append((numbers[0], numbers[1]))
-                codes.append(_CODES[command])
-                numbers.clear()
-    return Outline(vertices, codes)

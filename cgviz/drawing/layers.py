@@ -369,9 +369,9 @@ class Layers:
                     side.append((self.at[near[0]], self.x[near[0]], i))
         for (box, end), side in sides.items():
             side.sort()
-            half = SIDE * (self.left[box] + self.right[box])
-            if len(side) == 1:
-                half = min(half, 0.7 * PORT)
+            half = SIDE * 2 * self.left[box]
+            if len(side) == 1:  # not at a corner, nor far from the middle
+                half = min(half, 0.7 * PORT, max(self.left[box] - PORT / 4, 0.0))
             step = min(PORT, 2 * half / max(len(side) - 1, 1))
             wanted = [x - self.x[box] for _, x, _ in side]
             places = fitted([0.0] + [step] * (len(side) - 1), wanted, [1.0] * len(side))

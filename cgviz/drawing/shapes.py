@@ -1,22 +1,35 @@
-"""The shapes of a picture as SVG path data: the outline of each kind of node, lines and arrows.
+"""The shapes of a picture: the outline of each kind of node, lines, arrows, letters.
+
+Outlines and lines are SVG path data. Letters are measured before they are placed and drawn as one
+collection: Matplotlib lays out each `Text` whenever it is drawn, two thirds of a picture's time.
 
 An op is a box, an input a pill, a variable a drum, a use of it a small pill, a constant a note with
 a folded corner, a custom op a double hexagon, folded ops a stack of boxes, a target a ring around a
 dot; an open custom op is a frame, with a dot at its side for each value that enters or leaves. So
 kinds are told apart without colour.
 
-    outlines   the outlines of a node
-    box        a rectangle with round corners
-    arrow      a line and the head at its end
-    inset      where a line meets the outline of a node
+    outlines  the outlines of a node
+    meets     where a line meets them
+    arrow     a line and the head at its end
+    outline   path data as Matplotlib has it
+    extent    the width and height of a text
+    outlined  a text at its place, as a path
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from math import ceil, hypot, sqrt
+from functools import lru_cache
+from math import hypot, sqrt
+from typing import Any, Literal
 
-from .layout import Direction
+import numpy as np
+from matplotlib.font_manager import FontProperties
+from matplotlib.path import Path
+from matplotlib.textpath import text_to_path
+
+from ..graph import Array
 
 CORNER, WIDE = 5.0, 8.0  # the radius of a box's corners; of a frame's
 POINT = 11.0  # how far a hexagon's points stick out
@@ -26,7 +39,6 @@ SHEET = 4.0  # how far the sheets of a stack are apart
 TARGET = 16.0  # across a target
 PORT = 6.0  # across the dot where a value enters a frame
 HEAD = 7.5  # the length of an arrow's head: as long as four widths of its line
-OFF = 0.12  # how far a line may be from its points: less than a pixel of any screen
 
 _ROUND = 0.5523  # a quarter of a circle as a cubic curve
 
@@ -42,6 +54,9 @@ PADDING = {
 }
 
 Point = tuple[float, float]
+
+_TOKEN = re.compile(r"[MLCZ]|-?[\d.]+(?:e-?\d+)?")
+_CODES = {"M": Path.MOVETO, "L": Path.LINETO, "C": Path.CURVE4, "Z": Path.CLOSEPOLY}
 
 
 def outlines(kind: str, x: float, y: float, width: float, height: float) -> list[str]:
@@ -78,45 +93,49 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
     return [box(left, right, top, bottom, WIDE if kind == "open" else CORNER)]
 
 
-def inset(
-    kind: str, direction: Direction, width: float, height: float, port: float, side: int
-) -> float:
-    """How far inside a node's rectangle a line meets its outline.
+def outline(d: str) -> Path:
+    """SVG path data as Matplotlib has it."""
+    vertices: list[Point] = []
+    codes: list[Any] = []
+    command, numbers = "", []
+    for token in _TOKEN.findall(d):
+        if token == "Z":
+            vertices.append((0.0, 0.0))
+            codes.append(Path.CLOSEPOLY)
+        elif token in _CODES:
+            command = token
+        else:
+            numbers.append(float(token))
+            if len(numbers) == 2:
+                vertices.append((numbers[0], numbers[1]))
+                codes.append(_CODES[command])
+                numbers.clear()
+    return Path(vertices, codes)
+
+
+def meets(outlines: Sequence[str], across: int, at: float, side: int) -> float:
+    """Where a line along an axis meets outlines from outside.
 
     Args:
-        kind: The kind of node.
-        direction: The direction of the line.
-        width: The node's width.
-        height: Its height.
-        port: Where the line comes, from the middle of the side, growing to the right or downwards.
-        side: -1 at the top or on the left, 1 at the bottom or on the right.
+        outlines: The outlines of a node.
+        across: The axis across the line: 0 for one that runs down, 1 for one that runs right.
+        at: Where the line is on it.
+        side: -1 from the top or the left, 1 from the bottom or the right.
 
     Returns:
-        The distance, 0 where the outline is the rectangle.
+        The place on the other axis, for a line that just passes a corner that of the corner.
     """
-    down = direction == "down"
-    across, along = (width, height) if down else (height, width)
-
-    def beyond(corner: float, at: float = abs(port)) -> float:
-        return max(0.0, at - (across / 2 - corner))
-
-    if kind in ("input", "use", "target", "port"):
-        return _arc(_pill(width, height), beyond(_pill(width, height)))
-    if kind == "custom":
-        return along / 2 * beyond(POINT) / POINT if down else POINT * abs(port) / (across / 2)
-    if kind == "variable":
-        return _arc(LID, abs(port), across / 2) if down else _arc(along / 2, beyond(LID), LID)
-    if kind == "constant" and down == (side < 0):
-        return beyond(FOLD, -side * port)
-    if kind == "scope":
-        return SHEET * ceil(min(beyond(2 * SHEET, side * port) / SHEET, 2))
-    corner = WIDE if kind == "open" else CORNER
-    return 0.0 if kind == "constant" else _arc(corner, beyond(corner))
-
-
-def _arc(height: float, at: float, half: float | None = None) -> float:
-    """How far below its top an ellipse is, `at` from its middle; without `half` a circle."""
-    return height * (1 - sqrt(max(0.0, 1 - (at / (half or height)) ** 2)))
+    found: list[float] = []
+    polygons = [np.asarray(p) for d in outlines for p in outline(d).to_polygons()]
+    every = np.concatenate(polygons)[:, across]
+    near = min(max(at, every.min() + 1), every.max() - 1)
+    for polygon in polygons:
+        a, b = polygon[:-1], polygon[1:]
+        crosses = (a[:, across] <= near) != (b[:, across] <= near)
+        a, way = a[crosses], (b - a)[crosses]
+        part = (near - a[:, across]) / way[:, across]
+        found += (a[:, 1 - across] + part * way[:, 1 - across]).tolist()
+    return max(found, key=lambda place: side * place)
 
 
 def _pill(width: float, height: float) -> float:
@@ -204,7 +223,7 @@ def arrow(points: Sequence[Point]) -> tuple[str, str]:
 
 def line(points: Sequence[Point]) -> str:
     """A line through points."""
-    first, *rest = _fewer(points)
+    first, *rest = points
     return data("M", *first, *(["L"] if rest else []), *(x for point in rest for x in point))
 
 
@@ -220,24 +239,81 @@ def _cut(points: Sequence[Point], end: float) -> list[Point]:
     return list(points[:1])
 
 
-def _fewer(points: Sequence[Point]) -> list[Point]:
-    """The points that a line needs so that it is nowhere farther off than `OFF`.
+# --- letters --------------------------------------------------------------------------------------
 
-    The algorithm of Ramer, Douglas and Peucker.
+# Shipped with Matplotlib and holding every sign we use, so a figure is the same everywhere.
+FONT = "DejaVu Sans"
+LINE = 1.25  # the height of a line, in sizes: what browsers give a line of this font
+STEP = 1.12  # from one line of a text to the next, in sizes: a little closer, so that they belong
+ASCENT, DESCENT = 0.76, 0.21  # of this font's letters above and below their line, in sizes
+
+Anchor = Literal["start", "middle", "end"]
+Side = Literal["above", "around", "below"]
+SHARE = {"start": 0.0, "middle": 0.5, "end": 1.0, "below": 0.0, "around": 0.5, "above": 1.0}
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def _font(bold: bool) -> FontProperties:
+    return FontProperties(family=FONT, weight="bold" if bold else "normal", size=1)
+
+
+@lru_cache(maxsize=4096)
+def _width(line: str, bold: bool = False) -> float:
+    """The width of a line at size 1."""
+    font = _font(bold)  # not `ismath`: a `$` is a `$`
+    return float(text_to_path.get_text_width_height_descent(line, font, ismath=False)[0])
+
+
+@lru_cache(maxsize=4096)
+def _outline(line: str, bold: bool) -> tuple[Array, Array]:
+    """The letters of a line at size 1, beginning at 0: vertices and codes."""
+    vertices, codes = text_to_path.get_text_path(_font(bold), line)
+    return np.array(vertices) / text_to_path.FONT_SCALE, np.array(codes)
+
+
+def extent(text: str, size: float, bold: bool = False) -> tuple[float, float]:
+    """The width and height of a text of one or more lines, in points."""
+    if not text:
+        return 0.0, 0.0
+    lines = text.split("\n")
+    width = max(_width(line, bold) for line in lines)
+    # A browser's letters are up to a twentieth wider: it has hinting and fonts of its own.
+    return 1.05 * size * width + 2, len(lines) * size * LINE
+
+
+def outlined(
+    text: str,
+    x: float,
+    y: float,
+    size: float,
+    anchor: Anchor = "middle",
+    side: Side = "around",
+    *,
+    bold: bool = False,
+) -> tuple[Path, Box]:
+    """The outlines of a text, and the box that it fills, in points, y growing downwards.
+
+    Args:
+        text: One or more lines; those of a matrix are flush left, so that its columns are below
+            each other.
+        x: Where its start, its middle or its end is.
+        y: Where its middle is, or the point that it is above or below.
+        size: Of the letters, in points.
+        anchor: Which of its points is at x.
+        side: How it is placed to y.
+        bold: Whether the letters are bold.
+
+    Returns:
+        The path and left, top, right and bottom of the box.
     """
-    kept = {0, len(points) - 1}
-    stack = [(0, len(points) - 1)]
-    while stack:
-        a, b = stack.pop()
-        (x, y), (u, v) = points[a], (points[b][0] - points[a][0], points[b][1] - points[a][1])
-        length = hypot(u, v)
-        far, most = 0, OFF
-        for i in range(a + 1, b):
-            s, t = points[i][0] - x, points[i][1] - y
-            away = abs(s * v - t * u) / length if length > 1e-9 else hypot(s, t)
-            if away > most:
-                far, most = i, away
-        if far:
-            kept.add(far)
-            stack += [(a, far), (far, b)]
-    return [points[i] for i in sorted(kept)]
+    lines = text.split("\n")
+    widths = [size * _width(line, bold) for line in lines]
+    width, height = max(widths), size * (STEP * (len(lines) - 1) + ASCENT + DESCENT)
+    left, top = x - SHARE[anchor] * width, y - SHARE[side] * height
+    flush = 0.0 if "[[" in text else SHARE[anchor]
+    paths = []
+    for n, (line, own) in enumerate(zip(lines, widths, strict=True)):
+        vertices, codes = _outline(line, bold)
+        start = (left + flush * (width - own), top + (ASCENT + n * STEP) * size)
+        paths.append(Path(vertices * (size, -size) + start, codes))
+    return Path.make_compound_path(*paths), (left, top, left + width, top + height)

@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 import cgviz
 from cgviz import style
 from cgviz.drawing.figure import Drawn, DrawnTexts
-from cgviz.drawing.letters import outlined
+from cgviz.drawing.shapes import outlined
 from cgviz.graph import Trace
 
 

@@ -1,5 +1,6 @@
-"""Each kind of node has an outline of its own, which fills its space and which lines meet."""
+"""Each kind of node has an outline of its own, which lines meet; texts are where they should be."""
 
+import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from matplotlib.path import Path
 
 from cgviz.drawing import shapes
-from cgviz.drawing.figure import outline
+from cgviz.drawing.shapes import extent, outline, outlined
 
 KINDS = ["op", "input", "variable", "constant", "custom", "scope"]
 SIZES = [(60.0, 30.0), (40.0, 26.0), (300.0, 40.0), (62.0, 220.0)]
@@ -52,11 +53,10 @@ EVERY += [("target", (shapes.TARGET,) * 2), ("port", (shapes.PORT,) * 2), ("open
 def test_a_line_ends_where_it_meets_the_outline(kind, size, direction, side):
     across, along = (0, 1) if direction == "down" else (1, 0)
     polygons = corners(kind, *size)
-    near = 3.0 if kind == "scope" else 1.0  # the corners of its sheets are round
-    for port in np.linspace(-0.38, 0.38, 41) * size[across]:  # where lines may meet a side
+    outlines = shapes.outlines(kind, 0.0, 0.0, *size)
+    for port in np.linspace(-0.35, 0.35, 41) * size[across]:  # where lines may meet a side
         met = first_met(polygons, across, along, port, side)
-        inset = shapes.inset(kind, direction, *size, port, side)
-        assert size[along] / 2 - inset == pytest.approx(met, abs=near), port
+        assert side * shapes.meets(outlines, across, port, side) == pytest.approx(met, abs=0.2)
 
 
 def test_no_two_kinds_have_the_same_outline():
@@ -78,5 +78,59 @@ def test_an_arrow_has_its_tip_at_the_last_point_and_its_line_ends_within_the_hea
     assert 40 - shapes.HEAD <= y < 40
 
 
-def test_a_line_has_no_more_points_than_it_needs():
-    assert points(shapes.line([(0, 0), (1, 0), (2, 0), (3, 3), (4, 6)])) == [(0, 0), (2, 0), (4, 6)]
+# --- letters -------------------------------------------------------------------------------------
+
+
+def test_no_text_takes_no_space():
+    assert extent("", 12) == (0.0, 0.0)
+
+
+def test_space_grows_with_the_size_the_letters_and_the_lines():
+    width, height = extent("0.25", 10)
+    assert extent("0.25", 20)[0] > 1.8 * width
+    assert extent("0.2500", 10)[0] > width
+    assert extent("0.25\n0.25", 10) == (width, 2 * height)
+
+
+@pytest.mark.parametrize(
+    "text", ["7", "−0.0008", "[[1, 0.5],\n [0.25, 1]]", "⊘ stop_gradient", "⚠ NaN"]
+)
+def test_letters_stay_within_their_box_and_their_space(text):
+    path, (left, top, right, bottom) = outlined(text, 100, 50, 12)
+    drawn = path.get_extents()
+    assert left - 0.5 <= drawn.xmin <= drawn.xmax <= right + 0.5
+    assert top - 0.5 <= drawn.ymin <= drawn.ymax <= bottom + 0.5
+    width, height = extent(text, 12)
+    assert right - left <= width
+    assert bottom - top <= height
+
+
+@pytest.mark.parametrize(
+    ("anchor", "side"),
+    list(itertools.product(("start", "middle", "end"), ("above", "around", "below"))),
+)
+def test_the_point_is_the_one_that_was_asked_for(anchor, side):
+    _, (left, top, right, bottom) = outlined("two\nlines", 10, 20, 12, anchor, side)
+    assert {"start": left, "middle": (left + right) / 2, "end": right}[anchor] == pytest.approx(10)
+    assert {"below": top, "around": (top + bottom) / 2, "above": bottom}[side] == pytest.approx(20)
+
+
+def test_y_grows_downwards_as_lines_do():
+    one, two = (outlined(text, 0, 0, 12, side="below")[0].get_extents() for text in ("o", "o\no"))
+    assert two.ymax > one.ymax
+    assert two.ymin == pytest.approx(one.ymin)
+
+
+def test_the_rows_of_a_matrix_start_below_each_other():
+    path, box = outlined("[[1, 0.25],\n [2, 3]]", 0, 0, 12, "end")
+    alone, _ = outlined("[[1, 0.25],", box[0], 0, 12, "start")
+    assert path.get_extents().xmin == pytest.approx(alone.get_extents().xmin)
+
+
+def test_bold_is_wider():
+    plain, bold = (outlined("3", 0, 0, 12, bold=b)[1] for b in (False, True))
+    assert bold[2] - bold[0] > plain[2] - plain[0]
+
+
+def test_a_dollar_is_a_dollar():
+    assert len(outlined(r"$\frac{$", 0, 0, 12)[0].vertices) > 8 * 4
