@@ -231,8 +231,8 @@ class History:
         """Say since which step, and where first, a gradient vanished, died, exploded or froze.
 
         Returns:
-            A `Diagnosis`: a sequence of findings, the first in time first; `.ok` where there is
-            none.
+            A `Diagnosis`: a sequence of findings, the first in time first; `.ok` where none is an
+            error.
 
         Raises:
             ValueError: Nothing was recorded.

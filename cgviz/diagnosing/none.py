@@ -58,14 +58,11 @@ def find(graph: PassGraph) -> list[Finding]:
 
 
 def dropped(graph: PassGraph) -> list[Finding]:
-    """Custom rules that TensorFlow did not use: one finding per call."""
-    found, before = [], False
-    for op in graph.trace.ops:
-        is_op = op.kind in ("op", "custom")
-        if op.rule_dropped and not before and is_op:
-            found.append(replace(Cut(graph, "rule dropped", op).finding(), which=None))
-        before = op.rule_dropped or (before and not is_op)
-    return found
+    """Custom rules that TensorFlow did not use: one finding per line that calls one."""
+    ops = [op for op in graph.trace.ops if op.rule_dropped and op.kind in ("op", "custom")]
+    first = {line(op.source) + line(op.rule): op for op in reversed(ops)}
+    found = [Cut(graph, "rule dropped", op).finding() for op in reversed(first.values())]
+    return [replace(each, which=None) for each in found]
 
 
 # --- where a path is cut -----------------------------------------------------------------------
@@ -230,7 +227,7 @@ _KINDS = {"bool": "True and False", "string": "texts"}
 _ASSIGNED = " No gradient flows through the assignment there."
 _STEPS = frozenset(("Round", "Rint", "Floor", "Ceil", "FloorDiv", "FloorMod", "Cast", "Bucketize"))
 _BLOCKS = {  # where a line ran, and where it should be
-    "stopped": ("inside `stop_recording`", "out of the `stop_recording` block"),
+    "stopped": ("inside `stop_recording`, so no tape saw it", "out of the `stop_recording` block"),
     "outside": ("outside the `with tf.GradientTape()` block", "into the block"),
     "": ("where no tape followed it", "into the block"),
 }

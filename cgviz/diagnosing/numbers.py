@@ -302,16 +302,12 @@ class GradientCase(Case):
     @property
     def not_taken(self) -> bool:
         """Whether the zero that reached the step was returned by a tf.where further on."""
-
-        def onward(value: Value) -> Iterator[Value]:
-            for later, _, gradient in self.graph.contributions(value):
-                if not wide(gradient).all():  # some zero came this way
-                    yield from later.op.outputs
-
-        parts = (p for v in walk(self.step.op.outputs, onward) for p in self.graph.contributions(v))
+        uses = self.graph.contributions
+        later = walk(self.step.op.outputs, lambda v: [o for s, *_ in uses(v) for o in s.op.outputs])
         return any(
-            later.op.type in ("SelectV2", "Select") and j > 0 and not _chosen(later.op, j).all()
-            for later, j, _ in parts
+            step.op.type in ("SelectV2", "Select") and j > 0 and not _chosen(step.op, j).all()
+            for value in later
+            for step, j, _ in uses(value)
         )
 
     @property

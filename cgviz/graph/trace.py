@@ -247,7 +247,7 @@ class Trace:
 
         Returns:
             A `Diagnosis`: a sequence of findings, each with `.what .op .message .hint .lesson`;
-            `.ok` where there is none.
+            `.ok` where none is an error.
 
         Raises:
             ValueError: There is no such pass.

@@ -81,7 +81,7 @@ NONE = {
         stopped_on_the_way,
         "Sin",
         "`b = tf.sin(a)`) ran inside `stop_recording`",
-        "into the block",
+        "out of the `stop_recording` block",
     ),
     "tape reset": (
         forgotten,
@@ -268,8 +268,12 @@ def test_integers_are_a_finding_only_if_they_were_asked_for():
     assert [each.sources for each in none.find(graph)] == [("i",)]
 
 
-def test_a_dropped_rule_is_told_once_per_call():
-    trace = cgviz.trace(lambda x: rounded(x=x) + 2.0 * rounded(x=x), 2.6)
+def test_a_dropped_rule_is_told_once_per_line():
+    def f(x):
+        y = rounded(x=x)
+        return y + 2.0 * rounded(x=x)
+
+    trace = cgviz.trace(f, 2.6)
     assert len(none.dropped(PassGraph(trace, trace.passes[0]))) == 2
     used = cgviz.trace(rounded, 2.6)
     assert none.dropped(PassGraph(used, used.passes[0])) == []
