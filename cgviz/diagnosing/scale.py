@@ -19,16 +19,16 @@ exploding gradients, infinity and at last NaN, is told once and by its cause.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Value, model, ratio, wide
+from ..graph import Array, Op, Step, Value, ratio, wide
 from ..graph.jacobian import tolerance
 from ..lessons import CHAIN, STABILITY
 from .pass_graph import (
@@ -42,7 +42,6 @@ from .pass_graph import (
     rerun,
     unlike,
     update,
-    walk,
 )
 
 # float32 has 7 digits: a step this much smaller than usual is lost in a weight, and one this much
@@ -53,6 +52,7 @@ ALIKE = 0.1  # contributions of one order of magnitude: the longest path tells m
 GROWN = 1e3  # a training that converges has its largest gradients within 100 times the first
 Size = Callable[[list[Array]], float]
 Factor = tuple[float, Step, int]  # what a step multiplied the size by, and the input
+Onward = Callable[[Value], tuple[Factor, Value] | None]
 
 
 class Change(NamedTuple):
@@ -100,7 +100,9 @@ def find(graph: PassGraph) -> list[Finding]:
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
         return []
     fell, rose, learns = [], [], False
-    judged = cache(cancels)  # paths to many sources have most of their steps in common
+    # Paths to many sources have most of their steps in common.
+    judged = cache(cancels)
+    by_norm, by_entry = (cache(partial(largest, graph, size)) for size in (norm, typical))
     cancelled: dict[Op, list[Value]] = {}
     for value, gradient in graph.gradients:
         if gradient is None or not gradient.size or is_zero(gradient) or is_bad(gradient):
@@ -108,14 +110,14 @@ def find(graph: PassGraph) -> list[Finding]:
         small, large = (ratio(size([gradient]), size(seeds)) for size in (norm, typical))
         learns = learns or small >= FALL
         if small < FALL:
-            factors = path(graph, value, norm)
+            factors = path(by_norm, value)
             least = min((factor for factor, *_ in factors), default=1.0)
             if op := next((step.op for _, step, j in factors if judged(step, j)), None):
                 cancelled.setdefault(op, []).append(value)
             elif least < 1 and ratio(small, least) < 1 / SEVERAL:
                 fell.append(Change(small, value, factors))
         if large > RISE:
-            factors = path(graph, value, typical)
+            factors = path(by_entry, value)
             most = max((factor for factor, *_ in factors), default=1.0)
             if most > 1 and ratio(large, most) > SEVERAL:
                 rose.append(Change(large, value, factors))
@@ -142,7 +144,8 @@ def cancels(step: Step, j: int) -> bool:
 
 def norm(arrays: list[Array]) -> float:
     """The L2 norm of all entries."""
-    return math.hypot(*(model.norm(wide(a)) for a in arrays))
+    with np.errstate(over="ignore"):
+        return math.sqrt(sum(float(np.square(np.abs(wide(a))).sum()) for a in arrays))
 
 
 def typical(arrays: list[Array]) -> float:
@@ -151,31 +154,37 @@ def typical(arrays: list[Array]) -> float:
     return norm(arrays) / math.sqrt(count) if count else 0.0
 
 
-def path(graph: PassGraph, value: Value, size: Size) -> list[Factor]:
+def path(onward: Onward, value: Value) -> list[Factor]:
     """The steps from a value to the target along the largest contributions.
+
+    Args:
+        onward: `largest` of a graph and a size.
+        value: Where it begins.
 
     Returns:
         Each step with the factor by which it multiplied the size, and which input the path takes.
     """
-    found: list[Factor] = []
-
-    def onward(here: Value) -> Iterator[Value]:
-        parts = graph.contributions(here)
-        if not parts:
-            return
-        sizes = [norm([part[2]]) for part in parts]
-        far = max(i for i, size in enumerate(sizes) if size >= ALIKE * max(sizes))
-        step, j, gradient = parts[far]  # the first of a loop's rounds: the last on the way back
-        pairs = zip(step.op.outputs, step.upstream, strict=True)
-        arrived = [(v, u) for v, u in pairs if u is not None]
-        before = size([u for _, u in arrived])
-        if before > 0:
-            found.append((size([gradient]) / before, step, j))
-            yield max(arrived, key=lambda pair: norm([pair[1]]))[0]
-
-    for _ in walk([value], onward):
-        pass
+    found = []
+    while step := onward(value):
+        factor, value = step
+        found.append(factor)
     return found
+
+
+def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] | None:
+    """The step that returned the largest contribution to a value, and the output it was made of."""
+    parts = graph.contributions(here)
+    if not parts:
+        return None
+    sizes = [norm([part[2]]) for part in parts]
+    far = max(i for i, each in enumerate(sizes) if each >= ALIKE * max(sizes))
+    step, j, gradient = parts[far]  # the first of a loop's rounds: the last on the way back
+    pairs = zip(step.op.outputs, step.upstream, strict=True)
+    arrived = [(v, u) for v, u in pairs if u is not None]
+    before = size([u for _, u in arrived])
+    if before == 0:
+        return None
+    return (size([gradient]) / before, step, j), max(arrived, key=lambda p: norm([p[1]]))[0]
 
 
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
