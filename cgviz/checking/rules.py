@@ -224,15 +224,16 @@ def nonlinearity(
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
     at_u, at_v = pull(u), pull(v)
     give = wrong_by * max(largest(at_u), largest(at_v))
-    if _differ(pull(0 * u), 0 * at_u, give):
-        if _differ(at_u, at_v, give):
+    left = _apart(pull(0 * u), 0 * at_u, give)
+    if left.size:
+        if _apart(at_u[left], at_v[left], give).size:
             return True, "upstream 0 gives a downstream that is not 0"
         return True, "upstream is ignored: any upstream gives the same downstream"
     for times in (factor, 1 / factor, -1.0):
-        if _differ(pull(times * u), times * at_u, give * abs(times)):
+        if _apart(pull(times * u), times * at_u, give * abs(times)).size:
             word = style.number(times)
             return False, f"{word} times the upstream does not give {word} times the downstream"
-    if _differ(pull(u + v), at_u + at_v, 4 * give):  # four sums are rounded here, one above
+    if _apart(pull(u + v), at_u + at_v, 4 * give).size:  # four sums are rounded here, one above
         return False, "the sum of two upstreams does not give the sum of their downstreams"
     return None
 
@@ -255,9 +256,9 @@ def _use_of_upstream(step: CustomStep, wrong_by: float) -> _Outcome:
         return None
 
 
-def _differ(one: Array, other: Array, give: float) -> bool:
-    """Whether two vectors differ; None here and a tensor there is judged by value."""
-    return one.shape == other.shape and apart(one, other, give).size > 0
+def _apart(one: Array, other: Array, give: float) -> Array:
+    """Where two vectors differ; None here and a tensor there is judged by value."""
+    return apart(one, other, give) if one.shape == other.shape else np.zeros(0, int)
 
 
 # --- variables ---------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ def _order_matters(step: CustomStep, listed: list[Any], wrong_by: float) -> bool
             return bool(found)
         found.append([np.zeros(0) if g is None else to_vector(g) for g in gradients])
     return any(
-        one.shape != other.shape or _differ(one, other, wrong_by * largest(one) + 1e-30)
+        one.shape != other.shape or apart(one, other, wrong_by * largest(one) + 1e-30).size
         for one, other in zip(found[0], found[1][::-1], strict=False)
     )
 
