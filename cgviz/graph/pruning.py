@@ -157,7 +157,7 @@ def folded(
             scopes[i] = within[i].pop() if len(within[i]) == 1 else ""
     runs = [op.kind in ("op", "custom") for op in ops]
     kinds = [
-        (op.type, *((v.shape, v.dtype) for v in op.outputs)) if own else None
+        (pruned.levels[op], op.type, *((v.shape, v.dtype) for v in op.outputs)) if own else None
         for op, own in zip(ops, runs, strict=True)
     ]
     movable = [own or bool(scope) for own, scope in zip(runs, scopes, strict=True)]

@@ -186,7 +186,7 @@ def select(
         found = _Builder(pruned, ops, range(len(ops))).selection()
     else:
         chosen = [name.rpartition("@") for name in toggled if "@" in name]
-        at = {name: int(k) for name, _, k in chosen}
+        at = {name: int(k) for name, _, k in chosen if k.isdecimal()}
         folds = folded(pruned, ops, max(limit, len(ops)) if full else limit, at)
         opened = folding.opened(folds, len(ops) if full else limit) ^ set(toggled)
         found = _Builder(pruned, ops, folds, opened, framed).selection()
@@ -248,7 +248,7 @@ class _Builder:
                 labels, inside = zip(*each.repeats, strict=True)
                 own = tuple(tuple(self.ops[i] for i in repeat) for repeat in inside)
                 self.repeats.append(Repeats(each.name, labels, own, each.at))
-                label += f", {each.at + 1} of {len(labels)}"
+                label = f"{each.at + 1} of {len(labels)}: {label}"
             if each.name not in self.opened:
                 self.groups.append(_Group(ops, frame, each))
                 continue

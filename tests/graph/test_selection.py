@@ -279,7 +279,7 @@ def test_twenty_steps_are_one_that_is_shown_and_all_others(steps):
     assert len(shown.nodes) < 20
     (repeats,) = shown.repeats
     assert repeats.labels == tuple(f"step_{i}" for i in range(20))
-    assert [frame.label for frame in shown.frames] == ["step_19, 20 of 20"]
+    assert [frame.label for frame in shown.frames] == ["20 of 20: step_19"]
     assert "step_0…18" in named(shown)
 
 
@@ -310,6 +310,23 @@ def test_what_is_before_and_behind_does_not_open_and_the_shown_step_does(steps):
     closed = select(steps, framed=True, toggled=[f"{name}@7", name])
     assert named(closed)["step_7"].group == name
     assert closed.repeats[0].at == 7
+
+
+def test_repeats_are_of_the_forward_pass_or_of_its_gradient_and_not_of_both():
+    w = tf.Variable(0.75, name="w")
+
+    def f(x):
+        for _ in range(40):
+            x = tf.tanh(w * x)
+        return x
+
+    trace = cgviz.trace(f, 0.5, order=2)
+    shown = select(trace, which=1)
+    assert shown.repeats
+    for repeats in shown.repeats:
+        assert len({op in trace.ops for ops in repeats.ops for op in ops}) == 1
+    for node in shown.nodes:
+        assert len({op in trace.ops for op in node.ops}) == 1
 
 
 def test_full_and_no_limit_show_all_repeats(steps):
