@@ -2,20 +2,25 @@
 
 `make look` draws the programs of tests/golden_programs.py with Matplotlib and in Chromium, at the
 start, in the middle and at the end, light and dark, into build/look/index.html. Programs can be
-named: `python tools/look.py chain custom`.
+named: `python tools/look.py chain custom`. `make look FLAGS=--references` writes the small images
+anew that tests/browser/test_look.py holds the live picture to.
 """
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
+from base64 import b64encode
 from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib import font_manager
 from matplotlib import pyplot as plt
+from PIL import Image
 
 from cgviz.graph import Trace
 
@@ -23,6 +28,24 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "look"
 THEMES = {"light": "default", "dark": "dark_background"}  # of the page -> of Matplotlib
 DOTS = 110  # per inch on paper: about as large as the letters on a screen
+# What is kept as small images: a program, the theme of its page, and a moment.
+REFERENCES = [
+    ("chain", "light", "end"),
+    ("fan_out", "dark", "middle"),
+    ("fan_out", "light", "end"),
+    ("matrices", "dark", "end"),
+    ("custom", "light", "middle"),
+    ("custom_body", "dark", "end"),
+    ("two_outputs", "light", "start"),
+    ("variables", "light", "end"),
+    ("second_order", "light", "end"),
+    ("blocked", "dark", "end"),
+    ("scopes_open", "light", "middle"),
+    ("network", "light", "start"),
+]
+IMAGES = ROOT / "tests" / "browser" / "references"
+TONES = 160  # of an image: a palette with the shades between its tones
+PALE = 0.3  # of letters in an image: they are what machines draw in different ways
 STYLE = """
 body { font-family: system-ui, sans-serif; margin: 1rem; }
 .row { align-items: start; display: flex; flex-wrap: wrap; gap: 1rem; }
@@ -70,6 +93,45 @@ def live(browser: Any, name: str, trace: Trace, which: int) -> list[tuple[str, P
     return found
 
 
+def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = "") -> Image.Image:
+    """The small image of the last pass of a program; `changed` is run in the page before.
+
+    Its letters are those of Matplotlib's own font, which is on every machine, and pale.
+    """
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    saved, which = FOLDER / "reference.html", len(trace.passes) - 1
+    trace.view(which=which).save(saved)
+    font = Path(font_manager.findfont("DejaVu Sans")).read_bytes()
+    face = f"url(data:font/ttf;base64,{b64encode(font).decode()})"
+    page = browser.new_page(
+        viewport={"width": 720, "height": 900},
+        color_scheme=theme,
+        reduced_motion="reduce",
+        bypass_csp=True,  # or the page refuses the font
+    )
+    page.goto(saved.as_uri())
+    page.wait_for_selector(".cgviz-node")
+    style = f"@font-face {{ font-family: 'DejaVu Sans'; src: {face} }}"
+    page.add_style_tag(content=f"{style} .cgviz-svg text {{ opacity: {PALE} !important }}")
+    page.evaluate("document.fonts.load('12px \"DejaVu Sans\"')")
+    step = moments(trace, which)[when]
+    page.evaluate("step => document.querySelector('.cgviz-view').cgvizView.go(step)", step)
+    page.evaluate(changed or "null")
+    shot = page.locator(".cgviz-stage").screenshot(animations="disabled")
+    page.close()
+    return Image.open(io.BytesIO(shot)).convert("RGB")
+
+
+def write_references(browser: Any, programs: Any) -> None:
+    """Write all small images anew."""
+    IMAGES.mkdir(exist_ok=True)
+    for name, theme, when in REFERENCES:
+        file = IMAGES / f"{name}-{theme}-{when}.png"
+        image = reference(browser, programs[name](), theme, when)
+        image.quantize(TONES, dither=Image.Dither.NONE).save(file, optimize=True)
+        print(file)
+
+
 def row(title: str, found: list[tuple[str, Path]]) -> str:
     """What belongs together, side by side."""
     figures = "".join(
@@ -92,6 +154,8 @@ def main(names: list[str]) -> None:
     rows = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        if names == ["--references"]:
+            return write_references(browser, programs)
         for name in names or programs:
             trace = programs[name]()
             for which in range(len(trace.passes)):

@@ -166,7 +166,8 @@ def test_axe_finds_no_violation(notebook, show, dark):
         notebook.theme("JupyterLab Dark")
     page.locator("g.cgviz-node.cgviz-custom").first.click()
     page.locator(".cgviz-table summary").first.click()
-    button(page, "Magnitude").click()
+    page.locator("g.cgviz-node").first.press("?")
+    page.locator(".cgviz-keys").first.wait_for()
     page.locator(".cgviz-view").nth(2).get_by_role("button", name="To the end").click()
     found = Axe().run(page, context=".cgviz-view").response["violations"]
     notebook.theme("JupyterLab Light")
