@@ -139,3 +139,23 @@ def test_a_step_ends_the_flight_before_and_those_who_want_no_motion_see_no_chip(
     assert page.evaluate(fading) > 0
     page.wait_for_timeout(600)
     assert page.evaluate(f"{VIEW}.pictures[0].flight") is None
+
+
+def test_a_chip_at_the_border_is_not_cut(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["custom_body"]())
+    page.evaluate(f"{VIEW}.go(0)")
+    page.evaluate(f"{VIEW}.advance()")
+    inside = f"""() => {{
+      const [picture] = {VIEW}.pictures;
+      const stage = picture.svg.parentElement.getBoundingClientRect();
+      const [chip] = picture.layer.querySelectorAll(".cgviz-chip");
+      const [flight] = chip.getAnimations();
+      flight.pause();
+      const {{ delay, duration }} = flight.effect.getTiming();
+      return [0, 0.5, 0.999].every((share) => {{
+        flight.currentTime = delay + share * duration;
+        const {{ left, right }} = chip.getBoundingClientRect();
+        return left >= stage.left && right <= stage.right;
+      }});
+    }}"""
+    assert page.evaluate(inside)

@@ -398,6 +398,7 @@ def test_folds_and_zoom_are_taken_back(offline, tmp_path):
     cgviz.trace(nested, 2.0).save(tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
     inner = "document.querySelector('.cgviz-svg > g').getAttribute('transform')"
+    offline.locator(".cgviz-svg").wait_for()
     whole = offline.evaluate(inner)
     offline.get_by_role("button", name="Zoom in").click()
     offline.locator("g.cgviz-frame").first.focus()
@@ -411,3 +412,40 @@ def test_folds_and_zoom_are_taken_back(offline, tmp_path):
     assert offline.evaluate(inner) == whole
     undo = offline.get_by_role("button", name="Undo")
     assert undo.get_attribute("aria-disabled") == "true"
+
+
+def test_it_takes_keys_before_anything_has_the_focus(offline, tmp_path):
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    has_count(offline.locator(".cgviz-ready"), 1)
+    offline.keyboard.press("ArrowRight")
+    assert offline.locator(".cgviz-where").inner_text() == "the backward pass starts"
+    offline.keyboard.press("?")
+    help_ = offline.locator(".cgviz-keys")
+    assert "One step forward" in help_.inner_text()
+    assert "Training" not in help_.inner_text()  # which this page has not
+    offline.keyboard.press("Escape")
+    assert help_.is_hidden()
+
+
+def test_a_drag_and_the_wheel_are_taken_back(offline, tmp_path):
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    inner = "document.querySelector('.cgviz-svg > g').getAttribute('transform')"
+    offline.locator(".cgviz-svg").wait_for()
+    seen = [offline.evaluate(inner)]
+    box = offline.locator(".cgviz-svg").bounding_box()
+    x, y = box["x"] + 5, box["y"] + box["height"] - 5
+    offline.mouse.move(x, y)
+    offline.mouse.down()
+    offline.mouse.move(x + 60, y - 30, steps=3)
+    offline.mouse.up()
+    seen.append(offline.evaluate(inner))
+    offline.keyboard.down("Control")
+    offline.mouse.wheel(0, -100)
+    offline.mouse.wheel(0, -100)  # at once: one turn of the wheel
+    offline.keyboard.up("Control")
+    offline.wait_for_function(f"{inner} !== {seen[1]!r}")
+    for before in reversed(seen):
+        offline.keyboard.press("Control+z")
+        assert offline.evaluate(inner) == before

@@ -1,5 +1,6 @@
 // What a view can do, in one table: the buttons of the bar, the keys, and the help that lists them.
 import { h, s, say, set } from "./dom.mjs";
+import { take } from "./take.mjs";
 import { SEED, moments, next, previous } from "./time.mjs";
 
 const atStart = ({ clock, state }) => previous(clock, state.step) === state.step;
@@ -79,8 +80,8 @@ export function makeBar(view) {
   speed.value = 1;
   const passes = doc.passes.length > 1 ? select("Backward pass", ({ value }) => view.turn(Number(value)), doc.passes.entries()) : null;
   const kinds = ["SVG", "PNG", ...(doc.latex?.length && !doc.quiz && !doc.sliders && !doc.history ? ["LaTeX"] : []), ...(doc.linked ? ["Link"] : [])];
-  const copy = select("Copy", (chosen) => {
-    view.copy(chosen.value);
+  const copy = select("Copy", async (chosen) => {
+    say(view.status, await take(view, chosen.value));
     chosen.value = "";
   }, [["", "Copy\u2026"], ...kinds.map((kind) => [kind, kind])]);
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" },

@@ -15,7 +15,7 @@ const APIECE = 12; // points from one place of a line that is looked at to the n
 const LINE = 0.1; // of a node or a label: how bad it is that a note covers a place of a line
 const FAR = 0.005; // and how bad a point is between a note and its op
 const MOST = 24; // chips: more cannot be followed
-const DIGIT = 8.4; // the width of a digit of 13 points, and a little more
+const [DIGIT, LETTER] = [8.4, 7]; // the width of a digit of 13 points, and of a label's letter, and a little more
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
 export function legs(display, step) {
@@ -156,7 +156,7 @@ export function stay(picture, step, hidden) {
 
 /** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
 function note(picture, node, rows, positions, placed = []) {
-  const { under, parts, page: { display } } = picture;
+  const { under, parts, page: { display, texts } } = picture;
   const { x, y, width, height } = display.nodes[node];
   const wide = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0))) * DIGIT + 8;
   const tall = rows.length * 19 + 8;
@@ -176,9 +176,11 @@ function note(picture, node, rows, positions, placed = []) {
   placed.push({ x: cx, y: cy, width: wide, height: tall });
   const values = display.texts.filter(({ of, i, role }) => of === "link" && role === "value" && display.links[i].target === node && positions.includes(display.links[i].position));
   const rings = values.map((value) => {
-    const [left, end] = [value.x - { start: 4, middle: 20, end: 36 }[value.anchor], value.y + { above: -6, around: 0, below: 6 }[value.side]];
+    const rows_ = texts.written[display.texts.indexOf(value)].at(-1)[1].split("\n");
+    const [long, high] = [Math.max(...rows_.map((row) => row.length)) * LETTER + 16, rows_.length * 13 + 7];
+    const [left, end] = [value.x - { start: 8, middle: long / 2, end: long - 8 }[value.anchor], value.y + { above: -high / 2 + 4, around: 0, below: high / 2 - 4 }[value.side]];
     under.append(s("path.leader", { d: `M${cx} ${cy}L${value.x} ${end}` }));
-    return s("rect.leader", { x: left, y: end - 10, width: 40, height: 20, rx: 10 });
+    return s("rect.leader", { x: left, y: end - high / 2, width: long, height: high, rx: 10 });
   });
   const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * 19, "text-anchor": "middle" },
     ...row.map(([kind, words], k) => s(`tspan.${kind}`, {}, k ? ` ${words}` : words))));

@@ -96,7 +96,7 @@ export class Panel {
     const { model, page, cache: { key, which, names }, state: { side }, explore } = this.view;
     if (panel.asked !== false || page.waits || explore?.busy()) return;
     page.waits = true;
-    model.send({ ask: "panels", which, toggled: names, side, key: `${key} ${side}` });
+    model.send({ ask: "panels", which, toggled: names, side, key });
   }
 }
 

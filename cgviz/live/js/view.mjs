@@ -11,7 +11,6 @@ import { Panel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
 import { makeRepeats, makeSearch } from "./search.mjs";
-import { take } from "./take.mjs";
 import { moments, next, nodeAt } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
@@ -255,7 +254,8 @@ export class View {
   }
 
   select(side, i) {
-    this.set({ side, selected: this.state.selected === i ? null : i });
+    const again = this.state.side === side && this.state.selected === i;
+    this.set({ side, selected: again ? null : i });
   }
 
   /** Leave what was entered last. */
@@ -272,13 +272,9 @@ export class View {
     this.set({ presenting, blank: false, help: false });
     if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where a page may not, it covers the page
     else if (document.fullscreenElement) document.exitFullscreen();
-    this.pictures.forEach((picture) => this.fit(picture));
+    for (const picture of this.pictures) this.fit(picture);
     this.follow();
     this.pictures[0].items[0].g.focus({ preventScroll: true });
-  }
-
-  async copy(kind) {
-    say(this.status, await take(this, kind));
   }
 
   // --- size ---
@@ -448,9 +444,8 @@ export class View {
     if (moved) return explore?.receive(message);
     if (pages) cache.kept.set(key, pages);
     if (pages && key === cache.key) this.show(pages);
-    if (!panels || key !== `${cache.key} ${side}`) return;
-    this.pages[side].panels = panels;
-    this.refresh();
+    if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
+    if (panels && key === cache.key) this.refresh();
   }
 
   /** The numbers at the values of the sliders; whole pages where the flow has changed, too. */
