@@ -122,7 +122,7 @@ HARD_CODED = {
             def gate(gain):
                 @tf.custom_gradient
                 def gated(x):
-                    return tf.identity(x), lambda upstream: tf.constant(0.5)
+                    return tf.identity(x), lambda upstream: tf.constant(0.5, x.dtype)
 
                 return gated
         """),
@@ -151,6 +151,25 @@ HARD_CODED = {
             def tame(x):
                 y = tf.constant([5e-7, 0.41421357, 1e25])
                 return y, lambda upstream: tf.constant([1e-3, 0.70710677, 1.0])
+        """),
+    },
+    "10_orbit": {
+        "slopes": "prediction = [4.0, 1.0]",
+        "lambert": fixed("lambert", 1.0, "tf.constant(0.18393972)"),
+        "level": fixed(
+            "level",
+            [1.0, 2.0],
+            "(tf.constant(-0.73333335), tf.constant([1 / 3, 0.2]))",
+            "b, c",
+        ),
+    },
+    "11_fixed_points": {
+        "ranks": "prediction = [1.0, 2.0, 3.0]",
+        "settled": fixed("settled", 0.0, "tf.constant(2.0)"),
+        "rank": dedent("""
+            @tf.custom_gradient
+            def rank(x):
+                return tf.cast(tf.argsort(tf.argsort(x)), x.dtype) + 1.0, lambda upstream: upstream
         """),
     },
 }

@@ -29,11 +29,11 @@ def graded(notebook, key):
     return {cell.metadata.nbgrader.grade_id: cell for cell in marked}
 
 
-def test_each_lesson_from_01_to_09_has_its_exercises():
-    lessons = {p.name for p in (ROOT / "notebooks").glob("0[1-9]_*.ipynb")}
+def test_each_lesson_from_01_to_11_has_its_exercises():
+    lessons = {p.name for p in (ROOT / "notebooks").glob("[01][0-9]_*.ipynb")}
     assert {p.name for p in SOLUTIONS} == {p.name for p in EXERCISES.glob("*.ipynb")}
-    assert lessons <= {p.name for p in SOLUTIONS}
-    assert [p.name[:2] for p in SOLUTIONS] == [f"{n:02}" for n in range(1, 10)]
+    assert lessons - {"00_start_here.ipynb"} == {p.name for p in SOLUTIONS}
+    assert [p.name[:2] for p in SOLUTIONS] == [f"{n:02}" for n in range(1, 12)]
 
 
 def test_building_the_exercises_again_changes_no_byte(solution):
