@@ -1,4 +1,5 @@
 // The side panel: what is chosen, and its rule with the numbers, upstream x local = downstream; and the table.
+import { ruleCode } from "./code.mjs";
 import { h, set, toggle } from "./dom.mjs";
 import { isOpen } from "./picture.mjs";
 import { answered } from "./predict.mjs";
@@ -63,6 +64,7 @@ export class Panel {
       ...panel.outputs.slice(0, 4).flatMap((output) => outputRows(output, ran, arrived, rule, paths)),
       panel.ops ? grid("the ops folded here", [], panel.ops.map(([name, type, is]) => [name, type, is])) : null,
       ...(told ? panel.inputs.map((input) => product(panel, input)) : []),
+      panel.code?.length ? ruleCode(panel.code, told && arrived) : null,
       told && panel.variables ? grid("`variables`, in the order TensorFlow gives them to the rule", ["variable", "gradient"], panel.variables) : null,
       orders[0] > this.step && !panel.ops ? h("p.none", {}, `Its backward rule runs in step ${orders[0]}.`) : null,
       ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)),
@@ -175,7 +177,10 @@ export function makeTable(view) {
     const found = rows(view.pages[0]);
     const last = Math.min(view.state.step, ...view.questions.open.map((q) => q.step - 1));
     box.replaceChildren(grid("Backward pass, step by step, as far as it has come", COLUMNS, found.map((row) => COLUMNS.map((name) => row[name]))));
-    box.querySelectorAll("tbody tr").forEach((row, n) => toggle(row, "later", found[n].step > last));
+    box.querySelectorAll("tbody tr").forEach((row, n) => {
+      row.dataset.nodes = found[n].i;
+      toggle(row, "later", found[n].step > last);
+    });
   };
   const element = h("details.table", { ontoggle: paint }, h("summary", {}, "The same numbers as a table"), box);
   return { element, paint };
@@ -187,9 +192,9 @@ export function rows({ display, panels }) {
     const { title: op, inputs, outputs } = panels[i];
     const upstream = outputs.map((o) => o.upstream).join(", ");
     const row = ({ name, value, products, other, downstream }) => ({
-      step, op, input: `${name} = ${value}`, upstream, local: products.map(localText).join(", "), downstream: (other ? "\u2260 " : "") + downstream,
+      step, i, op, input: `${name} = ${value}`, upstream, local: products.map(localText).join(", "), downstream: (other ? "\u2260 " : "") + downstream,
     });
-    return inputs.length ? inputs.map(row) : [{ step, op, input: "", upstream, local: "", downstream: "" }];
+    return inputs.length ? inputs.map(row) : [{ step, i, op, input: "", upstream, local: "", downstream: "" }];
   }));
   return found.sort((a, b) => a.step - b.step);
 }

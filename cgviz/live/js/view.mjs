@@ -2,6 +2,7 @@
 import { sentence } from "./aria.mjs";
 import { actionsOf, makeBar, makeHelp, makeLegend, press } from "./bar.mjs";
 import { camera, fit, fitScreen, moving, readable, restore, reveal, showWhole, spaceIn, zoom } from "./camera.mjs";
+import { makeCode, together } from "./code.mjs";
 import { darkAround, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, light, stay } from "./flight.mjs";
@@ -59,6 +60,7 @@ export class View {
     this.help = makeHelp(this);
     this.panel = new Panel(this);
     this.table = makeTable(this);
+    this.code = makeCode(this);
     this.search = makeSearch(this);
     this.repeats = makeRepeats(this);
     this.stages = h("div.stages");
@@ -67,9 +69,13 @@ export class View {
     this.root = h("div.view", { role: "group", "aria-label": `Gradient flow of ${doc.title}`, onkeydown: (event) => press(this, event),
       // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
       // before it looks for this attribute further up, so each such element needs its own.
-      onfocusin: ({ target }) => target.setAttribute("data-lm-suppress-shortcuts", "true") },
+      onfocusin: (event) => {
+        event.target.setAttribute("data-lm-suppress-shortcuts", "true");
+        together(this, event);
+      },
+      onpointerover: (event) => together(this, event) },
     ...[this.history, this.bar, this.search, this.repeats, this.explore].flatMap((each) => each?.element ?? []),
-    h("div.main", {}, this.left, this.panel.element), this.status, this.help, this.table.element);
+    h("div.main", {}, this.left, this.panel.element), this.status, this.help, this.table.element, this.code.element);
     this.root.cgvizView = this; // for tests and measurements in the page
     el.append(this.root);
     toggle(this.root, "dark", darkAround(el));
@@ -135,7 +141,7 @@ export class View {
     for (const name of CLASSES) toggle(this.root, name, state[name]);
     toggle(this.root, "ready", state.step === 0 && !state.moved && !state.playing && clock.steps);
     this.help.hidden = !state.help;
-    for (const part of [this.bar, this.panel, this.table, this.repeats]) part.paint();
+    for (const part of [this.bar, this.panel, this.table, this.code, this.repeats]) part.paint();
     this.history?.paint(this.cache.moment);
     this.overlay();
     const fields = questions.at(state.step).filter((q) => !q.done).map((q) => this.form(q).field);

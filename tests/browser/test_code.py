@@ -1,0 +1,92 @@
+"""The code beside the picture: a rule with its numbers; line, row, op and arrow light up."""
+
+import pytest
+import tensorflow as tf
+from axe_playwright_python.sync_playwright import Axe
+
+import cgviz
+
+
+@tf.custom_gradient
+def log1pexp(x):
+    e = tf.exp(x)
+
+    def grad(upstream):
+        share = e / (1 + e)
+        return upstream * share
+
+    return tf.math.log(1 + e), grad
+
+
+def f(x):
+    y = log1pexp(x)
+    z = tf.sin(y) * y
+    return z * y
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    path = tmp_path_factory.mktemp("code") / "flow.html"
+    cgviz.trace(f, 1.5).save(path)
+    return path.as_uri()
+
+
+@pytest.fixture
+def opened(page, address):
+    page.goto(address)
+    page.locator("g.cgviz-node").first.wait_for()
+    page.get_by_text("The same numbers as a table").click()
+    page.get_by_text("The code, line by line").click()
+    return page
+
+
+def rule(page):
+    """The lines of the rule in the side panel, each with what is noted under it."""
+    lines = page.locator(".cgviz-panel .cgviz-code li")
+    return [each.split("\n\n") for each in lines.all_inner_texts()]
+
+
+def lit(page):
+    """What is lit up: lines, rows by op, and the names of nodes; and how many arrows."""
+    words = "[...document.querySelectorAll({})].map((e) => e.innerText ?? e.textContent)"
+    lines = page.evaluate(words.format("'.cgviz-line.cgviz-alike'"))
+    rows = page.evaluate(words.format("'tr.cgviz-alike'"))
+    nodes = page.locator(".cgviz-node.cgviz-alike").count()
+    return (
+        [line.split(": ")[1] for line in lines],
+        len(rows),
+        nodes,
+        page.locator(".cgviz-link.cgviz-alike").count(),
+    )
+
+
+def test_a_rule_has_its_numbers_once_its_step_has_come_and_not_before(opened):
+    bare = ["def grad(upstream):", "    share = e / (1 + e)", "    return upstream * share"]
+    opened.locator("g.cgviz-custom").click()
+    assert rule(opened) == [[line] for line in bare]
+    opened.get_by_role("button", name="To the end").click()
+    (step,) = (s for s in cgviz.trace(f, 1.5).steps if s.op.kind == "custom")
+    up, down = (cgviz.style.number(x) for x in (step.upstream[0], step.downstream[0]))
+    (_, first), (_, second), (_, last) = rule(opened)
+    assert first == f"upstream = {up}"
+    assert second.split("\u2003") == ["share = 0.8176", "e = 4.482"]
+    assert last.split("\u2003") == [f"upstream = {up}", "share = 0.8176", f"returns {down}"]
+
+
+def test_line_row_op_and_arrows_light_up_together(opened):
+    opened.get_by_role("button", name="To the end").click()
+    opened.get_by_role("button", name="z = tf.sin(y) * y").hover()
+    assert lit(opened) == (["z = tf.sin(y) * y"], 3, 2, 3)  # a sine of one input, a product of two
+    opened.locator("g.cgviz-custom").hover()
+    assert lit(opened) == (["y = log1pexp(x)"], 1, 1, 1)
+    opened.locator("table.cgviz-plain tbody tr").first.hover()
+    assert lit(opened) == (["return z * y"], 2, 1, 2)
+    opened.locator("g.cgviz-custom").focus()
+    assert lit(opened)[0] == ["y = log1pexp(x)"]
+
+
+def test_a_line_chooses_its_op_and_axe_finds_nothing(opened):
+    opened.get_by_role("button", name="y = log1pexp(x)").press("Enter")
+    assert "log1pexp" in opened.locator(".cgviz-panel").inner_text()
+    found = Axe().run(opened, context=".cgviz-view")
+    assert [v["id"] for v in found.response["violations"]] == []
