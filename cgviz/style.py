@@ -90,21 +90,6 @@ def _luminance(rgb: tuple[float, float, float]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _rgb(colour: str) -> tuple[float, float, float]:
-    r, g, b = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return r, g, b
-
-
-def contrast(one: str, other: str) -> float:
-    """The WCAG contrast ratio of two `#rrggbb` colours, from 1 to 21.
-
-    >>> round(contrast("#000000", "#ffffff"))
-    21
-    """
-    a, b = sorted((_luminance(_rgb(one)), _luminance(_rgb(other))))
-    return (b + 0.05) / (a + 0.05)
-
-
 def palette(background: tuple[float, float, float]) -> Palette:
     """The palette that reads on a background, given as red, green and blue from 0 to 1.
 

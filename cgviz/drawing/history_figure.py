@@ -18,7 +18,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from .. import style
 from ..graph import Array
-from .figure import SpokenFigure
+from .figure import SpokenFigure, new_figure
 
 if TYPE_CHECKING:
     from ..history import History, Series
@@ -47,7 +47,7 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     between = ends([powers(series) for series in maps])
     heights = [1.6, *(ROW * len(series) for series in maps)]
     size = (9.5, 0.6 * len(heights) - 0.6 + sum(heights))
-    figure: Any = plt.figure(figsize=size, layout="constrained", FigureClass=SpokenFigure)
+    figure: Any = new_figure(*size, layout="constrained")
     plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(3, 1))
     above = figure.add_subplot(grid[0, 0])

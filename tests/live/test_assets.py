@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from contrast import contrast
 
 import cgviz
 from cgviz import style
@@ -90,7 +91,7 @@ def test_every_variable_used_is_there():
 @pytest.mark.parametrize("tone", ["text", "muted", "forward_text", "backward_text", "custom"])
 def test_texts_can_be_read(palette, tone):
     for ground in (palette.paper, palette.fill):
-        assert style.contrast(getattr(palette, tone), ground) >= 4.5
+        assert contrast(getattr(palette, tone), ground) >= 4.5
 
 
 def test_the_view_styles_nothing_outside_of_itself():
