@@ -348,7 +348,7 @@ class Pass:
     def seeds(self) -> tuple[Array | None, ...]:
         """The upstream each target started with: `output_gradients`, or ones."""
         return tuple(
-            np.ones(t.shape, t.dtype) if s is None else as_numpy(s)
+            as_numpy(s) if s is not None or t.dtype == "resource" else np.ones(t.shape, t.dtype)
             for t, s in zip(self.targets, self.seed_references, strict=True)
         )
 

@@ -104,6 +104,17 @@ def test_a_variable_that_assign_add_returned_can_be_the_target():
     assert "An assignment is no reading" in str(trace.diagnose())
 
 
+def test_a_target_that_only_an_earlier_recording_knew_is_told_and_not_an_error():
+    x, y = tf.Variable(2.0), tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y.assign_add(x * x)
+    with cgviz.record() as trace:
+        assert tape.gradient(y, x) is None
+    assert trace.passes[0].seeds == (None,)
+    assert "None" in repr(trace)
+    assert str(trace.diagnose())
+
+
 def test_a_variable_that_nothing_read_has_its_shape_and_is_not_watched():
     unread = tf.Variable([1.0, 2.0], name="unread")
     with tf.GradientTape() as outer, cgviz.record() as trace, tf.GradientTape() as tape:
