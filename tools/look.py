@@ -114,6 +114,8 @@ def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = 
     style = f"@font-face {{ font-family: 'DejaVu Sans'; src: {face} }}"
     page.add_style_tag(content=f"{style} .cgviz-svg text {{ opacity: {PALE} !important }}")
     page.evaluate("document.fonts.load('12px \"DejaVu Sans\"')")
+    # What is seen of a large picture depends on where it was before: first its size is known.
+    page.wait_for_function("document.querySelector('.cgviz-view').cgvizView.width > 0")
     step = moments(trace, which)[when]
     page.evaluate("step => document.querySelector('.cgviz-view').cgvizView.go(step)", step)
     page.evaluate(changed or "null")
