@@ -170,11 +170,6 @@ def a_new_graph_each_time(x):
     return tf.function(custom(tf.sin, lambda dy, x: dy * tf.cos(x)))(x)
 
 
-def prints(x):
-    print("once in a graph")
-    return tf.sin(x)
-
-
 def saved_with_a_python_function(x):
     @tf.custom_gradient
     def sine(x):
@@ -335,17 +330,10 @@ TABLE = {
         )}),
     28: ("a tape is still recording", {"hint": hinted("28")}),
     29: ("forward mode ignores the rule", {
-        "check": caught(
-            custom(tf.nn.relu, lambda dy, x: dy * tf.where(x > 0.0, 1.0, 0.01)),
-            [-0.3, 1.6],
-            by="forward mode",
-            level="warning",
-            surrogate=True,
-            where="forward",
-        ),
+        "taught only": taught("reference_graphs", "forward mode differentiates the *body*"),
     }),
     30: ("prints appear once", {
-        "check": caught(prints, 1.0, by="graph", level="warning"),
+        "taught only": taught("08_graphs_and_production", "How often does each `print` appear?"),
     }),
 }  # fmt: skip
 
