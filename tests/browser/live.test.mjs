@@ -106,7 +106,7 @@ test("a sentence tells what happens at a step", () => {
 test("the table has a row for each step and input", () => {
   const found = rows(page);
   assert.deepEqual(found.map((r) => r.step), [1, 1, 2, 2]);
-  assert.deepEqual(found[0], { step: 1, op: "y", input: "a = 6", upstream: "1", local: "2", downstream: "2" });
+  assert.deepEqual(found[0], { step: 1, i: 3, op: "y", input: "a = 6", upstream: "1", local: "2", downstream: "2" });
 });
 
 // Printed numbers are known to half of their fourth digit: [number, how far it may be off].

@@ -30,8 +30,11 @@ def chain(x, w):
 """
 PLAY = "document.querySelector('.cgviz-ready [title=Play]')"
 GO = "step => document.querySelector('.cgviz-view').cgvizView.go(step)"
-CUT = (  # pictures that are wider than what is seen of them
+CUT = (  # pictures that are wider than what is seen of them, though their letters could be smaller
     "[...document.querySelectorAll('.cgviz-svg')].filter((svg) => { "
+    "const sizes = [...svg.querySelectorAll('text')].map((x) => +x.getAttribute('font-size')); "
+    "const least = Math.min(...sizes.filter((x) => x)) * svg.firstElementChild.getScreenCTM().a; "
+    "if (least < 11.5) return false; "
     "const [all, seen] = [svg.firstElementChild, svg.closest('.jp-OutputArea-output')]"
     ".map((x) => x.getBoundingClientRect()); "
     "const own = svg.getBoundingClientRect(); return all.left < own.left - 1 || "

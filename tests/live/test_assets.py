@@ -83,7 +83,9 @@ def test_every_variable_used_is_there():
     css = assets.stylesheet()
     used = set(re.findall(r"var\((--cgviz-[\w-]+)", css))
     made = set(re.findall(r"(--cgviz-[\w-]+):", css))
-    set_by_the_module = {"--cgviz-heat", "--cgviz-share", "--cgviz-readable", "--cgviz-left"}
+    set_by_the_module = {
+        f"--cgviz-{name}" for name in ("heat", "indent", "left", "readable", "share")
+    }
     assert used - made <= set_by_the_module
 
 

@@ -14,7 +14,7 @@ export function ruleCode(lines, told) {
 /** The lines of the program whose ops are shown. */
 export function makeCode(view) {
   const list = h("ol.code");
-  const element = h("details.table", { ontoggle: () => paint() }, h("summary", {}, "The code, line by line"), list);
+  const element = h("details.source", { ontoggle: () => paint() }, h("summary", {}, "The code, line by line"), list);
   let shown = null;
   const paint = () => {
     const { panels } = view.pages[0];
