@@ -12,7 +12,7 @@ Steps are powers of two, so that x + h and x - h are exact wherever h is not bel
 
 A slope along a direction d is J · d, one number for each output. Of up to `MANY` inputs each is
 moved by itself, so every entry of the Jacobian J is seen. More inputs are moved in blocks, with
-random signs: each entry is part of one sum, and whatever is wrong with it shows there. What the
+random weights: each entry is part of one sum, and whatever is wrong with it shows there. What the
 rules claim for the same sum is found by pulling each output, upstream · J, or, where the outputs
 are more than the directions, by pushing each direction: upstream · J is linear in upstream, so
 its own derivative by upstream is J (J. Townsend, "A new trick for calculating Jacobian vector
@@ -348,7 +348,11 @@ def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
     for end, size in zip(np.cumsum(sizes), sizes, strict=True):
         for entries in np.array_split(random.permutation(size), -(-count * size // total) or 1):
             blocks.append(np.zeros(total))
-            blocks[-1][end - size + entries] = random.choice([-1.0, 1.0], entries.size)
+            weights = random.choice([-1.0, 1.0], entries.size)
+            # Unlike ones, or two entries of a block could be exchanged unseen; 64ths, because
+            # x + h stays exact with them.
+            weights *= random.integers(32, 65, entries.size) / 64
+            blocks[-1][end - size + entries] = weights
     return np.stack(blocks)
 
 

@@ -381,3 +381,10 @@ test("without a kernel a step of a training is as it was stored where what is op
   cache.turn(1);
   assert.deepEqual([cache.pages, cache.moment], ["1", ""]);
 });
+
+test("a peak of a training is drawn whole, and not taken for a pole", () => {
+  const same = (x) => x;
+  const loss = [4, 3, 2, 30, 4, 3, 2];
+  assert.equal(curvePath([0, 1, 2, 3, 4, 5, 6], loss, same, same, false).split("M").length - 1, 1);
+  assert.ok(rangeOf([[...Array(100).fill(1), 30]], false)[1] > 30);
+});

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks import bench_mistakes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,3 +177,8 @@ def test_at_a_kink_every_slope_between_the_sides_is_right():
 def test_nothing_to_compare_is_nothing_wrong():
     empty = Map(np.zeros(0), np.zeros(0), lambda x: x, lambda u, x: u, dtypes.FLOAT64)
     assert compare(empty).judged == 0
+
+
+def test_two_entries_that_are_exchanged_are_found_where_both_are_in_one_sum(capsys):
+    bench_mistakes.main(1, 2054)
+    assert "1 spoiled: 0 missed" in capsys.readouterr().out

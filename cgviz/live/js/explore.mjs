@@ -138,26 +138,26 @@ export function ticks(low, high, about = 4) {
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, n) => (first + n) * step);
 }
 
-/** The range of a plot: all numbers, but not the last few of a pole. */
-export function rangeOf(series) {
+/** The range of a plot: all numbers, but where there may be poles not the last few of one. */
+export function rangeOf(series, poles = true) {
   const values = series.flat().filter((y) => y !== null).sort((a, b) => a - b);
-  const cut = Math.floor(values.length * 0.02);
+  const cut = poles ? Math.floor(values.length * 0.02) : 0;
   const [low, high] = [values[cut] ?? 0, values.at(-1 - cut) ?? 0];
   const margin = high - low < 1e-9 * Math.max(1, Math.abs(high)) ? 1 : 0.08 * (high - low);
   return [low - margin, high + margin];
 }
 
-/** The `d` of a curve. It breaks where there is no number, and where it jumps as at a pole: against its course on both sides, and further. */
-export function curvePath(xs, ys, toX, toY) {
+/** The `d` of a curve. It breaks where there is no number, and where it may have poles and jumps as at one: against its course on both sides, and further. */
+export function curvePath(xs, ys, toX, toY, poles = true) {
   const rise = (i) => (ys[i] ?? NaN) - (ys[i - 1] ?? NaN);
-  const jumps = (i) => rise(i - 1) * rise(i) < 0 && rise(i) * rise(i + 1) < 0 && Math.abs(rise(i)) > Math.abs(rise(i - 1)) + Math.abs(rise(i + 1));
+  const jumps = (i) => poles && rise(i - 1) * rise(i) < 0 && rise(i) * rise(i + 1) < 0 && Math.abs(rise(i)) > Math.abs(rise(i - 1)) + Math.abs(rise(i + 1));
   const point = (y, i) => `${(ys[i - 1] ?? null) === null || jumps(i) ? "M" : "L"}${toX(xs[i]).toFixed(2)} ${toY(y).toFixed(2)}`;
   return ys.map((y, i) => (y === null ? "" : point(y, i))).join("");
 }
 
-/** One plot: curves over a slider, and points on those of which the value is known there. */
-export function makePlot({ title, lines }, xs, axis) {
-  const [[x0, x1], [y0, y1]] = [[xs[0], xs.at(-1)], rangeOf(lines.map((line) => line.ys))];
+/** One plot: curves over a slider, and points on those of which the value is known there. What a training did has no `poles`: its peaks are real. */
+export function makePlot({ title, lines, poles = true }, xs, axis) {
+  const [[x0, x1], [y0, y1]] = [[xs[0], xs.at(-1)], rangeOf(lines.map((line) => line.ys), poles)];
   const [toX, toY] = [(x) => (100 * (x - x0)) / (x1 - x0), (y) => (100 * (y1 - y)) / (y1 - y0)]; // in percent
   const line = (role, x, y) => s(`line.${role}`, { x1: `${x[0]}%`, x2: `${x[1]}%`, y1: `${y[0]}%`, y2: `${y[1]}%` });
   const rows = ticks(y0, y1).map((y) => [number(y, 3), toY(y)]);
@@ -165,7 +165,7 @@ export function makePlot({ title, lines }, xs, axis) {
     s("text.tick", { x: `${toX(x)}%`, y: "100%", dy: 14, "text-anchor": "middle" }, number(x, 3))]),
   ...rows.flatMap(([words, y]) => [line("grid", [0, 100], [y, y]), s("text.tick", { x: -5, y: `${y}%`, dy: 4, "text-anchor": "end" }, words)])];
   const curves = s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", width: "100%", height: "100%" },
-    ...lines.map(({ role, ys }) => s(`path.curve.${role}`, { d: curvePath(xs, ys, toX, (y) => Math.min(Math.max(toY(y), -100), 200)) })));
+    ...lines.map(({ role, ys }) => s(`path.curve.${role}`, { d: curvePath(xs, ys, toX, (y) => Math.min(Math.max(toY(y), -100), 200), poles) })));
   const [now, dots] = [s("g"), s("g")];
   const svg = s("svg.plot", { role: "img", "aria-label": `${title} over ${axis}`, "--cgviz-left": `${Math.max(...rows.map(([words]) => words.length))}ch` },
     ...grid, now, curves, dots, s("text.tick", { x: "50%", y: "100%", dy: 30, "text-anchor": "middle" }, axis));

@@ -68,7 +68,7 @@ export function makeHistory(id, doc, names, open) {
   const slider = h("input", { id: `${id}-training`, type: "range", min: 0, max: kept.length - 1, step: 1, value: 0, oninput: () => [stop(), go(Number(slider.value))] });
   const play = h("button", { type: "button", "aria-pressed": "false", onclick: () => (timer ? stop() : start()) }, "Play training");
   const where = h("output", { "aria-hidden": "true" });
-  const plot = doc.steps.length > 1 ? makePlot({ title: "target", lines }, doc.steps, "step") : null;
+  const plot = doc.steps.length > 1 ? makePlot({ title: "target", lines, poles: false }, doc.steps, "step") : null;
   const maps = doc.maps.map((rows, side) => makeMap(doc, rows, lines.length > 1 ? `gradients of ${names[side]}` : "gradients", (step, name) => open(step, name, side)));
   const tones = [`log10 of the gradient per entry, from ${scale[0]} (pale) to ${scale[1]} (deep)`, ...signs];
   const note = `Steps whose whole trace was kept, at which the slider stops: ${kept.join(", ")} (\u25be). Map: ${tones.join("; ")}.`;
