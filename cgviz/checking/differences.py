@@ -332,7 +332,7 @@ def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
 
 
 def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
-    """Weights, one row for each block: every entry alone, or random ones with random signs.
+    """Weights, one row for each block: every entry alone, or random ones in sums.
 
     Args:
         sizes: Of the tensors that the entries are of.
