@@ -75,13 +75,13 @@ def height(cell: NotebookNode) -> int:
 
 
 def paginate(cells: Sequence[NotebookNode]) -> None:
-    """Say where each cell goes: what finds no room starts a slide, and words stay by their code."""
+    """Say where each cell goes: one that does not fit starts a slide; words stay by their code."""
     used = 0
     for cell, after in itertools.zip_longest(cells, cells[1:]):
         kind, need = slide_type(cell), height(cell)
         pair = need + height(after) if after and slide_type(after) == "fragment" else need
-        room = HEIGHT - GAP - used
-        if kind in ("-", "fragment") and (need > room or (kind == "-" and room < pair <= HEIGHT)):
+        space = HEIGHT - GAP - used
+        if kind in ("-", "fragment") and (need > space or (kind == "-" and space < pair <= HEIGHT)):
             kind = "subslide"
         if kind != "skip":
             used = need + (used if kind in ("-", "fragment") else 0)

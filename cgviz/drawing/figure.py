@@ -108,7 +108,7 @@ def new_figure(width: float, height: float, **how: Any) -> SpokenFigure:
 
 
 def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """The axes given, or those of a new figure of this size in inches, with room for labels.
+    """The axes given, or those of a new figure of this size in inches, with space for labels.
 
     Raises:
         TypeError: `ax` is no Axes.

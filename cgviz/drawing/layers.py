@@ -27,7 +27,7 @@ import numpy as np
 
 from ..graph import Array
 
-PORT = 18.0  # between two links at one side of a box: room for two arrows there and two back
+PORT = 18.0  # between two links at one side of a box: space for two arrows there and two back
 # Of the width of a box, what its links use on either side of the middle: its corners are round.
 SIDE = 0.38
 GAP = 14.0  # between neighbours on a rank, where two arrows pass; half of it between two links
@@ -580,7 +580,7 @@ def beside(route: Sequence[Point], direction: Direction, distance: float = 0.0) 
 def _bend(across: float, along: float) -> list[Point]:
     """From (0, 0) to (across, along): an arc, a straight piece and an arc back, upright at ends.
 
-    Arcs keep their distance from a line beside them, which a spline in so little room does not.
+    Arcs keep their distance from a line beside them, which a spline in so little space does not.
     """
     side, way = abs(across), abs(along)
     if side < 1e-6 or way < 1e-6:

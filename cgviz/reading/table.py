@@ -37,7 +37,7 @@ CUSTOM = " (custom)"
 MOST_ROWS = 30  # of a table that is shown: about a screen
 HALF = MOST_ROWS // 2  # of a longer one: the first and the last
 MOST_LOCAL = 16  # entries of a local Jacobian in numbers, of one 4 by 4
-MOST_SOURCE = 60  # characters of a source line in HTML, so that the numbers have room
+MOST_SOURCE = 60  # characters of a source line in HTML, so that the numbers have space
 
 
 class Row(Mapping[str, Any]):
