@@ -139,11 +139,30 @@ def recorded():
     return trace
 
 
+def repeated():
+    """An LSTM of so many ops that of its steps one is shown at a time."""
+    random = np.random.default_rng(1)
+    w, u = (tf.Variable(random.normal(size=(2, 8)), name=name) for name in "wu")
+    b = tf.Variable(random.normal(size=8), name="b")
+
+    def f(xs):
+        state = memory = tf.zeros([1, 2], tf.float64)
+        for i in range(4):
+            with tf.name_scope(f"step_{i}"):
+                gates = tf.split(xs[:, i] @ w + state @ u + b, 4, axis=1)
+                keep, add, show = (tf.sigmoid(gate) for gate in gates[:3])
+                memory = keep * memory + add * tf.tanh(gates[3])
+                state = show * tf.tanh(memory)
+        return tf.reduce_sum(state)
+
+    return cgviz.trace(f, random.normal(size=(1, 4, 2)))
+
+
 PROGRAMS = {
     f.__name__: f
     for f in (
         *(chain, fan_out, matrices, custom, custom_body, two_outputs, variables, second_order),
-        *(not_finite, blocked, scopes_folded, scopes_open, recurrent, network, recorded),
+        *(not_finite, blocked, scopes_folded, scopes_open, recurrent, network, recorded, repeated),
     )
 }
 
@@ -224,7 +243,8 @@ def _builder(trace, which):
 
 
 def _names(trace, which):
-    return _builder(trace, which).names(which)
+    builder = _builder(trace, which)
+    return builder.names(which) + builder.others(which)
 
 
 def _live(trace, which, toggled):

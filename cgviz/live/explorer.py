@@ -144,7 +144,7 @@ class Explorer(View):
             wanted = range(len(shown.nodes)) if settled else [open_]
             answer["texts"] = pages.texts_of(shown)
             answer["panels"] = {
-                i: panel.panel(self.trace, shown, shown.nodes[i], panel.small)
+                i: panel.panel(self.trace, shown, i, panel.small)
                 for i in wanted
                 if 0 <= i < len(shown.nodes)
             }

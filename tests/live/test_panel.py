@@ -2,9 +2,12 @@
 
 import json
 
+import golden_programs
 import tensorflow as tf
 
 import cgviz
+from cgviz import style
+from cgviz.drawing import texts
 from cgviz.graph.selection import select
 from cgviz.live import panel
 
@@ -41,8 +44,38 @@ def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
 
 def test_a_fan_out_is_a_sum_of_parts():
     (x,) = panels_of(lambda x: tf.sin(x) * x, 2.0)["x"]["outputs"]
-    assert [gradient for _, gradient in x["parts"]] == ["0.9093", "−0.8323"]
+    assert [gradient for _, gradient in x["parts"]] == ["−0.8323", "0.9093"]
     assert x["upstream"] == "0.077"
+
+
+def test_terms_of_a_sum_are_in_the_order_in_which_the_node_has_them():
+    compared = 0
+    for make in golden_programs.PROGRAMS.values():
+        trace = make()
+        for which in range(len(trace.passes)):
+            shown = select(trace, which)
+            on_node = {
+                each.i: each.last
+                for each in texts.written(shown)
+                if (each.of, each.role) == ("node", "gradient")
+            }
+            for i, each in enumerate(panel.panels(trace, shown, panel.small)):
+                for output in each["outputs"]:
+                    terms = [given for _, given in output.get("parts", [])]
+                    said = " + ".join(terms).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
+                    written = on_node.get(i, "Σ")
+                    if len(terms) > 1 and "Σ" not in written and "\n" not in written:
+                        assert f"{said} =" in written, (trace.title, i)
+                        compared += 1
+    assert compared > 3
+
+
+def test_what_has_no_name_of_its_own_is_called_as_on_the_picture():
+    panels = panels_of(lambda x: tf.sin(x * x) + 3.0 * (x * x), 2.0)
+    names = [x["name"] for each in panels.values() for x in each["inputs"] + each["outputs"]]
+    assert {"x", "×", "sin", "3 ×", "+"} <= set(names)
+    assert not {"Mul", "Sin", "AddV2"} & set(names)
+    assert [words for words, _ in panels["x"]["outputs"][0]["parts"]] == ["from × = 4"] * 4
 
 
 def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
