@@ -57,37 +57,21 @@ SYMBOLS = {
     "Abs": "|x|",
     "ComplexAbs": "|z|",
     "Pow": "xʸ",
-    "Exp": "exp",
     "Expm1": "exp − 1",
     "Log1p": "log(1+x)",
     "SquaredDifference": "(a−b)²",
     "MatMul": "matmul",
     "BatchMatMul": "matmul",
-    "BatchMatMulV2": "matmul",
-    "BatchMatMulV3": "matmul",
-    "SelectV2": "where",
     "Select": "where",
     "Pack": "stack",
     "Unpack": "unstack",
     "StridedSlice": "slice",
-    "GatherV2": "gather",
     "ResourceGather": "gather",
-    "ConcatV2": "concat",
     "BroadcastTo": "broadcast",
     "SparseSoftmaxCrossEntropyWithLogits": "sparse\ncross-entropy",
     "SoftmaxCrossEntropyWithLogits": "cross-entropy",
-    "ReluGrad": "relu′",
-    "TanhGrad": "tanh′",
-    "SigmoidGrad": "sigmoid′",
-    "SoftplusGrad": "softplus′",
-    "SqrtGrad": "√x′",
-    "RsqrtGrad": "(1/√x)′",
-    "ReciprocalGrad": "(1/x)′",
-    "InvGrad": "(1/x)′",
     "StopGradient": "stop_gradient",
-    "FusedBatchNormV3": "batch norm",
-    "MaxPool": "max pool",
-    "AvgPool": "avg pool",
+    "FusedBatchNorm": "batch norm",
     "Conv2D": "conv 2D",
     "Prod": "product",
 }
@@ -120,16 +104,23 @@ def symbol(op: Op, constants: dict[int, str]) -> str:
         return f"@ {text}" if position == 1 else f"{text} @"
     if op.type == "Cast":
         return f"cast\n{op.outputs[0].dtype}"
-    return INFIX.get(op.type) or SYMBOLS.get(op.type) or plain(op.type)
+    return INFIX.get(op.type) or plain(op.type)
 
 
 def plain(op_type: str) -> str:
-    """An op type in words: `MatrixInverse` is `matrix inverse`, `Log` is `log`.
+    """An op type as a symbol or in words: `Square` is `x²`, `MatrixInverse` is `matrix inverse`.
 
     >>> plain("MatrixInverse"), plain("UnsortedSegmentSum"), plain("LeakyRelu")
     ('matrix inverse', 'unsorted segment sum', 'leaky relu')
+    >>> plain("SelectV2"), plain("TanhGrad"), plain("RsqrtGrad")
+    ('where', 'tanh′', '(1/√x)′')
     """
-    op_type = re.sub(r"(?<=[a-z])V\d$", "", op_type)
+    op_type = re.sub(r"V\d$", "", op_type)
+    if op_type in SYMBOLS:
+        return SYMBOLS[op_type]
+    if op_type.endswith("Grad"):
+        of = plain(op_type.removesuffix("Grad"))
+        return f"({of})′" if "/" in of else f"{of}′"
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", op_type)
     return words.lower() if words[:2] != words[:2].upper() or " " in words else words
 

@@ -147,10 +147,12 @@ class Builder:
     def _last_of_calls(self) -> set[int]:
         """The ops that a line's name belongs to: in `y = tf.norm(x)` only the last of several.
 
-        A call that runs the same ops again and again is a loop, and names each round.
+        Between them the call may run functions of the learner's, with lines of their own. A call
+        that runs the same ops again and again is a loop, and names each round.
         """
         found: set[int] = set()
         made = [e for e in self.events if e.outputs and e.type != "ReadVariableOp"]
+        made.sort(key=lambda e: (id(e.where), id(e.code)))
         for _, run in groupby(made, lambda e: (id(e.where), id(e.code), e.lasti)):
             events = list(run)
             period = _period([e.type for e in events])

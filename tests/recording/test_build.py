@@ -11,6 +11,7 @@ from oracle import same
 from programs import square
 
 import cgviz
+from cgviz import moons
 from cgviz.graph import Op, Value, as_numpy
 from cgviz.recording.build import Builder, Values, Variable, pull, reference, variable_name
 from cgviz.recording.events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
@@ -179,6 +180,18 @@ def test_the_name_of_a_line_belongs_to_the_last_of_its_ops():
     assert names.count("logits") == 1
     assert names[-1] == "y"
     assert not any(name.startswith(("logits_", "y_")) for name in names)
+
+
+def test_a_line_whose_call_runs_functions_of_the_learners_between_its_ops_names_the_last():
+    def activation(x):
+        return tf.tanh(x) * x
+
+    network, (points, labels) = moons.Network(activation), moons.data()
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        loss = moons.cross_entropy(network, points, labels)
+        tape.gradient(loss, network.variables)
+    named = [op for op in trace.ops if op.name.startswith("loss")]
+    assert named == [trace.producer(trace.passes[0].targets[0])[0]]
 
 
 def test_a_custom_op_is_one_node_with_its_body_and_the_line_of_its_rule():
