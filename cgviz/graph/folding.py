@@ -1,14 +1,15 @@
-"""Which ops share one node when a picture would be too large: scopes, repeats, then stretches.
+"""Which ops of a trace are shown for a pass, in which order, and which of them share one node.
 
-Pure indices: `tree` is given each op's scope and what feeds it, and answers with folds within
-folds. A fold never feeds itself through others, so what is drawn of it has no cycle, whichever
-folds are open. Of repeats in a row, as the steps of a recurrent network, one is shown at a time:
-all before it are one fold, and all behind it another.
-
-    tree      ops -> folds and single ops
+    prune     a trace and a pass -> a Pruned: the ancestors of its targets, without constants
+    tree      its ops -> folds within folds, and single ops
     opened    which folds are open when about so many nodes may be shown
     leaves    the ops of a fold
     in_order  what feeds what -> an order in which everything comes after what it uses
+
+Ops share a node by name scope, then as repeats, then as stretches of the execution order. A fold
+never feeds itself through others, so what is drawn of it has no cycle, whichever folds are open. Of
+repeats in a row, as the steps of a recurrent network, one is shown at a time: all before it are one
+fold, and all behind it another.
 """
 
 from __future__ import annotations
@@ -16,98 +17,136 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeVar
 
-Group = tuple[Hashable, ...]
+from . import names
+from .model import Op, Pass, Value
+from .trace import Trace
 
 LEAST = 4  # repeats of which one is shown: of three, the two beside it are all
 
-
-@dataclass(frozen=True)
-class Fold:
-    """Ops that share a node while it is closed, and a frame while it is open."""
-
-    name: str  # by which it is opened and closed; it begins with "rest" if it stays closed
-    label: str  # the scope as it is called within the one around it; "" for a stretch
-    members: tuple[int | Fold, ...]
-    # Of one that is shown of several: what all of them are called, and the ops of each.
-    repeats: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    at: int = 0  # which of them it is
+Group = tuple[Hashable, ...]
+T = TypeVar("T")
 
 
-Members = tuple[int | Fold, ...]
+@dataclass
+class Pruned:
+    """The ops of a pass that matter, their levels of differentiation, and what made each value."""
+
+    ops: list[Op]
+    pass_: Pass | None
+    levels: dict[Op, int]  # 0: forward pass; n: an op that backward pass n-1 ran
+    producer: dict[int, tuple[Op, int]] = field(default_factory=dict)
+    alias: dict[int, Value] = field(default_factory=dict)
+    hidden: set[Op] = field(default_factory=set)
+    asked: set[int] = field(default_factory=set)  # keys of sources
+    below: list[Pass] = field(default_factory=list)  # the passes whose own ops are among `ops`
+
+    def value(self, value: Value) -> Value:
+        """The value itself, past identities that are not drawn."""
+        while value.key in self.alias:
+            value = self.alias[value.key]
+        return value
+
+    def maker(self, value: Value) -> tuple[Op, int] | None:
+        """The op that made a value, past identities."""
+        return self.producer.get(self.value(value).key)
+
+    def feeds(self, op: Op) -> Iterator[Op]:
+        """The ops whose values an op uses, past identities."""
+        for value in op.inputs + op.captured:
+            if maker := self.maker(value):
+                yield maker[0]
+
+    def feeding(self) -> dict[Op, set[Op]]:
+        """Each of the ops, and those of them that feed it."""
+        own = set(self.ops)
+        return {op: own.intersection(self.feeds(op)) for op in self.ops}
 
 
-@dataclass(frozen=True)
-class Ops:
-    """What `tree` is told of each op, in an order where everything comes after what it uses."""
+def prune(trace: Trace, pass_: Pass | None, full: bool) -> Pruned:
+    """Choose the ops of a pass; of a second-order pass also those that the first one ran.
 
-    scopes: Sequence[str]
-    feeds: Sequence[Sequence[int]]  # the indices of the ops that it uses
-    movable: Sequence[bool]  # whether it may join a fold at all; inputs and targets stay
-    levels: Sequence[int] = ()  # what it never shares a fold with another of
-    kinds: Sequence[Hashable] = ()  # equal for ops that do the same; None for what does not run
-
-
-def tree(ops: Ops, limit: int, at: Mapping[str, int] | None = None) -> Members:
-    """Put ops into folds: those of one scope together, and loose ops where they are too many.
-
-    Args:
-        ops: The ops.
-        limit: How many members may be beside each other; no more ops than this show all repeats.
-        at: By the name of a fold that repeats others: which of them is shown, from 0. By default
-            it is the last.
-
-    Returns:
-        The folds and the ops that are in none.
-
-    >>> tree(Ops(["", "a", "a"], [[], [0], [1]], [False, True, True]), 9)[1].members
-    (1, 2)
+    Each comes after what it uses, else in execution order: a gradient penalty runs forward ops
+    after a backward pass.
     """
-    return _Tree(ops, limit, at or {}).folds(range(len(ops.scopes)), ())
+    levels = dict.fromkeys(trace.ops, 0)
+    pruned = Pruned([], pass_, levels)
+    if pass_ is not None:
+        pruned.asked = {v.key for v in pass_.sources}
+        over = {*pass_.targets, *(v for step in pass_.steps for v in step.op.outputs)}
+        for earlier in trace.passes[: pass_.index]:
+            # Not an unrelated pass, such as another call on a persistent tape.
+            if not over.isdisjoint(v for op in earlier.ops for v in op.outputs):
+                pruned.below.append(earlier)
+                levels.update((op, earlier.index + 1) for op in earlier.ops)
+    for op in levels:
+        for position, value in enumerate(op.outputs):
+            pruned.producer.setdefault(value.key, (op, position))
+    pruned.ops = list(levels)
+    if not full:
+        _hide_constants(pruned)
+        wanted = _ancestors(pruned) - pruned.hidden
+        pruned.ops = [
+            op
+            for op in levels
+            if op in wanted and not any(v.key in pruned.alias for v in op.outputs)
+        ]
+    pruned.ops = in_order(pruned.feeding())
+    return pruned
 
 
-def opened(found: Members, limit: int) -> set[str]:
-    """The folds that are open at first: scope by scope inwards, as long as they fit.
+def _hide_constants(pruned: Pruned) -> None:
+    """Mark constants and all that comes of constants alone, and look past identities."""
+    for op in pruned.ops:
+        if any(v.key in pruned.asked for v in op.outputs) or op.kind in ("input", "variable"):
+            continue
+        makers = [pruned.maker(v) for v in op.inputs]
+        if (
+            op.kind == "constant"
+            or op.type in names.SHAPE_HELPERS
+            or (all(m is not None and m[0] in pruned.hidden for m in makers) and op.kind == "op")
+        ):
+            pruned.hidden.add(op)
+        elif op.kind == "op" and len(op.inputs) == len(op.outputs) and _passes_on(op):
+            for value, result in zip(op.inputs, op.outputs, strict=True):
+                pruned.alias[result.key] = value
 
-    >>> found = tree(Ops(["a", "a/b", "a/b"], [[], [0], [1]], [True] * 3), 9)
-    >>> sorted(opened(found, 9))
-    ['scope:a/b:0', 'scope:a:0']
+
+def _passes_on(op: Op) -> bool:
+    return op.type in names.IDENTITIES or (op.type == "Cast" and not op.inputs[0].differentiable)
+
+
+def _ancestors(pruned: Pruned) -> set[Op]:
+    """The ops that the targets were made of, and the sources; also of the passes below."""
+    if pruned.pass_ is None:
+        return set(pruned.ops)
+    ends = [v for each in (pruned.pass_, *pruned.below) for v in each.targets + each.sources]
+    stack = [maker[0] for v in ends if (maker := pruned.maker(v))]
+    found = set(stack)
+    while stack:
+        new = set(pruned.feeds(stack.pop())) - found
+        found |= new
+        stack += new
+    return found
+
+
+def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:
+    """What is fed, each after what feeds it, else as it is; without those behind a cycle.
+
+    >>> in_order({"a": ["c"], "b": [], "c": ["b"]})
+    ['b', 'c', 'a']
     """
-    names: set[str] = set()
-    total, level = len(found), _scopes(found)
-    while level:  # all scopes of one depth, or none: layers open together
-        total += sum(len(each.members) - 1 for each in level)
-        if total > limit:
-            break
-        names.update(each.name for each in level)
-        level = [x for each in level for x in _scopes(each.members)]
-    return names
-
-
-def _scopes(found: Members) -> list[Fold]:
-    return [x for x in found if isinstance(x, Fold) and x.name.startswith(("scope", "repeat"))]
-
-
-def leaves(found: int | Fold) -> Iterator[int]:
-    """The ops of a fold, or the op itself."""
-    for member in [found] if isinstance(found, int) else found.members:
-        yield from [member] if isinstance(member, int) else leaves(member)
-
-
-def in_order(feeds: Sequence[Collection[int]]) -> list[int]:
-    """Indices, each after what feeds it, else as they are; without those behind a cycle.
-
-    >>> in_order([[2], [], [1]])
-    [1, 2, 0]
-    """
-    users: list[list[int]] = [[] for _ in feeds]
-    waiting = [len(sources) for sources in feeds]
-    for i, sources in enumerate(feeds):
-        for j in sources:
-            users[j].append(i)
+    items = list(feeding)
+    place = {each: i for i, each in enumerate(items)}
+    users: list[list[int]] = [[] for _ in items]
+    waiting = [len(feeding[each]) for each in items]
+    for i, each in enumerate(items):
+        for source in feeding[each]:
+            users[place[source]].append(i)
     ready = [i for i, count in enumerate(waiting) if not count]  # sorted, so it is a heap
     found = []
     while ready:
@@ -116,106 +155,215 @@ def in_order(feeds: Sequence[Collection[int]]) -> list[int]:
             waiting[user] -= 1
             if not waiting[user]:
                 heapq.heappush(ready, user)
-    return found
+    return [items[i] for i in found]
 
 
-@dataclass(frozen=True)
+# --- folds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Scopes or ops that repeat each other in a row, of which one is shown.
+
+    `select(toggled=[f"{name}@{k}"])` shows number k of them.
+    """
+
+    name: str
+    labels: tuple[str, ...]  # what each of them is called
+    ops: tuple[tuple[Op, ...], ...]  # of each of them
+    at: int  # which of them is shown
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Ops that share a node while it is closed, and a frame while it is open."""
+
+    name: str  # by which it is opened and closed; it begins with "rest" if it stays closed
+    label: str  # the scope as it is called within the one around it; "" for a stretch
+    members: tuple[Op | Fold, ...]
+    repeats: Repeats | None = None  # of which it is the one that is shown
+
+
+Members = Sequence[Op | Fold]
+
+
+def tree(pruned: Pruned, limit: int, at: Mapping[str, int] | None = None) -> Members:
+    """Put ops into folds: those of one scope together, and loose ops where they are too many.
+
+    Args:
+        pruned: The ops.
+        limit: How many members may be beside each other; no more ops than this show all repeats.
+        at: By the name of a fold that repeats others: which of them is shown, from 0. By default
+            it is the last.
+
+    Returns:
+        The folds and the ops that are in none.
+    """
+    return _Tree(pruned, limit, at or {}).folds(pruned.ops, ())
+
+
+def opened(found: Members, limit: int) -> set[str]:
+    """The folds that are open at first: scope by scope inwards, as long as they fit."""
+    opened: set[str] = set()
+    total, level = len(found), _scopes(found)
+    while level:  # all scopes of one depth, or none: layers open together
+        total += sum(len(each.members) - 1 for each in level)
+        if total > limit:
+            break
+        opened.update(each.name for each in level)
+        level = [x for each in level for x in _scopes(each.members)]
+    return opened
+
+
+def _scopes(found: Members) -> list[Fold]:
+    return [x for x in found if isinstance(x, Fold) and x.name.startswith(("scope", "repeat"))]
+
+
+def leaves(found: Members) -> Iterator[Op]:
+    """The ops in some folds, and those beside them."""
+    for each in found:
+        yield from leaves(each.members) if isinstance(each, Fold) else [each]
+
+
 class _Tree:
-    ops: Ops
-    limit: int
-    at: Mapping[str, int]
-    seen: Counter[str] = field(default_factory=Counter)  # how often a name was given
+    def __init__(self, pruned: Pruned, limit: int, at: Mapping[str, int]) -> None:
+        self.limit, self.at, self.levels = limit, at, pruned.levels
+        self.feeding = pruned.feeding()
+        self.repeating = len(pruned.ops) > limit
+        self.seen: Counter[str] = Counter()  # how often a name was given
+        self.scopes = {op: op.scope for op in pruned.ops}
+        users: dict[Op, set[str]] = {}
+        for op, sources in self.feeding.items():
+            for source in sources:
+                users.setdefault(source, set()).add(op.scope)
+        for op in pruned.ops:
+            if op.kind == "variable":  # it belongs to the layer that alone uses it
+                within = users.get(op, set())
+                self.scopes[op] = within.pop() if len(within) == 1 else ""
 
-    def folds(self, own: Sequence[int], path: tuple[str, ...]) -> Members:
+    def movable(self, found: Op | Fold) -> bool:
+        """Whether it may join a fold at all: what ops start from stays, but in a scope."""
+        return isinstance(found, Fold) or found.kind in ("op", "custom") or self.scopes[found] != ""
+
+    def folds(self, own: Sequence[Op], path: tuple[str, ...]) -> Members:
         """The folds among these ops, whose scopes begin with `path`."""
-        index = {i: n for n, i in enumerate(own)}
-        feeds = [[index[j] for j in self.ops.feeds[i] if j in index] for i in own]
-        groups: list[Group] = []
-        for n, i in enumerate(own):
-            inner = self.ops.scopes[i].split("/")[: len(path) + 1] if self.ops.movable[i] else []
-            level = self.ops.levels[i] if self.ops.levels else 0
-            inside = len(inner) > len(path) and inner != [""]
-            groups.append(("/".join(inner), level) if inside else (n,))
-        groups = _without_cycles(groups, feeds)
-        members: dict[Group, list[int]] = {}
-        for group, i in zip(groups, own, strict=True):
-            members.setdefault(group, []).append(i)
-        _, between = _between(groups, feeds)
-        found: list[int | Fold] = [
-            inside[0] if len(inside) == 1 else self._fold(inside, len(path))
-            for inside in members.values()
+        groups: dict[Op, Group] = {}
+        for op in own:
+            inner = self.scopes[op].split("/")[: len(path) + 1]
+            inside = self.scopes[op] and len(inner) > len(path)
+            # Ops of two levels of differentiation never share a fold.
+            groups[op] = ("/".join(inner), self.levels[op]) if inside else (op,)
+        groups = self._without_cycles(groups)
+        members: dict[Group, list[Op]] = {}
+        for op, group in groups.items():
+            members.setdefault(group, []).append(op)
+        ordered = [
+            members[group][0] if len(members[group]) == 1 else self._fold(members[group], len(path))
+            for group in in_order(self._between(groups))
         ]
-        ordered = [found[i] for i in in_order(between)]
-        if self.ops.kinds and len(self.ops.scopes) > self.limit:
-            ordered = self._repeats(ordered, path)
-        return self._stretches(ordered, path)
+        return self._stretches(self._repeats(ordered, path) if self.repeating else ordered, path)
 
-    def _name(self, kind: str, path: Iterable[str]) -> str:
+    def _name(self, kind: str, path: Sequence[str]) -> str:
         name = f"{kind}:{'/'.join(path)}"
         self.seen[name] += 1
         return f"{name}:{self.seen[name] - 1}"
 
-    def _fold(self, own: list[int], depth: int) -> Fold:
-        path = tuple(self.ops.scopes[own[0]].split("/")[: depth + 1])
+    def _fold(self, own: Sequence[Op], depth: int) -> Fold:
+        path = tuple(self.scopes[own[0]].split("/")[: depth + 1])
         name = self._name("scope", path)
         inner = self.folds(own, path)
         if len(inner) == 1 and isinstance(inner[0], Fold):
             return replace(inner[0], label=f"{path[-1]}/{inner[0].label}")
-        return Fold(name, path[-1], inner)
+        return Fold(name, path[-1], tuple(inner))
 
-    def _stretches(self, found: Sequence[int | Fold], path: tuple[str, ...]) -> Members:
+    def _stretches(self, found: Members, path: tuple[str, ...]) -> Members:
         """Where there are too many members, neighbours in the order share a fold."""
-        loose = [n for n, x in enumerate(found) if self.ops.movable[next(leaves(x))]]
         if len(found) <= self.limit:
-            return tuple(found)
+            return found
+        loose = [x for x in found if self.movable(x)]
         length = -(-len(loose) // max(4, self.limit - (len(found) - len(loose))))
-        parts = {loose[i]: loose[i : i + length] for i in range(0, len(loose), length)}
-        fixed = set(range(len(found))) - set(loose)
-        result: list[int | Fold] = []
-        for n in sorted(fixed | parts.keys()):
-            part = tuple(found[k] for k in parts.get(n, [n]))
-            labels = [x.label for x in part if isinstance(x, Fold)]
-            one = len(part) == 1
-            result.append(part[0] if one else Fold(self._name("run", path), _span(labels), part))
-        return tuple(result)
+        parts = {loose[i]: tuple(loose[i : i + length]) for i in range(0, len(loose), length)}
+        result: list[Op | Fold] = []
+        for each in found:
+            part = parts.get(each, ())
+            if len(part) > 1:
+                labels = [x.label for x in part if isinstance(x, Fold)]
+                result.append(Fold(self._name("run", path), _span(labels), part))
+            elif part or each not in loose:
+                result.append(each)
+        return result
+
+    # --- cycles ---
+
+    def _between(self, groups: Mapping[Op, Group]) -> dict[Group, set[Group]]:
+        """Each group, and the others that feed it."""
+        found: dict[Group, set[Group]] = {group: set() for group in groups.values()}
+        for op, group in groups.items():
+            found[group] |= {groups[x] for x in self.feeding[op] if x in groups} - {group}
+        return found
+
+    def _without_cycles(self, groups: Mapping[Op, Group]) -> dict[Op, Group]:
+        """Split groups that feed themselves through others, where the execution order leaves them.
+
+        The parts are numbered in that order, and each is a run of it, so none feeds itself.
+        """
+        feeding = self._between(groups)
+        fed: dict[Group, set[Group]] = {group: set() for group in feeding}
+        for group, sources in feeding.items():
+            for source in sources:
+                fed[source].add(group)
+        # On a cycle, or between two: there is no order from either end.
+        from_start, from_end = in_order(feeding), in_order(fed)
+        bad = set(feeding).difference(from_start, from_end)
+        result = dict(groups)
+        run, previous = 0, None
+        for op, group in groups.items():
+            if group in bad or self.feeding[op]:  # inputs and variables are in nobody's way
+                run += group != previous
+                previous = group
+            if group in bad:
+                result[op] = (*group, run)
+        return result
 
     # --- repeats ---
 
-    def _repeats(self, found: list[int | Fold], path: tuple[str, ...]) -> list[int | Fold]:
+    def _repeats(self, found: Members, path: tuple[str, ...]) -> Members:
         """Show one of repeats in a row, where each needs the one before and all need something."""
         starts = [x for x in found if self._kind(x) is None]
         runs = [x for x in found if self._kind(x) is not None]
         first, period, count = _longest_repeat([self._kind(x) for x in runs])
         blocks = [tuple(runs[first + k * period :][:period]) for k in range(count)]
-        inside = [tuple(i for x in block for i in leaves(x)) for block in blocks]
+        inside = tuple(tuple(leaves(block)) for block in blocks)
         if count < LEAST or not self._recurrent(inside):
             return found
         name = self._name("repeat", path)
         own = path[-1] if path else "loop"
-        labels = [
+        labels = tuple(
             next((x.label for x in block if isinstance(x, Fold)), f"{own}[{k}]")
             for k, block in enumerate(blocks)
-        ]
+        )
         at = min(self.at.get(name, count), count - 1)
         one, *others = blocks[at]
-        within = blocks[at] if others or isinstance(one, int) else one.members
+        within = one.members if isinstance(one, Fold) and not others else blocks[at]
         parts = [
             Fold(f"rest before {name}", _span(labels[:at]), tuple(chain(*blocks[:at]))),
-            Fold(name, labels[at], within, tuple(zip(labels, inside, strict=True)), at),
+            Fold(name, labels[at], within, Repeats(name, labels, inside, at)),
             Fold(f"rest after {name}", _span(labels[at + 1 :]), tuple(chain(*blocks[at + 1 :]))),
         ]
         before, after = runs[:first], runs[first + count * period :]
         shown = [part for part in parts if part.members]
         return [*starts, *self._repeats(before, path), *shown, *self._repeats(after, path)]
 
-    def _kind(self, found: int | Fold) -> Hashable:
-        """Equal for members of equal structure: their names may differ in their numbers."""
-        if isinstance(found, int):
-            return self.ops.kinds[found]
-        return re.sub(r"\d+", "#", found.label), *(self.ops.kinds[i] for i in leaves(found))
+    def _kind(self, found: Op | Fold) -> Hashable:
+        """Equal for members that do the same, their names' numbers apart; None for a start."""
+        if isinstance(found, Fold):
+            return re.sub(r"\d+", "#", found.label), *map(self._kind, leaves([found]))
+        if found.kind not in ("op", "custom"):
+            return None
+        return self.levels[found], found.type, *((v.shape, v.dtype) for v in found.outputs)
 
-    def _recurrent(self, inside: Sequence[tuple[int, ...]]) -> bool:
-        used = [{j for i in own for j in self.ops.feeds[i]} for own in inside]
+    def _recurrent(self, inside: Sequence[Sequence[Op]]) -> bool:
+        used = [set().union(*(self.feeding[op] for op in own)) for own in inside]
         needs_last = all(
             own.intersection(last) for last, own in zip(inside, used[1:], strict=False)
         )
@@ -254,55 +402,3 @@ def _longest_repeat(kinds: Sequence[Hashable]) -> tuple[int, int, int]:
                     best = start, period, count
                 start = i + 1
     return best
-
-
-# --- cycles --------------------------------------------------------------------------------------
-
-
-def _between(
-    found: Sequence[Group], feeds: Sequence[Sequence[int]]
-) -> tuple[list[Group], list[set[int]]]:
-    """The groups, and for each of them the indices of those that feed it."""
-    index = {group: n for n, group in enumerate(dict.fromkeys(found))}
-    between: list[set[int]] = [set() for _ in index]
-    for group, sources in zip(found, feeds, strict=True):
-        between[index[group]].update(index[found[j]] for j in sources if found[j] != group)
-    return list(index), between
-
-
-def _without_cycles(found: Sequence[Group], feeds: Sequence[Sequence[int]]) -> list[Group]:
-    """Split groups that feed themselves through others, where the execution order leaves them."""
-    result = list(found)
-    while True:
-        size = Counter(result)
-        result = [group if size[group] > 1 else (i,) for i, group in enumerate(result)]
-        groups, feeding = _between(result, feeds)
-        fed: list[set[int]] = [set() for _ in groups]
-        for i, sources in enumerate(feeding):
-            for j in sources:
-                fed[j].add(i)
-        # On a cycle, or between two: there is no order from either end.
-        bad = set(range(len(groups))) - set(in_order(feeding)) - set(in_order(fed))
-        if not bad:
-            return result
-        result = _split(result, {groups[i] for i in bad if len(groups[i]) > 1}, feeds)
-
-
-def _split(found: Sequence[Group], bad: set[Group], feeds: Sequence[Sequence[int]]) -> list[Group]:
-    """Give the members of bad groups a run number that grows when the order leaves the group.
-
-    It is added to the numbers they have. A new number alone could equal that of another part,
-    and the two would be joined again, for ever.
-    """
-    result = list(found)
-    run = 0
-    previous: Group | None = None
-    for i, group in enumerate(found):
-        if not feeds[i] and group not in bad:
-            continue  # inputs and variables are in nobody's way
-        if group != previous:
-            run += 1
-            previous = group
-        if group in bad:
-            result[i] = (*group, run)
-    return result

@@ -5,7 +5,6 @@
     Node       one op, or several folded into one, with its numbers in this pass
     Edge       one use of a value: an output of one node read by one input of another
     Frame      the border around the nodes of an open scope, or of an open custom op
-    Repeats    what repeats in a row, and which of it is shown
 
 By default a selection holds what matters for the pass: what its targets were made of. Constants,
 shape helpers, casts of integers and identities are folded away; a custom op is one node; a large
@@ -23,15 +22,16 @@ custom rule and not the rules of these ops.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from . import folding, names
+from .folding import Pruned
 from .model import Array, Op, Pass, Step, Value, stacked, total
-from .pruning import Pruned, folded, in_order, prune
 from .trace import Trace
 
 MOST_BESIDE = 4  # values between two nodes: of an LSTM's step, its two states and some more
@@ -105,19 +105,6 @@ class Frame:
     level: int = 0
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """Scopes or ops that repeat each other in a row, of which one is shown.
-
-    `select(toggled=[f"{name}@{k}"])` shows number k of them.
-    """
-
-    name: str
-    labels: tuple[str, ...]  # what each of them is called
-    ops: tuple[tuple[Op, ...], ...]  # of each of them
-    at: int  # which of them is shown
-
-
 @dataclass(frozen=True, eq=False)
 class Selection:
     """The nodes and edges of one pass.
@@ -133,7 +120,7 @@ class Selection:
     ports: tuple[
         tuple[int, int, int], ...
     ] = ()  # (open custom op, its value's key or ~output, port)
-    repeats: tuple[Repeats, ...] = ()
+    repeats: tuple[folding.Repeats, ...] = ()
 
     @cached_property
     def outgoing(self) -> tuple[tuple[Edge, ...], ...]:
@@ -180,19 +167,19 @@ def select(
         ValueError: If the trace has no pass number `which`.
     """
     pass_ = trace.pass_(which) if trace.passes or which is not None else None
-    pruned = prune(trace, pass_, full)
-    ops = in_order(pruned)
-    if limit is None or (not framed and (full or len(ops) <= limit)):
-        found = _Builder(pruned, ops, range(len(ops))).selection()
-    else:
+    pruned = folding.prune(trace, pass_, full)
+    found: folding.Members = pruned.ops
+    opened: Collection[str] = ()
+    if limit is not None and (framed or (not full and len(found) > limit)):
         chosen = [name.rpartition("@") for name in toggled if "@" in name]
         at = {name: int(k) for name, _, k in chosen if k.isdecimal()}
-        folds = folded(pruned, ops, max(limit, len(ops)) if full else limit, at)
-        opened = folding.opened(folds, len(ops) if full else limit) ^ set(toggled)
-        found = _Builder(pruned, ops, folds, opened, framed).selection()
+        most = max(limit, len(pruned.ops)) if full else limit
+        found = folding.tree(pruned, most, at)
+        opened = folding.opened(found, most) ^ set(toggled)
+    shown = _Builder(pruned, found, opened, framed).selection()
     if limit is not None and not full:
-        found = _with_uses(found)
-    return _with_bodies(found, toggled) if framed else found
+        shown = _with_uses(shown)
+    return _with_bodies(shown, toggled) if framed else shown
 
 
 NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that shows its forward ops alone
@@ -202,7 +189,7 @@ NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that shows its forw
 class _Group:
     """The ops of one node."""
 
-    ops: list[Op]
+    ops: Sequence[Op]
     frame: int
     fold: folding.Fold | None = None  # that they are the ops of
     outputs: tuple[Value, ...] = ()
@@ -212,18 +199,13 @@ class _Builder:
     """Makes the nodes and edges, once it is known which ops belong together."""
 
     def __init__(
-        self,
-        pruned: Pruned,
-        ops: Sequence[Op],
-        found: Iterable[int | folding.Fold],
-        opened: Collection[str] = (),
-        framed: bool = False,
+        self, pruned: Pruned, found: folding.Members, opened: Collection[str], framed: bool
     ) -> None:
-        self.pruned, self.ops, self.opened, self.framed = pruned, ops, opened, framed
+        self.pruned, self.opened, self.framed = pruned, opened, framed
         self.pass_ = pruned.pass_ or NO_PASS
         self.groups: list[_Group] = []
         self.frames: list[Frame] = []
-        self.repeats: list[Repeats] = []
+        self.repeats: list[folding.Repeats] = []
         self._unfold(found, -1)
         self.where = {op: group for group in self.groups for op in group.ops}
         self._arrange()
@@ -236,24 +218,21 @@ class _Builder:
         pairs = zip(self.pass_.sources, self.pass_.gradients, strict=True)
         self.gradients = {source.key: gradient for source, gradient in reversed([*pairs])}
 
-    def _unfold(self, found: Iterable[int | folding.Fold], frame: int) -> None:
+    def _unfold(self, found: folding.Members, frame: int) -> None:
         """One group for each op and each closed fold, and a frame for each open one."""
         for each in found:
-            if isinstance(each, int):
-                self.groups.append(_Group([self.ops[each]], frame))
+            if isinstance(each, Op):
+                self.groups.append(_Group([each], frame))
                 continue
-            ops = [self.ops[i] for i in folding.leaves(each)]
-            label = each.label
-            if each.repeats:
-                labels, inside = zip(*each.repeats, strict=True)
-                own = tuple(tuple(self.ops[i] for i in repeat) for repeat in inside)
-                self.repeats.append(Repeats(each.name, labels, own, each.at))
-                label = f"{each.at + 1} of {len(labels)}: {label}"
+            ops, label, repeats = [*folding.leaves([each])], each.label, each.repeats
+            if repeats:
+                self.repeats.append(repeats)
+                label = f"{repeats.at + 1} of {len(repeats.labels)}: {label}"
             if each.name not in self.opened:
-                self.groups.append(_Group(ops, frame, each))
+                self.groups.append(_Group(ops, frame, each if len(ops) > 1 else None))
                 continue
             inner = frame
-            if self.framed or each.repeats:
+            if self.framed or repeats:
                 inner = len(self.frames)
                 level = self.pruned.levels[ops[0]]
                 self.frames.append(Frame(each.name, label, frame, level=level))
@@ -267,15 +246,15 @@ class _Builder:
                 users.setdefault(self.pruned.value(value).key, set()).add(group)
         for target in self.pass_.targets:
             users.setdefault(self.pruned.value(target).key, set()).add(None)
-        place = {group: i for i, group in enumerate(self.groups)}
-        feeding: list[set[int]] = [set() for _ in self.groups]
-        for i, group in enumerate(self.groups):
+        feeding: dict[_Group, list[_Group]] = {group: [] for group in self.groups}
+        for group in self.groups:
             made = [v for op in group.ops for v in op.outputs]
             used = [v for v in made if users.get(v.key, set()) - {group}]
             group.outputs = tuple(used) if len(group.ops) > 1 else group.ops[0].outputs
-            for user in {user for v in used for user in users[v.key]} - {None, group}:
-                feeding[place[user]].add(i)  # type: ignore[index]
-        self.groups = [self.groups[i] for i in folding.in_order(feeding)]
+            for user in {user for v in used for user in users[v.key]} - {group}:
+                if user:
+                    feeding[user].append(group)
+        self.groups = folding.in_order(feeding)
 
     def selection(self) -> Selection:
         """All of it."""
@@ -290,8 +269,8 @@ class _Builder:
         )
 
     def _node(self, group: _Group, number: int) -> Node:
-        members, outputs = group.ops, group.outputs
-        steps = sorted(self.step_of[op] for op in members if op in self.step_of)
+        outputs = group.outputs
+        steps = sorted(self.step_of[op] for op in group.ops if op in self.step_of)
         seeds: dict[int, Array | None] = {}  # by output
         position = {v.key: i for i, v in enumerate(outputs)}
         for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
@@ -299,13 +278,12 @@ class _Builder:
             if key in position:
                 seeds.setdefault(position[key], seed)
         label, symbol, kind = self._words(group)
-        opens = group.fold is not None and not group.fold.name.startswith("rest")
         return Node(
             f"{number}:{label or symbol}",
             label,
             symbol,
             kind,
-            tuple(members),
+            tuple(group.ops),
             outputs,
             tuple(self._upstream(v) for v in outputs),
             tuple(s for _, s in steps),
@@ -313,8 +291,8 @@ class _Builder:
             tuple(seeds),
             tuple(seeds.values()),
             any(v.key in self.pruned.asked for v in outputs),
-            group.fold.name if group.fold and opens and len(members) > 1 else "",
-            min(self.pruned.levels[op] for op in members),
+            group.fold.name if group.fold and not group.fold.name.startswith("rest") else "",
+            min(self.pruned.levels[op] for op in group.ops),
             group.frame,
         )
 
@@ -323,52 +301,46 @@ class _Builder:
             return self.gradients[value.key]
         return self.pass_.upstream(value) if value.key in self.reached else None
 
-    def _arrives(self, value: Value) -> bool:
-        """Whether `_upstream` has anything, without reading its numbers."""
-        if value.key in self.gradients:
-            return self.gradients[value.key] is not None
-        return value.key in self.reached and self.pass_.reaches(value)
-
     def _words(self, group: _Group) -> tuple[str, str, str]:
+        """A node's label, symbol and kind."""
         op = group.ops[0]
-        if group.fold and len(group.ops) > 1:
-            label = group.fold.label.rsplit("/", 1)[-1]
+        if group.fold:
             ops = sum(o.kind != "variable" for o in group.ops)
             variables = len(group.ops) - ops
             symbol = f"{ops} op{'s' * (ops != 1)}"
             if variables:
                 symbol += f", {variables} variable{'s' * (variables != 1)}"
-            return label, symbol, "scope"
+            return group.fold.label.rsplit("/", 1)[-1], symbol, "scope"
         if op.kind in ("input", "variable", "constant"):
             return op.name, "", op.kind
+        label = op.name if names.own_name(op) else ""
         if op.kind == "custom":
-            return op.name if names.own_name(op) else "", op.type, "custom"
+            return label, op.type, "custom"
         constants = {
             i: names.operand(v, m[0].name)
             for i, v in enumerate(op.inputs)
             if (m := self.pruned.maker(v)) and m[0] in self.pruned.hidden
         }
-        return op.name if names.own_name(op) else "", names.symbol(op, constants), op.kind
+        return label, names.symbol(op, constants), op.kind
 
     def _edges(self, group: _Group, index: dict[_Group, int]) -> list[Edge]:
-        folded = len(group.ops) > 1
-        found: dict[object, Edge] = {}
-        beside: dict[object, list[object]] = {}  # names of edges from one node, if one is folded
+        """The edges to a node; of uses of one value by a folded node, and of many values, one."""
+        found: dict[object, list[Edge]] = {}
         for op in group.ops:
             order, step = self.step_of.get(op, (0, None))
             downstream = () if step is None else step.downstream
             for position, value in enumerate(op.inputs + op.captured):
                 maker = self.pruned.maker(value)
-                source = None if maker is None else self.where.get(maker[0])
+                source = self.where.get(maker[0]) if maker else None
                 if maker is None or source is None or source is group:
                     continue
-                shown = self.pruned.value(value)
+                key = self.pruned.value(value).key
                 captured = position >= len(op.inputs)
                 flows = step is not None and not captured and _followed(op, position)
                 given = downstream[position] if flows else None
                 edge = Edge(
                     index[source],
-                    next(i for i, v in enumerate(source.outputs) if v.key == shown.key),
+                    next(i for i, v in enumerate(source.outputs) if v.key == key),
                     index[group],
                     -1 if captured else position,
                     value,
@@ -376,14 +348,16 @@ class _Builder:
                     self._reason(op, position, maker[0]),
                     order if given is not None else 0,
                 )
-                name: object = (source, shown.key) if folded else (position,)
-                if name not in found and (folded or len(source.ops) > 1):
-                    beside.setdefault((source, value.shape), []).append(name)
-                found[name] = _merged(found[name], edge) if name in found else edge
+                found.setdefault((source, key) if group.fold else position, []).append(edge)
+        beside: dict[object, list[Edge]] = {}  # edges between two nodes one of which is folded
+        for name, uses in found.items():
+            edge = _joined(uses, total, position=min(e.position for e in uses))
+            folded = group.fold or self.groups[edge.source].fold
+            beside.setdefault((edge.source, edge.value.shape) if folded else name, []).append(edge)
+        edges = []
         for alike in beside.values():
-            if len(alike) > MOST_BESIDE:
-                found[alike[0]] = _bundled([found.pop(name) for name in alike])
-        return list(found.values())
+            edges += [_bundled(alike)] if len(alike) > MOST_BESIDE else alike
+        return edges
 
     def _reason(self, op: Op, position: int, maker: Op) -> str:
         if self.pass_ is NO_PASS or maker.kind == "constant" or maker in self.pruned.hidden:
@@ -391,7 +365,7 @@ class _Builder:
         if position >= len(op.inputs):
             return "captured by closure"
         step = self.step_of.get(op, (0, None))[1]
-        arrives = any(map(self._arrives, op.outputs))
+        arrives = step is None and any(self._upstream(v) is not None for v in op.outputs)
         value = op.inputs[position]
         live = value.key in self.live or maker.recorded
         found = names.reason(op, position, step, arrives, live)
@@ -408,34 +382,27 @@ def _followed(op: Op, position: int) -> bool:
     return op.watched[position] if op.watched else op.recorded
 
 
-def _merged(one: Edge, other: Edge) -> Edge:
-    """Two uses of the same value by ops of one folded node: their contributions add up."""
-    given = [e.contribution for e in (one, other) if e.contribution is not None]
-    reason = "" if given else one.reason or other.reason
+def _joined(edges: Sequence[Edge], join: Callable[[Sequence[Any]], Any], **how: Any) -> Edge:
+    """Several uses as one edge, whose contribution is theirs, joined."""
+    if len(edges) == 1:
+        return edges[0]
+    given = [e.contribution for e in edges if e.contribution is not None]
     return replace(
-        one,
-        position=min(one.position, other.position),
-        contribution=total(given) if given else None,
-        reason=reason,
-        order=max(one.order, other.order),
-        uses=one.uses + other.uses,
+        edges[0],
+        contribution=join(given) if given else None,
+        reason="" if given else next((e.reason for e in edges if e.reason), ""),
+        order=max(e.order for e in edges),
+        uses=sum(e.uses for e in edges),
+        **how,
     )
 
 
 def _bundled(edges: Sequence[Edge]) -> Edge:
     """Uses of many values by one node: the values and what came back to them, stacked."""
     values = [e.value for e in edges]
-    given = [e.contribution for e in edges if e.contribution is not None]
-    first = values[0]
-    return replace(
-        edges[0],
-        value=replace(first, shape=(len(values), *first.shape), reference=_Values(values)),
-        contribution=stacked(given) if given else None,
-        reason="" if given else edges[0].reason,
-        order=max(e.order for e in edges),
-        uses=sum(e.uses for e in edges),
-        values=len(edges),
-    )
+    shape = (len(values), *values[0].shape)
+    value = replace(values[0], shape=shape, reference=_Values(values))
+    return _joined(edges, stacked, value=value, values=len(values))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
+from ..graph.folding import prune
 from ..graph.names import value_name
-from ..graph.pruning import feeds, prune
 from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, text_table
 from .table import table
 
@@ -208,7 +208,7 @@ def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
         layers.setdefault(key, (name, [], []))[1].append(op)
     users: dict[Op, set[str]] = {}
     for op, key in layer_of.items():
-        for maker in feeds(pruned, op):
+        for maker in pruned.feeds(op):
             users.setdefault(maker, set()).add(key)
     for op in pruned.ops:
         if (

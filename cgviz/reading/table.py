@@ -16,8 +16,8 @@ import numpy as np
 
 from .. import style
 from ..graph import Pass, Step, Trace, statistics
+from ..graph.folding import prune
 from ..graph.names import value_name
-from ..graph.pruning import prune
 from .format import (
     NUMBER,
     WIDTH,
