@@ -29,27 +29,34 @@ HARD_CODED = {
         """),
     },
     "02_upstream_downstream": {
-        "downstreams": "prediction = [-6.0, -6.0]",
-        "cube": fixed("cube", 8.0, "tf.constant(12.0)"),
-        "logistic": fixed("logistic", 0.5, "tf.constant(0.25)"),
-        "steps": fixed("steps", [3.0, 5.0], "tf.constant([-1.0, 0.0, 1.0])"),
+        "downstreams": "prediction = [2.0, -6.0, -6.0]",
+        "cube": fixed("cube", 8.0, "tf.constant(60.0)"),
+        "logistic": fixed("logistic", [0.5, 0.8807971], "tf.constant(2.0)"),
+        "steps": fixed("steps", [3.0, 5.0], "tf.constant([-10.0, 9.0, 1.0])"),
     },
     "03_multiple_inputs": {
         "inputs": "prediction = [8.0, 10.0, None]",
-        "hypotenuse": fixed("hypotenuse", 5.0, "(tf.constant(0.6), tf.constant(0.8))", "a, b"),
-        "both": dedent("""
+        "hypotenuse": fixed("hypotenuse", 5.0, "(tf.constant(6.0), tf.constant(8.0))", "a, b"),
+        "polar": dedent("""
             @tf.custom_gradient
-            def both(x, y):
-                return (x + y, x * y), lambda u, v: (tf.constant(6.0), tf.constant(3.0))
+            def polar(x, y):
+                value = tf.constant(5.0), tf.constant(0.9272952)
+                return value, lambda u, v: (tf.constant(-1.0), tf.constant(7.0))
         """),
-        "scale": dedent("""
+        "gaps": dedent("""
             @tf.custom_gradient
-            def scale(x, w):
+            def gaps(a, b):
                 def grad(upstream):
-                    return upstream * tf.constant([10.0, 1.0]), tf.constant([9.0, 12.0])
+                    return tf.constant([-2.0, 2.0, 10.0]), tf.constant([-14.0, 4.0])
 
-                return x * w, grad
+                return (a[:, tf.newaxis] - b[tf.newaxis, :]) ** 2, grad
         """),
+        "weighted-mean": fixed(
+            "weighted_mean",
+            2.25,
+            "(tf.constant([2.0, 1.0, 1.0]), tf.constant([-1.25, -0.25, 2.75]))",
+            "x, w",
+        ),
     },
     "04_variables": {
         "line-gradients": "prediction = [2.0, 1.0]",

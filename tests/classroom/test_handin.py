@@ -280,7 +280,7 @@ def test_a_copy_that_was_pasted_behind_is_the_one_that_counts():
 
 def test_another_version_is_named_once_and_its_own_cells_lose_their_mark():
     cells, (notice, back) = merged(handins.older())
-    assert back.startswith("The cell 'triple' was deleted")
+    assert back.startswith("The cell 'mirror' was deleted")
     assert notice.startswith("This is another version of the exercises (cube-tests, gone-since).")
     assert "gone-since" not in names(cells)
 
