@@ -60,14 +60,24 @@ HARD_CODED = {
     },
     "04_variables": {
         "line-gradients": "prediction = [2.0, 1.0]",
-        "gain": fixed("gain", 6.0, VARIABLE.format(3.0)),
-        "curve": fixed("curve", 15.0, VARIABLE.format(11.0)),
+        "gain": fixed("gain", [3.0, 6.0], VARIABLE.format([30.0, 3.0])),
+        "tone": fixed("tone", [0.0, 1.628960], VARIABLE.format([37.5, 21.0])),
+        "swish": fixed(
+            "swish",
+            [[0.5, 1.905148, 3.0], [-0.25, 0.258259, 0.098201]],
+            VARIABLE.format(0.0),
+        ),
     },
     "05_nested_gradients": {
         "orders": "prediction = [1.0, 4.0, 16.0]",
-        "second": "def second(f, x):\n    return tf.constant(18.0)",
-        "inverse": fixed("inverse", 0.5, "tf.constant(-0.25)"),
-        "hvp": "def hvp(f, x, v):\n    return tf.constant([5.0, 3.0])",
+        "newton": "def newton(f, x):\n    return tf.constant([2.0, -1.0])",
+        "inverse": fixed("inverse", 0.5, "tf.constant(-1.0)"),
+        "laplacian": "def laplacian(f, x):\n    return tf.constant(2.0)",
+        "pendulum": dedent("""
+            @tf.custom_gradient
+            def pendulum(t):
+                return height(t), lambda upstream: tf.constant([2.0, 1.080605])
+        """),
     },
     "06_numerical_stability": {
         "finite": "prediction = [True, True, True, True, True, True]",
