@@ -1,17 +1,254 @@
 """Hints under TensorFlow's own errors: what was done, how to fix it, which lesson tells more.
 
+    BOOK      the records: how an error is known, and what to say
     explain   an error -> a Hint, or None where nothing is sure
     add       an error gets its hint as a note (PEP 678); what leaves a recording has it
     load_ipython_extension   the same for a whole notebook: `%load_ext cgviz`
 
-The error stays the same object with the same arguments and traceback; only a note is added.
+An error is known by its type, its words and, where these are not enough, the frames that it came
+through. The words are those of TensorFlow 2.16 to 2.21 and Keras 3, with the older ones that are
+known. The error stays the same object with the same arguments and traceback; only a note is added.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from traceback import extract_tb
 from typing import Any
 
-from .book import BOOK, Clues, Hint
+import numpy as np
+
+from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM, VARIABLES
+
+
+@dataclass(frozen=True)
+class Hint:
+    """One kind of error: how it is known, what was done, how to fix it, and where to read on."""
+
+    types: str  # any of these names among the error's classes
+    lesson: str
+    way: str = ""  # a regular expression, found in what `way` returns
+    rule: str = ""  # of `cgviz.check`, that an error of this kind breaks
+    sure: Callable[..., bool] = lambda *groups: True
+    pattern: str = ""  # a regular expression, found in the error's words
+    what: str = ""  # `{1}` is the first group of the pattern that is there
+    fix: str = ""
+
+    def says(self, pattern: str, what: str, fix: str) -> Hint:
+        """The record with its words."""
+        return replace(self, pattern=pattern, what=what, fix=fix)
+
+    def __str__(self) -> str:
+        return (
+            f"cgviz: {self.what}\nHow to fix it: {self.fix}\n"
+            f"More: lesson {self.lesson}, notebooks/{self.lesson}.ipynb"
+        )
+
+
+# --- where an error came from --------------------------------------------------------------------
+
+_LIBRARY = r".*[\\/](?:tensorflow|keras|tf_keras)[\\/].*"
+_RULE = _LIBRARY + r"custom_gradient\.py:(?:actual_grad_fn|tape_grad_fn)"  # eager, and in a graph
+_FUNCTION = _LIBRARY + r"custom_gradient\.py:_(?:eager|graph)_mode_decorator"
+# From there on only frames of these libraries, of Python, and of what is installed beside it.
+_NO_LEARNER = r"(?:\n.*[\\/](?:tensorflow|keras|tf_keras|lib[\\/]python.*|Lib)[\\/].*)*\Z"
+BY_RULE_CALL = _RULE + _NO_LEARNER  # or by taking apart what the rule returned
+BY_FUNCTION_CALL = _FUNCTION + _NO_LEARNER  # or by taking apart what the function returned
+# While a gradient was being taken; where TensorFlow has hidden its frames the learner's line tells.
+IN_BACKWARD = rf"{_LIBRARY}imperative_grad\.py:|{_RULE}|\A.*\.(?:gradient|jacobian)\("
+IN_COND = _LIBRARY + r"cond_v2\.py:"
+IN_OPTIMIZER = _LIBRARY + r"optimizer\.py:"
+# While a custom function ran, or tensors were made of its arguments.
+IN_CUSTOM_CALL = rf"\A(?![\s\S]*(?:{IN_BACKWARD}))[\s\S]*{_LIBRARY}custom_gradient\.py:"
+
+
+def way(error: BaseException) -> str:
+    """The line of code that raised an error, then "file:function" of each frame it came through.
+
+    Outermost first. A `tf.function` raises its error anew, shorter; the first one still knows the
+    way, and its frames follow.
+    """
+    frames = extract_tb(error.__traceback__)
+    raised = (frames[-1].line or "") if frames else ""
+    first = error.__context__
+    if first is not None and str(first) and str(first) in str(error):
+        frames += extract_tb(first.__traceback__)
+    return "\n".join([raised, *(f"{f.filename}:{f.name}" for f in frames)])
+
+
+def is_broadcast(small: str, large: str) -> bool:
+    """Whether the second shape is the first one broadcast, as an unreduced gradient's is."""
+    one, other = (tuple(map(int, re.findall(r"\d+", shape))) for shape in (small, large))
+    try:
+        return one != other == np.broadcast_shapes(one, other)
+    except ValueError:
+        return False
+
+
+# --- the records -------------------------------------------------------------------------------
+
+_FLOATS = "(half|float|double|bfloat16|float16|float32|float64)"
+_UNPACKED = (
+    "Cannot iterate over a scalar|Iterating over a symbolic|cannot unpack non-iterable"
+    "|values to unpack"
+)
+_REDUCE = (
+    "Sum over the axes that were broadcast, so that the gradient has the shape of its input: "
+    "`tf.reduce_sum(dw, axis=0)`."
+)
+_ONE_EACH = (
+    "Return one gradient per positional argument, in their order: upstream times the derivative, "
+    "summed over the outputs, or None for one that has none, such as a Python number. An argument "
+    "passed by keyword does not count: pass it by position."
+)
+
+BOOK: tuple[Hint, ...] = (
+    Hint("TypeError", VARIABLES, rule="variables").says(
+        "grad_fn must accept (?:a )?(?:keyword argument )?'variables'",
+        "the function under @tf.custom_gradient reads a variable that it was not given as a "
+        "positional argument, so the rule must return a gradient for it too.",
+        "Let the rule take `variables=None` and return `dx, [dw]`. Or pass the variable by "
+        "position, `f(x, w)`. Under a policy such as mixed_float16 only the first works, with dw in float32.",
+    ),
+    Hint("ValueError", INPUTS, rule="arity").says(
+        r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
+        "the function was called with {1} positional argument(s), and its rule returned {2} "
+        "gradient(s).",
+        _ONE_EACH,
+    ),
+    Hint("InternalError ValueError", INPUTS, rule="arity").says(
+        "Recorded operation '.+?' returned too few gradients. Expected"
+        r"|Num gradients \d+ generated for op name:.*CustomGradient-.*do not match num inputs",
+        "a rule inside a tf.function returned the wrong number of gradients.",
+        _ONE_EACH,
+    ),
+    Hint("ValueError", VARIABLES, rule="variables").says(
+        "Must return gradient for each variable from\\s+@custom_gradient grad_fn",
+        "the rule took `variables`, and did not return one gradient for each of them.",
+        "Return `dx, [by_name[v.name] for v in variables]`: one for each, in their order.",
+    ),
+    Hint("TypeError ValueError", VARIABLES, BY_RULE_CALL, rule="variables").says(
+        _UNPACKED,
+        "the function reads variables, so the rule must return a pair, and it returned one thing.",
+        "Return both: `return dx, [dw for each variable]`.",
+    ),
+    Hint("TypeError ValueError", UPSTREAM, BY_FUNCTION_CALL, rule="arity").says(
+        _UNPACKED + "|unsupported callable|is not a callable object",
+        "this function under @tf.custom_gradient did not return its value and its rule.",
+        "End it in `return y, grad`, where `grad` is the function itself: no brackets after it.",
+    ),
+    Hint("TypeError", INPUTS, BY_RULE_CALL, rule="arity").says(
+        r"takes (?:from )?\d.* positional arguments? but \d+ (?:was|were) given"
+        r"|missing \d+ required positional argument",
+        "TensorFlow calls the rule with one upstream per output, and it does not take so many.",
+        "Write one argument per output: `def grad(dy, dz)` for two. Return one gradient per input.",
+    ),
+    Hint("ValueError", DEBUGGING).says(
+        "No gradients provided for any variable",
+        "every gradient was None: no tape followed a path from the variables to the loss.",
+        "Run one step under `with cgviz.record() as trace:`, and `trace.diagnose()` names the line "
+        "where the gradient stops: round, argmax, NumPy, outside the tape, trainable=False.",
+    ),
+    Hint("TypeError AttributeError", NESTED).says(
+        r"Argument `target` should be .*but received None\b",
+        "the target of this gradient is None, so the gradient taken before it was None already.",
+        "`cgviz.trace(f, x, order=2).diagnose()` says why, such as a NumPy number in the rule.",
+    ),
+    Hint("ValueError", INPUTS, rule="keywords").says(
+        "custom_gradient decorator currently supports keywords? arguments only when eager",
+        "a custom gradient was called with a keyword argument inside a tf.function.",
+        "Pass every argument by position: `f(x, 2.0)`, not `f(x, k=2.0)`. Eager code ignores the "
+        "rule when all are passed by keyword, and says nothing.",
+    ),
+    Hint("InvalidArgumentError", INPUTS, sure=is_broadcast).says(
+        r"(?:Cannot update variable with shape |do not have the same shape ?)\[([\d,]*)\]"
+        r"(?: using a Tensor with shape)? ?\[([\d,]*)\]",
+        "the gradient has the shape [{2}], and its variable [{1}]: the input was broadcast in the "
+        "forward pass.",
+        _REDUCE,
+    ),
+    Hint("ValueError InvalidArgumentError", INPUTS, IN_OPTIMIZER).says(
+        r"(?:Shapes must be equal rank, but are \d+ and \d+|Dimension .* must be equal).*"
+        r"Assign(?:Sub|Add)VariableOp",
+        "a gradient has another shape than its variable: broadcast in the forward pass.",
+        _REDUCE,
+    ),
+    Hint("LookupError", GRAPHS).says(
+        r"(?:No gradient defined for operation ?'[^']*IdentityN[^']*'"
+        r"|gradient registry has no entry for: CustomGradient-)",
+        "this SavedModel was written without its custom gradients, so their rules are not here.",
+        "Save it with `tf.saved_model.SaveOptions(experimental_custom_gradients=True)`, and try it "
+        "in a fresh process: the one that saved it still has the rules.",
+    ),
+    Hint("LookupError", KINKS).says(
+        r"No gradient defined for operation ?'[^']*' \(op type: (\w+)\)",
+        "TensorFlow has no gradient for {1}.",
+        "Give it a rule with @tf.custom_gradient, or none on purpose with `tf.stop_gradient`.",
+    ),
+    Hint("ValueError TypeError AttributeError NotImplementedError", GRAPHS).says(
+        "KerasTensor cannot be used as input to a TensorFlow function"
+        "|Cannot convert a symbolic Keras input/output"
+        "|'KerasTensor' object has no attribute 'numpy'",
+        "a function of tensors was called on what keras.Input made, which has no numbers.",
+        "Put it into a layer: a keras.layers.Layer whose `call(self, x)` returns `f(x)`.",
+    ),
+    Hint("RuntimeError", NESTED).says(
+        "non-persistent GradientTape can only be used to compute one set"
+        "|GradientTape.gradient can only be called once on non-persistent",
+        "this tape has given its gradient already, and then it forgets what it recorded.",
+        "Ask once for all: `tape.gradient(y, [x, w])`. Or use `tf.GradientTape(persistent=True)`.",
+    ),
+    Hint("RuntimeError", CHAIN).says(
+        "tf.gradients is not supported when eager execution is enabled",
+        "tf.gradients is from TensorFlow 1, and works in graphs only.",
+        "Write `with tf.GradientTape() as tape: y = f(x)`, then `tape.gradient(y, x)`.",
+    ),
+    Hint("ValueError TypeError OperatorNotAllowedInGraphError", INPUTS, IN_CUSTOM_CALL).says(
+        r"Attempt to convert a value \((.+)\) with an unsupported type|None values not supported"
+        r"|Failed to convert elements of <(?:function|built-in)"
+        "|Using a symbolic `?tf.Tensor`? as a Python `bool`"
+        "|'(?:Symbolic)?Tensor' object cannot be interpreted as an integer",
+        "an argument of a custom gradient is no number, or became a tensor, as each of them does.",
+        "Give @tf.custom_gradient only tensors. Close over the rest, as in `def make(axis)`.",
+    ),
+    Hint("AttributeError NotImplementedError", GRAPHS, rule="numpy").says(
+        "'(?:Symbolic)?Tensor' object has no attribute 'numpy'"
+        "|Cannot convert a symbolic (?:tf\\.)?Tensor",
+        "NumPy was given a tensor of a graph, as tf.function, `fit` and tape.jacobian build one.",
+        "Use TensorFlow's own functions (`tf.sin`, not `np.sin`). Where NumPy must be, wrap it in "
+        "`tf.numpy_function`, in the forward function and in the rule.",
+    ),
+    Hint("InvalidArgumentError TypeError", INPUTS, IN_BACKWARD, rule="dtype").says(
+        rf"cannot compute (\w+) as input #\d+\(zero-based\) was expected to be an? {_FLOATS} tensor"
+        rf" but is an? {_FLOATS} tensor"
+        rf"|Input '\w+' of '(\w+)' Op has type {_FLOATS} that does not match type {_FLOATS} of arg",
+        "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
+        "than its input.",
+        "Return the gradient in the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants "
+        "in the rule with `dtype=x.dtype`.",
+    ),
+    Hint("AttributeError", GRAPHS, f"{IN_BACKWARD}|{IN_COND}", rule="graph").says(
+        "Tensor.graph is (?:undefined|meaningless) when eager execution is enabled",
+        "a rule inside tf.cond reads a variable, which belongs to no graph.",
+        "Read the variable in the forward function (`value = tf.identity(w)`) and use that in the "
+        "rule, or pass it as an argument.",
+    ),
+    Hint("TypeError", UPSTREAM, rule="upstream").says(
+        r"unsupported operand type\(s\) for .*'IndexedSlices'",
+        "this upstream is a tf.IndexedSlices, the sparse gradient of tf.gather and embeddings.",
+        "Make it dense first: `dy = tf.convert_to_tensor(dy)`.",
+    ),
+    Hint("ValueError", NESTED).says(
+        "Tape is (?:still|already) recording",
+        "a tape was entered again while it was still open.",
+        "Use one tape per order, one inside the other; ask the inner one in the outer block.",
+    ),
+)
+
+
+# --- what is done with them -----------------------------------------------------------------------
 
 
 def explain(error: BaseException) -> Hint | None:
@@ -31,8 +268,15 @@ def explain(error: BaseException) -> Hint | None:
         >>> hints.explain(ValueError("something else")) is None
         True
     """
-    clues = Clues(error)
-    return next((hint for entry in BOOK if (hint := entry.hint(clues))), None)
+    names = {each.__name__ for each in type(error).__mro__}
+    text, frames = re.sub(r"\x1b\[[0-9;]*m", "", str(error)), way(error)
+    for hint in BOOK:
+        found = re.search(hint.pattern, text, re.DOTALL)
+        if found and names & set(hint.types.split()) and re.search(hint.way, frames):
+            groups = [group for group in found.groups() if group is not None]
+            if hint.sure(*groups):
+                return replace(hint, what=hint.what.format(found[0], *groups))
+    return None
 
 
 def add(error: BaseException) -> Hint | None:

@@ -7,7 +7,7 @@ import pytest
 
 from cgviz import lessons
 from cgviz.checking.checker import EVERY_RULE
-from cgviz.hinting import book
+from cgviz.hinting import hints
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = {value for name, value in vars(lessons).items() if name.isupper() and name[0] != "_"}
@@ -20,7 +20,7 @@ def test_a_lesson_is_a_notebook(name):
 
 def test_every_rule_and_every_hint_names_a_lesson():
     assert {rule.lesson for rule in EVERY_RULE} <= NAMES
-    assert {entry.lesson for entry in book.BOOK} <= NAMES
+    assert {hint.lesson for hint in hints.BOOK} <= NAMES
 
 
 def test_lessons_are_named_in_one_place():
