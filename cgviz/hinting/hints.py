@@ -110,7 +110,7 @@ BOOK: tuple[Hint, ...] = (
         "the function under @tf.custom_gradient reads a variable that it was not given as a "
         "positional argument, so the rule must return a gradient for it too.",
         "Let the rule take `variables=None` and return `dx, [dw]`. Or pass the variable by "
-        "position, `f(x, w)`. Under a policy such as mixed_float16 only the first works, with dw in float32.",
+        "position, `f(x, w)`. Under mixed_float16 only the first works, with dw in float32.",
     ),
     Hint("ValueError", INPUTS, rule="arity").says(
         r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
