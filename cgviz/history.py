@@ -11,12 +11,14 @@ where first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .diagnosing.pass_graph import walk
 from .findings import Progress
 from .graph import Array, Op, Trace, Value, norm, ratio, readable
 
@@ -27,16 +29,30 @@ if TYPE_CHECKING:
 
 MOST_TRACES = 20  # whole traces kept: as many places on a slider can be told apart at once
 CHANGES = 6  # of them for steps at which something changed; the others are spread evenly
-WORTH_A_THREAD = 4_000_000  # bytes: a millisecond of measuring, where a thread costs a tenth
 MOST_BYTES = 100_000_000  # of the tensors in them: what a small machine has to spare
+
+
+class Moment(NamedTuple):
+    """What is kept of an op or a variable at one step; the defaults where it did not run."""
+
+    value: float = np.nan
+    gradient: float = np.nan
+    local: float = np.nan
+    update: float = np.nan
+    zeros: float = np.nan
+    lost: float = np.nan
+    state: str = "none"
+    value_state: str = "none"
+    returned_state: str = "none"
 
 
 @dataclass
 class Series:
-    """One op or one variable over the recorded steps; each list has an entry per recorded step.
+    """One op or one variable over the recorded steps.
 
-    Norms are Euclidean over all entries, as `numpy.linalg.norm` computes them in the tensor's own
-    type; a float16 or bfloat16 tensor is widened to float32 first. Shares are between 0 and 1.
+    From `value` on, an attribute is a list with an entry per recorded step. Norms are Euclidean
+    over all entries, as `numpy.linalg.norm` computes them in the tensor's own type; a float16 or
+    bfloat16 tensor is widened to float32 first. Shares are between 0 and 1.
 
     Attributes:
         name: Its name in the traces.
@@ -66,45 +82,16 @@ class Series:
     size: int
     source: str = ""
     inputs: tuple[str, ...] = ()
-    value: list[float] = field(default_factory=list)
-    gradient: list[float] = field(default_factory=list)
-    local: list[float] = field(default_factory=list)
-    update: list[float] = field(default_factory=list)
-    zeros: list[float] = field(default_factory=list)
-    lost: list[float] = field(default_factory=list)
-    state: list[str] = field(default_factory=list)
-    value_state: list[str] = field(default_factory=list)
-    returned_state: list[str] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
 
-    def add(
-        self,
-        value: _Measured,
-        gradient: _Measured,
-        returned: Sequence[_Measured],
-        moved: _Measured | None,
-        asked: bool,
-    ) -> None:
-        """Take the measures of one step."""
-        self.value.append(value.norm)
-        self.value_state.append("" if value.array is None else value.state)
-        self.gradient.append(gradient.norm)
-        self.zeros.append(gradient.zeros)
-        self.state.append(gradient.state if asked else "unasked")
-        down = float(np.linalg.norm([each.norm for each in returned])) if returned else np.nan
-        self.local.append(ratio(down, gradient.norm) if gradient.norm else np.nan)
-        self.lost.append(max((each.zeros for each in returned), default=np.nan))
-        states = {each.state for each in returned}
-        self.returned_state.append(next((s for s in ("nan", "inf") if s in states), ""))
-        if moved is not None:
-            self.update.append(ratio(moved.norm, value.norm))
+    def __getattr__(self, name: str) -> list[Any]:
+        if name not in Moment._fields:
+            raise AttributeError(f"a Series has no attribute {name!r}")
+        return [getattr(moment, name) for moment in self.moments]
 
     def pad(self, length: int) -> None:
         """Fill the steps in which it did not run."""
-        for name in ("value", "gradient", "local", "update", "zeros", "lost"):
-            numbers = getattr(self, name)
-            numbers.extend([float("nan")] * (length - len(numbers)))
-        for states in (self.state, self.value_state, self.returned_state):
-            states.extend(["none"] * (length - len(states)))
+        self.moments += [Moment()] * (length - len(self.moments))
 
     @property
     def rms(self) -> Array:
@@ -150,7 +137,6 @@ class History:
         self.traces: dict[int, Trace] = {}
         self.ancestors: frozenset[str] = frozenset()
         self.stopped = False
-        self._states: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -258,14 +244,11 @@ class History:
     def __repr__(self) -> str:
         if not self.steps:
             return "history of 0 steps"
-        count = len(self.steps)
-        ends = f"steps {self.steps[0]} to {self.steps[-1]}"
-        early = ", stopped early" if self.stopped else ""
-        first, last = self.target[0], self.target[-1]
+        count, early = len(self.steps), ", stopped early" if self.stopped else ""
         return (
-            f"history of {count} recorded step{'s' * (count != 1)}, {ends}{early}: "
-            f"target {first:.5g} -> {last:.5g}, {len(self.variables)} variables, "
-            f"{len(self.ops)} ops, {len(self.traces)} traces kept"
+            f"history of {count} recorded step{'s' * (count != 1)}, {self.steps[0]} to "
+            f"{self.steps[-1]}{early}: target {self.target[0]:.5g} -> {self.target[-1]:.5g}, "
+            f"{len(self.variables)} variables, {len(self.ops)} ops, {len(self.traces)} traces kept"
         )
 
     # --- while it runs ---------------------------------------------------------------------------
@@ -282,45 +265,46 @@ class History:
             bytes the trace holds.
         """
         if not trace.passes:
-            times = {0: "first", 1: "second", 2: "third"}.get(step, f"{step + 1}th")
             raise ValueError(
-                f"`step` took no gradient when it ran the {times} time: it must open its own "
+                f"`step` took no gradient in its run {step + 1}: it must open its own "
                 "`tf.GradientTape` and call `tape.gradient`"
             )
         pass_ = trace.pass_(self.which)
         if not self.steps:
-            found = ancestors(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
+            found = walk(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
             self.ancestors = frozenset(op.name for op in found)
         self.steps.append(step)
         self.target.append(sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets))
-        measures = _Measures()
+        known: dict[Any, Measured] = {}  # what is used twice is measured once
+        with ThreadPoolExecutor(2) as pool:  # most of the work, while TensorFlow's kernels wait
+            tensors = (t for taken in pass_.steps for t in taken.returned)
+            list(pool.map(partial(_measured, known), tensors))
         keys = (value.key for value in pass_.sources)
         gradients = dict(zip(keys, pass_.gradient_references, strict=True))
-        rows = []
         for op in trace.ops:
-            value, taken = op.outputs[0] if op.outputs else None, pass_.step_of.get(op)
-            given = [gradients[v.key] for v in op.outputs if v.key in gradients]
-            source = op.kind == "variable" or bool(given)
-            if value is None or not (source or taken):
+            received = [gradients[v.key] for v in op.outputs if v.key in gradients]
+            source = op.kind == "variable" or bool(received)
+            taken = None if source else pass_.step_of.get(op)
+            if not op.outputs or not (source or taken):
                 continue
-            received = given if source or taken is None else taken.received
-            returned = () if source or taken is None else taken.returned
-            tensor = value.reference if value.differentiable else None
-            after = trace.after.get(op.name) if value.differentiable else None
-            row = (
-                measures.of(tensor),
-                measures.of(next((t for t in received if t is not None), None), zeros=True),
-                [measures.of(t, zeros=True) for t in returned if t is not None],
-                None if after is None else measures.of(after, minus=tensor),
+            value = op.outputs[0]
+            tensor = after = None
+            if value.differentiable:
+                tensor, after = value.reference, trace.after.get(op.name)
+            upstream, returned = (taken.received, taken.returned) if taken else (received, ())
+            moment = _moment(
+                _measured(known, tensor, count=False),
+                _measured(known, next((t for t in upstream if t is not None), None)),
+                [_measured(known, t) for t in returned if t is not None],
+                _measured(known, after, tensor, count=False),
             )
-            rows.append((self._series(op, trace), row, bool(received)))
-        measures.run()
-        for series, row, asked in rows:
-            series.add(*row, asked=asked)
+            series = self._series(op, trace)
+            series.pad(len(self.steps) - 1)
+            series.moments.append(moment if upstream else moment._replace(state="unasked"))
         for series in self.series.values():
             series.pad(len(self.steps))
-        before, self._states = self._states, {n: s.state[-1] for n, s in self.series.items()}
-        return before != self._states, measures.bytes
+        changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in self.series.values())
+        return changed, sum(each.bytes for each in known.values())
 
     def _series(self, op: Op, trace: Trace) -> Series:
         if op.name not in self.series:
@@ -329,7 +313,6 @@ class History:
             self.series[op.name] = Series(
                 op.name, op.kind, op.type, value.dtype, value.size, source, inputs
             )
-            self.series[op.name].pad(len(self.steps) - 1)
         return self.series[op.name]
 
 
@@ -337,72 +320,60 @@ def _makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
     return [made[0] for value in values if (made := trace.producer(value))]
 
 
-def ancestors(starts: Iterable[Any], before: Callable[[Any], Iterable[Any]]) -> set[Any]:
-    """What some things come from, themselves included; `before` tells what one comes from."""
-    found = set(starts)
-    waiting = [*found]
-    while waiting:
-        new = set(before(waiting.pop())) - found
-        found |= new
-        waiting += new
-    return found
+class Measured(NamedTuple):
+    """What is measured of an array; the defaults of None."""
+
+    norm: float = np.nan
+    zeros: float = np.nan  # the share of entries that are 0
+    state: str = "none"
+    bytes: int = 0
 
 
-class _Measures:
-    """What is measured of the tensors of one step, of each once."""
+def _measured(
+    known: dict[Any, Measured], tensor: Any, minus: Any = None, count: bool = True
+) -> Measured:
+    """The measures of a tensor.
 
-    def __init__(self) -> None:
-        self.bytes = 0
-        self._known: dict[tuple[int, int], _Measured] = {}
-
-    def of(self, tensor: Any, minus: Any = None, zeros: bool = False) -> _Measured:
-        """The measures of a tensor, or of how far it is from another, once `run` has run."""
-        key = id(tensor), id(minus)
-        if key not in self._known:
-            array, other = (t if t is None else readable(t) for t in (tensor, minus))
-            self._known[key] = _Measured(array, other)
-            self.bytes += 0 if array is None else array.nbytes
-        self._known[key].counted |= zeros
-        return self._known[key]
-
-    def run(self) -> None:
-        """Measure all; much of it on two threads, as TensorFlow's kernels wait meanwhile."""
-        every = [each for each in self._known.values() if each.array is not None]
-        if self.bytes < WORTH_A_THREAD:
-            return _run(every)
-        other = Thread(target=_run, args=(every[::2],))
-        other.start()
-        _run(every[1::2])
-        other.join()
-
-
-def _run(every: Iterable[_Measured]) -> None:
-    for each in every:
-        each.run()
-
-
-class _Measured:
-    """Size and zeros of one array, or of its distance from another; of None there is neither."""
-
-    norm = zeros = float("nan")  # zeros: the share of entries that are 0
-    state = "none"
-
-    def __init__(self, array: Any, minus: Any) -> None:
-        self.array, self.minus = array, minus
-        self.counted = False  # whether its zeros are asked for
-
-    def run(self) -> None:
-        """Measure it: most arrays are read only once."""
-        array = self.array
-        self.norm = norm(array if self.minus is None else array - self.minus)
-        if self.counted or self.norm == 0:
+    Args:
+        known: What has been measured.
+        tensor: By reference, or None.
+        minus: The norm is that of how far the tensor is from this.
+        count: Whether its zeros are asked for.
+    """
+    if tensor is None:
+        return Measured()
+    key = id(tensor), id(minus), count
+    if key not in known:
+        array = readable(tensor)
+        size, zeros = norm(array if minus is None else array - readable(minus)), float("nan")
+        if count or size == 0:
             # Comparing first: counting the zeros of floats directly takes five times as long.
-            self.zeros = float(np.count_nonzero(array == 0)) / max(array.size, 1)
-        if np.isfinite(self.norm):  # then so are all entries; small ones have squares of 0
-            self.state = "zero" if self.norm == 0 and self.zeros == 1 else ""
+            zeros = float(np.count_nonzero(array == 0)) / max(array.size, 1)
+        if np.isfinite(size):  # then so are all entries; small ones have squares of 0
+            state = "zero" if size == 0 and zeros == 1 else ""
         else:
             infinite = "inf" if np.isinf(array).any() else ""
-            self.state = "nan" if np.isnan(array).any() else infinite
+            state = "nan" if np.isnan(array).any() else infinite
+        known[key] = Measured(size, zeros, state, array.nbytes)
+    return known[key]
+
+
+def _moment(
+    value: Measured, gradient: Measured, returned: Sequence[Measured], moved: Measured
+) -> Moment:
+    down = float(np.linalg.norm([each.norm for each in returned])) if returned else np.nan
+    states = {each.state for each in returned}
+    return Moment(
+        value=value.norm,
+        gradient=gradient.norm,
+        local=ratio(down, gradient.norm) if gradient.norm else np.nan,
+        update=ratio(moved.norm, value.norm),
+        zeros=gradient.zeros,
+        lost=max((each.zeros for each in returned), default=np.nan),
+        state=gradient.state,
+        value_state="" if value.state == "none" else value.state,
+        returned_state=next((state for state in ("nan", "inf") if state in states), ""),
+    )
 
 
 def watch(
@@ -430,11 +401,11 @@ def watch(
         which: The backward pass to follow, where a step has several, as in `trace.passes`.
 
     Returns:
-        A `History`. Per op and recorded step it keeps about 220 bytes, besides the whole traces.
+        A `History`. Per op and recorded step it keeps about 260 bytes, besides the whole traces.
 
     Raises:
-        TypeError: `step` is not callable, or a number is no integer.
-        ValueError: `steps` or `every` is below 1, or the step takes no gradient.
+        TypeError: `step` is not callable.
+        ValueError: A number is no integer or too small, or the step takes no gradient.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -451,14 +422,19 @@ def watch(
 
     if not callable(step):
         raise TypeError(f"`step` must be a function without arguments, not {type(step).__name__}")
-    wanted = {*_integers("keep", list(keep), 0)}
-    _integers("steps", [steps], 1)
-    _integers("every", [every], 1)
+    wanted = {*keep}
+    for argument, given, least in (
+        ("steps", {steps}, 1),
+        ("every", {every}, 1),
+        ("keep", wanted, 0),
+    ):
+        for x in given:
+            if not isinstance(x, int | np.integer) or x < least:
+                raise ValueError(f"`{argument}` is {x!r}, and must be an integer from {least} on")
     name = getattr(step, "__name__", "step")
     history = History(name, which)
     progress = Progress(f"watch of {name}")
-    last: tuple[int, Trace] | None = None
-    spread: set[int] = set()
+    trace: Trace | None = None
     changes = 0  # how many more traces there is space for
     try:
         for i in range(steps):
@@ -467,24 +443,23 @@ def watch(
             if i % every:
                 step()
                 continue
-            with record() as trace:
+            with record() as recorded:
                 step()
-            changed, size = history.add(i, trace)
-            trace.title = name
-            if last is None:
+            changed, size = history.add(i, recorded)
+            if trace is None:
                 spread, changes = _places(steps, every, size)
-            last = i, trace
-            if i in wanted | spread:
+                wanted |= spread
+            trace = recorded
+            trace.title = name
+            if i in wanted or (changed and changes):
                 history.traces[i] = trace
-            elif changed and changes:
-                history.traces[i] = trace
-                changes -= 1
+                changes -= i not in wanted
     except KeyboardInterrupt:
         history.stopped = True
     finally:
         progress.close()
-    if last is not None:
-        history.traces[last[0]] = last[1]
+    if trace is not None:
+        history.traces[history.steps[-1]] = trace
     return history
 
 
@@ -495,12 +470,3 @@ def _places(steps: int, every: int, size: int) -> tuple[set[int], int]:
     spread = count if count <= space else max(2, space - CHANGES)
     found = {every * round(place) for place in np.linspace(0, count - 1, spread)}
     return found, space - len(found)
-
-
-def _integers(name: str, given: Sequence[Any], least: int) -> Sequence[Any]:
-    for x in given:
-        if not isinstance(x, int | np.integer) or isinstance(x, bool):
-            raise TypeError(f"`{name}` must be made of integers, not {type(x).__name__}: {x!r}")
-        if x < least:
-            raise ValueError(f"`{name}` is {x}, and must be {least} or more")
-    return given
