@@ -214,6 +214,7 @@ TRIES = 3
 LADDER = 20  # runs that a slope takes, as a rule
 MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
 SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
+SMALL_BESIDE = 1e-5  # of the largest slope beside it: what is less need not be right to the digit
 MOST_LOCATED = 4  # sums whose wrong entry is searched for, until one is found: log2(n) slopes each
 
 Result = TypeVar("Result")
@@ -242,6 +243,7 @@ class Mismatch:
     low: float  # the true slope; at a kink the two sides
     high: float
     error: float
+    beside: float = 0.0  # the largest slope of any output for this input
 
     @property
     def size(self) -> float:
@@ -250,8 +252,8 @@ class Mismatch:
 
     @property
     def part(self) -> float:
-        """How far off it is by the size of the true slope; infinite where that is 0."""
-        true = max(abs(self.low), abs(self.high))
+        """How far off it is by the size of the true slope, or of what is small beside others."""
+        true = max(abs(self.low), abs(self.high), SMALL_BESIDE * self.beside)
         return self.size / true if true else np.inf
 
 
@@ -449,7 +451,7 @@ def _judge(
     parts = give / terms
     # The last bits of the largest number beside it are nobody's mistake.
     beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
-    give = give + 1e-5 * problem.dtype.wrong * beside
+    give = give + SMALL_BESIDE * problem.dtype.told * beside
     known = np.isfinite(claims + give) & np.isfinite(low) & np.isfinite(high)
     gap = np.fmax(low - claims, claims - high) - give
     enough = np.fmax(0.3 * terms, problem.dtype.wrong * np.fmax(beside, largest(middle)))
@@ -467,8 +469,10 @@ def _judge(
                 break
         return
     yours, low, high, error = (each / problem.scale for each in (claims, low, high, error))
+    beside = beside / problem.scale
     for i, j in outside:
-        found.mismatches.append(Mismatch(i, j, yours[i, j], low[i, j], high[i, j], error[i, j]))
+        claimed, ends = float(yours[i, j]), (float(low[i, j]), float(high[i, j]))
+        found.mismatches.append(Mismatch(i, j, claimed, *ends, float(error[i, j]), beside[j]))
     if claims.size <= SMALL:
         found.claimed, found.true = yours, value / problem.scale
 
@@ -491,7 +495,8 @@ def _locate(problem: Map, middle: Array, u: Array, direction: Array, found: Comp
     low, high = sorted((float(truth.low[i] / heading[j]), float(truth.high[i] / heading[j])))
     error = float(truth.error[i] / abs(heading[j]))
     yours = float(problem.pull(np.eye(1, u.size, i)[0], problem.x)[j])
-    mismatch = Mismatch(i, j, yours, low, high, error)
+    beside = largest(truth.value) / abs(heading[j])
+    mismatch = Mismatch(i, j, yours, low, high, error, beside)
     if mismatch.size > problem.dtype.told * max(abs(low), abs(high)) + 5 * mismatch.error:
         found.mismatches.append(mismatch)
         return True

@@ -159,6 +159,14 @@ def test_how_far_off_a_claim_is_is_known():
         assert compare(linear(true, true * (1 + off))).mismatches[0].part == pytest.approx(off)
 
 
+@pytest.mark.parametrize("off", [1e-8, 5e-7, 1e-4])
+def test_a_small_derivative_beside_a_large_one_is_told_and_wrong_from_1e_9_of_the_large_one(off):
+    true = np.array([[1e3], [1e-3]])
+    claimed = true + np.array([[0.0], [off]])
+    (found,) = compare(linear(true, claimed, dtypes.FLOAT64.told)).mismatches
+    assert (found.part > dtypes.FLOAT64.wrong) == (off > 1e-9 * 1e3)
+
+
 def test_at_a_kink_every_slope_between_the_sides_is_right():
     def kinked(slope):
         return Map(
