@@ -99,9 +99,10 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
     if full and suffix != ".json":
         raise ValueError(f"`full` belongs to .json, and `path` is {str(found)!r}")
     if suffix == ".html":
-        from .live import saved
+        from .live.assets import page
+        from .live.pages import PageBuilder
 
-        write(found, saved.page(trace).encode())
+        write(found, page([PageBuilder(trace)]).encode())
     elif suffix == ".dot":
         write(found, dot(trace).encode())
     else:

@@ -25,7 +25,7 @@ from .graph import Array, Op, Trace, Value, norm, ratio, readable
 if TYPE_CHECKING:
     from .diagnosing.diagnosis import Diagnosis
     from .drawing.figure import SpokenFigure
-    from .live.training import TrainingView
+    from .live.view import View
 
 MOST_TRACES = 20  # whole traces kept: as many places on a slider can be told apart at once
 CHANGES = 6  # of them for steps at which something changed; the others are spread evenly
@@ -192,7 +192,7 @@ class History:
 
         return history_figure.plot(self, against, self._parted(against))
 
-    def view(self, against: History | None = None) -> TrainingView:
+    def view(self, against: History | None = None) -> View:
         """The live picture, with a slider over the steps whose whole traces were kept.
 
         Beside it are the target over time and a map of all gradients, as in `plot`. A click on a

@@ -1,4 +1,4 @@
-"""What the browser gets of ours: one ES module, and the stylesheet.
+"""What the browser gets: one ES module, the stylesheet, and whole pages.
 
     module      the modules of `js`, joined
     stylesheet  `view.css` with the palettes of `style` as its variables, light and dark
@@ -6,6 +6,8 @@
     stub        the small module of each widget, which finds the module
     still       the style of the picture that is stored beside a live one
     shared      what embedded pictures share: both, compressed, and the script that uses them
+    page        a file of HTML: live, offline, without a kernel
+    embed       HTML for the middle of another page
 
 A widget's module is loaded from a Blob, from where nothing can be imported, and a saved page may
 load nothing either. Not a bundler, because that is a build, and Node, for what a page of Python
@@ -18,13 +20,18 @@ import gzip
 import hashlib
 import json
 import re
+import zlib
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from .. import style
+from . import pages
+from .pages import Document, PageBuilder
 
 FOLDER = Path(__file__).parent
 # Where dark pages say so: JupyterLab and Notebook, VS Code, Colab; ours; marimo's shadow root.
@@ -34,6 +41,13 @@ DARK = (
     "html[theme=dark] .cgviz-view:not(.cgviz-light)",
     ".cgviz-view.cgviz-dark:not(.cgviz-light)",
 )
+MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
+MOST_MORE = 36_000  # bytes up to which there are those in which several are
+BODY = """\
+body { margin: 0; padding: 1rem; font-family: system-ui, sans-serif; }
+h1 { font-size: 1.2rem; margin: 0 0 0.6rem; }
+noscript { white-space: pre-wrap; }
+"""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 
@@ -112,3 +126,125 @@ def stylesheet() -> str:
 def _variables(palette: style.Palette) -> str:
     named = asdict(palette)
     return " ".join(f"--cgviz-{name.replace('_', '-')}: {tone};" for name, tone in named.items())
+
+
+# --- pages without a kernel ----------------------------------------------------------------------
+
+
+def page(
+    builders: Sequence[PageBuilder],
+    which: int | None = None,
+    extra: Document | None = None,
+    words: str = "",
+    start: str = "forward",
+) -> str:
+    """A trace as a page that opens from disk and within another page.
+
+    It holds the module, the stylesheet and the state of the live picture, and nothing else; its
+    content security policy lets it load nothing and run this one script only. (It lets in images of
+    its own data, by which a PNG is made.)
+
+    Args:
+        builders: Of the pages of a trace, and those of a trace beside it.
+        which: The backward pass to begin with.
+        extra: More of the view's document, such as the questions of a quiz.
+        words: What it says without scripts; by default the trace as text.
+        start: Where it begins: "forward", when the forward pass has run, or "end".
+
+    Returns:
+        The HTML.
+    """
+    trace = builders[0].trace
+    script = module() + "\nboot();\n"
+    dark = f"@media (prefers-color-scheme: dark) {{ {_ground(style.DARK)} }}\n"
+    sheet = stylesheet() + _ground(style.LIGHT) + dark + BODY
+    policy = (
+        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(sheet)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    title = escape(f"How the gradient flows through {trace.title}")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{sheet}</style>\n</head>\n<body>\n"
+        f"<main><h1>{title}</h1>\n"
+        f"<noscript>{escape(words or repr(trace))}</noscript>\n"
+        '<div id="cgviz"></div></main>\n<script type="text/plain" id="cgviz-state">'
+        f"{_state(builders, which, extra, start)}</script>\n"
+        f'<script type="module">{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def embed(
+    builders: Sequence[PageBuilder],
+    which: int,
+    extra: Document,
+    start: str,
+    picture: str,
+    height: int | None,
+) -> str:
+    """What `View.embed` returns; where no script runs, the `picture` stays."""
+    space = f"height:{height}px;overflow:auto" if height else "display:block"
+    state = _state(builders, which, extra, start)
+    return (
+        f'<div class="cgviz-embed" data-version="{version()}" style="{space}">\n{picture}\n'
+        f'<script type="text/plain">{state}</script>\n</div>\n{shared()}'
+    )
+
+
+def _state(
+    builders: Sequence[PageBuilder], which: int | None, extra: Document | None, start: str
+) -> str:
+    """The state and its pages, compressed.
+
+    As there is no kernel to ask for a layout, it holds the pictures of other passes, and with
+    scopes and custom ops opened and closed, too.
+    """
+    patient = [each.patiently() for each in builders]
+    which = which if which is not None else patient[0].which or 0
+    document = pages.document(patient, which) | (extra or {})
+    found = {"": document.pop("pages"), **dict(_others(patient, which, len(document["passes"])))}
+    step = found[""][0]["display"]["steps"] if start == "end" else 0
+    state = {"document": document, "which": which, "step": step}
+    return packed({"state": state, "pages": [*found.items()]})
+
+
+def _others(
+    builders: Sequence[PageBuilder], which: int, passes: int
+) -> Iterator[tuple[str, list[Document]]]:
+    """The other pictures, each by its name: passes, moments, and what is opened and closed.
+
+    Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, and more as
+    long as they are small; and each of repeats with all folds as at first. The page shows the one
+    most like what is wanted: what was clicked is as wanted, another fold may not be.
+    """
+    for other in range(passes):
+        if other != which:
+            yield pages.page_key(other, []), pages.pages(builders, other, [])
+    alone = [*builders[0].moments, *(name for each in builders for name in each.others(which))]
+    for name in dict.fromkeys(alone):
+        yield pages.page_key(which, [name]), pages.pages(builders, which, [name])
+    seen: set[tuple[str, ...]] = {()}
+    waiting: list[tuple[str, ...]] = [()]
+    size = 0
+    while waiting:
+        toggled = waiting.pop(0)
+        names = list(dict.fromkeys(n for each in builders for n in each.names(which, toggled)))
+        several = [tuple(sorted(names))] if not toggled else []
+        for then in [tuple(sorted({*toggled} ^ {name})) for name in names] + several:
+            if then in seen or size > (MOST_MORE if toggled else MOST_FOLDS):
+                continue
+            seen.add(then)
+            waiting.append(then)
+            found = pages.pages(builders, which, then)
+            size += len(zlib.compress(json.dumps([x["display"] for x in found]).encode()))
+            yield pages.page_key(which, then), found
+
+
+def _ground(palette: style.Palette) -> str:
+    return f"body {{ background: {palette.paper}; color: {palette.text}; }}\n"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,32 +1,42 @@
 """Sliders around a live picture: the whole flow answers while one moves.
 
-While a slider moves, only numbers travel; when another branch is taken, the picture follows.
+While a slider moves, only numbers travel; when another branch is taken, the picture follows. Beside
+it are curves over the range of one slider: f, and its derivative by the rule, of the body, and by
+differences. Everything runs eagerly: a `tf.function` would leave each of its custom gradients in
+TensorFlow's registry for ever.
 
     explore    a function and ranges -> an Explorer
     Explorer   a View with sliders and curves
+    sliders    what `explore` was given -> sliders and fixed arguments
+    Sweeper    runs a function at the values of sliders
 """
 
 from __future__ import annotations
 
+import inspect
+import io
 import itertools
 import json
 import time
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ..drawing import display
-from ..graph import Trace
+from ..graph import Array, Trace
 from ..reading import summary
-from ..recording import api
-from . import pages, panel
-from .pages import Document, PageBuilder
-from .sweeps import Control, Sweeper, controls, summed
+from ..recording import api, arguments, tf_hooks
+from . import panel
+from .pages import Document, PageBuilder, texts_of
 from .view import View
 
+POINTS, FEWEST = 49, 33  # of a curve, so that a bend is seen; fewer where f is slow
+CURVES = 0.5  # seconds that they may take
 # In a saved page sliders have positions, and what comes at them is computed beforehand.
 POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as can be paid for
 SECONDS = 10.0  # of this process that saving may take
@@ -51,16 +61,217 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
         The widget. `explorer.trace` is the trace at the place where the sliders stand.
 
     Raises:
-        TypeError: f has no such parameter, or a range is none.
-        ValueError: No argument has a range, or one is empty.
+        TypeError: f has no such parameter, or needs another.
+        ValueError: No argument has a range, or one is none or empty.
 
     Example:
         >>> import cgviz
         >>> cgviz.explore(lambda x: x * x, x=(-3.0, 3.0)).trace.gradients[0].item()
         2.0
     """
-    sliders, fixed = controls(f, given, upstream)
-    return Explorer(f, sliders, fixed)
+    return Explorer(Sweeper(f, *sliders(f, given, upstream)))
+
+
+@dataclass(frozen=True)
+class Slider:
+    """One slider: over an argument, an entry of a vector, or upstream."""
+
+    name: str
+    low: float
+    high: float
+    value: float
+    argument: int = -1  # -1: upstream
+    entry: int | None = None  # of a vector
+
+    @property
+    def upstream(self) -> bool:
+        """Whether it moves upstream and not an argument."""
+        return self.argument < 0
+
+
+def sliders(
+    f: Any, given: Mapping[str, Any], upstream: Any
+) -> tuple[tuple[Slider, ...], tuple[Any, ...]]:
+    """The sliders, upstream last, and the arguments of f with a placeholder for each slider.
+
+    Args:
+        f: The function.
+        given: By parameter: a range `(low, high)` or `(low, high, start)`, a list of ranges for
+            the entries of a vector, or a value that stays.
+        upstream: A range, or None for no slider.
+    """
+    if not callable(f):
+        raise TypeError(f"`f` must be a function, not {type(f).__name__}")
+    name, parameters = arguments.title(f), inspect.signature(f).parameters
+    try:
+        inspect.signature(f).bind(**given)
+    except TypeError as error:
+        raise TypeError(f"`{name}` takes {', '.join(parameters)}: {error}") from None
+    found: list[Slider] = []
+    fixed: list[Any] = []
+    last = max((place for place, each in enumerate(parameters) if each in given), default=-1)
+    for place, each in enumerate([*parameters][: last + 1]):
+        value = given.get(each, parameters[each].default)
+        if isinstance(value, tuple):
+            found.append(_slider(each, value, place))
+            value = 0.0
+        elif isinstance(value, list) and value and isinstance(value[0], tuple):
+            found += [_slider(f"{each}[{k}]", x, place, k) for k, x in enumerate(value)]
+            value = [0.0] * len(value)
+        fixed.append(value)
+    if not found:
+        raise ValueError(
+            "nothing to slide: give a range for at least one argument, as in "
+            f"`explore({name}, {next(iter(parameters), 'x')}=(-3.0, 3.0))`"
+        )
+    if upstream is not None:
+        found.append(_slider("upstream", upstream, -1))
+    return tuple(found), tuple(fixed)
+
+
+def _slider(name: str, given: Any, argument: int, entry: int | None = None) -> Slider:
+    try:
+        low, high, *start = map(float, given)
+        if not -np.inf < low < high < np.inf or len(start) > 1:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"the range of `{name}` must be `(low, high)` or `(low, high, start)`, low below high, "
+            f"not {given!r}"
+        ) from None
+    value = start[0] if start else 1.0 if low < 1.0 < high else (low + high) / 2
+    return Slider(name, low, high, min(max(value, low), high), argument, entry)
+
+
+class Sweeper:
+    """Runs one function at the values of sliders."""
+
+    def __init__(
+        self, f: Callable[..., Any], sliders: Sequence[Slider], fixed: Sequence[Any]
+    ) -> None:
+        self.f, self.sliders, self.fixed = f, tuple(sliders), tuple(fixed)
+
+    def arguments(self, values: Sequence[float]) -> list[Any]:
+        """The arguments of f."""
+        found = [list(a) if isinstance(a, list) else a for a in self.fixed]
+        for slider, value in zip(self.sliders, values, strict=True):
+            if slider.entry is not None:
+                found[slider.argument][slider.entry] = float(value)
+            elif not slider.upstream:
+                found[slider.argument] = float(value)
+        return found
+
+    def upstream(self, values: Sequence[float]) -> float:
+        """The value of upstream; 1 where it has no slider."""
+        return float(values[-1]) if self.sliders[-1].upstream else 1.0
+
+    def trace(self, values: Sequence[float], like: Trace | None = None) -> Trace:
+        """The trace; `like`, an earlier one, has the value's shape."""
+        given, up = self.arguments(values), self.upstream(values)
+        if not self.sliders[-1].upstream:
+            return api.trace(self.f, *given)
+
+        def seeded(known: Trace) -> Trace:
+            seeds = tf.nest.map_structure(lambda x: np.full_like(x, up), known.value)
+            return api.trace(self.f, *given, upstream=seeds)
+
+        if like is not None:
+            with suppress(ValueError):  # another branch, a value of another shape
+                return seeded(like)
+        return seeded(api.trace(self.f, *given))
+
+    def points(self, trace: Trace, focus: int) -> Document:
+        """Where the points are on the curves of f and of the rule, over one slider."""
+        return {
+            "f": _finite(_summed(trace.value)),
+            "rule": _finite(self._entry(trace.gradients[self.sliders[focus].argument], focus)),
+        }
+
+    def curves(self, values: Sequence[float], active: int, focus: int, custom: bool) -> Document:
+        """The curves over the range of one slider, the others as they are.
+
+        Args:
+            values: The values of the sliders.
+            active: The slider to sweep.
+            focus: The slider by which to differentiate; not upstream.
+            custom: Whether f has custom rules, so that its body has a derivative of its own.
+
+        Returns:
+            The plots, with None where there is no finite number.
+        """
+        slider, by = self.sliders[active], self.sliders[focus].name
+        with redirect_stdout(io.StringIO()):  # a rule that prints has done so already
+            start = time.perf_counter()
+            self._row(values, focus, custom)
+            affordable = int(CURVES / (time.perf_counter() - start))
+            xs = np.linspace(slider.low, slider.high, min(max(affordable, FEWEST), POINTS)).tolist()
+            rows = [
+                self._row([*values[:active], x, *values[active + 1 :]], focus, custom) for x in xs
+            ]
+        name = arguments.title(self.f)
+        names = {
+            "f": name,
+            "rule": "the custom rule" if custom else "autodiff",
+            "body": "autodiff of the body",
+            "differences": "finite differences",
+        }
+        f, *derivatives = (
+            {"role": role, "name": names[role], "ys": [_finite(np.round(y, 6)) for y in ys]}
+            for (role, ys) in zip(names, zip(*rows, strict=True), strict=True)
+            if role != "body" or custom
+        )
+        plots = [] if slider.upstream else [{"title": f"{name}({by})", "lines": [f]}]
+        title = f"gradient to {by}: upstream × d{name}/d{by}"
+        plots.append({"title": title, "lines": derivatives})
+        return {"xs": xs, "plots": plots, "active": active}
+
+    def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float, ...]:
+        """f, and its derivative by the rule, without it, and by differences, at one point."""
+        width = 2e-3 * (self.sliders[focus].high - self.sliders[focus].low)
+        near = [[*values[:focus], values[focus] + x, *values[focus + 1 :]] for x in (width, -width)]
+        body = np.nan
+        try:
+            value, gradient = self._gradient(values, focus)
+            ahead, behind = (_summed(self.f(*self._given(each))) for each in near)
+            if custom:
+                # Not forward mode, because where a body has no derivative, as with a sign, it uses
+                # the rule.
+                with tf_hooks.rules_ignored():
+                    body = self._gradient(values, focus)[1]
+        except Exception:  # where f cannot be computed its curves have a gap
+            return (np.nan,) * 4
+        return value, gradient, body, self.upstream(values) * (ahead - behind) / (2 * width)
+
+    def _given(self, values: Sequence[float]) -> tuple[Any, ...]:
+        return arguments.convert(self.f, self.arguments(values), "cgviz.explore")[0]
+
+    def _gradient(self, values: Sequence[float], focus: int) -> tuple[float, float]:
+        given, up = self._given(values), self.upstream(values)
+        source = given[self.sliders[focus].argument]
+        with tf.GradientTape() as tape:
+            tape.watch(source)
+            value = self.f(*given)
+        targets = tf.nest.flatten(value)
+        seeds = [tf.fill(tf.shape(t), tf.cast(up, t.dtype)) for t in targets]
+        found = tape.gradient(targets, source, output_gradients=seeds)
+        found = None if found is None else np.asarray(tf.convert_to_tensor(found))
+        return _summed(value), self._entry(found, focus)
+
+    def _entry(self, gradient: Array | None, focus: int) -> float:
+        if gradient is None:
+            return np.nan
+        entry = self.sliders[focus].entry
+        return float(gradient if entry is None else gradient[entry])
+
+
+def _summed(value: Any) -> float:
+    """The sum of all numbers of a value: what an upstream of ones differentiates."""
+    with np.errstate(all="ignore"):
+        return float(sum(np.sum(np.asarray(t, np.float64)) for t in tf.nest.flatten(value)))
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if np.isfinite(x) else None
 
 
 class Explorer(View):
@@ -73,44 +284,38 @@ class Explorer(View):
 
     trace: Trace
 
-    def __init__(
-        self, f: Callable[..., Any], sliders: Sequence[Control], fixed: Sequence[Any]
-    ) -> None:
-        self.f = f
-        self.sliders = tuple(sliders)
-        self.sweeper = Sweeper(f, sliders, fixed)
-        self.values = [slider.value for slider in sliders]
-        self.focus = 0
-        trace = self._traced(self.values)
-        builder = PageBuilder(trace, roomy=True, framed=False)
+    def __init__(self, sweeper: Sweeper) -> None:
+        self.sweeper, self.sliders = sweeper, sweeper.sliders
+        self.values = [slider.value for slider in self.sliders]
+        self.focus = 0  # the slider by which the curves differentiate
+        self.trace = sweeper.trace(self.values)
+        self.custom = any(op.kind == "custom" for op in self.trace.walk())
+        self.swept: Any = None
+        self._sweep(0)
+        builder = PageBuilder(self.trace, roomy=True, framed=False)
         self.signature = display.signature(builder.selection())
-        self.custom = any(op.kind == "custom" for op in trace.walk())
-        self.curves, self.swept = self._curves(0), self._swept(0)
-        extra = {
-            "sliders": self._shown_sliders(),
-            "curves": self.curves,
-            "points": self._points(trace, 0),
-        }
-        super().__init__(trace, [builder], extra, start="end")
+        ranges = ", ".join(f"{s.name} from {s.low:g} to {s.high:g}" for s in self.sliders)
+        words = f"{summary.title(self.trace)}\nsliders: {ranges}"
+        super().__init__([builder], self._extra(), start="end", words=words)
+        self.page = self.document["pages"][0]
 
-    def _traced(self, values: Sequence[float], like: Trace | None = None) -> Trace:
-        """The trace at values of the sliders; `like`, an earlier one, has the value's shape."""
-        given = self.sweeper.arguments(values)
-        if not self.sliders[-1].upstream:
-            return api.trace(self.f, *given)
-        if like is not None:
-            try:
-                return api.trace(self.f, *given, upstream=_filled(like.value, values[-1]))
-            except ValueError:  # another branch, a value of another shape
-                pass
-        found = api.trace(self.f, *given)
-        return api.trace(self.f, *given, upstream=_filled(found.value, values[-1]))
-
-    def _shown_sliders(self) -> list[Document]:
-        return [
-            asdict(slider) | {"upstream": slider.upstream, "value": value}
-            for slider, value in zip(self.sliders, self.values, strict=True)
+    def _extra(self) -> Document:
+        """The sliders, the curves and the points on them."""
+        shown = [
+            {"name": s.name, "low": s.low, "high": s.high, "value": x, "upstream": s.upstream}
+            for s, x in zip(self.sliders, self.values, strict=True)
         ]
+        points = self.sweeper.points(self.trace, self.focus)
+        return {"sliders": shown, "curves": self.curves, "points": points}
+
+    def _sweep(self, active: int) -> bool:
+        """Draw the curves over a slider, if they depend on what has changed."""
+        swept = active, self.focus, (*self.values[:active], *self.values[active + 1 :])
+        if swept == self.swept:
+            return False
+        self.swept = swept
+        self.curves = self.sweeper.curves(self.values, active, self.focus, self.custom)
+        return True
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Also move: run f at the values of the sliders, and send what changed."""
@@ -120,67 +325,42 @@ class Explorer(View):
         start = time.perf_counter()
         answer: Document = {"moved": content["id"], "settled": bool(content.get("settle"))}
         try:
-            answer |= self._moved(content)
+            answer |= self._moved(content, answer["settled"])
         except Exception as error:  # f is the learner's: whatever it raises is told beside it
             answer["error"] = _told(error)
         answer["took"] = round(1e3 * (time.perf_counter() - start), 2)
         self.send(answer)
 
-    def _moved(self, content: Document) -> Document:
-        active, settled = int(content["active"]), bool(content.get("settle"))
+    def _moved(self, content: Document, settled: bool) -> Document:
+        active = int(content["active"])
         self.values = [float(x) for x in content["move"]]
         if not self.sliders[active].upstream:
             self.focus = active
-        self.trace = self._traced(self.values, self.trace)
-        builder = PageBuilder(self.trace, which=self.which, roomy=True, framed=False)
+        builder = self._at(self.values)
+        self.trace, self.builders = builder.trace, (builder,)
+        answer: Document = {"points": self.sweeper.points(self.trace, self.focus)}
         shown = builder.selection()
         signature = display.signature(shown)
-        answer: Document = {"points": self._points(self.trace, self.focus)}
         if signature != self.signature:
-            self.signature = signature
-            answer["pages"] = [builder.page()]
+            self.signature, self.page = signature, builder.page()
+            answer["pages"] = [self.page]
         else:
-            open_ = int(content.get("open", -1))
-            wanted = range(len(shown.nodes)) if settled else [open_]
-            answer["texts"] = pages.texts_of(shown)
-            answer["panels"] = {
-                i: panel.panel(self.trace, shown, i, panel.small)
-                for i in wanted
-                if 0 <= i < len(shown.nodes)
-            }
-        self.builders = (builder,)
+            every = range(len(shown.nodes))
+            wanted = every if settled else {content.get("open", -1)} & {*every}
+            found = {i: panel.panel(self.trace, shown, i, panel.small) for i in wanted}
+            answer |= {"texts": texts_of(shown), "panels": found}
+            if settled:
+                self.page = self.page | {"texts": answer["texts"], "panels": [*found.values()]}
         if settled:
-            if (key := self._swept(active)) != self.swept:
-                answer["curves"] = self.curves = self._curves(active)
-                self.swept = key
-            page = builder.page() if "pages" not in answer else answer["pages"][0]
-            self._keep(page, answer)
+            if self._sweep(active):
+                answer["curves"] = self.curves
+            # What a view that is opened later begins with; those that are open know it already.
+            self._trait_values["document"] = self.document | self._extra() | {"pages": [self.page]}
         return answer
 
-    def _keep(self, page: Document, answer: Document) -> None:
-        """What a view that is opened later begins with; those that are open know it already."""
-        values = {
-            "sliders": self._shown_sliders(),
-            "pages": [page],
-            "curves": self.curves,
-            "points": answer["points"],
-        }
-        self._trait_values["document"] = self.document | values
-
-    def _swept(self, active: int) -> tuple[Any, ...]:
-        """What the curves depend on: everything but the place on the slider that they run over."""
-        return active, self.focus, (*self.values[:active], *self.values[active + 1 :])
-
-    def _curves(self, active: int) -> Document:
-        return self.sweeper.curves(self.values, active, self.focus, self.custom)
-
-    def _points(self, trace: Trace, focus: int) -> Document:
-        """Where the points are on the curves of f and of the rule, over one slider."""
-        slider = self.sliders[focus]
-        gradient = trace.gradients[slider.argument]
-        if gradient is not None and slider.entry is not None:
-            gradient = gradient[slider.entry]
-        return {"f": _finite(summed(trace.value)), "rule": _finite(gradient)}
+    def _at(self, values: Sequence[float]) -> PageBuilder:
+        found = self.sweeper.trace(values, self.trace)
+        return PageBuilder(found, self.which, roomy=True, framed=False)
 
     # --- in a saved page ---
 
@@ -192,11 +372,12 @@ class Explorer(View):
         """
         flows: dict[Any, Document] = {}
         self._kept_at(self.values, flows)  # the first takes longer than those that follow
-        start = time.process_time()
+        times = [time.process_time()]
         first = self._kept_at(self.values, flows)
-        answer = time.process_time() - start
+        times.append(time.process_time())
         self._kept_curves(self.values, 0)
-        curve = time.process_time() - start - answer
+        times.append(time.process_time())
+        answer, curve = np.diff(times)
         size, many = len(zlib.compress(json.dumps(first).encode())), len(self.sliders)
 
         def paid(n: int) -> bool:
@@ -204,51 +385,41 @@ class Explorer(View):
             return all_ * size <= BYTES and all_ * answer + many * each * curve <= SECONDS
 
         count = next(filter(paid, POSITIONS), 1)
-        sliders = self._shown_sliders()
-        for slider in sliders:
+        extra = self._extra()
+        for slider in extra["sliders"]:
             slider["positions"] = _positions(slider, count)
+        places = [slider["positions"] for slider in extra["sliders"]]
         answers, curves = {}, {}
-        for at in itertools.product(*(range(len(s["positions"])) for s in sliders)):
-            values = [slider["positions"][i] for slider, i in zip(sliders, at, strict=True)]
+        for at in itertools.product(*(range(len(each)) for each in places)):
+            values = [each[i] for each, i in zip(places, at, strict=True)]
             answers[_key(at)] = self._kept_at(values, flows)
             for k in range(many):
                 if at[k] == 0 and count > 1:  # they run over all positions of this one
                     curves[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
-        return {
-            "sliders": sliders,
-            "curves": self.curves,
-            "points": self._points(self.trace, self.focus),
-            "kept": {"flows": [*flows.values()], "answers": answers, "curves": curves},
-        }
+        kept = {"flows": [*flows.values()], "answers": answers, "curves": curves}
+        return extra | {"kept": kept}
 
     def _kept_at(self, values: Sequence[float], flows: dict[Any, Document]) -> Document:
         """What is shown at these values; `flows` gets each picture once."""
         try:
-            trace = self._traced(values, self.trace)
+            builder = self._at(values)
         except Exception as error:  # f is the learner's
             return {"error": _told(error)}
-        found = PageBuilder(trace, self.which, roomy=True, framed=False)
-        shown = found.selection()
+        shown = builder.selection()
         signature = display.signature(shown)
         if signature not in flows:
-            flows[signature] = found.display().document()
-        arguments = [k for k, slider in enumerate(self.sliders) if not slider.upstream]
+            flows[signature] = builder.display().document()
+        focuses = [k for k, slider in enumerate(self.sliders) if not slider.upstream]
         return {
             "flow": [*flows].index(signature),
-            "texts": pages.texts_of(shown),
-            "panels": found.panels(),
-            "points": [self._points(trace, k) for k in arguments],
+            "texts": texts_of(shown),
+            "panels": builder.panels(),
+            "points": [self.sweeper.points(builder.trace, k) for k in focuses],
         }
 
     def _kept_curves(self, values: Sequence[float], active: int) -> Document:
         focus = 0 if self.sliders[active].upstream else active
         return self.sweeper.curves(values, active, focus, self.custom)
-
-    @property
-    def words(self) -> str:
-        """What was traced, and the sliders."""
-        ranges = ", ".join(f"{s.name} from {s.low:g} to {s.high:g}" for s in self.sliders)
-        return f"{summary.title(self.trace)}\nsliders: {ranges}"
 
 
 def _positions(slider: Document, count: int) -> list[float]:
@@ -265,16 +436,3 @@ def _key(places: Sequence[int]) -> str:
 
 def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _filled(value: Any, upstream: float) -> Any:
-    """f's value with `upstream` in every place."""
-    if isinstance(value, dict):
-        return {name: _filled(x, upstream) for name, x in value.items()}
-    if isinstance(value, tuple | list):
-        return tuple(_filled(x, upstream) for x in value)
-    return np.full_like(value, upstream)
-
-
-def _finite(x: Any) -> float | None:
-    return None if x is None or not np.isfinite(x) else float(x)

@@ -1,4 +1,4 @@
-"""The pages of one trace for the browser: each a display list, its texts and its side panels.
+"""The pages of a trace for the browser: each a display list, its texts and its side panels.
 
 Pages are made when they are asked for, and kept.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,32 +36,35 @@ DEEP = 16  # a longer path runs down at once, as on paper
 
 
 class PageBuilder:
-    """Makes the pages of one trace."""
+    """Makes the pages of one trace.
 
-    moments: Sequence[str] = ()  # names of the other traces of a training
-    alike: Sequence[PageBuilder] = ()  # of all its traces: where only numbers differ, one picture
+    Args:
+        trace: The trace.
+        which: The backward pass that is shown if no other is asked for.
+        full: Show everything: constants, shape helpers, no folding.
+        roomy: Leave space for the numbers that a slider will bring.
+        framed: With scopes and custom ops that open and close.
+        moments: Other traces of the program, as a training kept them. Each is shown where its name
+            is among those that are `toggled`; where only numbers differ, in one picture.
+    """
 
     def __init__(
         self,
         trace: Trace,
         which: int | None = None,
         full: bool = False,
+        *,
         roomy: bool = False,
         framed: bool = True,
+        moments: Mapping[str, Trace] | None = None,
     ) -> None:
-        self.trace = trace
-        self.full = full
+        self.trace, self.full, self.roomy, self.framed = trace, full, roomy, framed
         self.patient = False
-        self.roomy = roomy  # for numbers that a slider will change
-        self.framed = framed  # with scopes and custom ops that open and close
+        self.moments = moments or {}
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, Display] = {}
-
-    @property
-    def last(self) -> int:
-        """The number of the last pass."""
-        return max(len(self.trace.passes) - 1, 0)
+        self._sizes: dict[tuple[Op, int | None], float] = {}
 
     def patiently(self) -> PageBuilder:
         """The same with every local Jacobian that is small enough to be read."""
@@ -69,14 +72,23 @@ class PageBuilder:
         found.patient = True
         return found
 
+    def _at(self, toggled: Sequence[str]) -> tuple[Trace, tuple[str, ...]]:
+        """Which trace is shown, and what is opened and closed in it."""
+        named = next((name for name in toggled if name in self.moments), "")
+        opened = tuple(sorted(name for name in toggled if name != named))
+        return self.moments.get(named, self.trace), opened
+
     def selection(self, which: int | None = None, toggled: Sequence[str] = ()) -> Selection:
-        """What is shown of a pass."""
-        which = self.which if which is None or self.which is None else which
-        key = which, tuple(sorted(toggled))
+        """What is shown of a pass, or of the last where there are fewer."""
+        trace, opened = self._at(toggled)
+        if which is None or self.which is None:
+            which = self.which
+        if which is not None:
+            which = min(which, len(trace.passes) - 1)
+        key = trace, which, opened
         if key not in self._selections:
-            self._selections[key] = select(
-                self.trace, which, self.full, framed=self.framed, toggled=toggled
-            )
+            found = select(trace, which, self.full, framed=self.framed, toggled=opened)
+            self._selections[key] = found
         return self._selections[key]
 
     def names(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[str]:
@@ -97,90 +109,73 @@ class PageBuilder:
     def display(self, which: int | None = None, toggled: Sequence[str] = ()) -> Display:
         """What is drawn of it."""
         shown = self.selection(which, toggled)
-        drawn = display.signature(shown) if self.alike else ()
-        key = (drawn, *sorted(toggled)) if self.alike else shown
-        if key not in self._displays:
-            space = SCREEN if shown.depth <= DEEP else None
-            have = [each for each in self.alike if (which or 0) <= each.last]
-            others = [each.selection(which, toggled) for each in have]
-            alike = [other for other in others if display.signature(other) == drawn]
-            found = display.make(shown, space, roomy=self.roomy, enough=READABLE, alike=alike)
-            self._displays[key] = found
-        return self._displays[key]
+        drawn, opened = display.signature(shown), self._at(toggled)[1]
+        if (drawn, opened) not in self._displays:
+            names = [[], *([name] for name in self.moments)]
+            others = [self.selection(which, [*opened, *name]) for name in names]
+            self._displays[drawn, opened] = display.make(
+                shown,
+                SCREEN if shown.depth <= DEEP else None,
+                roomy=self.roomy,
+                enough=READABLE,
+                alike=[x for x in others if x is not shown and display.signature(x) == drawn],
+            )
+        return self._displays[drawn, opened]
 
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """One picture with its texts and side panels."""
+        trace, _ = self._at(toggled)
         shown = self.selection(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
-        return {
+        found = {
             "display": self.display(which, toggled).document(),
             "texts": texts_of(shown),
-            "panels": panel.panels(self.trace, shown, panel.small if cheap else _never),
+            "panels": panel.panels(trace, shown, panel.small if cheap else _never),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
-            "search": search(self.trace, shown),
+            "search": self._search(trace, shown),
         }
+        if self.moments:  # where the map of a training finds its rows
+            nodes = [(i, node) for i, node in enumerate(shown.nodes) if node.kind != "use"]
+            found["rows"] = {op.name: i for i, node in nodes for op in node.ops}
+        return found
 
     def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
         """The side panels with every local Jacobian that is small enough to be read."""
-        return panel.panels(self.trace, self.selection(which, toggled), panel.small)
+        shown = self.selection(which, toggled)
+        return panel.panels(self._at(toggled)[0], shown, panel.small)
+
+    def _search(self, trace: Trace, shown: Selection) -> Document:
+        """What can be found in a picture: ops, variables and scopes, also those in closed folds.
+
+        Returns:
+            `rows` has per thing its name, what it is, and its |gradient| in words, the largest
+            first: the L2 norm of what arrives at an op's output, and of a scope the largest in it.
+            `at` has the node where each is, and `open` what would have to be turned over to come
+            nearer.
+        """
+        nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "use" and n.owner < 0]
+        where = {op: i for i, node in nodes for op in node.ops}
+        rows = {(op.name, op.type if op.kind == "op" else op.kind): [op] for op in where}
+        for op in where:
+            parts = op.scope.split("/") if op.scope else []
+            for depth in range(len(parts)):
+                rows.setdefault(("/".join(parts[: depth + 1]), "scope"), []).append(op)
+            if (op, shown.which) not in self._sizes:
+                self._sizes[op, shown.which] = _size(trace, shown, op)
+        sizes = {row: max(self._sizes[op, shown.which] for op in ops) for row, ops in rows.items()}
+        order = sorted(rows, key=lambda row: -sizes[row])
+        firsts = [(where[rows[row][0]], rows[row]) for row in order]
+        known = (style.number(abs(sizes[row])) if sizes[row] >= 0 else "" for row in order)
+        return {
+            "rows": [(*row, words) for row, words in zip(order, known, strict=True)],
+            "at": [i for i, _ in firsts],
+            "open": [_opens(shown, i, ops) for i, ops in firsts],
+        }
 
 
 def _never(step: Step) -> bool:
     return False
-
-
-def texts_of(shown: Selection) -> Document:
-    """All that changes with the numbers: what a slider sends.
-
-    Returns:
-        `written` has the versions of each text of the display list, `nodes` the names of its nodes,
-        and `links` what is said of each link: its value, its gradient or the reason for none,
-        and of arrays the strips that fly.
-    """
-    found = texts.written(shown)
-    labels = {(text.i, text.role): text.last for text in found if text.of == "link"}
-    ends = [(edge.value, edge.contribution) for edge in shown.edges]
-    ends += [(shown.nodes[i].outputs[output], seed) for i, output, seed in texts.targets(shown)]
-    return {
-        "written": [text.versions for text in found],
-        "nodes": [texts.called(node) for node in shown.nodes],
-        "links": [
-            {
-                "value": texts.spoken(value.numpy()),
-                "gradient": texts.spoken(gradient) if (i, "gradient") in labels else "",
-                "reason": labels.get((i, "reason"), ""),
-                "strips": {"value": strip(value.numpy()), "gradient": strip(gradient)},
-            }
-            for i, (value, gradient) in enumerate(ends)
-        ],
-    }
-
-
-def search(trace: Trace, shown: Selection) -> Document:
-    """What can be found in a picture: ops, variables and scopes, also those in closed folds.
-
-    Returns:
-        `rows` has per thing its name, what it is, and its |gradient| in words, the largest first:
-        the L2 norm of what arrives at an op's output, and of a scope the largest in it. `at` has
-        the node where each is, and `open` what would have to be turned over to come nearer.
-    """
-    nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "use" and n.owner < 0]
-    where = {op: i for i, node in nodes for op in node.ops}
-    rows = {(op.name, op.type if op.kind == "op" else op.kind): [op] for op in where}
-    for op in where:
-        parts = op.scope.split("/") if op.scope else []
-        for depth in range(len(parts)):
-            rows.setdefault(("/".join(parts[: depth + 1]), "scope"), []).append(op)
-    sizes = {op: _size(trace, shown, op) for op in where}
-    largest = {row: max(sizes[op] for op in ops) for row, ops in rows.items()}
-    order = sorted(rows, key=lambda row: -largest[row])
-    firsts = [(where[rows[row][0]], rows[row]) for row in order]
-    return {
-        "rows": [(*row, style.number(abs(x)) if (x := largest[row]) >= 0 else "") for row in order],
-        "at": [i for i, _ in firsts],
-        "open": [_opens(shown, i, ops) for i, ops in firsts],
-    }
 
 
 def _size(trace: Trace, shown: Selection, op: Op) -> float:
@@ -205,6 +200,33 @@ def _opens(shown: Selection, i: int, wanted: Sequence[Op]) -> str:
     return shown.nodes[i].group
 
 
+def texts_of(shown: Selection) -> Document:
+    """All that changes with the numbers: what a slider sends.
+
+    Returns:
+        `written` has the versions of each text of the display list, `nodes` the names of its nodes,
+        and `links` what is said of each link: its value, its gradient or the reason for none,
+        and of arrays the strips that fly.
+    """
+    found = texts.written(shown)
+    labels = {(text.i, text.role): text.last for text in found if text.of == "link"}
+    ends = [(edge.value, edge.contribution) for edge in shown.edges]
+    ends += [(shown.nodes[i].outputs[output], seed) for i, output, seed in texts.targets(shown)]
+    return {
+        "written": [text.versions for text in found],
+        "nodes": [texts.called(node) for node in shown.nodes],
+        "links": [
+            {
+                "value": texts.spoken(value),
+                "gradient": texts.spoken(gradient) if (i, "gradient") in labels else "",
+                "reason": labels.get((i, "reason"), ""),
+                "strips": {"value": strip(value), "gradient": strip(gradient)},
+            }
+            for i, (value, gradient) in enumerate((end.numpy(), back) for end, back in ends)
+        ],
+    }
+
+
 def strip(a: Array | None) -> Document | None:
     """The shape of an array and some bars between -1 and 1; None for a single number.
 
@@ -222,29 +244,26 @@ def strip(a: Array | None) -> Document | None:
 # --- for the browser ------------------------------------------------------------------------------
 
 
-def document(trace: Trace, builders: Sequence[PageBuilder], which: int) -> Document:
+def document(builders: Sequence[PageBuilder], which: int) -> Document:
     """All that the browser needs to begin: the pages of one trace, or of two beside each other."""
+    trace = builders[0].trace
+    counts = [len(each.steps) for each in trace.passes]
+    names = [f"backward pass {i}: {n} step{'s' * (n != 1)}" for i, n in enumerate(counts)]
+    few = sum(counts) <= MOST_STEPS  # else the formulas are too long to be read
     return {
         "title": trace.title,
         "about": summary.title(trace),
-        "passes": [_pass_name(trace, i) for i in range(len(trace.passes))],
+        "passes": names,
         "which": which,
         "names": [each.trace.title for each in builders],
         "pages": pages(builders, which, []),
-        "latex": _formulas(trace),
+        "latex": [chain_rule.chain_rule(trace, i).latex for i in range(len(names) * few)],
     }
-
-
-def _formulas(trace: Trace) -> list[str]:
-    """The chain rule of each pass in LaTeX, to be copied; none where it is too long to be read."""
-    if sum(len(each.steps) for each in trace.passes) > MOST_STEPS:
-        return []
-    return [chain_rule.chain_rule(trace, i).latex for i in range(len(trace.passes))]
 
 
 def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -> list[Document]:
     """One page per trace; what differs between two is marked."""
-    found = [each.page(min(which, each.last), toggled) for each in builders]
+    found = [each.page(which, toggled) for each in builders]
     if len(found) == 2:
         mark(*found)
     return found
@@ -259,61 +278,41 @@ def page_key(which: int, toggled: Iterable[str]) -> str:
     return f"{which}|{','.join(sorted(toggled))}"
 
 
-def _pass_name(trace: Trace, i: int) -> str:
-    count = len(trace.passes[i].steps)
-    return f"backward pass {i}: {count} step{'s' * (count != 1)}"
-
-
 # --- two traces side by side ---------------------------------------------------------------------
 
 
 def mark(one: Document, other: Document) -> None:
     """Mark on two pages of one program what differs in what they say."""
-    said = [_said(page) for page in (one, other)]
-    for kind in ("nodes", "links"):
-        keys = [_keys(page, own, kind) for page, own in zip((one, other), said, strict=True)]
-        compared = [
-            {key: _compared(own.get((kind, i), {})) for i, key in enumerate(places)}
-            for own, places in zip(said, keys, strict=True)
-        ]
-        for side, page in enumerate((one, other)):
-            mine, its = compared[side], compared[1 - side]
-            page.setdefault("differs", {})[kind] = [
-                i for i, key in enumerate(keys[side]) if key not in its or mine[key] != its[key]
-            ]
+    found = [_comparable(page) for page in (one, other)]
+    for page, mine, its in zip((one, other), found, reversed(found), strict=True):
+        page["differs"] = {
+            kind: [i for i, (key, words) in enumerate(mine[kind]) if (key, words) not in its[kind]]
+            for kind in mine
+        }
 
 
-def _said(page: Document) -> dict[tuple[str, int], dict[str, str]]:
-    """What each node and link says at the end, by the role of the text."""
-    found: dict[tuple[str, int], dict[str, str]] = {}
+def _comparable(page: Document) -> Document:
+    """Each node and link by what it is called and where it is, and what it says at the end."""
+    said: dict[tuple[str, int], dict[str, str]] = {}
     for text, versions in zip(page["display"]["texts"], page["texts"]["written"], strict=True):
-        found.setdefault((f"{text['of']}s", text["i"]), {})[text["role"]] = versions[-1][1]
-    return found
+        said.setdefault((text["of"], text["i"]), {})[text["role"]] = versions[-1][1]
 
+    def words(of: str, i: int) -> dict[str, str]:
+        own = said.get((of, i), {})
+        # Not the name of a value, by which what belongs together is found.
+        return {role: x for role, x in own.items() if role not in ("name", "kind")}
 
-def _compared(said: dict[str, str]) -> dict[str, str]:
-    """What is compared: not the name of a value, by which what belongs together is found."""
-    return {role: words for role, words in said.items() if role not in ("name", "kind")}
-
-
-def _keys(page: Document, said: dict[tuple[str, int], dict[str, str]], kind: str) -> list[Any]:
-    """What each node or link is called, and where it is: equal on both pages where they match."""
-    own = [said.get(("nodes", i), {}) for i in range(len(page["texts"]["nodes"]))]
-    # Another custom op in the place of one is still the custom op of that place.
-    nodes = _numbered(
-        (x.get("kind") or x.get("title"), x.get("name", "").split(" = ")[0]) for x in own
-    )
-    if kind == "nodes":
-        return nodes
-    ends = [*nodes, *["target"] * len(page["display"]["nodes"])]
-    return [(ends[x["source"]], ends[x["target"]], x["position"]) for x in page["display"]["links"]]
-
-
-def _numbered(keys: Iterable[Any]) -> list[Any]:
-    """The keys with a number each: equal ones are told apart in their order."""
     seen: Counter[Any] = Counter()
-    found = []
-    for key in keys:
-        seen[key] += 1
-        found.append((key, seen[key]))
-    return found
+    nodes = []
+    for i in range(len(page["texts"]["nodes"])):
+        own = said.get(("node", i), {})
+        # Another custom op in the place of one is still the custom op of that place.
+        key = own.get("kind") or own.get("title"), own.get("name", "").split(" = ")[0]
+        seen[key] += 1  # equal ones are told apart in their order
+        nodes.append(((key, seen[key]), words("node", i)))
+    ends = [key for key, _ in nodes] + ["target"] * len(page["display"]["nodes"])
+    links = [
+        ((ends[x["source"]], ends[x["target"]], x["position"]), words("link", i))
+        for i, x in enumerate(page["display"]["links"])
+    ]
+    return {"nodes": nodes, "links": links}

@@ -8,14 +8,14 @@ mistakes: the wrong sign, upstream forgotten, the local derivative forgotten, a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import style
 from ..graph import Array, Step, Trace, total
-from ..graph.jacobian import LargeJacobian, times
+from ..graph.jacobian import times
 from ..graph.selection import Edge, Selection
 from .pages import Document, PageBuilder
 from .view import View
@@ -63,13 +63,16 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
             f"there is no {hide} to ask for in this trace: questions are about arrays of at most "
             f"{MOST_NUMBERS} numbers"
         )
-    return Quiz(trace, [builder], {"quiz": {"hide": hide, "questions": found}})
+    return Quiz([builder], {"quiz": {"questions": found}}, drawn=False)
 
 
 class Quiz(View):
-    """A live picture that asks."""
+    """A live picture that asks; none is stored beside it, because it would show the answers."""
 
-    drawn = False  # it would show the answers
+    def __init__(self, builders: Sequence[PageBuilder], extra: Document, **given: Any) -> None:
+        super().__init__(builders, extra, **given)
+        asked = (f"{n}. {q['text']}" for n, q in enumerate(self.questions, 1))
+        self.words = "\n".join([repr(self), *asked])
 
     @property
     def questions(self) -> list[Document]:
@@ -80,107 +83,77 @@ class Quiz(View):
         count = len(self.questions)
         return f"{count} question{'s' * (count != 1)} on a {super().__repr__()}"
 
-    @property
-    def words(self) -> str:
-        """What is asked; the answers are kept back."""
-        asked = "\n".join(f"{n}. {q['text']}" for n, q in enumerate(self.questions, 1))
-        return f"{self!r}\n{asked}"
+
+# --- what is asked -------------------------------------------------------------------------------
 
 
 def _questions(shown: Selection, hide: str) -> Iterator[Document]:
     if hide == "gradient":
-        yield from _sums(shown)
+        for i in range(len(shown.nodes)):
+            yield from _of_sum(shown, i)
         return
     nodes = sorted((n.order, i) for i, n in enumerate(shown.nodes) if n.order is not None)
     for _, i in nodes:
         for link, edge in enumerate(shown.edges):
             if edge.target == i and _askable(edge.contribution):
-                asked = _local if hide == "local" else _downstream
-                if found := asked(shown, i, edge):
-                    yield {
-                        **found,
-                        "key": f"q{link}",
-                        "step": edge.order,
-                        "node": i,
-                        "link": link,
-                        "nodes": [edge.source],
-                    }
+                place = {"step": edge.order, "node": i, "link": link, "nodes": [edge.source]}
+                ask = _of_local if hide == "local" else _of_downstream
+                yield from (found | place for found in ask(shown, i, edge))
 
 
 def _askable(array: Array | None) -> bool:
     return array is not None and 0 < array.size <= MOST_NUMBERS and array.dtype.kind in "fiu"
 
 
-# --- what is asked -------------------------------------------------------------------------------
-
-
-def _downstream(shown: Selection, i: int, edge: Edge) -> Document | None:
+def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     """What an op returns to one of its inputs."""
-    node = shown.nodes[i]
-    step, j = node.step, edge.position
-    if step is None or edge.contribution is None:
-        return None
-    answer = edge.contribution
-    local = _column(step, j)
-    mistakes: list[tuple[str, Any]] = [("sign", -answer)]
+    step, answer = shown.nodes[i].step, edge.contribution
+    if step is None or answer is None:
+        return
+    up, local = step.upstream[0], _column(step, edge.position)
+    mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", up)]
     if local is not None:
         ones = [None if u is None else np.ones_like(u) for u in step.upstream]
         mistakes.append(("upstream", _product(ones, local)))
         mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
-    up = step.upstream[0]
-    if up is not None and up.shape == answer.shape:
-        mistakes.append(("local", up))
-        if local is not None and answer.shape == ():
+        if up is not None and up.shape == answer.shape == ():
             mistakes.append(("sum", up + np.asarray(local[0])))
     text = f"What does {_called(shown, i)} return to {_input(shown, edge, step)}?"
-    return _asked(text, answer, mistakes)
+    yield _asked(text, answer, mistakes)
 
 
-def _local(shown: Selection, i: int, edge: Edge) -> Document | None:
+def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     """The local derivative of an op by one of its inputs."""
-    node = shown.nodes[i]
-    step, j = node.step, edge.position
-    local = None if step is None else _column(step, j)
+    step = shown.nodes[i].step
+    local = None if step is None else _column(step, edge.position)
     if step is None or local is None or len(local) != 1 or not _askable(local[0]):
-        return None
-    mistakes = [("sign", -local[0])]
-    if edge.contribution is not None and edge.contribution.size == local[0].size:
-        mistakes.append(("times", edge.contribution))
-    by = _input(shown, edge, step)
-    text = f"What is the local derivative of {_called(shown, i)} by {by}?"
-    return _asked(text, local[0], mistakes)
+        return
+    text = f"What is the local derivative of {_called(shown, i)} by {_input(shown, edge, step)}?"
+    yield _asked(text, local[0], [("sign", -local[0]), ("times", edge.contribution)])
 
 
-def _sums(shown: Selection) -> Iterator[Document]:
-    """The gradient that arrives at each value that is used more than once, or was asked for."""
-    for i, node in enumerate(shown.nodes):
-        terms = _terms(shown, i)
-        orders = [e.order for e in shown.outgoing[i] if e.contribution is not None]
-        answer = node.upstream[0] if node.upstream else None
-        if len(node.outputs) != 1 or len(terms) < 2 or not orders or not _askable(answer):
-            continue
-        assert answer is not None
-        mistakes = [("sign", -answer), *(("path", term) for term in terms)]
-        with np.errstate(all="ignore"):
-            mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
-        yield {
-            **_asked(f"What gradient arrives at {_called(shown, i)} in all?", answer, mistakes),
-            "key": f"s{i}",
-            "step": max(orders),
-            "node": i,
-            "link": None,
-            "nodes": [i],
-        }
+def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
+    """The gradient that arrives at a value that is used more than once, or was asked for."""
+    node, terms = shown.nodes[i], _terms(shown, i)
+    orders = [e.order for e in shown.outgoing[i] if e.contribution is not None]
+    answer = node.upstream[0] if node.upstream else None
+    if len(node.outputs) != 1 or not terms or not orders or not _askable(answer):
+        return
+    assert answer is not None
+    mistakes = [("sign", -answer), *(("path", term) for term in terms)]
+    with np.errstate(all="ignore"):
+        mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
+    found = _asked(f"What gradient arrives at {_called(shown, i)} in all?", answer, mistakes)
+    yield found | {"step": max(orders), "node": i, "link": None, "nodes": [i]}
 
 
 def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Document:
-    known = [(kind, _numbers(a)) for kind, a in mistakes if np.size(a) == answer.size]
+    alike = [(kind, a) for kind, a in mistakes if a is not None and np.size(a) == answer.size]
     return {
         "text": text,
         "answer": _numbers(answer),
         "shown": style.array(answer),
-        "mistakes": known,
-        "why": "",
+        "mistakes": [(kind, _numbers(a)) for kind, a in alike],
     }
 
 
@@ -200,9 +173,7 @@ def _column(step: Step, j: int) -> list[Array] | None:
         found = [row[j] for row in step.local]
     except RuntimeError:
         return None
-    if any(x is None or isinstance(x, LargeJacobian) for x in found):
-        return None
-    return found
+    return found if all(isinstance(x, np.ndarray) for x in found) else None
 
 
 def _product(upstream: list[Array | None], local: list[Array]) -> Array:

@@ -61,8 +61,6 @@ class View(anywidget.AnyWidget):
         which: The backward pass that is shown, as in `trace.passes`.
     """
 
-    drawn = True  # whether a picture is stored beside it
-
     _esm = assets.stub()
 
     shared = traitlets.Instance(Shared).tag(sync=True, **ipywidgets.widget_serialization)
@@ -72,24 +70,33 @@ class View(anywidget.AnyWidget):
 
     def __init__(
         self,
-        trace: Trace,
         builders: Sequence[PageBuilder],
         extra: Document | None = None,
+        *,
         start: str = "forward",
+        words: str = "",
+        drawn: bool = True,
     ) -> None:
-        self.trace = trace
+        """Make it of the builders of one trace, or of two that are beside each other.
+
+        `words` are what a cell stores as text, for where no widget can run, by default the trace;
+        `drawn` is whether it stores a picture, too.
+        """
+        self.trace = builders[0].trace
         self.builders = tuple(builders)
         self.extra = extra or {}
-        self.start = start
+        self.start, self.drawn = start, drawn
+        self.words = words or repr(self.trace)
         which = builders[0].which or 0
-        shown = pages.document(trace, self.builders, which) | self.extra
+        shown = pages.document(self.builders, which) | self.extra
         super().__init__(
             shared=Shared.one(),
             document=shown,
             step=shown["pages"][0]["display"]["steps"] if start == "end" else 0,
             which=which,
         )
-        self.on_msg(_asked)
+        self.on_msg(type(self)._answer)  # a function: no widget that refers to itself
+        _keep(self)
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Send what the browser asked for."""
@@ -113,12 +120,8 @@ class View(anywidget.AnyWidget):
 
     def save(self, path: Any) -> None:
         """Write what is shown to an `.html` file that needs no kernel and no network."""
-        from . import saved
-
         target = files.target(path, (".html",))
-        text = saved.page(
-            self.trace, self.builders, self.which, self.kept(), self.words, self.start
-        )
+        text = assets.page(self.builders, self.which, self.kept(), self.words, self.start)
         files.write(target, text.encode())
 
     def embed(self, height: int | None = None) -> str:
@@ -143,20 +146,15 @@ class View(anywidget.AnyWidget):
             >>> html.startswith('<div class="cgviz-embed"')
             True
         """
-        from . import saved
-
         if height is not None and not (isinstance(height, int) and height > 0):
             raise ValueError(f"`height` must be a whole number of pixels above 0, not {height!r}")
-        return saved.embed(self, height)
-
-    @property
-    def words(self) -> str:
-        """What a cell stores as text, for where no widget can run; equal in every run."""
-        return repr(self.trace)
+        return assets.embed(
+            self.builders, self.which, self.kept(), self.start, self.still(), height
+        )
 
     def kept(self) -> Document:
-        """What of the document needs no kernel."""
-        return {name: x for name, x in self.extra.items() if name == "quiz"}
+        """What of the document a page without a kernel has beside the pictures."""
+        return self.extra
 
     def __repr__(self) -> str:
         return f"live view of a {summary.title(self.trace)}"
@@ -194,11 +192,6 @@ class View(anywidget.AnyWidget):
         publish_display_data(live, metadata)
 
 
-def _asked(shown: View, content: Document, buffers: Any) -> None:
-    """The browser's questions, answered by whatever kind of view it is."""
-    shown._answer(content, buffers)
-
-
 def view(
     trace: Trace,
     *,
@@ -212,10 +205,8 @@ def view(
         raise TypeError(f"`against` must be a trace, not {type(against).__name__}")
     if start not in STARTS:
         raise ValueError(f"`start` must be one of {', '.join(STARTS)}, not {start!r}")
-    builders = [PageBuilder(trace, which, full)]
-    if against is not None:
-        builders.append(PageBuilder(against, which, full))
-    return View(trace, builders, start=start)
+    traces = [trace] if against is None else [trace, against]
+    return View([PageBuilder(each, which, full) for each in traces], start=start)
 
 
 # --- in a cell -----------------------------------------------------------------------------------
@@ -228,16 +219,20 @@ def display(trace: Trace) -> None:
     view(trace)._ipython_display_()
 
 
-_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views it showed
+_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views of that
 
 
-def _keep(shown: View) -> None:
-    """Note that this cell shows a view, and close those of earlier runs that no cell shows."""
+def _keep(found: View) -> None:
+    """Note that this cell made or shows a view, and close those of its earlier runs.
+
+    A view that another cell shows stays open. One that was made and not shown by itself may be in
+    a box, which shows it without asking.
+    """
     cell, run = _running()
     if not cell:
         return
     last, views = _of_cell.get(cell, ("", []))
-    _of_cell[cell] = run, [*(views if last == run else []), shown]
+    _of_cell[cell] = run, [*(views if last == run else []), found]
     still = {id(each) for _, others in _of_cell.values() for each in others}
     for each in views:
         if id(each) not in still:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.live import assets
-from cgviz.live import saved as saved_page
+from cgviz.live.pages import PageBuilder
 
 ATTACK = "<img src=x onerror=alert(1)>"
 
@@ -56,7 +56,7 @@ def test_names_and_values_cannot_leave_their_place(tmp_path):
         y = x * x
     tape.gradient(y, x)
     document = {"title": f"</script>{ATTACK}"}
-    text = saved_page.page(trace, extra=document)
+    text = assets.page([PageBuilder(trace)], extra=document)
     assert ATTACK not in text
     assert kept(text)["state"]["document"]["title"] == f"</script>{ATTACK}"
 

@@ -181,29 +181,47 @@ def test_in_a_notebook_a_trace_is_live(trace, cell):
     assert set(cell[1]) == {LIVE}
 
 
-def test_another_run_of_a_cell_leaves_no_view_behind(trace, cell, monkeypatch):
+@pytest.fixture
+def run(cell, monkeypatch):
+    """Runs a function as a cell, by its name; the number of a run is another each time."""
     monkeypatch.setattr(view, "_of_cell", {})
-    running = []
+    running = [("", "")]
     monkeypatch.setattr(view, "_running", lambda: running[-1])
 
-    def run(cell, number, *views):
-        running.append((cell, number))
-        for shown in views:
-            shown._ipython_display_()
-        return views
+    def runs(cell, make):
+        running.append((cell, str(len(running)) if cell else ""))
+        return make()
 
-    one, two = run("a", "1", trace.view(), trace.view())
-    run("b", "2", two)
-    (three,) = run("a", "3", trace.view())
+    return runs
+
+
+def shown(*views):
+    for each in views:
+        each._ipython_display_()
+    return views
+
+
+def test_another_run_of_a_cell_leaves_no_view_behind(trace, run):
+    one, two = run("a", lambda: shown(trace.view(), trace.view()))
+    run("b", lambda: shown(two))
+    (three,) = run("a", lambda: shown(trace.view()))
     assert (one.comm, two.comm is None) == (None, False)  # b still shows the second
-    run("a", "4", three)  # kept by its name, and shown once more
+    run("a", lambda: shown(three))  # kept by its name, and shown once more
     assert three.comm is not None
-    run("a", "5", one)
+    run("a", lambda: shown(one))
     assert one.comm is not None
     assert one.layout.comm is not None
     assert three.comm is None
-    unknown = run("", "", trace.view()) + run("", "", trace.view())
+    unknown = [run("", trace.view), run("", trace.view)]
     assert all(each.comm is not None for each in unknown)
+
+
+def test_views_in_a_box_are_not_left_behind_by_another_run_of_its_cell(trace, run):
+    made = [
+        run("a", lambda: ipywidgets.HBox([trace.view(), trace.view()])).children for _ in range(20)
+    ]
+    assert all(each.comm is not None for each in made[-1])
+    assert all(each.comm is each.layout.comm is None for views in made[:-1] for each in views)
 
 
 def test_a_closed_view_closes_its_layout_too(trace):
