@@ -8,8 +8,9 @@ import { curvePath, nearest, rangeOf, ticks } from "../../cgviz/live/js/explore.
 import { landedOn, legs } from "../../cgviz/live/js/flight.mjs";
 import { roamed, stepWords } from "../../cgviz/live/js/history.mjs";
 import { staticModel } from "../../cgviz/live/js/mount.mjs";
+import { largest, layersOf } from "../../cgviz/live/js/minimap.mjs";
 import { number } from "../../cgviz/live/js/numbers.mjs";
-import { PageCache, namesOf, pageKey, turnedOver } from "../../cgviz/live/js/pages.mjs";
+import { PageCache, pageKey, turnedOver } from "../../cgviz/live/js/pages.mjs";
 import { equation, rows } from "../../cgviz/live/js/panel.mjs";
 import { reading } from "../../cgviz/live/js/picture.mjs";
 import { Questions, VERDICTS, judge } from "../../cgviz/live/js/predict.mjs";
@@ -229,7 +230,6 @@ test("every verdict has words", () => {
 test("a page is known by its pass and by what is turned over", () => {
   assert.equal(pageKey(1, new Set(["b", "a"])), "1|a,b");
   assert.equal(pageKey(0, []), "0|");
-  assert.deepEqual([namesOf("1|a,b"), namesOf("0|")], [["a", "b"], []]);
 });
 
 test("what is turned over twice is as it was", () => {
@@ -262,6 +262,17 @@ test("the body of a custom op comes with the op, and is read after it", () => {
     .map(({ kind, i }) => (kind === "frame" ? display.frames[i].name : display.nodes[i].key));
   assert.deepEqual(order.slice(0, 3), ["0:x", "scope:part:0", "1:square"]);
   assert.equal(order.length, 5); // ports and targets are passed by
+});
+
+test("a minimap has the largest gradient of each depth, once its step has come", () => {
+  const { display, search } = page;
+  const layers = layersOf(display, search);
+  const depths = display.nodes.slice(0, 4).map((node) => (display.direction === "right" ? node.x / display.width : node.y / display.height));
+  assert.deepEqual(layers.map(([share]) => share), [...new Set(depths.map((x) => Number(x.toFixed(3))))].sort((a, b) => a - b));
+  assert.deepEqual(layers.map(([, nodes]) => largest(nodes).size), [12, 2, 1]); // of x and w, a, y
+  assert.deepEqual(layers.map(([, nodes]) => largest(nodes).step), [2, 1, SEED]);
+  const sizes = [{ size: null }, { size: 0 }, { size: 3 }, { size: Infinity }];
+  assert.deepEqual(sizes.map((_, n) => largest(sizes.slice(0, n + 1)).size), [null, 0, 3, Infinity]);
 });
 
 test("an axis has round steps", () => {

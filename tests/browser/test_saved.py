@@ -286,12 +286,12 @@ def test_sliders_work_in_it_at_positions_that_were_computed(offline, tmp_path):
     cgviz.explore(f, x=(-3.0, 3.0, 1.7)).save(tmp_path / "sliders.html")
     offline.goto((tmp_path / "sliders.html").as_uri())
     slider = offline.get_by_label("x", exact=True)
-    assert offline.locator("output").first.inner_text() == "1.7"
+    assert offline.locator(".cgviz-explore output").first.inner_text() == "1.7"
     assert "Saved without a kernel" in offline.locator(".cgviz-sliders").inner_text()
     gradient = lambda x: cgviz.trace(f, x).gradients[0].item()  # noqa: E731
     slider.press("Home")
     has_count(offline.locator(".cgviz-explore[data-moved='1']"), 1)
-    assert offline.locator("output").first.inner_text() == "−3"
+    assert offline.locator(".cgviz-explore output").first.inner_text() == "−3"
     shown = "".join(offline.locator(".cgviz-svg text").all_text_contents())
     assert style.number(gradient(-3.0)) in shown
     curve = offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d")
@@ -394,22 +394,29 @@ def test_the_picture_is_copied_as_it_is_drawn_in_light_colours(offline, tmp_path
     assert gradient not in earlier
 
 
+CAMERA = (  # how large the picture is, and where
+    "(({ k, box }) => [k, box.scrollLeft, box.scrollTop].join(' '))"
+    "(document.querySelector('.cgviz-view').cgvizView.pictures[0])"
+)
+
+
 def test_folds_and_zoom_are_taken_back(offline, tmp_path):
     cgviz.trace(nested, 2.0).save(tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
-    inner = "document.querySelector('.cgviz-svg > g').getAttribute('transform')"
     offline.locator(".cgviz-svg").wait_for()
-    whole = offline.evaluate(inner)
+    whole = offline.evaluate(CAMERA)
     offline.get_by_role("button", name="Zoom in").click()
+    zoomed = offline.evaluate(CAMERA)
+    assert zoomed != whole
     offline.locator("g.cgviz-frame").first.focus()
     offline.keyboard.press("Enter")
     has_count(offline.locator("g.cgviz-frame"), 1)
     offline.get_by_role("button", name="Undo").click()
     has_count(offline.locator("g.cgviz-frame"), 2)
-    assert offline.evaluate(inner) != whole
+    assert offline.evaluate(CAMERA).split()[0] == zoomed.split()[0]
     offline.locator("g.cgviz-node").first.focus()
     offline.keyboard.press("Control+z")
-    assert offline.evaluate(inner) == whole
+    assert offline.evaluate(CAMERA) == whole
     undo = offline.get_by_role("button", name="Undo")
     assert undo.get_attribute("aria-disabled") == "true"
 
@@ -428,24 +435,26 @@ def test_it_takes_keys_before_anything_has_the_focus(offline, tmp_path):
     assert help_.is_hidden()
 
 
-def test_a_drag_and_the_wheel_are_taken_back(offline, tmp_path):
+def test_the_pointer_drags_and_a_turn_of_the_wheel_is_taken_back(offline, tmp_path):
     cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
-    inner = "document.querySelector('.cgviz-svg > g').getAttribute('transform')"
     offline.locator(".cgviz-svg").wait_for()
-    seen = [offline.evaluate(inner)]
-    box = offline.locator(".cgviz-svg").bounding_box()
-    x, y = box["x"] + 5, box["y"] + box["height"] - 5
+    whole = offline.evaluate(CAMERA)
+    box = offline.locator(".cgviz-box").bounding_box()
+    x, y = box["x"] + 60, box["y"] + box["height"] - 40
     offline.mouse.move(x, y)
-    offline.mouse.down()
-    offline.mouse.move(x + 60, y - 30, steps=3)
-    offline.mouse.up()
-    seen.append(offline.evaluate(inner))
     offline.keyboard.down("Control")
-    offline.mouse.wheel(0, -100)
-    offline.mouse.wheel(0, -100)  # at once: one turn of the wheel
+    offline.mouse.wheel(0, -600)
+    offline.mouse.wheel(0, -600)  # at once: one turn of the wheel
     offline.keyboard.up("Control")
-    offline.wait_for_function(f"{inner} !== {seen[1]!r}")
-    for before in reversed(seen):
-        offline.keyboard.press("Control+z")
-        assert offline.evaluate(inner) == before
+    offline.wait_for_function(f"{CAMERA} !== {whole!r}")
+    large = offline.evaluate(CAMERA)
+    offline.mouse.down()
+    offline.mouse.move(x - 30, y - 20, steps=3)
+    offline.mouse.up()
+    (k, left, top), (to, right, down) = (
+        [float(n) for n in each.split()] for each in (large, offline.evaluate(CAMERA))
+    )
+    assert (to, round(right - left), round(down - top)) == (k, 30, 20)
+    offline.keyboard.press("Control+z")
+    assert offline.evaluate(CAMERA) == whole

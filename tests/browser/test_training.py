@@ -93,10 +93,10 @@ def test_a_cell_opens_the_step_that_was_kept_next_to_it_at_its_op(page, right, t
     assert slider.get_attribute("aria-valuetext").startswith("step 4 of")
     assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("h")
     page.get_by_role("button", name="Zoom in").click()
-    zoomed = page.evaluate(f"({OPEN})().pictures[0].zoom.k")
+    zoomed = page.evaluate(f"({OPEN})().pictures[0].k")
     page.keyboard.press("]")
     assert slider.get_attribute("aria-valuetext").startswith("step 7 of")
-    assert page.evaluate(f"({OPEN})().pictures[0].zoom.k") == zoomed
+    assert page.evaluate(f"({OPEN})().pictures[0].k") == zoomed
     assert upstream(right, 7, "h") != upstream(right, 4, "h")
     assert f"upstream {upstream(right, 7, 'h')}" in page.locator(".cgviz-panel").inner_text()
     page.locator("[aria-label^='w, step 0:']").focus()

@@ -1,26 +1,23 @@
-// The DOM: elements made and changed in a line. What is text stays text.
-
-const SVG = "http://www.w3.org/2000/svg";
+// The DOM: elements made and changed in a line, sliders, and keys. What is text stays text.
 
 /** An element with attributes, listeners such as `onclick`, variables of its style such as `--cgviz-x`, and children: strings are text. */
-export function h(tag, props = {}, ...children) {
+const maker = (namespace) => (tag, props = {}, ...children) => {
   const [name, ...classes] = tag.split(".");
-  return filled(document.createElement(name || "div"), classes, props, children);
-}
-
-export function s(tag, props = {}, ...children) {
-  const [name, ...classes] = tag.split(".");
-  return filled(document.createElementNS(SVG, name), classes, props, children);
-}
-
-function filled(element, classes, props, children) {
+  const element = document.createElementNS(namespace, name);
   if (classes.length) element.setAttribute("class", classes.map((c) => `cgviz-${c}`).join(" "));
   for (const [key, value] of Object.entries(props)) {
     if (typeof value === "function") element.addEventListener(key.slice(2), value);
     else if (key.startsWith("--")) element.style.setProperty(key, value);
     else if (value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
+  return fill(element, ...children);
+};
+export const h = maker("http://www.w3.org/1999/xhtml");
+export const s = maker("http://www.w3.org/2000/svg");
+
+/** Put these into an element in place of what is there; what is nothing is left out. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.filter((child) => ![null, undefined, false, ""].includes(child)));
   return element;
 }
 
@@ -38,12 +35,39 @@ export function set(element, attributes) {
 
 export const toggle = (element, name, on) => element.classList.toggle(`cgviz-${name}`, Boolean(on));
 
+/** Run what a key does, if it does anything, and keep the key from everything else. */
+export function use(event, run) {
+  if (!run || event.altKey) return;
+  run();
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** A slider between its name and where it is, in words; `run` gets the number to which it is moved. */
+export function makeSlider(name, range, run) {
+  const words = h("output", { "aria-hidden": "true" });
+  const input = h("input", { type: "range", min: 0, step: 1, "aria-label": name, ...range, oninput: () => run(Number(input.value)) });
+  const paint = (value, said) => {
+    input.value = value;
+    set(input, { "aria-valuetext": said });
+    say(words, said);
+  };
+  return { input, words, paint, element: h("div.slider", {}, h("span", { "aria-hidden": "true" }, name), input, words) };
+}
+
+/** What is opened by its `words`; it is painted where it is open. */
+export function makeFold(name, words, content, paint) {
+  const painted = () => element.open && paint();
+  const element = h(`details.${name}`, { ontoggle: painted }, h("summary", {}, words), content);
+  return { element, paint: painted };
+}
+
 /** A page that says dark only by its colours, such as one with a shadow root of its own. */
 export function darkAround(el) {
   const apart = el.getRootNode() instanceof ShadowRoot;
   if (!apart && document.querySelector("[data-jp-theme-light]")) return false;
-  for (let at_ = el; at_; at_ = at_.parentElement ?? at_.getRootNode().host) {
-    const [red, green, blue, opaque] = pixel(getComputedStyle(at_).backgroundColor);
+  for (let around = el; around; around = around.parentElement ?? around.getRootNode().host) {
+    const [red, green, blue, opaque] = pixel(getComputedStyle(around).backgroundColor);
     if (opaque) return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 80;
   }
   return false;

@@ -1,59 +1,51 @@
 // Sliders, and the curves of f and of its derivatives over a slider.
-import { h, s, say, set, toggle } from "./dom.mjs";
+import { fill, h, makeSlider, s, say, toggle } from "./dom.mjs";
 import { number } from "./numbers.mjs";
 import { nodeAt } from "./time.mjs";
 
 const DRAG = 240; // pixels over which a node is dragged through the whole range of its slider
 const PATIENCE = 8000; // milliseconds without an answer: a kernel that is slow answers within it
 const SETTLED = 180; // milliseconds without a move, after which the numbers are made in full
-const SLIDES = { ArrowRight: 0.01, ArrowUp: 0.01, ArrowLeft: -0.01, ArrowDown: -0.01, PageUp: 0.1, PageDown: -0.1 }; // shares of a range
-
-/** A value of a slider: one of its positions, or to three digits of the range, so that the readout is what TensorFlow gets. */
-function rounded({ low, high, positions }, x) {
-  if (positions) return positions[x];
-  const unit = 10 ** Math.floor(Math.log10((high - low) / 100));
-  return Number((Math.round(x / unit) * unit).toPrecision(12));
-}
 
 /** Of some numbers the one that is nearest to x. */
 export const nearest = (numbers, x) => numbers.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));
 
+/** A value of a slider: one of its positions, or to three digits of the range, so that the readout is what TensorFlow gets. */
+function rounded({ low, high, positions }, x) {
+  if (positions) return nearest(positions, x);
+  const unit = 10 ** Math.floor(Math.log10((high - low) / 100));
+  return Number((Math.round(Math.min(Math.max(x, low), high) / unit) * unit).toPrecision(12));
+}
+
 /** The sliders and curves of a view. Sends the newest values only, one message at a time. */
 export function makeExplore(view) {
-  const { doc, model } = view;
-  const values = doc.sliders.map((slider) => slider.value);
+  const { doc: { sliders, kept, ...doc }, model } = view;
+  const values = sliders.map((slider) => slider.value);
   let [busy, waiting, active, idle, late, sent] = [false, false, 0, 0, 0, 0];
   let [plots, points] = [[], doc.points ?? {}];
-  const nodes = []; // of the sliders that have one in the picture
-  const inputs = doc.sliders.map((slider, k) => {
-    const { low, high, value, positions } = slider;
-    const range = positions ? { max: positions.length - 1, value: positions.indexOf(value) } : { min: low, max: high, step: "any", value };
-    const oninput = ({ target }) => move(k, rounded(slider, Number(target.value)));
-    return h("input", { id: `${view.id}-slider-${k}`, type: "range", min: 0, "aria-valuetext": number(value), ...range, oninput });
+  const rows = sliders.map(({ name, low, high, positions, upstream }, k) => {
+    const range = positions ? { max: positions.length - 1 } : { min: low, max: high, step: "any" };
+    const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));
+    toggle(row.element, "upstream", upstream);
+    return row;
   });
-  const readouts = doc.sliders.map((slider) => h("output", {}, number(slider.value)));
   const plotBox = h("div.plots");
   const note = h("p.none", { role: "status" });
-  const kept = doc.kept && h("p.small", {}, "Saved without a kernel, with the numbers at some positions of the sliders: ",
-    doc.sliders.map(({ name, positions }) => `${positions.length} of ${name}`).join(", "), ".");
-  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...doc.sliders.map(({ name, upstream }, k) =>
-    h(`div.slider${upstream ? ".upstream" : ""}`, {}, h("label", { for: inputs[k].id }, name), inputs[k], readouts[k])), note, kept), plotBox);
+  const saved = sliders.map(({ name, positions }) => `${positions?.length} of ${name}`).join(", ");
+  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...rows.map((row) => row.element), note,
+    kept && h("p.small", {}, `Saved without a kernel, with the numbers at some positions of the sliders: ${saved}.`)), plotBox);
+
+  /** Show where a slider is. */
+  const show = (k) => rows[k].paint(sliders[k].positions?.indexOf(values[k]) ?? values[k], number(values[k]));
 
   function move(k, value) {
     if (active !== k) toggle(plotBox, "stale", true);
     active = k;
-    values[k] = value;
-    say(readouts[k], number(value));
-    for (const each of [inputs[k], nodes[k]]) if (each) set(each, { "aria-valuetext": number(value), "aria-valuenow": value });
+    values[k] = rounded(sliders[k], value);
+    show(k);
     clearTimeout(idle);
     if (busy) waiting = true;
     else send(false);
-  }
-
-  /** Say what is wrong, if anything is; the numbers that are shown are then old. */
-  function tell(words) {
-    say(note, words && `${words} The numbers are those of the last values that worked.`);
-    toggle(view.root, "old", words);
   }
 
   function send(settle) {
@@ -64,47 +56,37 @@ export function makeExplore(view) {
     model.send({ move: [...values], active, open, id: (sent += 1), settle });
   }
 
-  function settle() {
-    idle = setTimeout(() => (busy ? settle() : send(true)), SETTLED);
+  /** Say what is wrong, if anything is; the numbers that are shown are then old. */
+  function tell(words) {
+    say(note, words && `${words} The numbers are those of the last values that worked.`);
+    toggle(view.root, "old", words);
   }
 
   const movePoints = () => plots.forEach((plot) => plot.move(values[active], points));
   function curves(found) {
-    plots = found.plots.map((plot) => makePlot(plot, found.xs, doc.sliders[found.active].name));
-    plotBox.replaceChildren(...plots.map((plot) => plot.element));
+    plots = found.plots.map((plot) => makePlot(plot, found.xs, sliders[found.active].name));
+    fill(plotBox, ...plots.map((plot) => plot.element));
     active = found.active;
     movePoints();
   }
 
+  sliders.forEach((_, k) => show(k));
   if (doc.curves) curves(doc.curves);
   return {
     element,
     busy: () => busy,
     stop: () => [idle, late].forEach(clearTimeout),
-    /** Make sliders of the nodes of numbers, too: dragged, or moved by the arrow keys. */
-    scrub({ page: { display, panels }, items }) {
-      doc.sliders.forEach(({ name, low, high, positions }, k) => {
+    /** Let the pointer drag the nodes of the sliders in a new picture; the keyboard has the sliders themselves. */
+    attach({ page: { display, panels }, items }) {
+      sliders.forEach(({ name, low, high }, k) => {
         const item = items.find(({ kind, i }) => kind === "node" && display.nodes[i].kind === "input" && panels[i].title === name);
-        nodes[k] = item?.g;
         if (!item) return;
         const { g, box: { x, y, width } } = item;
         for (const [sign, side] of [["\u25c2", -1], ["\u25b8", 1]]) {
           g.append(s("text.scrub.seen", { x: x + side * (width / 2 - 9), y, "text-anchor": "middle", "aria-hidden": "true" }, sign));
         }
-        set(g, { role: "slider", "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": values[k], "aria-valuetext": number(values[k]) });
-        const slide = (share, from = values[k]) => {
-          const value = from + share * (high - low);
-          inputs[k].value = positions ? positions.indexOf(nearest(positions, value)) : value;
-          inputs[k].dispatchEvent(new Event("input"));
-        };
-        item.grab = (from = values[k]) => (pixels) => slide(pixels / DRAG, from);
-        g.addEventListener("keydown", (event) => {
-          if (!(event.key in SLIDES)) return;
-          const share = SLIDES[event.key];
-          slide(positions ? Math.sign(share) * Math.max(Math.abs(share), 1 / (positions.length - 1)) : share);
-          event.preventDefault();
-          event.stopPropagation();
-        });
+        toggle(g, "scrubbed", true);
+        item.grab = (from = values[k]) => (pixels) => move(k, from + (pixels / DRAG) * (high - low));
       });
     },
     receive(message) {
@@ -119,10 +101,9 @@ export function makeExplore(view) {
         movePoints();
       }
       element.dataset.moved = String(message.moved);
-      const [again, settled] = [waiting, message.settled];
+      if (waiting) send(false);
+      else if (!message.settled) idle = setTimeout(() => send(true), SETTLED);
       waiting = false;
-      if (again) send(false);
-      else if (!settled) settle();
     },
   };
 }

@@ -2,9 +2,9 @@
 //
 // The picture is painted as it is in the end. All that moves lies on top, or fades in: to land is to cancel.
 import { flat } from "./aria.mjs";
-import { s, toggle } from "./dom.mjs";
+import { fill, s, toggle } from "./dom.mjs";
 import { equation, sumOf } from "./panel.mjs";
-import { makeText, write } from "./picture.mjs";
+import { makeText, mark, write } from "./picture.mjs";
 import { nodeAt, previous, textAt } from "./time.mjs";
 
 export const DURATION = 1800; // milliseconds at speed 1: time to read two numbers and their product
@@ -15,7 +15,7 @@ const APIECE = 12; // points from one place of a line that is looked at to the n
 const LINE = 0.1; // of a node or a label: how bad it is that a note covers a place of a line
 const FAR = 0.005; // and how bad a point is between a note and its op
 const MOST = 24; // chips: more cannot be followed
-const [DIGIT, LETTER] = [8.4, 7]; // the width of a digit of 13 points, and of a label's letter, and a little more
+const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
 export function legs(display, step) {
@@ -30,11 +30,13 @@ export function legs(display, step) {
   };
 }
 
+const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
 /** End a flight at once. */
 export function land(picture) {
   picture.flight?.forEach((animation) => animation.cancel());
-  picture.layer.replaceChildren();
-  picture.under.replaceChildren();
+  fill(picture.layer);
+  fill(picture.under);
   toggle(picture.svg, "tracing", false);
   Object.assign(picture, { flight: null, lit: null });
 }
@@ -42,45 +44,64 @@ export function land(picture) {
 /** Let the numbers of a moment fly; `hidden` are the nodes that must not tell theirs. Returns the milliseconds it takes. */
 export function fly(picture, step, duration, hidden, done) {
   land(picture);
-  const { page, parts, layer } = picture;
-  const { node, come, leave } = legs(page.display, step);
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const total = calm ? FADE : come.length ? duration : duration / 2;
-  const animate = (element, frames, start, end, easing = "linear") =>
-    picture.flight.push(element.animate(frames, { delay: start * total, duration: (end - start) * total, easing }));
-  /** Hide what is there already until a moment of the flight. */
-  const await_ = (element, end) => animate(element, [{ opacity: 0 }, { opacity: 0, offset: calm ? 0 : 0.92 }, { opacity: 1 }], 0, end);
-  const of = (i, ...roles) => parts.filter((part) => part.of === "link" && part.i === i && roles.includes(part.role));
-  picture.flight = [];
-
-  const role = step > 0 ? "backward" : "forward";
-  const says = role === "backward" ? "gradient" : "value";
-  const send = (path, start, end, fromLabel) => {
-    const [line, [label]] = [of(path.i, role)[0].element, of(path.i, says)];
-    const token = chip(label?.element.cgvizWords || page.texts.links[path.i][says], page.texts.links[path.i].strips[says]);
-    Object.assign(token.dataset, { link: path.i, leg: fromLabel ? "come" : "leave" });
-    layer.append(token);
-    token.style.offsetPath = `path("${line.getAttribute("d")}")`;
-    const from = fromLabel && label ? "45%" : "0%"; // beside its label, which is at the middle of most lines
-    animate(token, [{ opacity: 1, offsetDistance: from }, { opacity: 1, offsetDistance: "100%" }], start, end, "ease-in-out");
-  };
-
+  const { page: { display, texts }, parts, layer, under } = picture;
+  const { node, come, leave } = legs(display, step);
+  const [role, says] = step > 0 ? ["backward", "gradient"] : ["forward", "value"];
+  const still = calm();
+  const total = still ? FADE : come.length ? duration : duration / 2;
   const first = come.length ? LEAVE : 0;
   const apart = Math.min(APART, (LANDED - first) / 2 / leave.length);
   const landing = (n) => LANDED - (leave.length - 1 - n) * apart;
-  if (!calm && come.length + leave.length <= MOST) {
-    come.forEach((path) => send(path, 0, COME, true));
-    leave.forEach((path, n) => send(path, first + n * apart, landing(n), false));
+  const of = (i, ...roles) => parts.filter((part) => part.of === "link" && part.i === i && roles.includes(part.role));
+  picture.flight = [];
+  const animate = (element, frames, start, end, easing = "linear") =>
+    picture.flight.push(element.animate(frames, { delay: start * total, duration: (end - start) * total, easing }));
+  /** Hide what is there already until a moment of the flight. */
+  const hold = (element, end) => animate(element, [{ opacity: 0 }, { opacity: 0, offset: still ? 0 : 0.92 }, { opacity: 1 }], 0, end);
+
+  /** A chip along a line: from beside its label, which is at the middle of most lines, or from the op. */
+  function send({ i }, leg, start, end) {
+    const [[line], [label]] = [of(i, role), of(i, says)];
+    const token = chip(label?.element.cgvizWords || texts.links[i][says], texts.links[i].strips[says]);
+    Object.assign(token.dataset, { link: i, leg });
+    layer.append(token);
+    token.style.offsetPath = `path("${line.element.getAttribute("d")}")`;
+    const from = leg === "come" && label ? "45%" : "0%";
+    animate(token, [{ opacity: 1, offsetDistance: from }, { opacity: 1, offsetDistance: "100%" }], start, end, "ease-in-out");
+  }
+
+  /** The sums at the nodes that receive, as far as their terms have landed. */
+  function sums() {
+    for (const part of parts.filter(({ of: owner, role: what }) => owner === "node" && what === "gradient")) {
+      const [before, after] = [previous(display, step), step].map((m) => textAt(texts.written[part.k], m));
+      const ways = [...leave.keys()].filter((n) => display.links[leave[n].i].source === part.i);
+      if (before === after || hidden.has(part.i) || !ways.length) continue;
+      hold(part.element, landing(ways.at(-1)));
+      let [words, since] = [before, 0];
+      for (const n of ways) {
+        const text = layer.appendChild(makeText(part));
+        write(text, words);
+        if (!still) animate(text, [{ opacity: 1 }, { opacity: 1 }], since, landing(n));
+        words = landedOn(words, texts.links[leave[n].i].gradient);
+        since = landing(n);
+      }
+    }
+  }
+
+  if (!still && come.length + leave.length <= MOST) {
+    come.forEach((path) => send(path, "come", 0, COME));
+    leave.forEach((path, n) => send(path, "leave", first + n * apart, landing(n)));
   }
   leave.forEach(({ i }, n) => {
-    of(i, role, `${role}-head`).forEach(({ element }) => await_(element, first + 0.1));
-    of(i, says).forEach(({ element }) => await_(element, landing(n)));
+    of(i, role, `${role}-head`).forEach(({ element }) => hold(element, first + 0.1));
+    of(i, says).forEach(({ element }) => hold(element, landing(n)));
   });
   if (step > 0) sums();
-  if (!calm && node >= 0 && come.length && !hidden.has(node)) {
-    const shown = equations(picture, node, step);
-    layer.prepend(shown);
-    for (const each of [shown, ...picture.under.children]) animate(each, [{ opacity: 0 }, { opacity: 1, offset: 0.1 }, { opacity: 1, offset: 0.9 }, { opacity: 0 }], COME - 0.06, 1);
+  if (!still && node >= 0 && come.length && !hidden.has(node)) {
+    layer.prepend(equations(picture, node, step));
+    for (const each of [layer.firstChild, ...under.children]) {
+      animate(each, [{ opacity: 0 }, { opacity: 1, offset: 0.1 }, { opacity: 1, offset: 0.9 }, { opacity: 0 }], COME - 0.06, 1);
+    }
   }
   animate(layer, [], 0, 1);
   picture.flight.at(-1).onfinish = () => {
@@ -88,42 +109,24 @@ export function fly(picture, step, duration, hidden, done) {
     done();
   };
   return total;
-
-  /** The sums at the nodes that receive, as far as their terms have landed. */
-  function sums() {
-    for (const part of parts.filter(({ of: owner, role: what }) => owner === "node" && what === "gradient")) {
-      const [before, after] = [previous(page.display, step), step].map((m) => textAt(page.texts.written[part.k], m));
-      const ways = [...leave.keys()].filter((n) => page.display.links[leave[n].i].source === part.i);
-      if (before === after || hidden.has(part.i) || !ways.length) continue;
-      await_(part.element, landing(ways.at(-1)));
-      let words = before;
-      [-1, ...ways.slice(0, -1)].forEach((n, place) => {
-        if (n >= 0) words = landedOn(words, page.texts.links[leave[n].i].gradient);
-        const text = layer.appendChild(makeText(part));
-        write(text, words);
-        if (!calm) animate(text, [{ opacity: 1 }, { opacity: 1 }], n < 0 ? 0 : landing(n), landing(ways[place]));
-      });
-    }
-  }
 }
 
 /** Light up a path of the chain rule, and write its products factor by factor; null lights up nothing. */
 export function light(picture, path) {
-  const { page: { display: { links } }, svg, groups, layer } = picture;
+  const { page: { display: { links } }, svg, layer } = picture;
   if (picture.lit === path) return;
   land(picture);
   picture.lit = path;
   toggle(svg, "tracing", path);
   if (!path) return;
-  const own = new Set(path.links.flatMap((i) => [`link ${i}`, `node ${links[i].source}`, `node ${links[i].target}`]));
-  for (const [key, group] of groups) toggle(group, "lit", own.has(key));
+  mark(picture, "lit", path.links.flatMap((i) => [`link ${i}`, `node ${links[i].source}`, `node ${links[i].target}`]));
   const placed = [];
-  layer.replaceChildren(...path.factors.map((factor, n) => {
+  path.factors.forEach((factor, n) => {
     const row = [["upstream", path.products[n]], ["times", "\u00b7"], ["local", factor], ["times", "="], ["downstream", path.products[n + 1]]];
-    return note(picture, links[path.links[n + 1]].target, [row.map(([kind, words]) => [kind, flat(words)])], [], placed);
-  }));
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  [...layer.children].forEach((each, n) => calm || each.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1)));
+    const shown = note(picture, links[path.links[n + 1]].target, [row.map(([kind, words]) => [kind, flat(words)])], [], placed);
+    layer.append(shown);
+    if (!calm()) shown.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1));
+  });
 }
 
 /** A sum with one more term, such as "3 + ..." with 6: "3 + 6 + ...". */
@@ -156,14 +159,15 @@ export function stay(picture, step, hidden) {
 
 /** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
 function note(picture, node, rows, positions, placed = []) {
-  const { under, parts, page: { display, texts } } = picture;
+  const { under, parts, page: { display } } = picture;
   const { x, y, width, height } = display.nodes[node];
   const wide = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0))) * DIGIT + 8;
-  const tall = rows.length * 19 + 8;
+  const tall = rows.length * ROW + 8;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const clamp = (at) => Math.min(Math.max(at, wide / 2 + 2), Math.max(display.width - wide / 2 - 2, wide / 2 + 2));
-  const places = (display.direction === "right"
-    ? [[x, y + down], [x, y - down], [x, y + down + tall + 3], [x, display.height + tall / 2]] : [[x + across, y], [x - across, y]]).map(([at, cy]) => [clamp(at), cy]);
+  const places = display.direction === "right"
+    ? [[x, y + down], [x, y - down], [x, y + down + tall + 3], [x, display.height + tall / 2]]
+    : [[x + across, y], [x - across, y]];
+  const middles = places.map(([cx, cy]) => [Math.max(Math.min(cx, display.width - wide / 2 - 2), wide / 2 + 2), cy]);
   picture.bare ??= parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(({ element }) =>
     Array.from({ length: element.getTotalLength() / APIECE }, (_, n) => element.getPointAtLength(n * APIECE)));
   /** How bad a note is at a place: the nodes, labels and lines that it hides, how far it is; above all another note. */
@@ -172,19 +176,15 @@ function note(picture, node, rows, positions, placed = []) {
     const found = [...display.nodes, ...display.texts].filter((each) => hides(each, 14)).length + LINE * picture.bare.filter((at) => hides(at)).length;
     return (cy < tall / 2 || placed.some((each) => hides(each)) ? 1e3 : found) + FAR * Math.hypot(cx - x, cy - y);
   };
-  const [cx, cy] = places.reduce((best, place) => (bad(place) < bad(best) ? place : best));
+  const [cx, cy] = middles.reduce((best, place) => (bad(place) < bad(best) ? place : best));
   placed.push({ x: cx, y: cy, width: wide, height: tall });
-  const values = display.texts.filter(({ of, i, role }) => of === "link" && role === "value" && display.links[i].target === node && positions.includes(display.links[i].position));
-  const rings = values.map((value) => {
-    const rows_ = texts.written[display.texts.indexOf(value)].at(-1)[1].split("\n");
-    const [long, high] = [Math.max(...rows_.map((row) => row.length)) * LETTER + 16, rows_.length * 13 + 7];
-    const [left, end] = [value.x - { start: 8, middle: long / 2, end: long - 8 }[value.anchor], value.y + { above: -high / 2 + 4, around: 0, below: high / 2 - 4 }[value.side]];
-    under.append(s("path.leader", { d: `M${cx} ${cy}L${value.x} ${end}` }));
-    return s("rect.leader", { x: left, y: end - high / 2, width: long, height: high, rx: 10 });
-  });
-  const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * 19, "text-anchor": "middle" },
+  for (const { of, i, role, x: left, y: top } of display.texts) {
+    const { target, position } = display.links[i] ?? {};
+    if (of === "link" && role === "value" && target === node && positions.includes(position)) under.append(s("path.leader", { d: `M${cx} ${cy}L${left} ${top}` }));
+  }
+  const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
     ...row.map(([kind, words], k) => s(`tspan.${kind}`, {}, k ? ` ${words}` : words))));
-  return s("g.note", {}, ...rings, s("rect", { x: cx - wide / 2, y: cy - tall / 2, width: wide, height: tall, rx: 4 }), ...lines);
+  return s("g.note", {}, s("rect", { x: cx - wide / 2, y: cy - tall / 2, width: wide, height: tall, rx: 4 }), ...lines);
 }
 
 /** What is written at an op: what it made; or what reached it, and upstream x local for each input. */

@@ -1,7 +1,8 @@
 // A training: its target over time, a map of its gradients, and a slider over the steps that were kept.
-import { h, say, set, toggle } from "./dom.mjs";
+import { h, makeSlider, set, toggle, use } from "./dom.mjs";
 import { makePlot, nearest } from "./explore.mjs";
 import { number } from "./numbers.mjs";
+import { makePlayer } from "./time.mjs";
 
 const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
 
@@ -27,19 +28,15 @@ function makeMap({ columns, kept }, rows, name, open) {
     const choose = () => open(nearest(kept, columns[k]), row.name);
     const onkeydown = (event) => {
       const to = roamed([i, k], event.key, cells.length, columns.length);
-      if ((!to && event.key !== "Enter") || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (to) roam(cells[to[0]][to[1]]);
-      else choose();
-      event.preventDefault();
-      event.stopPropagation();
+      use(event, to ? () => roam(to) : event.key === "Enter" && choose);
     };
     return h("td", { role: "gridcell", tabindex: i || k ? -1 : 0, "aria-label": text, title: text, onclick: choose, onkeydown, ...share }, sign);
   }));
-  const roam = (cell) => {
-    cells.flat().forEach((each) => set(each, { tabindex: each === cell ? 0 : -1 }));
-    cell.focus();
+  const roam = ([i, k]) => {
+    cells.flat().forEach((each) => set(each, { tabindex: each === cells[i][k] ? 0 : -1 }));
+    cells[i][k].focus();
   };
-  const marks = columns.map((step) => h("td", { "aria-hidden": "true" }, kept.includes(step) ? "\u25be" : ""));
+  const marks = columns.map((step) => h("td", { "aria-hidden": "true" }, kept.includes(step) && "\u25be"));
   const table = h("table.map", { role: "grid", "aria-label": `${name}: Enter opens a step` }, h("thead", {}, h("tr", {}, h("td"), ...marks)),
     h("tbody", {}, ...cells.map((row, i) => h("tr", {}, h("th", { scope: "row" }, rows[i].name), ...row))));
   const paint = (step) => [marks, ...cells].forEach((row) => row.forEach((cell, k) => toggle(cell, "now", columns[k] === step)));
@@ -47,48 +44,42 @@ function makeMap({ columns, kept }, rows, name, open) {
 }
 
 /** The part of the view that moves through the training; `open(step, name, side)` shows a step that was kept. */
-export function makeHistory(id, doc, names, open) {
-  const { kept, lines, parted, signs, scale } = doc;
-  let [at, timer] = [kept[0], 0];
-  const go = (place) => open(kept[Math.min(Math.max(place, 0), kept.length - 1)]);
-  const stop = () => {
-    timer = clearTimeout(timer);
-    set(play, { "aria-pressed": "false" });
-  };
-  const tick = () => {
-    if (at === kept.at(-1)) return stop();
-    go(kept.indexOf(at) + 1);
-    timer = setTimeout(tick, BETWEEN);
-  };
+export function makeHistory({ doc: { history: doc, names }, cache }, open) {
+  const { kept, lines, parted, signs, scale, steps } = doc;
+  const shown = () => kept.indexOf(Number(cache.moment.slice(5) || kept[0]));
+  const last = kept.length - 1;
+  const go = (k) => open(kept[Math.min(Math.max(k, 0), last)]);
+  const play = makePlayer(() => {
+    if (shown() === last) return 0;
+    go(shown() + 1);
+    return BETWEEN;
+  }, (playing) => set(button, { "aria-pressed": playing }));
   const start = () => {
-    set(play, { "aria-pressed": "true" });
-    if (at === kept.at(-1)) go(0);
-    timer = setTimeout(tick, BETWEEN / 2);
+    if (shown() === last) go(0);
+    play(BETWEEN / 2);
   };
-  const slider = h("input", { id: `${id}-training`, type: "range", min: 0, max: kept.length - 1, step: 1, value: 0, oninput: () => [stop(), go(Number(slider.value))] });
-  const play = h("button", { type: "button", "aria-pressed": "false", onclick: () => (timer ? stop() : start()) }, "Play training");
-  const where = h("output", { "aria-hidden": "true" });
-  const plot = doc.steps.length > 1 ? makePlot({ title: "target", lines, poles: false }, doc.steps, "step") : null;
+  const button = h("button", { type: "button", "aria-pressed": "false", onclick: () => (button.ariaPressed === "true" ? play(0) : start()) }, "Play training");
+  const slider = makeSlider("step of training", { max: last }, (k) => {
+    play(0);
+    go(k);
+  });
+  slider.element.prepend(button);
+  const plot = steps.length > 1 && makePlot({ title: "target", lines, poles: false }, steps, "step");
   const maps = doc.maps.map((rows, side) => makeMap(doc, rows, lines.length > 1 ? `gradients of ${names[side]}` : "gradients", (step, name) => open(step, name, side)));
   const tones = [`log10 of the gradient per entry, from ${scale[0]} (pale) to ${scale[1]} (deep)`, ...signs];
-  const note = `Steps whose whole trace was kept, at which the slider stops: ${kept.join(", ")} (\u25be). Map: ${tones.join("; ")}.`;
-  const element = h("div.history", { role: "group", "aria-label": "Training" },
-    h("div.slider", {}, play, h("label", { for: slider.id }, "step of training"), slider, where),
-    parted ? h("p.parted", {}, parted) : null,
-    h("div.plots", {}, plot?.element, ...maps.map((map) => map.element)), h("p.none", {}, note));
+  const element = h("div.history", { role: "group", "aria-label": "Training" }, slider.element, parted && h("p.parted", {}, parted),
+    h("div.plots", {}, plot?.element, ...maps.map((map) => map.element)),
+    h("p.none", {}, `Steps whose whole trace was kept, at which the slider stops: ${kept.join(", ")} (\u25be). Map: ${tones.join("; ")}.`));
   return {
     element,
-    stop,
+    stop: () => play(0),
     /** So many of the steps that were kept further, or back. */
-    by: (count) => go(kept.indexOf(at) + count),
-    paint(moment) {
-      at = moment ? Number(moment.slice(5)) : kept[0];
-      const words = stepWords(doc, at);
-      slider.value = kept.indexOf(at);
-      set(slider, { "aria-valuetext": words });
-      say(where, words);
-      plot?.move(at, Object.fromEntries(lines.map(({ role, ys }) => [role, ys[doc.steps.indexOf(at)]])));
-      maps.forEach((map) => map.paint(at));
+    by: (count) => go(shown() + count),
+    paint() {
+      const step = kept[shown()];
+      slider.paint(shown(), stepWords(doc, step));
+      if (plot) plot.move(step, Object.fromEntries(lines.map(({ role, ys }) => [role, ys[steps.indexOf(step)]])));
+      maps.forEach((map) => map.paint(step));
     },
   };
 }

@@ -2,7 +2,6 @@
 
 /** The name of a page: its pass, and what is turned over in it. */
 export const pageKey = (which, names) => `${which}|${[...names].sort().join(",")}`;
-export const namesOf = (key) => key.slice(key.indexOf("|") + 1).split(",").filter((name) => name);
 
 /** The names of which an odd number are in the lists; "" is none. */
 export function turnedOver(...lists) {
@@ -14,22 +13,20 @@ export function turnedOver(...lists) {
 
 const MOMENT = "step:"; // before the step of a training, among the names
 
-/** Which page is wanted, and those that were seen. */
+/** Which page is wanted, the pass `which` with `names` turned over, and those that were seen. */
 export class PageCache {
+  names = [];
+
   constructor(doc, live) {
     this.live = live;
-    this.key = pageKey(doc.which, []);
+    this.which = doc.which;
     this.kept = new Map([[this.key, doc.pages], ...(doc.more ?? [])]);
     // Indices of questions, and numbers that travel alone, belong to the picture as it was at first.
     this.fixed = Boolean(doc.quiz || doc.sliders);
   }
 
-  get which() {
-    return Number(this.key.split("|", 1)[0]);
-  }
-
-  get names() {
-    return namesOf(this.key);
+  get key() {
+    return pageKey(this.which, this.names);
   }
 
   /** The step of a training, as its name; "" for the first. */
@@ -44,13 +41,14 @@ export class PageCache {
 
   /** Whether a scope or a custom op can be opened or closed. */
   canTurn(name) {
-    return !this.fixed && (this.live || [...this.kept.keys()].some((key) => namesOf(key).includes(name)));
+    return !this.fixed && (this.live || [...this.kept.keys()].some((key) => key.split(/[|,]/).includes(name)));
   }
 
   /** Want another pass, or more turned over; of what was not stored without a kernel, as little else turned over as can be. */
   turn(which, ...names) {
     const wanted = turnedOver(this.names, names);
-    const keys = [wanted, wanted.filter((name) => names.includes(name)), []].map((each) => pageKey(which, each));
-    this.key = keys.find((key) => this.live || this.kept.has(key));
+    const choices = [wanted, wanted.filter((name) => names.includes(name)), []];
+    this.names = choices.find((each) => this.live || this.kept.has(pageKey(which, each)));
+    this.which = which;
   }
 }

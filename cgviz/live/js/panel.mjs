@@ -1,114 +1,94 @@
 // The side panel: what is chosen, and its rule with the numbers, upstream x local = downstream; and the table.
 import { ruleCode } from "./code.mjs";
-import { h, set, toggle } from "./dom.mjs";
+import { fill, h, makeFold, set, toggle } from "./dom.mjs";
 import { isOpen } from "./picture.mjs";
 import { answered } from "./predict.mjs";
 import { nodeAt } from "./time.mjs";
 
 const LATER = "not yet";
 
-/** The side panel of a view: about one node. It is made anew only where something else is to be shown. */
-export class Panel {
-  constructor(view) {
-    this.view = view;
-    this.element = h("div.panel", { role: "group", "aria-label": "Details of what is chosen", tabindex: 0 });
-  }
-
-  /** Make it anew the next time, for the numbers have changed. */
-  forget() {
-    this.shown = "";
-  }
+/** The side panel of a view: about one node. It is made anew only where something else is to be shown, or its numbers were forgotten. */
+export function makePanel(view) {
+  const element = h("div.panel", { role: "group", "aria-label": "Details of what is chosen", tabindex: 0 });
+  const forget = () => (element.cgvizShown = "");
+  const now = () => view.stepOn(view.page);
 
   /** What it is about: what was chosen, what is asked, or the op of the moment. */
-  get topic() {
-    const { state, questions, page } = this.view;
+  function topic({ state, questions, page }) {
     const asked = questions.at(state.step);
-    const current = (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, this.step);
-    return state.selected ?? current;
+    return state.selected ?? (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, now());
   }
 
-  paint() {
-    const { view, element, topic } = this;
+  function paint() {
     const { state, questions, cache } = view;
-    const done = questions.at(state.step).map((q) => q.done);
-    const key = [topic, state.side, cache.which, state.step, done].join("/");
-    if (key !== this.shown) {
-      this.shown = key;
+    const i = topic(view);
+    const key = [i, state.side, cache.which, state.step, questions.at(state.step).map((q) => q.done)].join("/");
+    if (key !== element.cgvizShown) {
+      element.cgvizShown = key;
       state.pinned = null;
-      const none = () => [h("p.none", {}, "Step through with the arrows, or choose an op for its details.")];
-      element.replaceChildren(...(topic < 0 ? none() : this.node(topic)));
+      fill(element, ...(i < 0 ? [none("Step through with the arrows, or choose an op for its details.")] : details(i)));
     }
     for (const button of element.querySelectorAll(".cgviz-path")) set(button, { "aria-pressed": button.cgvizPath === state.pinned });
   }
 
-  /** The moment on the page that it is about. */
-  get step() {
-    return this.view.stepOn(this.view.page);
-  }
-
   /** The details of a node: what it is, and its rule with the numbers, as far as they have come. */
-  node(i) {
-    const { view } = this;
+  function details(i) {
     const { questions, page: { display, panels }, state, cache } = view;
-    const panel = panels[i];
-    const { group, orders, step } = display.nodes[i];
-    const ran = step <= this.step;
-    const arrived = !questions.hidden.nodes.has(i) && display.links.every((link) => link.source !== i || link.step <= this.step);
+    const [panel, { group, orders, step }] = [panels[i], display.nodes[i]];
+    const arrived = !questions.hidden.nodes.has(i) && display.links.every((link) => link.source !== i || link.step <= now());
     const asked = questions.at(state.step).filter((q) => q.node === i);
-    const told = !asked.length && !questions.hides(display.nodes[i].orders, this.step);
-    const [paths, rule] = [arrived && panel.paths, panel.inputs.length > 0];
-    this.ask(panel);
+    const told = !asked.length && !questions.hides(orders, now());
+    const paths = arrived && panel.paths;
+    const open = isOpen(display, group);
+    request(panel);
     return [
       head(panel.title, panel.kind),
       ...panel.facts.map(([name, value]) => fact(name, name === "your code" || name === "backward rule" ? h("code", {}, value) : value)),
-      ...panel.outputs.slice(0, 4).flatMap((output) => outputRows(output, ran, arrived, rule, paths)),
-      panel.ops ? grid("the ops folded here", [], panel.ops.map(([name, type, is]) => [name, type, is])) : null,
+      ...panel.outputs.slice(0, 4).flatMap((output) => outputRows(output, step <= now(), arrived, panel.inputs.length, paths)),
+      panel.ops && grid("the ops folded here", [], panel.ops),
       ...(told ? panel.inputs.map((input) => product(panel, input)) : []),
-      panel.code?.length ? ruleCode(panel.code, told && arrived) : null,
-      told && panel.variables ? grid("`variables`, in the order TensorFlow gives them to the rule", ["variable", "gradient"], panel.variables) : null,
-      orders[0] > this.step && !panel.ops ? h("p.none", {}, `Its backward rule runs in step ${orders[0]}.`) : null,
+      panel.code?.length > 0 && ruleCode(panel.code, told && arrived),
+      told && panel.variables && grid("`variables`, in the order TensorFlow gives them to the rule", ["variable", "gradient"], panel.variables),
+      orders[0] > now() && !panel.ops && none(`Its backward rule runs in step ${orders[0]}.`),
       ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)),
-      paths ? this.paths(paths) : null,
-      group && cache.canTurn(group) ? h("p", {}, this.opener(group, isOpen(display, group))) : null,
-    ].filter((each) => each);
-  }
-
-  opener(group, open) {
-    return h("button", { type: "button", "aria-expanded": String(open), onclick: () => this.view.turnOver(group) }, open ? "Close" : "Open");
+      paths && pathList(paths),
+      group && cache.canTurn(group) && h("p", {},
+        h("button", { type: "button", "aria-expanded": String(open), onclick: () => view.turnOver(group) }, open ? "Close" : "Open")),
+    ];
   }
 
   /** The paths of the chain rule to a node: each lights up while the pointer or the focus is on it, or once it was clicked. */
-  paths(every) {
-    const { view } = this;
+  function pathList(paths) {
     const { display, panels } = view.page;
-    return h("section.input", {}, h("p.subtitle", {}, "the chain rule, path by path"), h("ul.parts", {}, ...every.map((path) => {
+    const [off, pin] = [() => view.overlay(), (path) => view.set({ pinned: view.state.pinned === path ? null : path })];
+    return h("section.input", {}, h("p.subtitle", {}, "the chain rule, path by path"), h("ul.parts", {}, ...paths.map((path) => {
       const through = path.links.slice(1).map((i) => panels[display.links[i].target].title);
-      const [on, off] = [() => view.overlay(path), () => view.overlay()];
-      const button = h("button.path", {
-        type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off,
-        onclick: () => view.set({ pinned: view.state.pinned === path ? null : path }),
-      }, h("span.backtext", {}, [path.products[0], ...path.factors].join(" \u00b7 "), ` = ${path.products.at(-1)}`), h("span.small", {}, ` through ${through.join(", ")}`));
+      const on = () => view.overlay(path);
+      const button = h("button.path", { type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick: () => pin(path) },
+        h("span.backtext", {}, [path.products[0], ...path.factors].join(" \u00b7 "), ` = ${path.products.at(-1)}`), h("span.small", {}, ` through ${through.join(", ")}`));
       button.cgvizPath = path;
       return h("li", {}, button);
     })));
   }
 
   /** Ask Python for the local Jacobians of a large page, which are made on demand. */
-  ask(panel) {
-    const { model, page, cache: { key, which, names }, state: { side }, explore } = this.view;
+  function request(panel) {
+    const { model, page, cache: { key, which, names }, state: { side }, explore } = view;
     if (panel.asked !== false || page.waits || explore?.busy()) return;
     page.waits = true;
     model.send({ ask: "panels", which, toggled: names, side, key });
   }
+  return { element, paint, forget };
 }
 
+const none = (words) => h("p.none", {}, words);
 const head = (title, kind) => h("p.title", {}, h("span", {}, title), " ", h("span.kind", {}, kind));
 const fact = (name, ...value) => h("p.fact", {}, h("span.small", {}, `${name} `), ...value);
 
 /** A table of rows; the first cell of each row names it. */
 function grid(caption, columns, rows) {
   return h("table.plain", {}, h("caption", {}, caption),
-    columns.length ? h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))) : null,
+    columns.length > 0 && h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, ...rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))))));
 }
 
@@ -140,13 +120,13 @@ export function equation(panel, input) {
 /** upstream x local = downstream, for one input. */
 function product(panel, input) {
   const title = h("p.subtitle", {}, `to ${input.name}`, h("span.small", {}, ` = ${input.value}, ${input.is}`));
-  if (!input.flows) return h("section.input", {}, title, h("p.none", {}, `\u2205 None: nothing flows back to ${input.name}.`));
+  if (!input.flows) return h("section.input", {}, title, none(`\u2205 None: nothing flows back to ${input.name}.`));
   const written = (part) => (typeof part === "string" ? h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part)
     : h(`div.term${part[0] === "local" ? "" : ".backtext"}`, {}, h("span.small", {}, part[0]), h("span.big", {}, part[1])));
   const [first] = input.products;
   const body = first?.cells ? heatmap(first)
     : h("div.product", {}, ...equation(panel, input).map((parts) => h("span.summand", {}, ...parts.map(written))));
-  return h("section.input", {}, title, body, input.why ? h("p.why", {}, input.why) : null);
+  return h("section.input", {}, title, body, input.why && h("p.why", {}, input.why));
 }
 
 /** A small Jacobian as a heat map; upstream is before its rows as their weights. */
@@ -172,18 +152,15 @@ const COLUMNS = ["step", "op", "input", "upstream", "local", "downstream"];
 /** The table of a view, as far as it has come; the rows that are still to come take their space. */
 export function makeTable(view) {
   const box = h("div.scroll", { tabindex: 0, role: "group", "aria-label": "Backward table" });
-  const paint = () => {
-    if (!element.open) return;
+  return makeFold("table", "The same numbers as a table", box, () => {
     const found = rows(view.pages[0]);
     const last = Math.min(view.state.step, ...view.questions.open.map((q) => q.step - 1));
-    box.replaceChildren(grid("Backward pass, step by step, as far as it has come", COLUMNS, found.map((row) => COLUMNS.map((name) => row[name]))));
+    fill(box, grid("Backward pass, step by step, as far as it has come", COLUMNS, found.map((row) => COLUMNS.map((name) => row[name]))));
     box.querySelectorAll("tbody tr").forEach((row, n) => {
       row.dataset.nodes = found[n].i;
       toggle(row, "later", found[n].step > last);
     });
-  };
-  const element = h("details.table", { ontoggle: paint }, h("summary", {}, "The same numbers as a table"), box);
-  return { element, paint };
+  });
 }
 
 /** The rows of the table: one per step and input, in the order the steps ran. */

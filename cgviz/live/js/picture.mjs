@@ -1,6 +1,7 @@
 // The picture: the SVG of one display list, built once, then painted at a step.
 import { spoken } from "./aria.mjs";
-import { s, set, toggle } from "./dom.mjs";
+import { extentOf } from "./camera.mjs";
+import { h, s, set, toggle } from "./dom.mjs";
 import { textAt } from "./time.mjs";
 
 const STEP = 1.12; // from one line of a text to the next, in sizes, as on paper
@@ -39,15 +40,18 @@ export function makePicture(page, side, name, listeners) {
   const answers = s("g"); // for the fields of questions
   const inner = s("g", {}, under, ...groups.values(), layer, answers);
   const picture = { inner, under, layer, answers, groups, parts, items, page };
-  picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, ...listeners(picture) }, inner);
+  const { width, height } = extentOf(display);
+  picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, viewBox: `0 0 ${width} ${height}`, ...listeners(picture) }, inner);
+  picture.box = h("div.box", {}, picture.svg);
   return picture;
 }
 
 /** A node or a scope as the pointer and the keyboard meet it; `name` is what opens or closes it. */
-function itemOf({ nodes, frames }, kind, i, side, g) {
-  const [x, y, width, height] = frames[i]?.title ?? [];
-  const [box, name] = kind === "node" ? [nodes[i], nodes[i].group] : [{ x: x + width / 2, y: y + height / 2, width, height }, frames[i].name];
-  set(g, { role: "button", tabindex: 0, ...(name ? { "aria-expanded": isOpen({ frames }, name) } : {}) });
+function itemOf(display, kind, i, side, g) {
+  const frame = display.frames[i];
+  const [x, y, width, height] = frame?.title ?? [];
+  const [box, name] = kind === "node" ? [display.nodes[i], display.nodes[i].group] : [{ x: x + width / 2, y: y + height / 2, width, height }, frame.name];
+  set(g, { role: "button", tabindex: 0, ...(name ? { "aria-expanded": isOpen(display, name) } : {}) });
   g.cgvizItem = { kind, i, side, g, box, name };
   return g.cgvizItem;
 }
@@ -55,12 +59,10 @@ function itemOf({ nodes, frames }, kind, i, side, g) {
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
 
 /** The classes of a group: what it is, the kind of a node, and on which level of differentiation. */
-function classesOf(display, of, i) {
-  if (of === "band") return i ? "band.upper" : "band";
-  if (of !== "node") return of;
-  const { kind, level } = display.nodes[i];
-  const open = display.frames.some((frame) => frame.node === i);
-  return `node.${kind}${level ? ".upper" : ""}${open ? ".open" : ""}`;
+function classesOf({ nodes, frames }, of, i) {
+  if (of !== "node") return of === "band" && i ? "band.upper" : of;
+  const open = frames.some((frame) => frame.node === i);
+  return `node.${nodes[i].kind}${nodes[i].level ? ".upper" : ""}${open ? ".open" : ""}`;
 }
 
 export function makeText({ role, x, y, anchor, side, size }) {
@@ -100,10 +102,10 @@ function differenceMark(node) {
 
 /** Bring a picture to a state; touches only what changed. */
 export function paintPicture(picture, { step, selected, hidden }) {
-  const { page, groups, parts } = picture;
-  const { display, texts } = page;
+  const { page } = picture;
+  const { display, texts, differs = { nodes: [], links: [] } } = page;
   toggle(picture.svg, "goingback", step > 0);
-  for (const part of parts) {
+  for (const part of picture.parts) {
     const [seen, now] = [part.step <= step, part.now.includes(step)];
     if (part.seen !== seen) toggle(part.element, "seen", (part.seen = seen));
     if (part.current !== now) toggle(part.element, "now", (part.current = now));
@@ -112,15 +114,17 @@ export function paintPicture(picture, { step, selected, hidden }) {
     const asked = part.role === "gradient" && hidden[`${part.of}s`].has(part.i);
     write(part.element, asked && words ? "?" : words);
   }
-  for (const item of picture.items) {
-    set(item.g, { "aria-label": item.kind === "frame" ? `${display.frames[item.i].label}: scope` : spoken(page, item.i, step, hidden.nodes.has(item.i)) });
-    toggle(item.g, "selected", item.kind === "node" && selected === item.i);
+  for (const { g, kind, i } of picture.items) {
+    set(g, { "aria-label": kind === "frame" ? `${display.frames[i].label}: scope` : spoken(page, i, step, hidden.nodes.has(i)) });
+    toggle(g, "selected", kind === "node" && selected === i);
   }
-  display.links.forEach((_, i) => toggle(groups.get(`link ${i}`), "asked", hidden.links.has(i)));
-  for (const kind of ["node", "link"]) {
-    const own = new Set(page.differs?.[`${kind}s`]);
-    display[`${kind}s`].forEach((_, i) => toggle(groups.get(`${kind} ${i}`), "differs", own.has(i)));
-  }
+  mark(picture, "asked", [...hidden.links].map((i) => `link ${i}`));
+  mark(picture, "differs", ["node", "link"].flatMap((of) => differs[`${of}s`].map((i) => `${of} ${i}`)));
+}
+
+/** Give a class to the groups of these names, such as "node 3", and to no others. */
+export function mark({ groups }, name, keys) {
+  for (const [key, group] of groups) toggle(group, name, keys.includes(key));
 }
 
 /** Nodes and scopes as they are read: a body after its op, a scope before its ops. */

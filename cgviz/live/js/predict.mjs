@@ -1,5 +1,5 @@
 // Questions: what is asked, how an answer is judged, and what must not be told until then.
-import { h, s, say, set, toggle } from "./dom.mjs";
+import { h, s, say, set, toggle, use } from "./dom.mjs";
 import { typedAll } from "./numbers.mjs";
 
 const FIELD = 54; // points: the width of a field, for a number of six letters
@@ -18,6 +18,10 @@ export class Questions {
     return this.all.filter((q) => q.step === step);
   }
 
+  openAt(step) {
+    return this.open.filter((q) => q.step === step);
+  }
+
   /** No step beyond the first that has an open question. */
   allowed(step) {
     return Math.min(step, ...this.open.map((q) => q.step));
@@ -30,7 +34,13 @@ export class Questions {
 
   /** Whether the details of an op whose rule runs in these steps would tell what comes later, or is asked for. */
   hides(orders, step) {
-    return orders.some((order) => order > step) || this.at(orders[0]).some((q) => !q.done);
+    return orders.some((order) => order > step) || this.openAt(orders[0]).length > 0;
+  }
+
+  /** How many were predicted, in words. */
+  get earned() {
+    const [every, shown] = [this.all.length, this.all.filter((q) => q.revealed).length];
+    return shown ? `${every - shown} of ${every} predicted, ${shown} revealed` : "All predicted";
   }
 }
 
@@ -40,21 +50,21 @@ export class Questions {
  * `done` is called when it is answered, with whether the answer was only revealed.
  */
 export function ask(q, display, done) {
-  const decide = (event) => {
-    event.preventDefault(); // or Enter presses the button that gets the focus
+  const decide = () => {
     const found = judge(input.value, q);
-    toggle(verdict, "right", found === "right");
-    set(input, { "aria-invalid": found !== "right" });
-    say(verdict, (found === "right" ? "\u2713 " : "\u2717 ") + VERDICTS[found]);
-    if (found === "right") done(false);
+    const right = found === "right";
+    toggle(verdict, "right", right);
+    set(input, { "aria-invalid": !right });
+    say(verdict, `${right ? "\u2713" : "\u2717"} ${VERDICTS[found]}`);
+    if (right) done(false);
   };
+  const button = (words, run) => h("button", { type: "button", onclick: run }, words);
   const input = h("input", {
     type: "text", "aria-label": q.text, placeholder: "?", autocomplete: "off", spellcheck: "false",
-    onkeydown: (event) => event.key === "Enter" && decide(event), onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
+    onkeydown: (event) => use(event, event.key === "Enter" && decide), onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
   });
   const verdict = h("p.verdict", { role: "status" });
-  const section = h("section.input", {}, h("p.subtitle", {}, q.text),
-    h("p", {}, h("button", { type: "button", onclick: decide }, "Check"), " ", h("button", { type: "button", onclick: () => done(true) }, "Reveal")), verdict);
+  const section = h("section.input", {}, h("p.subtitle", {}, q.text), h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true))), verdict);
   const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
   const label = display.texts.find((text) => text.of === of && text.i === i && text.role === "gradient");
   const width = FIELD + 22 * ((q.answer?.length ?? 1) - 1);
@@ -63,9 +73,9 @@ export function ask(q, display, done) {
 }
 
 /** A question that was answered, or whose answer was revealed. */
-export function answered(q) {
-  const answer = q.revealed ? h("p.none", {}, `revealed: ${q.shown}`) : h("p.right", {}, `\u2713 ${q.shown}`);
-  return h("section.input", {}, h("p.subtitle", {}, q.text), answer, q.why ? h("p.none", {}, q.why) : null);
+export function answered({ text, shown, revealed, why }) {
+  const answer = revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `\u2713 ${shown}`);
+  return h("section.input", {}, h("p.subtitle", {}, text), answer, why && h("p.none", {}, why));
 }
 
 // --- judging ---

@@ -1,7 +1,5 @@
 // Large pictures: find an op, a variable or a scope; and which of repeats, such as the steps of a recurrent network, is shown.
-import { h, say, set } from "./dom.mjs";
-
-const MOST_FOUND = 60; // rows of a list: more are not read, another letter is typed
+import { fill, h, makeSlider, say, set, use } from "./dom.mjs";
 
 /** The rows of a search that have all the words, the largest gradient first: their places in `rows`. */
 export function matching(rows, words) {
@@ -11,56 +9,47 @@ export function matching(rows, words) {
 
 /** A field that finds what is in the picture of a view, also in closed scopes. */
 export function makeSearch(view) {
-  let [rows, at, before] = [[], 0, null]; // the places of those that are listed; which is chosen; what had the focus
-  const list = h("ul", { role: "listbox", id: `${view.id}-found`, "aria-label": "Found, the largest gradient first" });
-  const field = h("input", { type: "text", role: "combobox", "aria-label": "Find an op, a variable or a scope", "aria-expanded": "true", "aria-controls": list.id,
-    "aria-autocomplete": "list", autocomplete: "off", placeholder: "op, variable, scope", oninput: () => fill() });
+  let before = null; // what had the focus
+  const field = h("input", { type: "text", "aria-label": "Find an op, a variable or a scope", autocomplete: "off", placeholder: "op, variable, scope", oninput: () => find() });
+  const list = h("select", { size: 10, "aria-label": "Found, the largest gradient first", onclick: () => pick() });
   const count = h("p.count", { role: "status" });
-  const element = h("div.search", { hidden: true, onkeydown, onfocusout: ({ relatedTarget }) => element.contains(relatedTarget) || show(false) }, field, count, list);
+  const leave = () => {
+    show(false);
+    before?.focus({ preventScroll: true });
+  };
+  const keys = { ArrowDown: () => choose(list.selectedIndex + 1), ArrowUp: () => choose(list.selectedIndex - 1), Enter: () => pick(), Escape: leave };
+  const element = h("div.search", { hidden: true, onkeydown: (event) => use(event, keys[event.key]),
+    onfocusout: ({ relatedTarget }) => element.contains(relatedTarget) || show(false) }, field, count, list);
 
   function show(on) {
     element.hidden = !on;
     if (!on) return;
     before = view.focused;
     field.value = "";
-    fill();
+    find();
     field.focus();
   }
 
-  function fill() {
-    const all = view.page.search.rows;
-    const every = matching(all, field.value);
-    rows = every.slice(0, MOST_FOUND);
-    say(count, `${every.length} found, the largest |gradient| first${every.length > MOST_FOUND ? `: ${MOST_FOUND} are listed` : ""}`);
-    list.replaceChildren(...rows.map((k, n) => h("li", { role: "option", id: `${list.id}-${n}`, onpointerdown: (event) => pick(n, event) },
-      h("b", {}, all[k][0]), h("i", {}, all[k][1]), h("span", {}, all[k][2] ? `${all[k][1] === "scope" ? "up to" : "|gradient|"} ${all[k][2]}` : "no gradient"))));
+  function find() {
+    const { rows } = view.page.search;
+    fill(list, ...matching(rows, field.value).map((k) => {
+      const [name, what, gradient] = rows[k];
+      return h("option", { value: k }, `${name} (${what}): ${gradient ? `${what === "scope" ? "up to" : "|gradient|"} ${gradient}` : "no gradient"}`);
+    }));
     choose(0);
   }
 
+  /** Choose one, and say which: the focus stays in the field. */
   function choose(n) {
-    at = Math.min(Math.max(n, 0), rows.length - 1);
-    [...list.children].forEach((row, k) => set(row, { "aria-selected": k === at }));
-    set(field, { "aria-activedescendant": rows.length ? `${list.id}-${at}` : "" });
-    list.children[at]?.scrollIntoView({ block: "nearest" });
+    list.selectedIndex = Math.min(Math.max(n, 0), list.length - 1);
+    say(count, `${list.length} found, the largest |gradient| first${list.length ? `. Chosen: ${list.selectedOptions[0].text}` : ""}`);
   }
 
-  function pick(n, event) {
-    event.preventDefault();
-    if (!rows.length) return;
-    const [name, what] = view.page.search.rows[rows[n]];
+  function pick() {
+    const [name, what] = view.page.search.rows[list.value] ?? [];
+    if (!name) return;
     show(false);
     view.find(name, what);
-  }
-
-  function onkeydown(event) {
-    const run = { ArrowDown: () => choose(at + 1), ArrowUp: () => choose(at - 1), Enter: () => pick(at, event), Escape: () => {
-      show(false);
-      before?.focus({ preventScroll: true });
-    } }[event.key];
-    if (!run) return;
-    run();
-    event.preventDefault();
-    event.stopPropagation();
   }
   return { element, show };
 }
@@ -68,45 +57,39 @@ export function makeSearch(view) {
 /** A slider for each row of repeats, which shows another of them. */
 export function makeRepeats(view) {
   const element = h("div.repeats");
-  const rows = new Map(); // by the name of the repeats
-  const own = (name) => view.cache.names.filter((each) => each.startsWith(`${name}@`));
+  const sliders = new Map(); // by the name of the repeats
   /** Those that can be shown: without a kernel, those that are in the file. */
   const places = ({ name, labels, at }) => [...labels.keys()].filter((k) => k === at || k === labels.length - 1 || view.cache.canTurn(`${name}@${k}`));
   const shown = () => (view.page.repeats ?? []).filter((each) => places(each).length > 1);
+  const find = (name) => shown().find((each) => each.name === name);
 
-  function turn(each, k) {
-    const next = k === each.labels.length - 1 ? [] : [`${each.name}@${k}`];
-    if (k !== each.at) view.turnRepeat([...own(each.name), ...next]);
+  /** Show that of the repeats which has a place among those that can be shown. */
+  function turn(each, place) {
+    const [{ name, labels, at }, every] = [each, places(each)];
+    const k = every[Math.min(Math.max(place, 0), every.length - 1)];
+    const now = view.cache.names.filter((own) => own.startsWith(`${name}@`));
+    if (k !== at) view.turnRepeat([...now, ...(k === labels.length - 1 ? [] : [`${name}@${k}`])]);
   }
 
-  function row(name) {
-    const find = () => view.page.repeats.find((each) => each.name === name);
-    const slider = h("input", { type: "range", min: 0, step: 1, oninput: () => turn(find(), places(find())[slider.value]) });
-    const words = h("output");
-    return { slider, words, element: h("label", {}, h("span", {}, "Shown:"), slider, words) };
-  }
   return {
     element,
     /** So many repeats further. */
     by(count) {
       const [each] = shown();
-      const every = each ? places(each) : [];
-      if (each) turn(each, every[Math.min(Math.max(every.indexOf(each.at) + count, 0), every.length - 1)]);
+      if (each) turn(each, places(each).indexOf(each.at) + count);
     },
     paint() {
-      const every = shown();
-      for (const each of every) {
+      const rows = shown().map((each) => {
         const { name, labels, at } = each;
-        if (!rows.has(name)) rows.set(name, row(name));
-        const { slider, words } = rows.get(name);
         const can = places(each);
-        set(slider, { max: can.length - 1, "aria-label": `Which of ${labels[0]} to ${labels.at(-1)} is shown`, "aria-valuetext": labels[at] });
-        slider.value = can.indexOf(at);
-        say(words, `${labels[at]}, ${at + 1} of ${labels.length}${can.length < labels.length ? `; ${can.length} of them are in this file` : ""}`);
-      }
-      const now = every.map(({ name }) => rows.get(name).element);
-      if (now.length !== element.children.length || now.some((each, n) => each !== element.children[n])) element.replaceChildren(...now);
-      element.hidden = !now.length;
+        const words = `${labels[at]}, ${at + 1} of ${labels.length}${can.length < labels.length ? `; ${can.length} of them are in this file` : ""}`;
+        if (!sliders.has(name)) sliders.set(name, makeSlider(`Which of ${labels[0]} to ${labels.at(-1)} is shown`, {}, (place) => turn(find(name), place)));
+        set(sliders.get(name).input, { max: can.length - 1 });
+        sliders.get(name).paint(can.indexOf(at), words);
+        return sliders.get(name).element;
+      });
+      if (rows.length !== element.children.length || rows.some((row, n) => row !== element.children[n])) fill(element, ...rows);
+      element.hidden = !rows.length;
     },
   };
 }

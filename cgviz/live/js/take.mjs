@@ -22,7 +22,6 @@ export function asSvg(root, { svg, page: { display: { width, height } } }) {
     }
   });
   toggle(root, "light", false);
-  copy.firstElementChild.removeAttribute("transform");
   for (const name of copy.getAttributeNames()) copy.removeAttribute(name);
   for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) copy.setAttribute(name, value);
   return new XMLSerializer().serializeToString(copy);

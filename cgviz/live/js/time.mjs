@@ -1,4 +1,4 @@
-// Time: which steps there are, and what is there at each.
+// Time: which steps there are, what is there at each, and what moves on by itself.
 
 export const SEED = 0.5; // the start of the backward pass: upstream is at its target, and no rule has run
 
@@ -17,3 +17,14 @@ export const textAt = (versions, step) => versions.findLast(([from]) => from <= 
 
 /** The node whose op runs, or whose rule runs, at `step`; -1 where none does. */
 export const nodeAt = (display, step) => display.nodes.findLastIndex((node) => node.now.includes(step));
+
+/** What plays after so many milliseconds, or stops after 0. `tick` moves on and returns how long to wait then; `told` hears whether it plays. */
+export function makePlayer(tick, told) {
+  let timer = 0;
+  return function play(wait) {
+    clearTimeout(timer);
+    const changed = Boolean(timer) !== Boolean(wait);
+    timer = wait && setTimeout(() => play(tick()), wait);
+    if (changed) told(Boolean(wait));
+  };
+}

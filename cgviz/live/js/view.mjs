@@ -1,18 +1,19 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
 import { sentence } from "./aria.mjs";
 import { actionsOf, makeBar, makeHelp, makeLegend, press } from "./bar.mjs";
-import { camera, fit, fitScreen, moving, readable, restore, reveal, showWhole, spaceIn, zoom } from "./camera.mjs";
+import { fit, fitScreen, moving, readable, reveal, scale, showWhole, zoom } from "./camera.mjs";
 import { makeCode, together } from "./code.mjs";
-import { darkAround, h, say, toggle } from "./dom.mjs";
+import { darkAround, fill, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, light, stay } from "./flight.mjs";
 import { makeHistory } from "./history.mjs";
+import { MANY, makeMinimap } from "./minimap.mjs";
 import { PageCache } from "./pages.mjs";
-import { Panel, makeTable } from "./panel.mjs";
+import { makePanel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
 import { makeRepeats, makeSearch } from "./search.mjs";
-import { moments, next, nodeAt } from "./time.mjs";
+import { makePlayer, moments, next, nodeAt } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
 const SHARED = 250; // milliseconds after which Python is told: many changes are told once
@@ -29,71 +30,67 @@ export class View {
   constructor(model, el) {
     const doc = model.get("document");
     Object.assign(this, { model, doc, id: `cgviz-${(views += 1)}`, pages: doc.pages });
-    this.stop = new AbortController();
     this.questions = new Questions(doc.quiz);
     this.cache = new PageCache(doc, !model.cgvizStatic);
     this.state.step = this.moment(model.get("step") ?? 0);
+    this.play = makePlayer(() => this.tick(), (playing) => this.set({ playing }));
     this.furnish(el);
-    this.connect();
+    // What Python says, and other widgets that are linked with this one.
+    this.heard = {
+      "msg:custom": (message) => this.receive(message),
+      "change:step": () => this.sharing || Math.floor(this.state.step) === model.get("step") || this.moveTo(model.get("step")),
+      "change:which": () => this.turnPass(model.get("which")),
+    };
+    for (const [event, run] of Object.entries(this.heard)) model.on(event, run);
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.root);
     this.build();
-    this.turn(model.get("which") ?? doc.which);
+    this.turnPass(model.get("which") ?? doc.which);
   }
 
   /** Take everything away again. */
   close() {
-    this.stop.abort();
-    [this.timer, this.sharing].forEach(clearTimeout);
-    this.explore?.stop();
-    this.history?.stop();
+    for (const [event, run] of Object.entries(this.heard)) this.model.off(event, run);
+    for (const part of this.parts) part.stop?.();
+    this.play(0);
+    clearTimeout(this.sharing);
     this.watch.disconnect();
     this.root.remove();
   }
 
   furnish(el) {
     const { doc } = this;
-    this.explore = doc.sliders ? makeExplore(this) : null;
-    this.history = doc.history ? makeHistory(this.id, doc.history, doc.names, (...place) => this.openMoment(...place)) : null;
     this.actions = actionsOf(this);
-    this.bar = makeBar(this);
-    this.help = makeHelp(this);
-    this.panel = new Panel(this);
-    this.table = makeTable(this);
-    this.code = makeCode(this);
-    this.search = makeSearch(this);
-    this.repeats = makeRepeats(this);
+    const above = {
+      history: doc.history && makeHistory(this, (...place) => this.openMoment(...place)),
+      bar: makeBar(this),
+      search: makeSearch(this),
+      repeats: makeRepeats(this),
+      explore: doc.sliders && makeExplore(this),
+    };
+    const below = { help: makeHelp(this), table: makeTable(this), code: makeCode(this) };
+    Object.assign(this, above, below, { panel: makePanel(this) });
+    this.parts = [...Object.values(above), ...Object.values(below), this.panel].filter((part) => part);
     this.stages = h("div.stages");
     this.left = h("div.left", {}, this.stages, makeLegend(this));
     this.status = h("p.status", { role: "status" });
-    this.root = h("div.view", { role: "group", "aria-label": `Gradient flow of ${doc.title}`, onkeydown: (event) => press(this, event),
+    this.root = h("div.view", {
+      role: "group",
+      "aria-label": `Gradient flow of ${doc.title}`,
+      onkeydown: (event) => press(this, event),
       // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
       // before it looks for this attribute further up, so each such element needs its own.
       onfocusin: (event) => {
         event.target.setAttribute("data-lm-suppress-shortcuts", "true");
         together(this, event);
       },
-      onpointerover: (event) => together(this, event) },
-    ...[this.history, this.bar, this.search, this.repeats, this.explore].flatMap((each) => each?.element ?? []),
-    h("div.main", {}, this.left, this.panel.element), this.status, this.help, this.table.element, this.code.element);
+      onpointerover: (event) => together(this, event),
+      onfullscreenchange: () => document.fullscreenElement || !this.state.presenting || this.present(false),
+    }, ...Object.values(above).map((part) => part?.element), h("div.main", {}, this.left, this.panel.element), this.status,
+    ...Object.values(below).map((part) => part.element));
     this.root.cgvizView = this; // for tests and measurements in the page
     el.append(this.root);
     toggle(this.root, "dark", darkAround(el));
-  }
-
-  /** Listen to what Python says, and to other widgets that are linked with this one. */
-  connect() {
-    const { model, stop: { signal } } = this;
-    const heard = {
-      "msg:custom": (message) => this.receive(message),
-      "change:step": () => this.sharing || Math.floor(this.state.step) === model.get("step") || this.moveTo(model.get("step")),
-      "change:which": () => this.turn(model.get("which")),
-    };
-    for (const [event, run] of Object.entries(heard)) {
-      model.on(event, run);
-      signal.addEventListener("abort", () => model.off(event, run));
-    }
-    document.addEventListener("fullscreenchange", () => document.fullscreenElement || !this.state.presenting || this.present(false), { signal });
   }
 
   // --- what is shown ---
@@ -113,11 +110,6 @@ export class View {
     return this.root.getRootNode().activeElement;
   }
 
-  /** Whether a question of this moment is open. */
-  get asking() {
-    return this.questions.at(this.state.step).some((q) => !q.done);
-  }
-
   /** The same moment on another page: so many moments from the end of the forward pass. */
   stepOn(page) {
     const { step } = this.state;
@@ -132,30 +124,29 @@ export class View {
   }
 
   paint() {
-    const { state, questions, clock } = this;
+    const { state, questions, clock, parts, pictures: [{ answers }] } = this;
     this.pictures.forEach((picture, side) => {
       land(picture);
       const selected = state.side === side ? state.selected : null;
       paintPicture(picture, { step: this.stepOn(picture.page), selected, hidden: questions.hidden });
+      picture.map?.paint(this.stepOn(picture.page));
     });
     for (const name of CLASSES) toggle(this.root, name, state[name]);
     toggle(this.root, "ready", state.step === 0 && !state.moved && !state.playing && clock.steps);
-    this.help.hidden = !state.help;
-    for (const part of [this.bar, this.panel, this.table, this.code, this.repeats]) part.paint();
-    this.history?.paint(this.cache.moment);
+    for (const part of parts) part.paint?.();
     this.overlay();
-    const fields = questions.at(state.step).filter((q) => !q.done).map((q) => this.form(q).field);
-    const { answers } = this.pictures[0];
-    if (fields.some((field, n) => field !== answers.children[n]) || fields.length < answers.children.length) answers.replaceChildren(...fields);
+    const fields = questions.openAt(state.step).map((q) => this.form(q).field);
+    if (fields.some((field, n) => field !== answers.children[n]) || fields.length < answers.children.length) fill(answers, ...fields);
     const words = fields.length ? `Backward step ${state.step} of ${clock.steps}: predict before you go on.` : sentence(this.pages[0], state.step);
     say(this.status, state.playing ? "" : words);
   }
 
   /** What lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
   overlay(path = this.state.pinned) {
-    light(this.pictures[this.state.side], path);
-    if (path || !this.state.presenting || this.asking) return;
-    for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), this.questions.hidden.nodes);
+    const { state, questions } = this;
+    light(this.pictures[state.side], path);
+    if (path || !state.presenting || questions.openAt(state.step).length) return;
+    for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), questions.hidden.nodes);
   }
 
   // --- time ---
@@ -173,10 +164,10 @@ export class View {
   }
 
   fly() {
-    if (this.asking) return 0;
-    const duration = DURATION / this.state.speed;
-    const fly_ = (picture) => fly(picture, this.stepOn(picture.page), duration, this.questions.hidden.nodes, () => this.overlay());
-    return Math.max(...this.pictures.map(fly_));
+    const { state, questions } = this;
+    if (questions.openAt(state.step).length) return 0;
+    return Math.max(...this.pictures.map((picture) =>
+      fly(picture, this.stepOn(picture.page), DURATION / state.speed, questions.hidden.nodes, () => this.overlay())));
   }
 
   /** Show another moment, and tell nobody. */
@@ -192,23 +183,21 @@ export class View {
     return every.findLast((m) => m <= this.questions.allowed(step)) ?? every[0];
   }
 
-  play(playing) {
-    clearTimeout(this.timer);
-    if (playing && next(this.clock, this.state.step) === this.state.step) this.go(-Infinity);
-    this.set({ playing });
-    if (playing) this.timer = setTimeout(() => this.tick(), PAUSE / this.state.speed);
+  playOrPause() {
+    const { state } = this;
+    if (!state.playing && next(this.clock, state.step) === state.step) this.go(-Infinity);
+    this.play(state.playing ? 0 : PAUSE / state.speed);
   }
 
+  /** Go on while it plays. Returns the milliseconds until the next time; 0 at the end and at a question. */
   tick() {
-    const { state } = this;
-    if (this.moment(next(this.clock, state.step)) === state.step) return this.play(false);
-    this.timer = setTimeout(() => this.tick(), this.advance() + PAUSE / state.speed);
+    const { step, speed } = this.state;
+    return this.moment(next(this.clock, step)) === step ? 0 : this.advance() + PAUSE / speed;
   }
 
   /** Tell Python soon which moment and which pass are shown. */
   share() {
-    if (this.sharing || this.stop.signal.aborted) return;
-    this.sharing = setTimeout(() => {
+    this.sharing ||= setTimeout(() => {
       this.sharing = 0;
       this.model.set("step", Math.floor(this.state.step));
       this.model.set("which", this.cache.which);
@@ -229,11 +218,7 @@ export class View {
     this.fly();
     const following = this.pictures[0].answers.querySelector("input") ?? this.bar.forward;
     following.focus({ preventScroll: true });
-    const { all, open } = this.questions;
-    if (open.length) return;
-    const shown = all.filter((each) => each.revealed).length;
-    const earned = shown ? `${all.length - shown} of ${all.length} predicted, ${shown} revealed` : "All predicted";
-    say(this.status, `${earned}. Now step back through it.`);
+    if (!this.questions.open.length) say(this.status, `${this.questions.earned}. Now step back through it.`);
   }
 
   // --- pointer and keyboard ---
@@ -266,11 +251,9 @@ export class View {
 
   /** Leave what was entered last. */
   leave() {
-    const { state } = this;
-    if (state.help) this.set({ help: false });
-    else if (state.pinned) this.set({ pinned: null });
-    else if (state.presenting) this.present(false);
-    else this.set({ selected: null });
+    const { help, pinned, presenting } = this.state;
+    if (presenting && !help && !pinned) this.present(false);
+    else this.set(help ? { help: false } : pinned ? { pinned: null } : { selected: null });
   }
 
   /** Show the picture alone, over the whole screen; or as before. */
@@ -288,14 +271,15 @@ export class View {
   fit(picture) {
     const { root, pages, state } = this;
     if (state.presenting) fitScreen(picture, root.clientWidth / pages.length, root.clientHeight);
-    else fit(picture, spaceIn(picture.svg.parentElement));
+    else fit(picture);
+    picture.map?.sight();
   }
 
   resize() {
     const { clientWidth } = this.root;
     if (!clientWidth || Math.abs(clientWidth - (this.width ?? 0)) < 2) return;
     this.width = clientWidth;
-    this.pictures.filter((picture) => picture.fitted !== false).forEach((picture) => this.fit(picture));
+    for (const picture of this.pictures) if (picture.fitted) this.fit(picture);
     this.follow();
   }
 
@@ -320,19 +304,31 @@ export class View {
     }
   }
 
+  /** Where the cameras are, and back to it. */
+  get cameras() {
+    return this.pictures.map(({ k, fitted, box: { scrollLeft, scrollTop } }) => ({ k, fitted, scrollLeft, scrollTop }));
+  }
+
+  set cameras(found) {
+    this.pictures.forEach((picture, side) => {
+      const { k, fitted, scrollLeft, scrollTop } = found[side];
+      scale(picture, k, fitted);
+      picture.box.scrollTo(scrollLeft, scrollTop);
+    });
+  }
+
   /** What `undo` comes back to: the page and the cameras before they change. */
   remember() {
-    this.past.push({ key: this.cache.key, cameras: this.pictures.map(camera) });
+    const { which, names } = this.cache;
+    this.past.push({ page: { which, names }, cameras: this.cameras });
     this.bar.paint();
   }
 
   undo() {
-    const { key, cameras } = this.past.pop() ?? {};
-    if (!key) return;
-    this.cache.key = key;
-    this.want();
-    this.pictures.forEach((picture, side) => restore(picture, cameras[side]));
-    this.bar.paint();
+    const before = this.past.pop();
+    if (!before) return;
+    Object.assign(this.cache, before.page);
+    this.want(() => (this.cameras = before.cameras));
   }
 
   // --- pages ---
@@ -341,13 +337,17 @@ export class View {
   build() {
     const { doc, pages } = this;
     const two = pages.length > 1;
-    this.pictures = pages.map((page, side) => makePicture(page, side, two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`,
-      (picture) => this.listeners(picture)));
-    this.stages.replaceChildren(...this.pictures.map(({ page, svg }, side) =>
-      h("figure.stage", { "--cgviz-readable": `${readable(page.display)}px` }, two ? h("figcaption", {}, doc.names[side]) : null, svg)));
+    const names = pages.map((_, side) => (two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`));
+    this.pictures = pages.map((page, side) => makePicture(page, side, names[side], (picture) => this.listeners(picture)));
+    for (const picture of this.pictures) {
+      const large = picture.page.display.nodes.length > MANY && !doc.quiz && !doc.sliders; // which have no numbers of it
+      picture.map = large ? makeMinimap(picture) : null;
+    }
+    fill(this.stages, ...this.pictures.map(({ page, box, map }, side) =>
+      h("figure.stage", { "--cgviz-readable": `${readable(page.display)}px` }, two && h("figcaption", {}, doc.names[side]), box, map?.element)));
     this.left.style.setProperty("--cgviz-readable", `${pages.reduce((sum, page) => sum + readable(page.display) + 8, 0)}px`);
     for (const picture of this.pictures) {
-      this.explore?.scrub(picture);
+      this.explore?.attach(picture);
       this.fit(picture);
     }
     this.refresh();
@@ -360,86 +360,91 @@ export class View {
     this.paint();
   }
 
-  /** Open or close a scope or a custom op. */
-  turnOver(name) {
-    if (name && this.cache.canTurn(name)) this.turn(this.cache.which, name);
+  /** Show the pages that are wanted, from what is at hand or asked of Python, and `then` go on. */
+  want(then) {
+    const { pages, which, names } = this.cache;
+    this.then = then;
+    if (pages) this.show(pages);
+    else this.model.send({ ask: "pages", which, toggled: names });
   }
 
-  /** Another pass, or other scopes, from which `undo` comes back. */
-  turn(which, ...names) {
-    if (which === this.cache.which && !names.length) return;
+  /** Show pages: where only numbers differ, in the pictures that are there. */
+  show(pages) {
+    const { then } = this;
+    this.then = null;
+    if (pages.every(({ display }, i) => JSON.stringify(display) === JSON.stringify(this.pages[i].display))) {
+      this.pages = pages;
+      this.pictures.forEach((picture, i) => Object.assign(picture, { page: pages[i] }));
+      this.refresh();
+    } else this.replace(pages);
+    then?.();
+    this.share();
+  }
+
+  /** Show other pictures. */
+  replace(pages) {
+    const { state } = this;
+    const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
+    this.pages = pages;
+    Object.assign(state, { step: this.moment(atEnd ? Infinity : state.step), selected: null });
+    this.build();
+  }
+
+  /** Another pass. */
+  turnPass(which) {
+    if (which === this.cache.which) return;
     this.remember();
-    this.cache.turn(which, ...names);
-    this.want({ turned: names[0] });
+    this.cache.turn(which);
+    this.want();
+  }
+
+  /** Open or close a scope or a custom op; by keyboard the focus stays on it. */
+  turnOver(name) {
+    const { cache, panel, stages } = this;
+    if (!name || !cache.canTurn(name)) return;
+    const [inPicture, inPanel] = [stages, panel.element].map((part) => part.contains(this.focused));
+    this.remember();
+    cache.turn(cache.which, name);
+    this.want(() => {
+      const own = this.clock.nodes.findIndex((node) => node.group === name);
+      if (inPanel && own >= 0) this.set({ selected: own });
+      const item = this.pictures[0].items.find((each) => each.name === name);
+      const focus = inPicture ? item?.g : inPanel && panel.element.querySelector("button[aria-expanded]");
+      if (focus) focus.focus({ preventScroll: true });
+    });
   }
 
   /** Show another of repeats; the picture stays where it is. */
   turnRepeat(names) {
-    this.cache.turn(this.cache.which, ...names);
-    this.want({ cameras: this.pictures.map(camera) });
-  }
-
-  /** Go to what has a name: through closed scopes, and to the one of repeats that has it. */
-  find(name, what) {
-    const { rows, at, open } = this.page.search;
-    const k = rows.findIndex((row) => row[0] === name && row[1] === what);
-    if (open[k] && this.cache.canTurn(open[k])) {
-      const repeats = open[k].includes("@") ? open[k].split("@")[0] : null;
-      const now = this.cache.names.filter((each) => each.startsWith(`${repeats}@`)); // only one of them is shown
-      this.remember();
-      this.cache.turn(this.cache.which, ...new Set([...now, open[k]]));
-      return this.want({ sought: [name, what] });
-    }
-    this.pictures[this.state.side].items.find((item) => item.kind === "node" && item.i === at[k]).g.focus({ preventScroll: true });
+    const { cache, cameras } = this;
+    cache.turn(cache.which, ...names);
+    this.want(() => (this.cameras = cameras));
   }
 
   /** Show another step of a training, and there the node of an op. */
   openMoment(step, name, side = this.state.side) {
     const { cache, doc } = this;
     cache.turn(cache.which, cache.moment, step === doc.history.kept[0] ? "" : `step:${step}`);
-    this.want({ name, side });
-  }
-
-  /** Show the pages that are wanted: from what is at hand, or asked of Python; `then` is the op to go to. */
-  want(then = {}) {
-    const { pages, which, names } = this.cache;
-    this.then = then;
-    if (!pages) this.model.send({ ask: "pages", which, toggled: names });
-    else if (pages !== this.pages) this.show(pages);
-  }
-
-  /** Show pages: where only numbers differ, in the pictures that are there. */
-  show(pages) {
-    const { name, side, turned, cameras, sought } = this.then;
-    if (pages.every(({ display }, i) => JSON.stringify(display) === JSON.stringify(this.pages[i].display))) {
-      this.pages = pages;
-      this.pictures.forEach((picture, i) => Object.assign(picture, { page: pages[i] }));
-      this.refresh();
-    } else this.replace(pages, turned);
-    const i = name && pages[side].rows[name];
-    if (i !== undefined && name) {
-      reveal(this.pictures[side], pages[side].display.nodes[i]);
+    this.want(() => {
+      const i = name && this.pages[side].rows[name];
+      if (i === undefined) return;
+      reveal(this.pictures[side], this.pages[side].display.nodes[i]);
       this.set({ side, selected: i });
-    }
-    this.then = {};
-    cameras?.forEach((each, n) => restore(this.pictures[n], each));
-    this.share();
-    if (sought) this.find(...sought);
+    });
   }
 
-  /** Other pictures; what was opened or closed by keyboard keeps the focus. */
-  replace(pages, turned) {
-    const { state } = this;
-    const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
-    const [inPicture, inPanel] = [this.stages, this.panel.element].map((part) => part.contains(this.focused));
-    this.pages = pages;
-    state.step = this.moment(atEnd ? Infinity : state.step);
-    const own = turned ? this.clock.nodes.findIndex((node) => node.group === turned) : -1;
-    state.selected = own >= 0 && inPanel ? own : null;
-    this.build();
-    const focus = inPicture && turned ? this.pictures[0].items.find((item) => item.name === turned)?.g
-      : inPanel ? this.panel.element.querySelector("button[aria-expanded]") : null;
-    focus?.focus({ preventScroll: true });
+  /** Go to what has a name: through closed scopes, and to the one of repeats that has it. */
+  find(name, what) {
+    const { cache, page: { search: { rows, at, open } }, state } = this;
+    const k = rows.findIndex((row) => row[0] === name && row[1] === what);
+    if (!open[k] || !cache.canTurn(open[k])) {
+      return this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]).g.focus({ preventScroll: true });
+    }
+    const [repeats] = open[k].split("@");
+    const now = cache.names.filter((each) => each.startsWith(`${repeats}@`)); // only one of them is shown
+    this.remember();
+    cache.turn(cache.which, ...new Set([...now, open[k]]));
+    return this.want(() => this.find(name, what));
   }
 
   // --- messages ---
@@ -449,9 +454,10 @@ export class View {
     const { cache, explore } = this;
     if (moved) return explore?.receive(message);
     if (pages) cache.kept.set(key, pages);
-    if (pages && key === cache.key) this.show(pages);
     if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
-    if (panels && key === cache.key) this.refresh();
+    if (key !== cache.key) return;
+    if (pages) this.show(pages);
+    if (panels) this.refresh();
   }
 
   /** The numbers at the values of the sliders; whole pages where the flow has changed, too. */

@@ -1,0 +1,105 @@
+"""The minimap of a large picture: bars that are its gradients, a frame around what is in sight."""
+
+import re
+
+import pytest
+import tensorflow as tf
+from axe_playwright_python.sync_playwright import Axe
+
+import cgviz
+
+from .test_flight import VIEW
+
+LAYERS = 50
+MAP = "Map: the largest |gradient| at each depth"
+SCROLLED = f"(({{ scrollTop, scrollHeight, clientHeight }}) => scrollTop / (scrollHeight - clientHeight))({VIEW}.pictures[0].box)"  # noqa: E501
+FRAME = (  # where the frame begins and ends, as shares of the strip
+    "() => { const [frame, strip] = ['.cgviz-sight', '.cgviz-minimap svg']"
+    ".map((x) => document.querySelector(x).getBoundingClientRect()); "
+    "return [frame.left, frame.right].map((x) => (x - strip.left) / strip.width); }"
+)
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory):
+    """Fifty folded layers, each with a smaller gradient than the one after it."""
+
+    def f(x):
+        for layer in range(LAYERS):
+            with tf.name_scope(f"layer_{layer}"):
+                for _ in range(4):
+                    x = tf.sin(x)
+        return x
+
+    path = tmp_path_factory.mktemp("deep") / "flow.html"
+    cgviz.trace(f, 0.5).save(path)
+    return path
+
+
+@pytest.fixture
+def opened(page, deep):
+    page.goto(deep.as_uri())
+    page.locator("g.cgviz-node").first.wait_for()
+    return page
+
+
+def test_a_bar_comes_with_its_gradient_and_is_as_high_as_the_gradient_is_large(opened):
+    bars = opened.locator(".cgviz-minimap line")
+    assert bars.count() == 0
+    opened.evaluate(f"{VIEW}.go(40)")
+    some = bars.count()
+    assert 5 < some < 20
+    opened.evaluate(f"{VIEW}.go(1e9)")
+    assert bars.count() > LAYERS > some
+    heights = opened.evaluate(
+        "[...document.querySelectorAll('.cgviz-minimap line')]"
+        ".map((x) => x.getAttribute('y1') - x.getAttribute('y2'))"
+    )
+    assert heights == sorted(heights)
+    assert heights[0] < 5 < 20 < heights[-1]
+
+
+def test_the_frame_is_around_what_is_in_sight_and_moves_by_key_and_click(opened):
+    opened.evaluate(f"{VIEW}.go(1e9)")
+    assert opened.evaluate(SCROLLED) == 0
+    left, _ = opened.evaluate(FRAME)
+    assert abs(left) < 0.01
+    strip = opened.get_by_role("slider", name=MAP)
+    assert strip.get_attribute("aria-valuetext").startswith("depths 1 to ")
+    strip.focus()
+    opened.keyboard.press("End")
+    assert opened.evaluate(SCROLLED) > 0.99
+    assert opened.evaluate(FRAME)[1] == pytest.approx(1, abs=0.01)
+    assert re.search(r"to (\d+) of \1 in sight, \|gradient\| up to 1$", said(opened, strip))
+    box = strip.bounding_box()
+    opened.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert opened.evaluate(SCROLLED) == pytest.approx(0.5, abs=0.03)
+    middle = sum(opened.evaluate(FRAME)) / 2
+    assert middle == pytest.approx(0.5, abs=0.03)
+
+
+def said(page, strip):
+    page.wait_for_timeout(100)  # until it has scrolled
+    return strip.get_attribute("aria-valuetext")
+
+
+def test_a_small_picture_has_none_nor_has_a_quiz(page, tmp_path):
+    trace = cgviz.trace(lambda x: x * x, 3.0)
+    for shown in (trace.view(), cgviz.predict(trace)):
+        shown.save(tmp_path / "small.html")
+        page.goto((tmp_path / "small.html").as_uri())
+        page.locator("g.cgviz-node").first.wait_for()
+        assert page.locator(".cgviz-minimap").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_it(page, deep, tmp_path, scheme):
+    # Axe brings a script of its own, which the page's policy would stop.
+    text = deep.read_text(encoding="utf-8")
+    open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    (tmp_path / "open.html").write_text(open_, encoding="utf-8")
+    page.emulate_media(color_scheme=scheme)
+    page.goto((tmp_path / "open.html").as_uri() + "#step=200")
+    page.locator(".cgviz-minimap line").first.wait_for(state="attached")
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
