@@ -23,15 +23,14 @@ from ..findings import Finding, Outcome
 from ..graph import Trace, wide
 from ..history import History, Series
 from ..lessons import DEBUGGING, KINKS, STABILITY, VARIABLES
-from . import none, numbers, scale
+from . import none, numbers
 from .pass_graph import Cause, PassGraph, listed, walk
-from .scale import GROWN
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     none.find,
     numbers.not_finite,
     numbers.zero,
-    scale.find,
+    numbers.scale,
 )
 
 
@@ -68,7 +67,7 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
         found += [(0, each) for each in numbers.forward(trace, every)]
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
-    first = _first_in_time(found, scale.diverging(graphs))
+    first = _first_in_time(found, numbers.diverging(graphs))
     findings = _unique([each for each in first if each.level != "note"])
     told = [f"{each.message} {each.hint}" for each in first if each.level == "note"]
     remarks = [text[0].upper() + text[1:] for text in dict.fromkeys(told)]
@@ -312,8 +311,8 @@ def depth(history: History, end: int) -> Iterator[Seen]:
 
 
 GROWTH = Cause("exploding", STABILITY).says(
-    f"the gradient of `{{name}}` is more than {GROWN:.0f} times that of the first step, and the "
-    "target grows as well.",
+    "the gradient of `{name}` is more than {limit} times that of the first step, and the target "
+    "grows as well.",
     "The learning rate is too large, or the sign of the update is wrong.",
 )
 
@@ -322,11 +321,11 @@ def growth(history: History, end: int) -> Iterator[Seen]:
     """Gradients that grow from step to step, and the target with them."""
     if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
         return
-    found = []
+    found, limit = [], {"limit": style.number(numbers.GROWN)}
     for series in history.variables.values():
         gradient = np.asarray(series.gradient[:end])
-        place = _tail(gradient > GROWN * gradient[0]) if gradient[0] > 0 else None
-        found += [] if place is None else [Seen(GROWTH, place, series)]
+        place = _tail(gradient > numbers.GROWN * gradient[0]) if gradient[0] > 0 else None
+        found += [] if place is None else [Seen(GROWTH, place, series, limit)]
     yield from sorted(found, key=lambda each: each.place)[:1]
 
 

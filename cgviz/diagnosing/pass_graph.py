@@ -99,21 +99,20 @@ class PassGraph:
     @cached_property
     def _leading(self) -> set[int]:
         """The nodes from which a path leads to a target."""
-        found = {i for i, node in enumerate(self.selection.nodes) if node.targets}
-        for edge in sorted(
-            self.selection.edges, key=lambda e: -e.source
-        ):  # they lead to later ones
-            if edge.target in found and not self._tells_of_shapes(edge):
-                found.add(edge.source)
+        nodes = self.selection.nodes
+        found = {i for i, node in enumerate(nodes) if node.targets}
+        for i in reversed(range(len(nodes))):  # edges lead to later ones
+            if any(edge.target in found for edge in self._useful(i)):
+                found.add(i)
         return found
 
     def onward(self, node: int) -> list[Edge]:
         """The edges on the paths from a node to the targets, past ops that tell of shapes only."""
-        leaving = self.selection.outgoing[node]
-        return [e for e in leaving if e.target in self._leading and not self._tells_of_shapes(e)]
+        return [edge for edge in self._useful(node) if edge.target in self._leading]
 
-    def _tells_of_shapes(self, edge: Edge) -> bool:
-        return self.op(edge.target).type in names.SHAPE_HELPERS
+    def _useful(self, node: int) -> list[Edge]:
+        leaving = self.selection.outgoing[node]
+        return [e for e in leaving if self.op(e.target).type not in names.SHAPE_HELPERS]
 
 
 def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
@@ -142,21 +141,6 @@ def is_zero(array: Any) -> bool:
 def is_bad(array: Any) -> bool:
     """Whether there is a NaN or an infinity."""
     return not bool(np.isfinite(wide(array)).all())
-
-
-def unlike(like: Array) -> Array:
-    """Numbers between 1 and 2 of which no two are alike, and that have no simple sums."""
-    golden = (np.sqrt(5.0) - 1) / 2  # its multiples are spread most evenly, and never meet
-    return (1 + np.arange(like.size) * golden % 1).reshape(like.shape).astype(like.dtype)
-
-
-def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:
-    """What a step's rule returns to input j for a changed upstream; None where it cannot run."""
-    given = [None if u is None else change(wide(u)).astype(u.dtype) for u in step.upstream]
-    try:
-        return step.vjp(given)[j]
-    except RuntimeError:  # as of a trace that was read from a file
-        return None
 
 
 # --- causes ------------------------------------------------------------------------------------
@@ -251,6 +235,7 @@ ASSIGNS = r".+\.(assign|assign_add|assign_sub|scatter_\w+)"
 UPDATES = r".+\.(assign|assign_add|assign_sub|apply|apply_gradients|minimize)"
 GRADIENT = r".+\.(gradient|jacobian|batch_jacobian)"
 
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 MOST_TEXT = 70  # characters of the learner's line: it is to fit beside the words about it
 
 
@@ -264,7 +249,7 @@ def inside_tape(source: Source | None) -> str:
         "stopped" inside `stop_recording`, "inside" a GradientTape block, "outside" where the
         function has such a block elsewhere, or "" where the text does not tell.
     """
-    scope = max(_functions(source), key=_first_line, default=_tree(source))
+    scope = [n for n in _around(source) if isinstance(n, ast.Module | FUNCTION)][-1]
     blocks = [n for n in ast.walk(scope) if isinstance(n, ast.With)]
     items = [" ".join(ast.unparse(each.context_expr) for each in n.items) for n in blocks]
     around = " ".join(i for n, i in zip(blocks, items, strict=True) if _holds(n, source))
@@ -302,11 +287,6 @@ def gradient_call(op: Op) -> Source | None:
     return next(found, None)
 
 
-def update(op: Op) -> Source | None:
-    """The first line around an op that changes variables, as an optimizer's step does."""
-    return next((where for _, where in calls(op.source, UPDATES)), None)
-
-
 def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
     """Calls of such a name in the outermost function around a line, or in its statement.
 
@@ -317,8 +297,8 @@ def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
     Returns:
         The calls with their lines, in the order of these; none of those inside a `print`.
     """
-    inside = [n for n in ast.iter_child_nodes(_tree(source)) if _holds(n, source)]
-    scope = min(_functions(source), key=_first_line, default=inside[0] if inside else None)
+    _, *around = _around(source)
+    scope = next((n for n in around if isinstance(n, FUNCTION)), around[0] if around else None)
     if source is None or scope is None:
         return []
     named = [(n, ast.unparse(n.func)) for n in ast.walk(scope) if isinstance(n, ast.Call)]
@@ -330,22 +310,14 @@ def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
     ]
 
 
-def _functions(source: Source | None) -> list[ast.AST]:
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    return [n for n in ast.walk(_tree(source)) if isinstance(n, kinds) and _holds(n, source)]
+def _around(source: Source | None) -> list[ast.AST]:
+    """The tree of a file, and its statements that hold a line, outermost first."""
+    tree = _parsed("".join(linecache.getlines(source.file)) if source else "")
+    return [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.stmt) and _holds(n, source))]
 
 
-def _holds(node: ast.AST, source: Source | None) -> bool:
-    last = getattr(node, "end_lineno", 0) or 0
-    return source is not None and _first_line(node) <= source.line <= last
-
-
-def _first_line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 0)
-
-
-def _tree(source: Source | None) -> ast.Module:
-    return _parsed("".join(linecache.getlines(source.file)) if source else "")
+def _holds(node: ast.stmt | ast.expr, source: Source | None) -> bool:
+    return source is not None and node.lineno <= source.line <= (node.end_lineno or 0)
 
 
 @lru_cache(maxsize=32)  # of a few notebook cells; parsing a long file takes 50 ms

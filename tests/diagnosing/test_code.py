@@ -233,6 +233,6 @@ def test_the_line_that_changes_the_variables_is_found(line):
             loss = tf.square(x - w)  # here
             optimizer.apply_gradients([(tape.gradient(loss, w), w)])
         """
-    op = Op("loss", "op", "Square", (), (), source=line(text))
-    assert code.update(op).text.startswith("optimizer.apply_gradients")
-    assert code.update(Op("y", "op", "Sin", (), ())) is None
+    ((_, where),) = code.calls(line(text), code.UPDATES)
+    assert where.text.startswith("optimizer.apply_gradients")
+    assert code.calls(None, code.UPDATES) == []

@@ -308,21 +308,6 @@ NAN, INF = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize(
-    ("a", "nan", "inf"),
-    [
-        ([], False, False),
-        ([0.0, 1e308], False, False),
-        (NAN, True, False),
-        ([-INF], False, True),
-        ([complex(0, NAN)], True, False),
-        ([complex(NAN, INF)], True, True),
-    ],
-)
-def test_nan_and_infinity_are_seen_in_each_part_of_a_number(a, nan, inf):
-    assert (numbers.has_nan(np.array(a)), numbers.has_inf(np.array(a))) == (nan, inf)
-
-
-@pytest.mark.parametrize(
     ("array", "index"), [([[INF, 1.0], [NAN, NAN]], (1, 0)), ([1.0, -INF, INF], (1,)), (NAN, ())]
 )
 def test_a_nan_is_worse_than_an_infinity_before_it(array, index):

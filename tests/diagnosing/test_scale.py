@@ -10,7 +10,7 @@ from handmade import Tape
 from troubles import found, only
 
 import cgviz
-from cgviz.diagnosing import scale
+from cgviz.diagnosing import numbers
 from cgviz.diagnosing.pass_graph import PassGraph
 
 
@@ -28,8 +28,8 @@ from cgviz.diagnosing.pass_graph import PassGraph
     ],
 )
 def test_sizes_are_those_of_the_formula(arrays, norm, typical):
-    assert math.isclose(scale.norm(arrays), norm, rel_tol=1e-3)
-    assert math.isclose(scale.typical(arrays), typical, rel_tol=1e-3)
+    assert math.isclose(numbers.norm(arrays), norm, rel_tol=1e-3)
+    assert math.isclose(numbers.typical(arrays), typical, rel_tol=1e-3)
 
 
 def repeated(step, times):
@@ -65,7 +65,6 @@ def test_the_thresholds_hold_on_both_sides():
     assert found(cgviz.trace(repeated(lambda x: 0.1 * x, 7), 1.0)) == [("vanishing", "Mul")]
     assert found(cgviz.trace(repeated(lambda x: 10.0 * x, 5), 1.0)) == []
     assert found(cgviz.trace(repeated(lambda x: 10.0 * x, 7), 1.0)) == [("exploding", "Mul")]
-    assert (scale.FALL, scale.RISE) == (1e-6, 1e6)
 
 
 def test_a_deep_network_of_sigmoids_names_all_layers_in_one_finding():
@@ -131,7 +130,7 @@ def test_a_sum_and_a_mean_over_many_are_neither_rise_nor_fall():
 
 def test_a_second_order_is_left_alone():
     trace = cgviz.trace(lambda x: x**9 * 1e-9, 0.1, order=2)
-    first, second = (scale.find(PassGraph(trace, each)) for each in trace.passes)
+    first, second = (numbers.scale(PassGraph(trace, each)) for each in trace.passes)
     assert trace.passes[1].gradients[0] < 1e-14
     assert [each.what for each in first] == ["vanishing"]
     assert second == []
@@ -140,14 +139,14 @@ def test_a_second_order_is_left_alone():
 @pytest.mark.parametrize("upstream", [0.0, np.inf, np.nan])
 def test_an_upstream_that_is_zero_or_not_finite_has_no_size_to_compare_with(upstream):
     trace = cgviz.trace(repeated(lambda x: 0.1 * x, 8), 1.0, upstream=upstream)
-    assert scale.find(PassGraph(trace, trace.passes[0])) == []
+    assert numbers.scale(PassGraph(trace, trace.passes[0])) == []
 
 
 def test_gradients_that_are_none_zero_or_empty_are_for_others_to_explain():
     trace = cgviz.trace(
         lambda x, y, z: tf.round(x) + tf.sign(y) + tf.reduce_sum(z), 1.0, 1.0, np.float32([])
     )
-    assert scale.find(PassGraph(trace, trace.passes[0])) == []
+    assert numbers.scale(PassGraph(trace, trace.passes[0])) == []
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64])
@@ -164,7 +163,7 @@ def test_the_way_of_the_largest_contribution_is_followed():
     y = tape.op("y", "AddV2", [small, large], 1.0, back=[1.0, 2.0])
     trace = tape.trace(y, [x])
     graph = PassGraph(trace, trace.passes[0])
-    onward = partial(scale.largest, graph, scale.norm)
-    taken = [(step.op.name, factor) for factor, step, _ in scale.path(onward, x)]
+    onward = partial(numbers.largest, graph, numbers.norm)
+    taken = [(step.op.name, factor) for factor, step, _ in numbers.path(onward, x)]
     assert taken == [("large", 4.0), ("y", 2.0)]
-    assert scale.path(onward, y) == []
+    assert numbers.path(onward, y) == []
