@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from .layers import PORT, SIDE, Box, Direction, Layout, Link, Point, arranged, beside
 
@@ -50,8 +51,7 @@ def place(
 
     Args:
         boxes: The boxes; of one that is a frame the size does not count.
-        links: The links; those of one box to itself are left out, and one that closes a cycle is
-            drawn against the direction.
+        links: The links, without a cycle, which the folds of a selection never form.
         direction: "down" or "right".
         frames: The frames, each after the one around it.
         band: The space before each level, where there are several.
@@ -63,25 +63,15 @@ def place(
     >>> layout.centres
     ((20.0, 10.0), (20.0, 52.0))
     """
-    nest = _Nest(boxes, links, direction, frames)
+    nest = _Nest(boxes, links, direction, frames, band)
     for k in range(len(frames) - 1, -2, -1):  # from the innermost out
-        nest.solve(k, band)
+        nest.solve(k)
     return nest.assembled()
 
 
-Item = tuple[str, int, int]  # ("box", i, 0), ("frame", k, 0), ("port", link, k): into or out of k
-NOWHERE: Item = ("", 0, 0)
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A part of a link within one frame; a link has at most one in each."""
-
-    link: int
-    source: Item
-    target: Item
-    exit: Item  # of a source that is a frame: the item inside that the line comes from
-    entry: Item  # of a target that is a frame: the item inside that the line leads to
+# ("box", i, -1), or ("frame", k, -1), or ("port", i, k) where link i crosses frame k. Where a link
+# ends at a box that is a frame, the last number is the box inside that its line leads to.
+Item = tuple[str, int, int]
 
 
 class _Nest:
@@ -93,80 +83,79 @@ class _Nest:
         links: Sequence[Link],
         direction: Direction,
         frames: Sequence[Frame],
+        band: float,
     ) -> None:
-        self.boxes, self.links, self.direction, self.frames = boxes, links, direction, frames
+        self.boxes, self.links, self.frames = boxes, links, frames
+        self.direction, self.band = direction, band
         self.across = 0 if direction == "down" else 1
         self.opened = {frame.box: k for k, frame in enumerate(frames) if frame.box >= 0}
-        self.pieces: dict[int, list[_Piece]] = {k: [] for k in range(-1, len(frames))}
-        self.ways = [self._cut(i) for i in range(len(links))]
+        # Per frame the pieces of links in it: the link, and the ends of the piece.
+        self.pieces: dict[int, list[tuple[int, Item, Item]]]
+        self.pieces = {k: [] for k in range(-1, len(frames))}
+        self.ways = [self._cut(i) for i in range(len(links))]  # per link the frames of its pieces
         self.index: dict[int, dict[Item, int]] = {}  # per frame: items in its layout
         self.layouts: dict[int, Layout] = {}
         self.extents: dict[int, Point] = {}
         self.corners: dict[int, Point] = {-1: (0.0, 0.0)}  # of what is inside, from the frame's own
 
     def _around(self, frame: int) -> list[int]:
-        """A frame and those around it, outermost first."""
-        return [*self._around(self.frames[frame].parent), frame] if frame >= 0 else []
-
-    def _item(self, box: int) -> Item:
-        return ("frame", self.opened[box], 0) if box in self.opened else ("box", box, 0)
+        """What is around a box in a frame, outermost first."""
+        return [*self._around(self.frames[frame].parent), frame] if frame >= 0 else [-1]
 
     def _cut(self, i: int) -> list[int]:
         """Cut a link where it crosses frames, and tell which frame each of its pieces is in."""
-        link, way = self.links[i], []
-        home = self.boxes[link.source].frame
-        out, into = self._around(home), self._around(self.boxes[link.target].frame)
-        while out and into and out[0] == into[0]:
-            out, into = out[1:], into[1:]
-        item, inside = self._item(link.source), ("box", link.exit, 0)
-        for k in reversed(out):
-            port = ("port", i, k)
-            self.pieces[k].append(_Piece(i, item, port, inside, NOWHERE))
-            way.append(k)
-            item, inside, home = ("frame", k, 0), port, self.frames[k].parent
-        for k in into:
-            port = ("port", i, k)
-            self.pieces[home].append(_Piece(i, item, ("frame", k, 0), inside, port))
-            way.append(home)
-            item, inside, home = port, NOWHERE, k
-        last = _Piece(i, item, self._item(link.target), inside, ("box", link.entry, 0))
-        self.pieces[home].append(last)
-        return [*way, home]
+        link = self.links[i]
+        out, into = (self._around(self.boxes[v].frame) for v in (link.source, link.target))
+        shared = sum(a == b for a, b in zip(out, into, strict=False))
+        out, home, into = out[shared:][::-1], out[shared - 1], into[shared:]
+        ports: list[Item] = [("port", i, k) for k in (*out, *into)]
+        ends = ("box", link.source, link.exit), ("box", link.target, link.entry)
+        way = [*out, home, *into]
+        for k, (a, b) in zip(way, pairwise([ends[0], *ports, ends[1]]), strict=True):
+            self.pieces[k].append((i, a, b))
+        return way
 
-    def solve(self, k: int, band: float) -> None:
+    def solve(self, k: int) -> None:
         """Lay out what is in one frame; what is in frames inside it is already."""
         items: dict[Item, Box] = {}
         for i, box in enumerate(self.boxes):
             if box.frame == k and i not in self.opened:
-                items["box", i, 0] = box
+                items["box", i, -1] = box
         for inner, frame in enumerate(self.frames):
             if frame.parent == k:
-                items["frame", inner, 0] = Box(*self.extents[inner], level=frame.level)
-        for piece in self.pieces[k]:
-            for item, side in ((piece.source, -1), (piece.target, 1)):
+                items["frame", inner, -1] = Box(*self.extents[inner], level=frame.level)
+        ends = [[self._end(k, end) for end in piece[1:]] for piece in self.pieces[k]]
+        for (i, *_), found in zip(self.pieces[k], ends, strict=True):
+            for (item, _), side in zip(found, (-1, 1), strict=True):
                 if item[0] == "port":
-                    items[item] = Box(0, 0, pin=-side if self.links[piece.link].back else side)
+                    items[item] = Box(0, 0, pin=-side if self.links[i].back else side)
         self.index[k] = index = {item: n for n, item in enumerate(items)}
-        links, held = [], []
-        for piece in self.pieces[k]:
-            link = self.links[piece.link]
-            if self.ways[piece.link][-1] != k:  # its label is in another frame
+        links = []
+        for (i, *_), ((source, _), (target, _)) in zip(self.pieces[k], ends, strict=True):
+            link = replace(self.links[i], source=index[source], target=index[target])
+            if self.ways[i][-1] != k:  # its label is in another frame
                 link = replace(link, before=0.0, after=0.0, along=0.0)
-            links.append(replace(link, source=index[piece.source], target=index[piece.target]))
-            ends = (piece.source, piece.exit), (piece.target, piece.entry)
-            held.append((self._held(*ends[0]), self._held(*ends[1])))
+            links.append(link)
         boxes = [box if k < 0 else replace(box, level=0) for box in items.values()]
-        self.layouts[k] = arranged(boxes, links, held, self.direction, band)
+        held = [(source[1], target[1]) for source, target in ends]
+        self.layouts[k] = arranged(boxes, links, held, self.direction, self.band)
         if k >= 0:
             self._enclose(k, [n for n, box in enumerate(boxes) if box.pin < 0])
 
-    def _held(self, item: Item, inside: Item) -> float | None:
-        """Where along the side of a frame a line ends, from its middle."""
-        kind, k, _ = item
-        if kind != "frame" or inside not in self.index[k]:
-            return None
-        at = self.layouts[k].centres[self.index[k][inside]][self.across]
-        return at + self.corners[k][self.across] - self.extents[k][self.across] / 2
+    def _end(self, k: int, end: Item) -> tuple[Item, float | None]:
+        """What an end of a piece is in frame `k`, and where along its side a line ends."""
+        kind, i, inner = end
+        if kind == "port" and inner != k:
+            inside = end
+        elif kind == "box" and i in self.opened:
+            inner, inside = self.opened[i], ("box", inner, -1)
+        else:
+            return (end if kind == "port" else ("box", i, -1)), None
+        n, held = self.index[inner].get(inside), None
+        if n is not None:
+            held = self.layouts[inner].centres[n][self.across] + self.corners[inner][self.across]
+            held -= self.extents[inner][self.across] / 2
+        return ("frame", inner, -1), held
 
     def _enclose(self, k: int, first: Sequence[int]) -> None:
         """Find the size of a frame: a row for its title, which no line crosses, and its inside."""
@@ -194,14 +183,14 @@ class _Nest:
                     kind, i = "box", self.frames[i].box
                 if kind == "box" and i >= 0:
                     centres[i] = centre
-            for n, piece in enumerate(self.pieces[k]):
-                routes[piece.link][k] = [_moved(point, origin) for point in placed.routes[n]]
-                if self.ways[piece.link][-1] == k:
-                    labels[piece.link] = _moved(placed.labels[n], origin)
-        whole = [
-            _without_needless_corners([point for k in way for point in route[k]])
+            for n, (i, *_) in enumerate(self.pieces[k]):
+                routes[i][k] = [_moved(point, origin) for point in placed.routes[n]]
+                if self.ways[i][-1] == k:
+                    labels[i] = _moved(placed.labels[n], origin)
+        whole = (
+            tuple(point for k in way for point in route[k])
             for way, route in zip(self.ways, routes, strict=True)
-        ]
+        )
         outer = self.layouts[-1]
         found = tuple(centres), tuple(whole), tuple(labels), outer.width, outer.height
         return Layout(*found, self.direction, tuple(frames), outer.bands)
@@ -209,13 +198,3 @@ class _Nest:
 
 def _moved(point: Point, by: Point) -> Point:
     return point[0] + by[0], point[1] + by[1]
-
-
-def _without_needless_corners(route: Sequence[Point]) -> tuple[Point, ...]:
-    """A route without the corners at which it goes straight on."""
-    found: list[Point] = []
-    for point in route:
-        if len(found) > 1 and any(found[-2][k] == found[-1][k] == point[k] for k in (0, 1)):
-            found.pop()
-        found.append(point)
-    return tuple(found)

@@ -54,4 +54,6 @@ def recurrent(steps):
 def grid(boxes, links, held=None):
     """Boxes on their ranks in a good order; `boxes` may be a number of equal ones."""
     boxes = [BOX] * boxes if isinstance(boxes, int) else boxes
-    return Layers(boxes, links, held or [(None, None)] * len(links))
+    made = Layers(boxes, links, held or [(None, None)] * len(links))
+    made.order()
+    return made

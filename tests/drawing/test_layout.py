@@ -184,14 +184,6 @@ def test_right_is_down_with_its_axes_swapped(graph):
 # --- boxes and links -----------------------------------------------------------------------------
 
 
-def test_a_cycle_and_a_loop_are_drawn_all_the_same():
-    placed = layout.place([BOX] * 3, [Link(0, 1), Link(1, 2), Link(2, 0), Link(1, 1)])
-    (_, start), (_, end) = placed.routes[2][0], placed.routes[2][-1]
-    assert start > placed.centres[1][1] > end  # against the direction, around box 1
-    assert not enters(layout.beside(placed.routes[2], "down"), edges(placed, [BOX] * 3)[1])
-    assert placed.routes[3] == ()
-
-
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_boxes_without_links_are_apart(count):
     placed = layout.place([BOX] * count, [])
