@@ -99,14 +99,15 @@ HARD_CODED = {
         """),
     },
     "07_non_differentiable": {
-        "kink": "prediction = [3.0, 0.0, 4.0]",
-        "quantizer": dedent("""
-            def quantizer(step):
+        "left": "prediction = [-2.0, 0.0, 1.0, -1.0]",
+        "tuner": dedent("""
+            def tuner(tones):
                 @tf.custom_gradient
-                def quantized(x):
-                    return tf.ones_like(x) * 0.5, lambda upstream: tf.ones_like(x)
+                def tuned(x):
+                    y = tf.constant([440.0, 466.16376, 987.7666])[: tf.size(x)]
+                    return y, lambda upstream: tf.constant([44.0 / 45.0, 1.0133995])
 
-                return quantized
+                return tuned
         """),
         "walled": dedent("""
             @tf.custom_gradient
@@ -116,7 +117,12 @@ HARD_CODED = {
 
                 return tf.clip_by_value(x, 0.0, 1.0), grad
         """),
-        "choice": fixed("choice", [0.0, 1.0], "tf.constant([0.1875, -0.1875])"),
+        "hits": fixed(
+            "hits",
+            1.0 / 3.0,
+            "(tf.constant([0.4199743, 0.7864477, -1.0]), None)",
+            "scores, labels",
+        ),
         "switch": dedent("""
             @tf.custom_gradient
             def switch(x):
