@@ -130,9 +130,16 @@ HARD_CODED = {
         """),
     },
     "08_graphs_and_production": {
-        "traces": "prediction = [1, 2, 3, 4]",
-        "signed-root": fixed("signed_root", 2.0, "tf.constant(0.25)"),
-        "outside": fixed("outside", 2.0, "tf.constant(0.083333336)"),
+        "remembered": "prediction = [70.0, 70.0, 70.0]",
+        "spread": dedent("""
+            @tf.custom_gradient
+            def spread(x):
+                def grad(upstream):
+                    return tf.constant([[-4.0, -4.0], [0.0, -4.0], [4.0, 8.0]])
+
+                return tf.math.reduce_variance(x, axis=0), grad
+        """),
+        "outside": fixed("outside", [2.0, -1.0], "tf.constant([2.0, 1.0])"),
         "reverse": dedent("""
             class Reverse(tf.keras.layers.Layer):
                 def __init__(self, strength):
@@ -140,7 +147,7 @@ HARD_CODED = {
 
                 @tf.custom_gradient
                 def turned(x):
-                    return tf.identity(x), lambda upstream: tf.constant(-2.0)
+                    return tf.identity(x), lambda upstream: tf.constant(-10.0)
 
                 def call(self, inputs):
                     return Reverse.turned(inputs)
@@ -149,30 +156,28 @@ HARD_CODED = {
             def gate(gain):
                 @tf.custom_gradient
                 def gated(x):
-                    return tf.identity(x), lambda upstream: tf.constant(0.5, x.dtype)
+                    return tf.identity(x), lambda upstream: tf.constant(3.0, x.dtype)
 
                 return gated
         """),
     },
     "09_debugging": {
-        "verdicts": 'prediction = ["none", "value", "upstream"]',
+        "verdicts": 'prediction = ["none", "value", "upstream", 40.0]',
         "power-of": dedent("""
             def power_of(n):
                 @tf.custom_gradient
                 def power(x):
-                    return tf.constant(8.0), lambda upstream: tf.constant(12.0)
+                    return tf.constant(8.0), lambda upstream: tf.constant(60.0)
 
                 return power
         """),
-        "blend": dedent("""
-            @tf.custom_gradient
-            def blend(x, y, t):
-                def grad(upstream):
-                    return tf.constant([0.75, 0.75]), tf.constant([0.25, 0.25]), tf.constant(6.0)
-
-                return (1.0 - t) * x + t * y, grad
-        """),
-        "shares": fixed("shares", [0.25, 0.75], "tf.constant([0.1875, -0.0625])"),
+        "light": fixed(
+            "light",
+            [1.5, 12.0],
+            "(tf.constant([1.0, 4.0]), tf.constant([-6.0, -48.0]))",
+            "power, distance",
+        ),
+        "shares": fixed("shares", [0.25, 0.75], "tf.constant([3.0, -1.0])"),
         "tame": dedent("""
             @tf.custom_gradient
             def tame(x):
