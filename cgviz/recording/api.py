@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ..graph import Array, Trace, as_numpy
-from . import arguments, build, tf_hooks
+from . import arguments, tf_hooks
 from .build import Builder, dense, reference, variable_name
 from .events import PassEvent, Recording, on_error
 
@@ -64,17 +65,19 @@ def trace(
 
     def built() -> Trace:
         builder = Builder(events, recording.recorder, recording.root, names)
-        passes = build.passes(builder)
-        first = [event is call.first for event in builder.top_passes()].index(True)
+        passes = builder.passes()
+        pairs = list(zip(call.sources, call.result, strict=True))
+        leaves = [_number(g, t.shape) for t, g in pairs[: len(call.flat)]]
+        variables = {id(t): (t, g) for t, g in pairs if isinstance(t, tf.Variable)}
         return Trace(
             arguments.title(f),
             tf.nest.map_structure(_number, call.value),
-            tuple(tf.nest.map_structure(as_numpy, g) for g in call.gradients),
-            _by_name(call.variables, call.variable_gradients),
+            tf.nest.pack_sequence_as(given, leaves),
+            _by_name(variables.values()),
             tuple(builder.ops[recording.root]),
             passes,
-            first,
-            notes=build.notes(builder, passes),
+            builder.top_passes().index(call.first),
+            notes=builder.notes(passes),
         )
 
     return Trace.deferred(built)
@@ -87,8 +90,7 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
     The tape must be opened inside the block, or the ops that ran before it are not known.
 
     Args:
-        open_functions: As in `trace`. An opened function gets no graph: a model that is saved
-            later must have been called outside of a recording, too.
+        open_functions: As in `trace`.
 
     Yields:
         A `Trace`, filled when the block ends, also when it ends with an exception.
@@ -138,28 +140,24 @@ def _still_open() -> Trace:
 
 def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     """The content of a `record()` trace: value and gradients are those of its first pass."""
-    passes = build.passes(builder)
+    passes = builder.passes()
     value: Any = None
-    gradients: tuple[Any, ...] = ()
-    variables: dict[str, Any] = {}
+    pairs: list[tuple[Any, Any]] = []
+    known = builder.recorder.variables
     if passes:
         event = builder.top_passes()[0]
         values = tuple(target.numpy() for target in passes[0].targets)
         value = values[0] if len(values) == 1 else values
-        known = builder.recorder.variables
         pairs = list(zip(event.sources, event.result or [None] * len(event.sources), strict=True))
-        gradients = tuple(_number(g, t.shape) for t, g in pairs if id(t) not in known)
-        mine = [(known[id(t)], g) for t, g in pairs if id(t) in known]
-        variables = _by_name([v for v, _ in mine], [g for _, g in mine])
     return Trace(
         "recording",
         value,
-        gradients,
-        variables,
+        tuple(_number(g, t.shape) for t, g in pairs if id(t) not in known),
+        _by_name((known[id(t)], g) for t, g in pairs if id(t) in known),
         tuple(builder.ops[builder.root]),
         passes,
         asked=True,
-        notes=build.notes(builder, passes),
+        notes=builder.notes(passes),
         after={name: after[handle] for name, handle in builder.handles.items() if handle in after},
     )
 
@@ -175,7 +173,7 @@ class _Call:
         self.upstream = upstream
         self.order = order
         self.flat = [arguments.as_source(t) for t in tf.nest.flatten(given)]
-        self.variables: Sequence[Any] = ()
+        self.sources = self.flat  # of all orders: the arguments and the variables that f reads
 
     def differentiate(self, order: int, events: list[Any]) -> tuple[list[Any], list[Any] | None]:
         """The targets of the pass at `order`, and the upstream each starts with."""
@@ -186,26 +184,20 @@ class _Call:
         with tf.GradientTape() as tape:
             tape.watch([t for t in self.flat if arguments.can_be_watched(t)])
             targets, seeds = self.differentiate(order - 1, events)
-        if order == 1:
-            mine = {id(t) for t in self.flat}
-            self.variables = [v for v in tape.watched_variables() if id(v) not in mine]
-            place = len(events)
         if not targets:  # the order below gave no gradient at all
             return [], None
-        sources = [*self.flat, *self.variables]
-        result = tape.gradient(targets, sources, output_gradients=seeds)
         if order == 1:
-            self.first = events[place]
-            leaves = [reference(g, t.shape) for t, g in zip(self.flat, result, strict=False)]
-            self.gradients = tf.nest.pack_sequence_as(self.given, leaves)
-            by_id = {id(t): g for t, g in zip(sources, result, strict=True)}
-            given = {id(t): t for t in self.flat if isinstance(t, tf.Variable)}
-            self.variables = [*given.values(), *self.variables]
-            self.variable_gradients = [by_id[id(v)] for v in self.variables]
+            mine = {id(t) for t in self.flat}
+            found = [v for v in tape.watched_variables() if id(v) not in mine]
+            self.sources = [*self.flat, *found]
+        place = len(events)
+        result = tape.gradient(targets, self.sources, output_gradients=seeds)
+        if order == 1:
+            self.first, self.result = events[place], result
         if order == self.order:
             return [], None
         # A sparse gradient is no target; made dense under the outer tape, it is.
-        pairs = zip(sources, result, strict=True)
+        pairs = zip(self.sources, result, strict=True)
         return [dense(g, t.shape) for t, g in pairs if g is not None], None
 
 
@@ -213,16 +205,14 @@ def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:
     return as_numpy(reference(tensor, shape))
 
 
-def _by_name(variables: Sequence[Any], gradients: Sequence[Any]) -> dict[str, Any]:
-    """Gradients by the variables' names; a name that comes twice gets a number."""
+def _by_name(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """The gradients of variables by their names; a name that comes twice gets a number."""
     found: dict[str, Array | None] = {}
-    for variable, gradient in zip(variables, gradients, strict=True):
-        name = candidate = variable_name(variable)
-        count = 0
-        while candidate in found:
-            count += 1
-            candidate = f"{name}_{count}"
+    for variable, gradient in pairs:
+        own = variable_name(variable)
+        more = (f"{own}_{n}" for n in count(1))
+        name = next(each for each in chain([own], more) if each not in found)
         tensor = reference(gradient, variable.shape)
         # Not `as_numpy`, which copies: a recorded step of training has many large ones.
-        found[candidate] = np.asarray(tensor) if hasattr(tensor, "__array__") else as_numpy(tensor)
+        found[name] = np.asarray(tensor) if hasattr(tensor, "__array__") else as_numpy(tensor)
     return found

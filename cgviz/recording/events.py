@@ -23,7 +23,8 @@ class Body:
     """The forward body of one call of a custom-gradient function."""
 
     outer: Any
-    rule_dropped: bool = False  # the rule never reached the tape: the body itself is the gradient
+    has_rule: bool = False  # else the body itself is differentiated: it raised, or TensorFlow
+    # dropped the rule
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +113,6 @@ class ThreadRecorder:
         self.dropped: dict[int, CallEvent] = {}  # calls whose rule has no effect, by their output's
         self.asked: list[tuple[Any, int]] = []  # variables whose handle was read since the last op
         self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
-        self.opened: dict[Any, Any] = {}  # by `tf.function` that was opened, its last arguments
         self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened
         self.replaced: set[int] = set()  # ids of events that another event replaces
 

@@ -18,8 +18,6 @@ of events, which `build` turns into a trace. Everything else passes straight thr
   `run_functions_eagerly`, because it is process-wide, and `tape.jacobian` warns of it.
 - `mirrored_run._MirroredReplicaThread`: what a replica of `tf.distribute.MirroredStrategy` runs on
   its thread. TensorFlow lets one of them run at a time, so their events have an order.
-- `Function._list_all_concrete_functions_for_serialization`: a model that is saved while it is
-  recorded has the graphs of the functions that were opened.
 - `GradientTape.jacobian` and `.batch_jacobian`: that a backward pass was built as a graph.
 
 How a built-in op comes to tell its upstream: when it is on a tape, the tape is given a second
@@ -74,8 +72,8 @@ except (ImportError, AttributeError) as error:
     _IMPORT_ERROR = error
 
 _recorder: ContextVar[ThreadRecorder | None] = ContextVar("_recorder", default=None)
-# Which custom rules, by their code, are left out, so that their bodies are differentiated.
-_ignored: ContextVar[Callable[[Any], bool] | None] = ContextVar("_ignored", default=None)
+# Whether custom rules are left out, so that their bodies are differentiated.
+_ignored: ContextVar[bool] = ContextVar("_ignored", default=False)
 
 
 def _open_recorder() -> ThreadRecorder | None:
@@ -215,7 +213,7 @@ def _on_op(
     recorder.events.append(event)
     if op_type == "ResourceGather" and id(inputs[0]) in recorder.variables:
         variable = recorder.variables[id(inputs[0])]
-        recorder.snapshots[id(event)] = _read(variable, inputs[0])
+        recorder.snapshots[id(event)] = read(variable, inputs[0])
     if not slow and outputs and op_type[:2] != "__":
         _put_on_tape(event)
 
@@ -259,12 +257,12 @@ def _note_reads(recorder: ThreadRecorder, event: OpEvent) -> None:
         ]
         if not young:
             continue
-        value = _read(variable, handle)
+        value = read(variable, handle)
         for tensor in young:
             if _same_memory(tensor, value):
                 recorder.know(variable, handle)
-                read = OpEvent("ReadVariableOp", (handle,), (tensor,), (), recorder.where)
-                recorder.events.append(read)
+                noted = OpEvent("ReadVariableOp", (handle,), (tensor,), (), recorder.where)
+                recorder.events.append(noted)
 
 
 def _same_memory(one: Any, other: Any) -> bool:
@@ -278,7 +276,7 @@ def _same_memory(one: Any, other: Any) -> bool:
     return bool(first == second)
 
 
-def _read(variable: Any, handle: Any) -> Any:
+def read(variable: Any, handle: Any) -> Any:
     """The value of a variable as it is now, read through its handle."""
     with unrecorded(), record.stop_recording():
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
@@ -286,7 +284,7 @@ def _read(variable: Any, handle: Any) -> Any:
 
 def variables_now(recorder: ThreadRecorder) -> dict[int, Any]:
     """What the variables that a recorder knows hold now, by the ids of their handles."""
-    return {id(h): _read(recorder.variables[id(h)], h) for h in recorder.handles}
+    return {id(h): read(recorder.variables[id(h)], h) for h in recorder.handles}
 
 
 def _note_unread(
@@ -301,7 +299,7 @@ def _note_unread(
             handle = unknown.get(id(getattr(variable, "handle", None)))
         if handle is not None:
             recorder.know(variable, handle)
-            value = _read(variable, handle)
+            value = read(variable, handle)
             recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
 
 
@@ -340,11 +338,8 @@ def _on_record(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    ignored = _ignored.get()
-    if ignored is not None and backward_function.__name__ == "actual_grad_fn":
-        grad_fn = _free_variable(backward_function, "grad_fn")
-        if ignored(getattr(grad_fn, "__code__", None)):
-            return
+    if _ignored.get() and backward_function.__name__ == "actual_grad_fn":
+        return
     recorder = _eager_recorder()
     if recorder is not None:
         event = _note_call(recorder, op_type, output_tensors, input_tensors, backward_function)
@@ -375,9 +370,9 @@ def _note_call(
         event.body = body
         event.grad_fn = _free_variable(rule, "grad_fn")
         event.variables = _free_variable(rule, "variables") or ()
-        if not event.watched and any(e.watched for e in claimed):
+        body.has_rule = bool(event.watched) or not any(e.watched for e in claimed)
+        if not body.has_rule:
             # Called by keyword only: TensorFlow drops the rule, and the body is differentiated.
-            body.rule_dropped = True
             recorder.dropped.update((id(e), event) for e in claimed)
             claimed = [event]
     recorder.replaced.update(map(id, claimed))
@@ -464,7 +459,7 @@ def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> 
         recorder.events.append(note)
     if note.what == "opened":
         try:
-            return _open(recorder, called, args, kwargs)
+            return _open(called, args, kwargs)
         except Exception as error:
             # TensorFlow says so where something works in graphs only, as `tf.gradients`.
             if "eager" not in str(error):
@@ -474,16 +469,23 @@ def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> 
     return original(called, *args, **kwargs)
 
 
-def _open(recorder: ThreadRecorder, called: Any, args: Any, kwargs: Any) -> Any:
+def _open(called: Any, args: Any, kwargs: Any) -> Any:
     """Run the body of a `tf.function` as it is; its arguments and results are those of a graph."""
     bound = called.function_type.bind_with_defaults(args, kwargs, called._default_values)
     args, kwargs = tf.nest.map_structure(_argument, (bound.args, bound.kwargs))
-    recorder.opened[called] = args, kwargs
-    return tf.nest.map_structure(_result, called.python_function(*args, **kwargs))
+    result = called.python_function(*args, **kwargs)
+    # It has no graph of this call, as it would have. A model that is saved asks for it by this.
+    specs = tf.nest.map_structure(_spec, (args, kwargs))
+    called._list_all_concrete_functions_for_serialization = partial(_graphs, called, *specs)
+    return tf.nest.map_structure(_result, result)
 
 
 def _argument(leaf: Any) -> Any:
     return tf.convert_to_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+
+def _spec(leaf: Any) -> Any:
+    return tf.TensorSpec.from_tensor(leaf) if isinstance(leaf, tf.Tensor) else leaf
 
 
 def _result(leaf: Any) -> Any:
@@ -491,12 +493,11 @@ def _result(leaf: Any) -> Any:
     return tf.convert_to_tensor(leaf) if isinstance(leaf, plain) else leaf
 
 
-def _on_list_graphs(original: Any, called: Any) -> Any:
-    recorder = _eager_recorder()
-    if recorder is not None and called in recorder.opened:
-        args, kwargs = recorder.opened[called]
-        called.get_concrete_function(*args, **kwargs)
-    return original(called)
+def _graphs(called: Any, args: Any, kwargs: Any) -> Any:
+    """The graphs of a function that was opened, among them the one of its last opened call."""
+    vars(called).pop("_list_all_concrete_functions_for_serialization", None)
+    called.get_concrete_function(*args, **kwargs)
+    return called._list_all_concrete_functions_for_serialization()
 
 
 def _on_replica_made(original: Any, thread: Any, *args: Any, **kwargs: Any) -> None:
@@ -534,7 +535,6 @@ _HOOKS: dict[str, Callable[..., Any]] = {
     "eager.imperative_grad.imperative_grad": _on_imperative_grad,
     "ops.resource_variable_ops.variable_accessed": _on_variable_accessed,
     f"{_FUNCTION}.__call__": _on_function_call,
-    f"{_FUNCTION}._list_all_concrete_functions_for_serialization": _on_list_graphs,
     "distribute.mirrored_run._MirroredReplicaThread.__init__": _on_replica_made,
     "distribute.mirrored_run._MirroredReplicaThread.run": _on_replica_run,
     "eager.backprop.GradientTape.jacobian": _on_jacobian,
@@ -549,6 +549,7 @@ _NEEDED = (
     "eager.backprop._gradient_function",
     "eager.execute.execute_with_callbacks",
     f"{_FUNCTION}.function_type",
+    f"{_FUNCTION}._list_all_concrete_functions_for_serialization",
 )
 _lock = threading.Lock()
 _users: list[object] = []  # what needs the hooks now: recorders, and blocks without rules
@@ -680,16 +681,13 @@ def unrecorded() -> Iterator[None]:
 
 
 @contextmanager
-def rules_ignored(which: Callable[[Any], bool] = lambda code: True) -> Iterator[None]:
-    """Differentiate the bodies of custom gradients, in eager mode, as if they had no rule.
-
-    `which` tells by the code of a rule whether it is left out.
-    """
+def rules_ignored() -> Iterator[None]:
+    """Differentiate the bodies of custom gradients, in eager mode, as if they had no rule."""
     _hooks()
     before, user = _ignored.get(), object()
     try:
         _install(user)
-        _ignored.set(which)
+        _ignored.set(True)
         yield
     finally:
         _ignored.set(before)

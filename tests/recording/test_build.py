@@ -13,7 +13,7 @@ from programs import square
 import cgviz
 from cgviz import moons
 from cgviz.graph import Op, Value, as_numpy
-from cgviz.recording.build import Builder, Values, Variable, pull, reference, variable_name
+from cgviz.recording.build import Builder, pull, reference, variable_name
 from cgviz.recording.events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
 
 
@@ -28,6 +28,7 @@ def event(type_, inputs, where=None, line=None, watched=0):
 def call(type_, inputs, body, outputs):
     made = CallEvent(type_, inputs, outputs, (), body.outer, rule=len)
     made.body = body
+    body.has_rule = True
     return made
 
 
@@ -114,12 +115,10 @@ def test_captured_is_what_a_body_takes_from_a_tape_past_its_arguments():
 @pytest.mark.parametrize("dropped", [True, False])
 def test_the_ops_of_a_body_without_a_rule_are_among_the_others(dropped):
     x, body = tf.constant(1.0), Body(None)
-    body.rule_dropped = (
-        dropped  # called by keyword; otherwise the function raised and no call was noted
-    )
     events = [event("Mul", [x], where=body)]
-    if dropped:
+    if dropped:  # called by keyword; otherwise the function raised and no call was noted
         events.append(call("square", [x], body, events[0].outputs))
+        body.has_rule = False
     ops = Builder(events, ThreadRecorder(), None, [(x, "x")]).ops[None]
     assert [op.type for op in ops][:2] == ["Input", "Mul"]
 
@@ -521,27 +520,12 @@ def test_a_variable_has_tensorflows_name_without_the_output_number(variable, nam
 
 
 def test_a_tensor_is_one_value_and_an_equal_tensor_another():
-    values, x = Values(), tf.zeros((0, 2), tf.float64)
-    first, again, other = values.of(x), values.of(x), values.of(tf.zeros((0, 2), tf.float64))
+    builder, x = Builder([], ThreadRecorder(), None), tf.zeros((0, 2), tf.float64)
+    first, again = builder.value(x), builder.value(x)
+    other = builder.value(tf.zeros((0, 2), tf.float64))
     assert first is again
     assert first.key != other.key
     assert (first.shape, first.dtype, first.size) == ((0, 2), "float64", 0)
-    assert x in values
-    assert tf.identity(x) not in values
-
-
-def test_reads_are_one_value_until_the_variable_is_assigned():
-    values, variable, w = Values(), Variable("w", 0), tf.Variable(2.0)
-    reads = [w.read_value(), w.read_value()]  # held, as a recording does: values go by identity
-    before = [values.read(variable, w.handle, tensor) for tensor in reads]
-    variable.stale = True
-    reads += [w.assign(3.0).read_value(), w.read_value()]
-    after = [values.read(variable, w.handle, tensor) for tensor in reads[2:]]
-    assert len({*before}) == len({*after}) == 1
-    assert variable.versions == [before[0], after[0]]
-    assert [float(v.numpy()) for v in variable.versions] == [2.0, 3.0]
-    assert [values.of(tensor) for tensor in reads] == before + after
-    assert values.of(w.handle) is before[0]
 
 
 # --- values in a trace -------------------------------------------------------------------
@@ -568,12 +552,13 @@ def test_a_variable_that_is_assigned_is_another_value_afterwards():
 
     def f(x):
         y = w * x
+        y += w
         w.assign(5.0)
         return y + w * x
 
     trace = cgviz.trace(f, 3.0)
-    assert trace.value == 21.0
-    assert trace.variables == {"w": 6.0}
+    assert trace.value == 23.0
+    assert trace.variables == {"w": 7.0}
     w_op = next(op for op in trace.ops if op.kind == "variable")
     assert [float(v.numpy()) for v in w_op.outputs] == [2.0, 5.0]
-    assert [float(trace.passes[0].upstream(v)) for v in w_op.outputs] == [3.0, 3.0]
+    assert [float(trace.passes[0].upstream(v)) for v in w_op.outputs] == [4.0, 3.0]

@@ -592,17 +592,22 @@ def test_an_error_in_an_opened_function_is_raised_once():
     assert len(calls) == 1
 
 
-def test_a_model_that_is_saved_while_it_is_recorded_has_its_functions(tmp_path):
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_model_whose_functions_a_recording_opened_is_saved_with_their_graphs(inside, tmp_path):
     class Model(tf.Module):
         @tf.function
-        def __call__(self, x):
-            return x * x
+        def __call__(self, x, scale=2.0):
+            return x * x * scale
 
+    model = Model()
     with cgviz.record():
-        model = Model()
         model(tf.constant(2.0))
+        if inside:
+            tf.saved_model.save(model, tmp_path)
+    if not inside:
         tf.saved_model.save(model, tmp_path)
-    assert tf.saved_model.load(tmp_path)(tf.constant(3.0)) == 9.0
+        same(model(tf.constant(2.0)).numpy(), 8.0)
+    assert tf.saved_model.load(tmp_path)(tf.constant(3.0)) == 18.0
 
 
 def test_a_trace_without_a_pass_says_where_the_pass_was():
