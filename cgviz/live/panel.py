@@ -231,7 +231,7 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
     sizes = [up.size * value.size for _, up, _ in terms]
     few = max(value.size, *(up.size for _, up, _ in terms)) <= MOST_SIDE
     whole = [part.size for *_, part in terms] == sizes and given.size == value.size
-    if few and whole and set(sizes) != {1}:
+    if few and whole and all(sizes) and set(sizes) != {1}:
         rows = [(called[k], step.op.outputs[k]) for k, *_ in terms]
         matrix = _matrix(terms, rows, (columns, value)) | {"sum": _numbers(given)}
         found["products"] = [matrix | ({"other": _numbers(total)} if differs else {})]
@@ -242,8 +242,8 @@ def _product(up: Array, local: Any, value: Value) -> Document:
     """Upstream and local of one output and one input, in short."""
     if isinstance(local, jacobian.LargeJacobian) or local.size != up.size * value.size:
         return {"upstream": _written(up), "local": style.shape(local)}
-    short = style.summary(local, dtype=False) if local.size > 1 else style.number(local)
-    return {"upstream": _written(up) if local.size > 1 else style.number(up), "local": short}
+    short = style.summary(local, dtype=False) if local.size != 1 else style.number(local)
+    return {"upstream": _written(up) if local.size != 1 else style.number(up), "local": short}
 
 
 def _matrix(
