@@ -16,8 +16,9 @@ All is computed for a picture that runs down; one that runs right is that with i
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from itertools import accumulate, chain, pairwise
 from math import asin, atan2, ceil, copysign, cos, hypot, inf, sin
 from typing import Literal
@@ -36,7 +37,7 @@ BEND = 12.0, 40.0  # least and most space between ranks for a link's way to the 
 STEEP = 0.2  # of the way to the side, the space for it: lines farther apart look level
 RADIUS = 12.0  # of a bend, at most: a larger one reads as a slope
 ARC = 0.3  # radians from point to point of a bend: an eighth of a point from the true arc
-SWEEPS, SWAPS = 6, 3  # for the order; twice as many sweeps found hardly fewer crossings
+SWEEPS, SWAPS = 6, 5  # for the order; more of either found hardly fewer crossings
 TURNS = 9  # rounds of placing; more moved pictures of 200 boxes by a few points
 LOOSE = 0.05  # what leads to one box only, as a weight, gives way to all else
 # Waypoints of all links, the shortest first; the others run straight, through boxes if need be, or
@@ -130,7 +131,7 @@ class Item:
     right: float
     height: float
     is_box: bool = False
-    at: int = 0  # its position in its rank; at first, what sorts it there
+    at: int = 0  # its position in its rank
     apart: float = 0.0  # its least distance from the item before it
     x: float = 0.0
     firm: float = 1.0  # how much it draws its neighbours
@@ -165,13 +166,11 @@ class Layers:
 
     def __init__(self, boxes: Sequence[Box], links: Sequence[Link], held: Sequence[Held]) -> None:
         ends = [(x.target, x.source) if x.back else (x.source, x.target) for x in links]
-        order, found = ranks(boxes, ends)
+        found = ranks(boxes, ends)
         self.boxes = [
             Item(2 * rank, 2 * box.level, box.width / 2, box.width / 2, box.height, is_box=True)
             for box, rank in zip(boxes, found, strict=True)
         ]
-        for place, v in enumerate(order):
-            self.boxes[v].at = place
         spans = np.sort([2 * (found[b] - found[a]) for a, b in ends])
         self.longest = spans[spans.cumsum() <= 2 * MOST].max(initial=2)
         self.lines = [
@@ -179,7 +178,7 @@ class Layers:
             for link, (a, b), at in zip(links, ends, held, strict=True)
         ]
         self.layers: list[list[Item]] = [[] for _ in range(2 * max(found, default=-1) + 1)]
-        for item in chain(*(line.items[1:-1] for line in self.lines), self.boxes):
+        for item in self._depth_first():
             self.layers[item.rank].append(item)
 
     def _line(self, link: Link, upper: Item, lower: Item, held: Held) -> Line:
@@ -191,7 +190,7 @@ class Layers:
         for rank in [beside] if long else range(upper.rank + 1, lower.rank):
             space = (link.before, link.after, link.along) if rank == beside else (0.0, 0.0, 0.0)
             left, right = (max(side, PORT / 4) for side in space[:2])
-            items.append(Item(rank, level, left, right, space[2], at=upper.at))
+            items.append(Item(rank, level, left, right, space[2]))
         items.append(lower)
         first, last = ports = [at or 0.0 for at in held]
         shifts = [first, *[0.0] * (len(items) - 2), last]
@@ -212,11 +211,26 @@ class Layers:
 
     # --- order ---
 
+    def _depth_first(self) -> Iterator[Item]:
+        """A first order: up from the last boxes, inputs in their order, so branches stay apart."""
+        arriving: dict[Item, list[Line]] = {box: [] for box in self.boxes}
+        for line in self.lines:
+            arriving[line.items[-1]].append(line)
+        # Loose boxes come last.
+        last = [box for box in self.boxes if not box.pulls[1]]
+        stack = [[box] for box in sorted(last, key=lambda box: not box.pulls[0])[::-1]]
+        while stack:
+            *between, box = stack.pop()
+            yield from between
+            if box in arriving:
+                yield box
+                stack += [line.items[-2::-1] for line in reversed(arriving.pop(box))]
+
     def order(self) -> None:
         """Find an order for the even ranks in which few links cross; the odd ones follow it."""
         even = self.layers[::2]
         for layer in even:
-            reorder(layer, sorted(layer, key=lambda item: item.at))
+            reorder(layer, layer)
         best, fewest = [list(layer) for layer in even], crossings(even)
         for turn in range(SWEEPS):
             if not fewest:
@@ -368,29 +382,17 @@ class Layers:
         return rows
 
 
-def ranks(boxes: Sequence[Box], ends: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """Boxes in an order, each after all that lead to it, and a rank for each.
+def ranks(boxes: Sequence[Box], ends: Sequence[tuple[int, int]]) -> list[int]:
+    """A rank per box: by longest path, then each to where its links are shortest.
 
-    A rank is that of the longest path, or where the links of the box are shortest. Boxes that are
-    pinned come before all others, or behind them.
+    Boxes that are pinned come before all others, or behind them.
     """
     above: list[list[int]] = [[] for _ in boxes]
     below: list[list[int]] = [[] for _ in boxes]
     for a, b in ends:
         above[b].append(a)
         below[a].append(b)
-    # Up from the last boxes, inputs in their order, so that branches stay apart.
-    last = [v for v in range(len(boxes)) if not below[v]]
-    stack = sorted(last, key=lambda v: not above[v])[::-1]  # loose ones come last
-    order: list[int] = []
-    seen = set()
-    while stack:
-        v = stack.pop()
-        if v < 0:
-            order.append(~v)
-        elif v not in seen:
-            seen.add(v)
-            stack += [~v, *reversed(above[v])]
+    order = list(TopologicalSorter(dict(enumerate(above))).static_order())
     rank = [0] * len(boxes)
     for v in order:
         rank[v] = max((rank[u] + 1 for u in above[v]), default=0)
@@ -399,7 +401,7 @@ def ranks(boxes: Sequence[Box], ends: Sequence[tuple[int, int]]) -> tuple[list[i
             rank[v] = min(rank[w] for w in below[v]) - 1
     keys = [(box.pin, 0 if box.pin else r) for box, r in zip(boxes, rank, strict=True)]
     place = {key: n for n, key in enumerate(sorted(set(keys)))}
-    return order, [place[key] for key in keys]
+    return [place[key] for key in keys]
 
 
 # --- the order of a rank -------------------------------------------------------------------------
