@@ -5,17 +5,18 @@ r"""Save a trace to a file, and load one.
     target  a path, or an error that says what is wrong with it
     write   bytes -> a file, whole or not at all
 
-A document is strict JSON: `{"format", "version", "records", "arrays", "trace"}`. The records are
-the objects of `graph`, each as `[class, field, ...]` after all that it refers to:
+A document is strict JSON: `{"format", "version", "nodes", "trace"}`. What JSON has no form for is
+a node, a list that begins with its kind:
 
-    {"record": 3}                   the fourth record
-    {"array": 3}                    the fourth array: {"dtype", "shape", "zlib"}
-    [...], {"list": [...]}          a tuple, a list
-    {"dict": [[key, value], ...]}   a dict
-    {"float": "nan"}                a float that JSON has no number for
+    ["tuple", ...], ["list", ...]   their items
+    ["dict", ["tuple", key, value], ...]
+    ["float", "nan"]                a float that JSON has no number for
+    ["array", dtype, shape, zlib]   its bytes, little-endian, packed and in base64
+    ["texts", shape, ...]           an array of bytes, as Latin-1
+    ["Op", ...]                     an object of `graph`: the class, then its fields
+    ["at", 3]                       the fourth of `nodes`, where objects and arrays are stored once
 
-The bytes of an array are little-endian, packed and in base64, and equal arrays are stored once. Of
-an array with more than 1,024 numbers only `Statistics` are stored, unless all are asked for.
+Of an array with more than 1,024 numbers only `Statistics` are stored, unless all are asked for.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ import math
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -52,12 +54,19 @@ from .graph import (
 from .graph.jacobian import LargeJacobian, Local, local_jacobians
 from .graph.selection import select
 
-FORMAT, VERSION = "cgviz trace", 3
-PICTURES = (".svg", ".png", ".pdf")
-SUFFIXES = (".html", *PICTURES, ".json", ".dot")
+FORMAT, VERSION = "cgviz trace", 4
+ABOUT: dict[str, tuple[str, str, dict[str, Any]]] = {  # the names of a picture's metadata
+    ".svg": ("Description", "Creator", {"Date": None}),
+    ".png": ("Description", "Software", {}),
+    ".pdf": ("Subject", "Creator", {"CreationDate": None}),
+}
+SUFFIXES = (".html", *ABOUT, ".json", ".dot")
 MOST_KEPT = 1_024  # numbers of an array that a document holds: more are not read one by one
 MOST_LOCAL = 256  # entries of a Jacobian that a document holds, for one of 16 by 16
-DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+DAMAGE = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
+    *(TypeError, ValueError, zlib.error),
+)
 
 Document = dict[str, Any]
 
@@ -72,13 +81,9 @@ def target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     if found.suffix.lower() not in suffixes:
         *others, last = suffixes
         known = f"{', '.join(others)} or {last}" if others else last
-        raise ValueError(
-            f"`path` is {str(found)!r}, and what to write is told by its suffix: {known}"
-        )
+        raise ValueError(f"`path` is {path!s}, and what to write is told by its suffix: {known}")
     if not found.parent.is_dir():
-        raise FileNotFoundError(
-            f"`path` is {str(found)!r}, but there is no folder {str(found.parent)!r}"
-        )
+        raise FileNotFoundError(f"`path` is {path!s}, but there is no folder {str(found.parent)!r}")
     return found
 
 
@@ -106,7 +111,7 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
     elif suffix == ".dot":
         write(found, dot(trace).encode())
     else:
-        write(found, picture(trace, suffix) if suffix in PICTURES else document(trace, full))
+        write(found, picture(trace, suffix) if suffix in ABOUT else document(trace, full))
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -152,13 +157,8 @@ Values, Ops = tuple[Value, ...], tuple[Op, ...]
 # By class: the parameters that make one, each an attribute of that name, and their types.
 FIELDS: dict[type, dict[str, Any]] = {
     **{each: get_type_hints(each) for each in (Source, Rule, Statistics, Value, Op)},
-    Step: {
-        "op": Op,
-        "received": Arrays,
-        "returned": Arrays,
-        "ops": Ops,
-        "find_local": tuple | None,
-    },
+    Step: get_type_hints(Step)
+    | {"received": Arrays, "returned": Arrays, "pull": NoneType, "find_local": tuple | None},
     Pass: get_type_hints(Pass) | {"seed_references": Arrays, "gradient_references": Arrays},
     Trace: {
         name: hint
@@ -172,8 +172,7 @@ def document(trace: Trace, full: bool) -> bytes:
     """A trace as a document; `full` keeps all numbers of every array."""
     writer = _Writer(full)
     root = writer.node(trace)
-    found = {"format": FORMAT, "version": VERSION, "records": writer.records}
-    found |= {"arrays": writer.arrays, "trace": root}
+    found = {"format": FORMAT, "version": VERSION, "nodes": writer.nodes, "trace": root}
     return json.dumps(found, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -186,129 +185,112 @@ def read(found: Any) -> Trace:
             f"a trace of version {version}, and this cgviz reads version {VERSION}: read it with "
             "the cgviz that wrote it, or save it again with this one"
         )
+    made: list[Any] = []
+
+    def node(written: Any) -> Any:
+        if not isinstance(written, list):
+            return written
+        kind, *content = written
+        return made[content[0]] if kind == "at" else MAKE[kind](*map(node, content))
+
     try:
-        return _Reader(found).trace
-    except (*DAMAGE, zlib.error) as error:
+        for written in found["nodes"]:
+            made.append(node(written))
+        trace = node(found["trace"])
+        if not isinstance(trace, Trace):
+            raise TypeError("it holds something else than a trace")
+        return trace
+    except DAMAGE as error:
         raise ValueError(f"a damaged trace: {error!r}") from error
 
 
 class _Writer:
     def __init__(self, full: bool) -> None:
         self.full = full
-        self.records: list[list[Any]] = []
-        self.arrays: list[Document] = []
-        self.index: dict[Any, int] = {}  # of what is stored, by a record or an array's bytes
+        self.nodes: list[Any] = []
+        self.places: dict[Any, int] = {}  # of nodes, by a record or an array's bytes
 
     def node(self, found: Any) -> Any:
-        if type(found) in FIELDS:
-            if found not in self.index:
-                row = [type(found).__name__, *map(self.node, self.fields(found).values())]
-                self.index[found] = len(self.records)
-                self.records.append(row)
-            return {"record": self.index[found]}
         if found is None or type(found) in (bool, int, str):
             return found
         if type(found) is float:
-            return found if math.isfinite(found) else {"float": str(found)}
+            return found if math.isfinite(found) else ["float", str(found)]
         if isinstance(found, Mapping):
-            return {"dict": [[self.node(k), self.node(v)] for k, v in found.items()]}
+            return ["dict", *map(self.node, found.items())]
         if isinstance(found, tuple | list):
-            nodes = list(map(self.node, found))
-            return nodes if isinstance(found, tuple) else {"list": nodes}
-        return self.array(np.asarray(as_numpy(found)))
+            return ["list" if isinstance(found, list) else "tuple", *map(self.node, found)]
+        if type(found) not in FIELDS:
+            return self.array(np.asarray(as_numpy(found)))
+        if found in self.places:
+            return ["at", self.places[found]]
+        given = _shown(found)
+        fields = (given.get(name, getattr(found, name)) for name in FIELDS[type(found)])
+        return self.once(found, [type(found).__name__, *map(self.node, fields)])
 
-    def array(self, array: Array) -> Document:
-        if array.size > MOST_KEPT and not self.full and array.dtype.kind not in "OSU":
-            return self.node(statistics(array))
-        head: Document = {"dtype": array.dtype.name, "shape": list(array.shape)}
+    def once(self, key: Any, node: list[Any]) -> list[Any]:
+        if key not in self.places:
+            self.places[key] = len(self.nodes)
+            self.nodes.append(node)
+        return ["at", self.places[key]]
+
+    def array(self, array: Array) -> Any:
+        shape, name = self.node(array.shape), array.dtype.name
         if array.dtype.kind in "OSU":
-            self.arrays.append({**head, "dtype": "object", "items": list(map(_item, array.flat))})
-            return {"array": len(self.arrays) - 1}
+            texts = (x if isinstance(x, bytes) else str(x).encode() for x in array.flat)
+            return ["texts", shape, *(x.decode("latin-1") for x in texts)]
+        if array.size > MOST_KEPT and not self.full:
+            return self.node(statistics(array))
         if array.dtype.kind != "V":  # bfloat16 and its like know no byte order
             array = array.astype(array.dtype.newbyteorder("<"))
         raw = array.tobytes()
-        index = self.index.setdefault((array.dtype.name, array.shape, raw), len(self.arrays))
-        if index == len(self.arrays):
-            self.arrays.append({**head, "zlib": base64.b64encode(zlib.compress(raw)).decode()})
-        return {"array": index}
-
-    def fields(self, found: Any) -> Document:
-        given = {name: getattr(found, name) for name in FIELDS[type(found)]}
-        if isinstance(found, Source):
-            # The name of the file alone: its folder tells nothing to whom the trace is given.
-            given["file"] = os.path.basename(found.file)
-        elif isinstance(found, Step):
-            given |= {"received": found.upstream, "returned": found.downstream}
-            given["find_local"] = _small_locals(found)
-        elif isinstance(found, Pass):
-            uses = {v.key: v for step in found.steps for v in step.op.inputs}
-            # Statistics cannot be added up when they are read.
-            sums = {key: found.upstream(v) for key, v in uses.items() if v.size > MOST_KEPT}
-            given["arrived"] = {**found.arrived, **sums}
-            given |= {"seed_references": found.seeds, "gradient_references": found.gradients}
-        return given
+        packed = base64.b64encode(zlib.compress(raw)).decode()
+        return self.once((name, array.shape, raw), ["array", name, shape, packed])
 
 
-def _item(item: Any) -> Any:
-    if isinstance(item, bytes):
-        return {"bytes": base64.b64encode(item).decode()}
-    return str(item)
+def _shown(found: Any) -> Document:
+    """The fields of an object that a document does not hold as they are."""
+    if isinstance(found, Source):
+        # The name of the file alone: its folder tells nothing to whom the trace is given.
+        return {"file": os.path.basename(found.file)}
+    if isinstance(found, Step):
+        given = {"received": found.upstream, "returned": found.downstream, "pull": None}
+        return given | {"find_local": _small_locals(found)}
+    if isinstance(found, Pass):
+        uses = {v.key: v for step in found.steps for v in step.op.inputs}
+        # Statistics cannot be added up when they are read.
+        sums = {key: found.upstream(v) for key, v in uses.items() if v.size > MOST_KEPT}
+        given = {"seed_references": found.seeds, "gradient_references": found.gradients}
+        return given | {"arrived": {**found.arrived, **sums}}
+    return {}
 
 
 def _small_locals(step: Step) -> tuple[Any, ...] | None:
-    pairs = zip(step.op.inputs, step.flows, strict=True)
-    into = [value.size for value, flows in pairs if flows]
-    sizes = [value.size * size for value in step.op.outputs for size in into]
-    if not sizes or min(sizes) > MOST_LOCAL:
+    """The local Jacobians of a step, "large" in place of those that a document does not hold."""
+    into = (v.size for v, flows in zip(step.op.inputs, step.flows, strict=True) if flows)
+    outputs = (v.size for v in step.op.outputs)
+    if min(into, default=math.inf) * min(outputs, default=math.inf) > MOST_LOCAL:
         return None
     try:
         rows = step.local
     except RuntimeError:  # the rule cannot run again
         return None
-    return tuple(tuple("large" if _is_large(x) else x for x in row) for row in rows)
+    large = [[isinstance(x, LargeJacobian) or np.size(x) > MOST_LOCAL for x in r] for r in rows]
+    pairs = (zip(*each, strict=True) for each in zip(rows, large, strict=True))
+    return tuple(tuple("large" if big else x for x, big in row) for row in pairs)
 
 
-def _is_large(jacobian: Any) -> bool:
-    return isinstance(jacobian, LargeJacobian) or np.size(jacobian) > MOST_LOCAL
-
-
-class _Reader:
-    def __init__(self, found: Document) -> None:
-        self.arrays = list(map(_read_array, found["arrays"]))
-        self.records: list[Any] = []
-        classes = {cls.__name__: cls for cls in FIELDS}
-        for name, *row in found["records"]:
-            self.records.append(self.record(classes[name], list(map(self.node, row))))
-        self.trace = self.node(found["trace"])
-        if not isinstance(self.trace, Trace):
-            raise TypeError("it holds something else than a trace")
-
-    def node(self, node: Any) -> Any:
-        if isinstance(node, list):
-            return tuple(map(self.node, node))
-        if not isinstance(node, dict):
-            return node
-        ((kind, content),) = node.items()
-        if kind == "dict":
-            return {self.node(key): self.node(value) for key, value in content}
-        if kind == "list":
-            return list(map(self.node, content))
-        if kind == "float":
-            return float(content)
-        return {"record": self.records, "array": self.arrays}[kind][content]
-
-    def record(self, cls: type, row: Sequence[Any]) -> Any:
-        given = dict(zip(FIELDS[cls], row, strict=True))
-        for name, expected in FIELDS[cls].items():
-            if not _fits(given[name], expected):
-                raise TypeError(f"{name!r} of a {cls.__name__} is a {type(given[name]).__name__}")
-        if cls is Step:
-            sizes = len(given["op"].outputs), len(given["op"].inputs)
-            if sizes != (len(given["received"]), len(given["returned"])):
-                raise ValueError("a step has not the inputs and outputs of its op")
-            rows = given["find_local"]
-            given["find_local"] = local_jacobians if rows is None else _kept(rows)
-        return cls(**given)
+def _record(cls: type, *row: Any) -> Any:
+    given = dict(zip(FIELDS[cls], row, strict=True))
+    for name, expected in FIELDS[cls].items():
+        if not _fits(given[name], expected):
+            raise TypeError(f"{name!r} of a {cls.__name__} is a {type(given[name]).__name__}")
+    if cls is Step:
+        sizes = len(given["op"].outputs), len(given["op"].inputs)
+        if sizes != (len(given["received"]), len(given["returned"])):
+            raise ValueError("a step has not the inputs and outputs of its op")
+        rows = given["find_local"]
+        given["find_local"] = local_jacobians if rows is None else partial(_kept, rows)
+    return cls(**given)
 
 
 def _fits(found: Any, hint: Any) -> bool:
@@ -318,29 +300,38 @@ def _fits(found: Any, hint: Any) -> bool:
     return hint is Any or isinstance(found, hint if kind is UnionType else kind)
 
 
-def _kept(rows: Sequence[Sequence[Any]]) -> Callable[[Step], Local]:
+def _kept(rows: Sequence[Sequence[Any]], step: Step) -> Local:
     """The local Jacobians that the file holds."""
-    return lambda step: tuple(
+    return tuple(
         tuple(LargeJacobian(step, i, j) if isinstance(x, str) else x for j, x in enumerate(row))
         for i, row in enumerate(rows)
     )
 
 
-def _read_array(found: Document) -> Array:
-    shape = tuple(found["shape"])
-    if found["dtype"] == "object":
-        items = [x if isinstance(x, str) else base64.b64decode(x["bytes"]) for x in found["items"]]
-        array = np.empty(len(items), dtype=object)
-        array[:] = items
-        return array.reshape(shape)
+def _array(name: str, shape: tuple[int, ...], packed: str) -> Array:
     try:
-        dtype = np.dtype(found["dtype"])
+        dtype = np.dtype(name)
     except TypeError:  # bfloat16 and smaller come with a package that TensorFlow needs too
-        dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), found["dtype"]))
-    packed = base64.b64decode(found["zlib"])
+        dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     # No more than the shape says, whatever was packed.
-    raw = zlib.decompressobj().decompress(packed, dtype.itemsize * math.prod(shape) + 1)
+    most = dtype.itemsize * math.prod(shape) + 1
+    raw = zlib.decompressobj().decompress(base64.b64decode(packed), most)
     return np.frombuffer(raw, dtype).reshape(shape)
+
+
+def _texts(shape: tuple[int, ...], *texts: str) -> Array:
+    return np.array([text.encode("latin-1") for text in texts], object).reshape(shape)
+
+
+MAKE: dict[str, Callable[..., Any]] = {
+    "float": float,
+    "tuple": lambda *items: items,
+    "list": lambda *items: list(items),
+    "dict": lambda *items: dict(items),
+    "array": _array,
+    "texts": _texts,
+    **{cls.__name__: partial(_record, cls) for cls in FIELDS},
+}
 
 
 # --- pictures ------------------------------------------------------------------------------------
@@ -355,24 +346,21 @@ def picture(trace: Trace, suffix: str) -> bytes:
 
     buffer = io.BytesIO()
     axes: Any = figure.plot(trace)
-    words = axes.cgviz_alt
     # What the picture shows, for who cannot see it, under the names that each format knows.
+    description, creator, date = ABOUT[suffix]
     about = {"Title": f"How the gradient flows through {trace.title}"}
-    about |= {"Subject" if suffix == ".pdf" else "Description": words}
-    about |= {"Software": "cgviz"} if suffix == ".png" else {"Creator": "cgviz"}
-    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+    about |= {description: axes.cgviz_alt, creator: "cgviz", **date}
     try:
         with mpl.rc_context({"svg.hashsalt": "cgviz"}):
-            axes.figure.savefig(
-                buffer, format=suffix[1:], bbox_inches="tight", metadata=about | dates[suffix]
-            )
+            axes.figure.savefig(buffer, format=suffix[1:], bbox_inches="tight", metadata=about)
     finally:
         plt.close(axes.figure)
     if suffix != ".svg":
         return buffer.getvalue()
     # A screen reader takes it as one picture with a title and a description.
     svg = buffer.getvalue().replace(b"<svg ", b'<svg role="img" ', 1)
-    return svg.replace(b"</title>", f"</title>\n <desc>{escape(words)}</desc>".encode(), 1)
+    words = escape(axes.cgviz_alt)
+    return svg.replace(b"</title>", f"</title>\n <desc>{words}</desc>".encode(), 1)
 
 
 def dot(trace: Trace) -> str:

@@ -249,5 +249,5 @@ def test_equal_arrays_are_stored_once(tmp_path):
     trace = cgviz.trace(lambda x: tf.reduce_sum(x + x + x), np.arange(1000, dtype="f"))
     trace.save(tmp_path / "sum.json")
     document = json.loads((tmp_path / "sum.json").read_bytes())
-    large = [each for each in document["arrays"] if each["shape"] == [1000]]
+    large = [each for each in document["nodes"] if each[0] == "array" and 1000 in each[2]]
     assert len(large) == 5  # x, x + x, x + x + x; and of the gradients 1, 1 + 1 and 1 + 1 + 1

@@ -60,18 +60,26 @@ def test_a_json_file_of_something_else_is_refused(tmp_path, content):
 def test_another_version_is_refused(trace, tmp_path, version):
     document = {**written(trace), "version": version}
     (tmp_path / "trace.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 3"):
+    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 4"):
         load(tmp_path / "trace.json")
 
 
-@pytest.mark.parametrize("key", ["records", "arrays", "trace"])
-@pytest.mark.parametrize("wrong", ["gone", 7, [], [None], {"record": 0}])
+@pytest.mark.parametrize("key", ["nodes", "trace"])
+@pytest.mark.parametrize("wrong", ["gone", 7, [], [None], ["at", 0], ["at"], [["os.system", "ls"]]])
 def test_a_damaged_file_is_refused(trace, tmp_path, key, wrong):
     document = {**written(trace), key: wrong}
     if wrong == "gone":
         del document[key]
     (tmp_path / "trace.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="holds a damaged trace"):
+        load(tmp_path / "trace.json")
+
+
+def test_a_file_that_is_nested_too_deeply_is_refused(trace, tmp_path):
+    deep = "[" * 900 + "]" * 900
+    text = json.dumps({**written(trace), "trace": 0}).replace('"trace": 0', f'"trace": {deep}')
+    (tmp_path / "trace.json").write_text(text)
+    with pytest.raises(ValueError, match=r"holds (a damaged trace|no trace)"):
         load(tmp_path / "trace.json")
 
 
@@ -101,8 +109,13 @@ JUNK = (
     [],
     [[]],
     {},
-    {"record": -1},
-    {"array": 0},
+    ["at", -1],
+    ["at", 0],
+    ["tuple"],
+    ["dict", 3],
+    "at",
+    "array",
+    "Step",
 )
 
 
