@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from . import style
 from .graph import Op, Source
@@ -150,14 +149,12 @@ class Progress:
     stored must not depend on how fast the machine was.
     """
 
-    _display: Any = None  # of a notebook, where the error stream would leave an empty red line
-
     def __init__(self, title: str) -> None:
         self.doing = "first run"
         self._title = title
         self._runs = 0
         self._start = self._last = time.monotonic()
-        self._written = 0
+        self._shown = False
 
     def run(self) -> None:
         """f runs once more."""
@@ -166,26 +163,22 @@ class Progress:
         if now - self._last > PAUSE and now - self._start > PATIENCE and is_watched():
             self._last = now
             seconds = now - self._start
-            line = f"{self._title}: {self.doing}, {self._runs} runs in {seconds:.0f} s"
-            self._show(line)
-            self._written = len(line)
+            self._show(f"{self._title}: {self.doing}, {self._runs} runs in {seconds:.0f} s")
 
     def close(self) -> None:
         """Remove the line."""
-        if self._written:
+        if self._shown:
             self._show("")
 
     def _show(self, line: str) -> None:
         if sys.stderr.isatty():
-            end = "" if line else "\r"
-            print(f"\r{line.ljust(self._written)}", end=end, file=sys.stderr, flush=True)
-            return
-        from IPython.display import HTML, display
+            erased = "\r\x1b[K"  # the line up to its end, as terminals know it
+            print(f"{erased}{line}", end="", file=sys.stderr, flush=True)
+        else:  # a notebook, where the error stream would leave an empty red line
+            from IPython.display import HTML, display
 
-        if self._display is None:
-            self._display = display(HTML(escape(line)), display_id=True)
-        else:
-            self._display.update(HTML(escape(line)))
+            display(HTML(escape(line)), display_id=str(id(self)), update=self._shown)
+        self._shown = True
 
 
 def is_watched() -> bool:

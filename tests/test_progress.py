@@ -18,6 +18,9 @@ class Terminal(io.StringIO):
         return self.tty
 
 
+ERASED = "\r\x1b[K"
+
+
 def shown(monkeypatch, tty, patience=-1.0):
     """What a check that takes a while shows on the way, and what is left of it."""
     monkeypatch.setattr(findings, "PATIENCE", patience)
@@ -34,8 +37,8 @@ def shown(monkeypatch, tty, patience=-1.0):
 
 def test_a_slow_check_says_what_it_does_and_removes_the_line(monkeypatch):
     before, after = shown(monkeypatch, tty=True)
-    assert before == "\rcheck of square: value, 1 runs in 0 s"
-    assert after.endswith(" \r")
+    assert before == f"{ERASED}check of square: value, 1 runs in 0 s"
+    assert after == before + ERASED
 
 
 def test_a_quick_check_and_a_file_show_nothing(monkeypatch):
@@ -48,12 +51,15 @@ def test_only_a_notebook_that_somebody_sits_at_shows_a_line_and_keeps_none(monke
     shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=somebody))
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     said = []
-    handle = SimpleNamespace(update=lambda html: said.append(html.data))
     monkeypatch.setattr(
-        IPython.display, "display", lambda html, display_id: said.append(html.data) or handle
+        IPython.display,
+        "display",
+        lambda html, display_id, update: said.append((html.data, display_id, update)),
     )
     assert shown(monkeypatch, tty=False)[1] == ""
-    assert said == (["check of square: value, 1 runs in 0 s", ""] if somebody else [])
+    lines = [("check of square: value, 1 runs in 0 s", False), ("", True)] if somebody else []
+    assert [(line, update) for line, _, update in said] == lines
+    assert len({display_id for _, display_id, _ in said}) == len(lines) / 2
 
 
 def test_a_notebook_that_runs_by_itself_is_known_to():

@@ -252,8 +252,7 @@ def zeros(history: History, end: int) -> Iterator[Seen]:
 
 
 ROUNDED = Cause("zero", STABILITY).says(
-    "{share} % of what `{name}` returns is 0 in {dtype}, where its upstream is not: too small for "
-    "the type (underflow).",
+    "{share} % of what `{name}` returns underflows to 0 in {dtype}, where its upstream is not 0.",
     "Use float32 here, or tf.keras.mixed_precision.LossScaleOptimizer.",
 )
 

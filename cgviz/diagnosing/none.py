@@ -1,7 +1,7 @@
 """Why a gradient is None: where the paths from its source to the targets are cut.
 
 The paths are followed as far as a tape followed them. `CAUSES` are the records of what can cut
-them: the first that holds is told. The learner's own text tells a stopped tape from a missing one,
+them. The learner's own text tells a stopped tape from a missing one,
 and where NumPy is called.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 from ..findings import Finding
 from ..graph import Op, Source, Value
@@ -19,7 +18,6 @@ from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
 from .pass_graph import (
     ASSIGNS,
     MOST_ORIGINS,
-    Case,
     Cause,
     PassGraph,
     at,
@@ -47,7 +45,7 @@ def find(graph: PassGraph) -> list[Finding]:
         # An argument of `trace` may be an integer; one that was asked for is a mistake.
         if gradient is None and (graph.trace.asked or value.differentiable):
             for cut in cuts(graph, value):
-                key = cut.op or value.key, cut.cause.name
+                key = cut.op or value.key, cut.cause
                 groups.setdefault(key, cut).sources.append(value)
     cut_ops = {cut.op for cut in groups.values()}
     for step in graph.pass_.steps:  # a gradient that is incomplete, though not None
@@ -81,7 +79,7 @@ def cuts(graph: PassGraph, value: Value) -> list[Cut]:
             if cut is None:
                 yield edge.target
             else:
-                found.setdefault((cut.op, cut.cause.name), cut)
+                found.setdefault((cut.op, cut.cause), cut)
 
     for _ in walk([start], onward):
         pass
@@ -100,7 +98,24 @@ def _at_edge(graph: PassGraph, edge: Edge) -> Cut | None:
         arrived = node.targets or any(u is not None for u in node.upstream)
         return Cut(graph, "another tape", op, value) if arrived else None
     # Without a reason: nothing would flow on if something arrived.
-    return Cut(graph, edge.reason or "not watched", op, value)
+    cause = edge.reason or "not watched"
+    if cause in ("not watched", "nothing arrives", "tape not recording"):
+        cause = _unwatched(graph, op, value, cause)
+    elif cause not in CAUSES:
+        cause = "no rule" if cause.startswith("no gradient for") else "another tape"
+    return Cut(graph, cause, op, value)
+
+
+def _unwatched(graph: PassGraph, op: Op, value: Value, reason: str) -> str:
+    """Why no tape followed a value into an op."""
+    if reason != "tape not recording":
+        uses = (u for each in graph.trace.ops for u in zip(each.inputs, each.watched, strict=False))
+        if any(used is value and watched for used, watched in uses):
+            return "watched elsewhere"
+    if inside_tape(op.source) in ("stopped", "outside") or reason == "tape not recording":
+        return "tape not recording"
+    kind = graph.kind(value)
+    return kind if kind in CAUSES else "tensor"
 
 
 def followed(graph: PassGraph, edge: Edge) -> bool:
@@ -113,8 +128,10 @@ def followed(graph: PassGraph, edge: Edge) -> bool:
 
 def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
     """Why no path leads from a source to a target: it is followed further than a tape did."""
+    if not value.differentiable and value.dtype != "resource":
+        return Cut(graph, "no float", None, value)
     if start is None or not value.differentiable:
-        return Cut(graph, "no path", None, value)
+        return Cut(graph, _unused(graph, value), None, value)
     leaving = graph.selection.outgoing
     reached = sorted(walk([start], lambda node: [edge.target for edge in leaving[node]]))
     ops = [graph.op(node) for node in reached]
@@ -125,8 +142,19 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
         for output in op.outputs:
             if taken := numpy_call(op, graph.name(output).strip("`"), targets):
                 return Cut(graph, "NumPy", op, output, taken)
-    used = [edge.target for edge in leaving[start]]
-    return Cut(graph, "no path", graph.op(max(used)) if used else None, value)
+    used = graph.op(max(edge.target for edge in leaving[start])) if leaving[start] else None
+    return Cut(graph, _unused(graph, value, used), used, value)
+
+
+def _unused(graph: PassGraph, value: Value, used: Op | None = None) -> str:
+    """Why a source does not lead to the target, though an op may have used it."""
+    forward = {v.key for op in graph.trace.ops for v in op.outputs}
+    # The target is a gradient, on which the source has no influence.
+    if graph.pass_.index > 0 and any(t.key not in forward for t in graph.pass_.targets):
+        return "independent"
+    if used:
+        return "dead end"
+    return "not read" if graph.kind(value) == "variable" else "unused"
 
 
 def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
@@ -145,52 +173,16 @@ def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
     return None
 
 
-class Cut(Case):
-    """One place where a path is cut, with what its causes look at and its words name.
+@dataclass
+class Cut:
+    """One place where a path is cut."""
 
-    `op` uses the value, or makes it; without a path it is the last that uses it, if there is one.
-    `line` is where the path is cut, if that is no line of the op.
-    """
-
-    def __init__(
-        self,
-        graph: PassGraph,
-        reason: str,  # the name of a cause, or what an edge says: "not watched", "no path", ...
-        op: Op | None,
-        value: Value | None = None,
-        line: Source | None = None,
-    ) -> None:
-        self.graph, self.reason, self.op, self.value, self.line = graph, reason, op, value, line
-        self.sources: list[Value] = []  # whose gradient it cuts
-        self.source = op.source if op else None
-        maker = graph.maker(value) if value else None
-        self.kind = maker.kind if maker else "input"
-        if value and value.dtype == "resource":  # a variable that was written to and not read
-            self.kind = "variable"
-        self.no_path = reason == "no path"
-        self.no_float = value and not value.differentiable and value.dtype != "resource"
-        self.unwatched = reason in ("not watched", "nothing arrives") and self.kind
-        unseen = self.unwatched or reason == "tape not recording"
-        self.block = inside_tape(self.source).replace("inside", "") if unseen else ""
-
-    @cached_property
-    def cause(self) -> Cause:
-        """The record that the reason names, or the first that holds."""
-        return next(c for c in CAUSES if c.name == self.reason or (c.when and c.when(self)))
-
-    @property
-    def watched_elsewhere(self) -> bool:
-        """Whether a tape watched the value when another op used it."""
-        ops = self.graph.trace.ops if self.unwatched else ()
-        uses = (use for op in ops for use in zip(op.inputs, op.watched, strict=False))
-        return any(each is self.value and watched for each, watched in uses)
-
-    @property
-    def independent(self) -> bool:
-        """Whether the target is a gradient, on which the source has no influence."""
-        forward = {v.key for op in self.graph.trace.ops for v in op.outputs}
-        pass_ = self.graph.pass_
-        return pass_.index > 0 and any(t.key not in forward for t in pass_.targets)
+    graph: PassGraph
+    cause: str  # a name of `CAUSES`
+    op: Op | None  # that uses the value, or makes it; without a path the last that uses it
+    value: Value | None = None
+    line: Source | None = None  # where the path is cut, if that is no line of the op
+    sources: list[Value] = field(default_factory=list)  # whose gradient it cuts
 
     def finding(self) -> Finding:
         """What is said of the sources behind it."""
@@ -199,11 +191,12 @@ class Cut(Case):
         made = graph.maker(sources[0]) if sources else None
         captured = ([value] if value else op.captured) if op else ()
         is_none = not sources or sources[0] in graph.pass_.sources
-        where, due = _BLOCKS[self.block]
+        source = op.source if op else None
+        where, due = _BLOCKS.get(inside_tape(source), _BLOCKS[""])
         known = {
             "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
             "here": at(op) if op else "",
-            "call": line(self.source),
+            "call": line(source),
             "rule": line(op.rule if op else None),
             "taken": line(self.line),
             "name": graph.name(value) if value else "that input",
@@ -215,9 +208,9 @@ class Cut(Case):
             "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
             "where": where,
             "due": due,
-            "assigned": _ASSIGNED if calls(self.source, ASSIGNS) else "",
+            "assigned": _ASSIGNED if calls(source, ASSIGNS) else "",
         }
-        words = self.cause.words(known)
+        words = CAUSES[self.cause].words(known)
         return replace(graph.finding("none", words, op, sources), line=self.line)
 
 
@@ -231,72 +224,67 @@ _BLOCKS = {  # where a line ran, and where it should be
     "outside": ("outside the `with tf.GradientTape()` block", "into the block"),
     "": ("where no tape followed it", "into the block"),
 }
-CAUSES = (
-    Cause("no float", when=lambda cut: cut.no_path and cut.no_float).says(
+_CAUSES = (
+    Cause("no float").says(
         "{who}: it holds {kind}, and TensorFlow gives these no gradient.",
         "Leave it out of the sources, or make it a float first: `2.`, `tf.cast(x, tf.float32)`.",
     ),
     Cause("inner gradient", NESTED).says(
-        "{who}: the inner gradient was taken outside the outer tape{taken}, which therefore saw a "
-        "constant.",
+        "{who}: the inner gradient was taken outside the outer tape{taken}, which saw a constant.",
         "Call the inner tape's `gradient` inside the `with` block of the outer tape.",
     ),
     Cause("NumPy").says(
         "{who}: the numbers of {name} left TensorFlow{taken}. No tape follows NumPy.",
         "Use TensorFlow's own functions there, and the tensor itself in place of its numbers.",
     ),
-    Cause("independent", NESTED, when=lambda cut: cut.no_path and cut.independent).says(
-        "{who}: no tape followed a path from it to the gradient that is differentiated here. As a "
-        "derivative that means 0.",
+    Cause("independent", NESTED).says(
+        "{who}: no tape followed a path from it to this gradient. As a derivative that means 0.",
         "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),
-    Cause("dead end", when=lambda cut: cut.no_path and cut.op).says(
+    Cause("dead end").says(
         "{who}: {here} uses it, and what comes of it never reaches the target.{assigned}",
         "Check which result is returned and differentiated.",
     ),
-    Cause("not read", VARIABLES, when=lambda cut: cut.no_path and cut.kind == "variable").says(
-        "{who}: no op that ran reads this variable. An assignment is no reading: no gradient flows "
-        "through it.",
+    Cause("not read", VARIABLES).says(
+        "{who}: no op that ran reads this variable, and an assignment passes no gradient on.",
         "Use it in what is differentiated, or leave it out of the sources.",
     ),
-    Cause("unused", when=lambda cut: cut.no_path).says(
+    Cause("unused").says(
         "{who}: no TensorFlow op that was recorded uses it.",
-        "Use it, or leave it out, and record the forward pass too. For 0 write "
-        "`tape.gradient(..., unconnected_gradients='zero')`.",
+        "Use it, record the forward pass, or leave it out; `unconnected_gradients='zero'` gives 0.",
     ),
-    Cause("watched elsewhere", when=lambda cut: cut.watched_elsewhere).says(
+    Cause("watched elsewhere").says(
         "{who}: {here} used it before a tape watched it, or on another tape.",
         "Move the line into the block of the tape that is asked, below its `watch`.",
     ),
-    Cause("tape not recording", when=lambda cut: cut.block).says(
+    Cause("tape not recording").says(
         "{who}: {here} ran {where}.",
         "Move the line {due}.",
     ),
-    Cause("variable", VARIABLES, when=lambda cut: cut.unwatched == "variable").says(
+    Cause("variable", VARIABLES).says(
         "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "
         "variables that are trainable.",
         "Make it with `trainable=True`, or call `tape.watch({source})` first.",
     ),
-    Cause("input", when=lambda cut: cut.unwatched == "input").says(
+    Cause("input").says(
         "{who}: no tape watched it when {here} used it.",
         "Call `tape.watch({source})` at the top of the block, or make it a tf.Variable.",
     ),
-    Cause("tensor", VARIABLES, when=lambda cut: cut.unwatched).says(
+    Cause("tensor", VARIABLES).says(
         "{who}: it is a plain tensor, made by {made}, and no tape watched it when {here} used it.",
         "If it was a variable, `=` has put a tensor in its place: write `{plain}.assign_sub(...)`. "
         "Else call `tape.watch` on it.",
     ),
     Cause("integers", KINKS).says(
         "{who}: {here} makes {kind}, and these have no gradient.",
-        "Keep to floating-point numbers, or write a straight-through or a surrogate rule with "
-        "@tf.custom_gradient.",
+        "Keep to floating-point numbers, or write a surrogate rule with @tf.custom_gradient.",
     ),
     Cause("stop_gradient", KINKS).says(
         "{who}: {here} lets the value through and no gradient.",
         "Take tf.stop_gradient away, or write the gradient with @tf.custom_gradient.",
     ),
-    Cause("no rule", KINKS, when=lambda cut: cut.reason.startswith("no gradient for")).says(
+    Cause("no rule", KINKS).says(
         "{who}: TensorFlow has no gradient for {here}.{flat}",
         "Use a straight-through rule, `x + tf.stop_gradient(q - x)` with q what the op gives, or "
         "a surrogate with @tf.custom_gradient.",
@@ -315,8 +303,9 @@ CAUSES = (
         "Pass the arguments by position: `f(x)`, not `f(x=x)`. A tensor that the function closes "
         "over must be an argument too.",
     ),
-    Cause("another tape", when=lambda cut: True).says(
+    Cause("another tape").says(
         "{who}: {here} is not on the tape that was asked.",
         "Ask the tape that recorded this line, or open one tape around all of it.",
     ),
 )
+CAUSES = {cause.name: cause for cause in _CAUSES}

@@ -174,16 +174,14 @@ ZERO = (
     ),
     Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
-        "The derivative of a product is the other factor. Weights that all start at 0 learn "
-        "nothing through a product.",
+        "A product's derivative is the other factor: weights that all start at 0 learn nothing.",
     ),
     Cause("custom rule", UPSTREAM, ops="custom").says(
         "Its rule returned 0 for the upstream {upstream}.",
         "Look at what the rule multiplies upstream by.",
     ),
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
-        "The function inside tf.py_function takes numbers out of TensorFlow, so the tape inside it "
-        "follows nothing, and 0 is returned for it.",
+        "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
     # These two are found by running TensorFlow's own rule for other upstreams.
@@ -215,8 +213,7 @@ BACKWARD = (
     _unstable("tf.where", when=lambda case: case.arrived == 0 and case.not_taken).says(
         "tf.where did not take this branch and returned 0 to it, but 0 × ∞ is NaN, and it reaches "
         "the input all the same.",
-        "Make the input safe first: `safe = tf.where(ok, x, 1.)`, compute with `safe`, then choose "
-        "with tf.where.",
+        "Make the input safe first: `safe = tf.where(ok, x, 1.)`, and compute with `safe`.",
     ),
     _unstable("0 × ∞", when=lambda case: case.arrived == 0).says(
         "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
@@ -434,15 +431,12 @@ class ForwardCase(Case):
 
 # Ops that make each entry of one entry of every input. Of others, such as a matrix product, it
 # would be wrong to say which numbers an entry came from, also where the shapes agree.
-BY_ENTRY = frozenset(
-    (
-        *INFIX,
-        *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Pow", "SquaredDifference"),
-        *("Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Atan2"),
-        *("Sinh", "Cosh", "Tanh", "Atanh", "Sigmoid", "Softplus", "Erf", "Erfinv", "Relu"),
-        *("Cast", "Select", "SelectV2"),
-    )
+_FUNCTIONS = (
+    "Neg Abs Square Sqrt Rsqrt Reciprocal Pow SquaredDifference Exp Expm1 Log Log1p Sin Cos Tan "
+    "Asin Acos Atan Atan2 Sinh Cosh Tanh Atanh Sigmoid Softplus Erf Erfinv Relu Cast Select "
+    "SelectV2"
 )
+BY_ENTRY = {*INFIX, *_FUNCTIONS.split()}
 
 
 def numbers(value: Value) -> Array:
@@ -544,8 +538,7 @@ class Change(NamedTuple):
 VANISHING = Cause("vanishing").says(
     "the gradient vanishes on its way to {who}: at {worst} its L2 norm is {ratio} times that of "
     "the upstream at the target. It fell most at {lines}.",
-    "Keep each factor near 1: activations that do not saturate, weights scaled to their fan-in, "
-    "skip connections, normalisation.",
+    "Keep each factor near 1: other activations, scaled weights, skip connections, normalisation.",
 )
 EXPLODING = Cause("exploding").says(
     "the gradient explodes on its way to {who}: at {worst} its typical entry is {ratio} times that "
@@ -554,8 +547,7 @@ EXPLODING = Cause("exploding").says(
 )
 CANCELLED = Cause("zero", CHAIN).says(
     "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.",
-    "The function does not change in this direction, as a softmax does not when the same is added "
-    "to all its inputs.",
+    "The function does not change that way, as a softmax does not when its inputs shift.",
 )
 DIVERGING = Cause("exploding", STABILITY).says(
     "the training diverges: the gradient of {who} grows from step to step ({sizes}), and {target} "

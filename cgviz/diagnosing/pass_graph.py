@@ -81,6 +81,11 @@ class PassGraph:
         made = self.trace.producer(value)
         return made and made[0]
 
+    def kind(self, value: Value) -> str:
+        """The kind of op that made a value; of an unread variable only the handle is known."""
+        maker = self.maker(value)
+        return "variable" if value.dtype == "resource" else maker.kind if maker else "input"
+
     def name(self, value: Value) -> str:
         """The learner's name of a value, as code."""
         return f"`{names.value_name(self.trace, value)}`"

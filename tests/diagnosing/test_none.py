@@ -291,7 +291,7 @@ def test_zeros_of_another_type_and_empty_constants_are_no_numbers_that_came_back
 
 
 def test_every_cause_of_the_table_says_what_to_do():
-    for cause in none.CAUSES:
+    for cause in none.CAUSES.values():
         assert cause.message.endswith((".", "{flat}", "{assigned}"))
         assert cause.hint.endswith(".")
         assert cause.lesson[:2].isdigit()
