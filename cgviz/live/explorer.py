@@ -360,7 +360,9 @@ class Explorer(View):
 
     def _at(self, values: Sequence[float]) -> PageBuilder:
         found = self.sweeper.trace(values, self.trace)
-        return PageBuilder(found, self.which, roomy=True, framed=False)
+        builder = PageBuilder(found, self.which, roomy=True, framed=False)
+        builder.space = self.builders[0].space
+        return builder
 
     # --- in a saved page ---
 

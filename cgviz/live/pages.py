@@ -60,6 +60,7 @@ class PageBuilder:
     ) -> None:
         self.trace, self.full, self.roomy, self.framed = trace, full, roomy, framed
         self.patient = False
+        self.space = SCREEN  # for a picture, in pixels; a browser may tell another
         self.moments = moments or {}
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
         self._selections: dict[Any, Selection] = {}
@@ -110,17 +111,18 @@ class PageBuilder:
         """What is drawn of it."""
         shown = self.selection(which, toggled)
         drawn, opened = display.signature(shown), self._at(toggled)[1]
-        if (drawn, opened) not in self._displays:
+        key = drawn, opened, self.space
+        if key not in self._displays:
             names = [[], *([name] for name in self.moments)]
             others = [self.selection(which, [*opened, *name]) for name in names]
-            self._displays[drawn, opened] = display.make(
+            self._displays[key] = display.make(
                 shown,
-                SCREEN if shown.depth <= DEEP else None,
+                self.space if shown.depth <= DEEP else None,
                 roomy=self.roomy,
                 enough=READABLE,
                 alike=[x for x in others if x is not shown and display.signature(x) == drawn],
             )
-        return self._displays[drawn, opened]
+        return self._displays[key]
 
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """One picture with its texts and side panels."""

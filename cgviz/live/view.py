@@ -108,6 +108,14 @@ class View(anywidget.AnyWidget):
             side = int(content.get("side", 0))
             found = self.builders[side].panels(which, toggled)
             self.send({"panels": found, "side": side, "key": content.get("key")})
+        elif content.get("ask") == "width":
+            for each in self.builders:
+                each.space = float(content["width"]), pages.SCREEN[1]
+            drawn = [each.display(which, toggled).direction for each in self.builders]
+            if drawn != content["directions"]:
+                found = pages.pages(self.builders, which, toggled)
+                key = pages.page_key(which, toggled)
+                self.send({"pages": found, "key": key, "turned": content["view"]})
         elif content.get("ask") == "module":
             self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
 

@@ -17,6 +17,10 @@ import { makePlayer, moments, next, nodeAt } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
 const SHARED = 250; // milliseconds after which Python is told: many changes are told once
+const [ASIDE, BORDERS] = [362, 42]; // pixels of the side panel with its gap, and beside a picture, as in view.css
+const NARROW = 760; // pixels of a view below which the side panel is under the picture
+const USUAL = 820; // pixels for a picture: what Python draws for at first, as in pages.py
+const OTHER = 0.15; // of it: a smaller difference turns no picture
 const CLASSES = ["playing", "presenting", "blank"]; // of the state, as classes of the view
 let views = 0;
 
@@ -26,6 +30,7 @@ export class View {
   state = { step: 0, side: 0, selected: null, pinned: null, speed: 1 }; // side: the picture of two that the panel is about
   pictures = [];
   past = []; // what `undo` comes back to
+  space = USUAL;
 
   constructor(model, el) {
     const doc = model.get("document");
@@ -279,8 +284,18 @@ export class View {
     const { clientWidth } = this.root;
     if (!clientWidth || Math.abs(clientWidth - (this.width ?? 0)) < 2) return;
     this.width = clientWidth;
+    this.tellWidth();
     for (const picture of this.pictures) if (picture.fitted) this.fit(picture);
     this.follow();
+  }
+
+  /** Tell Python the space of a picture where it is another than the one it drew for. It answers where a picture should turn. */
+  tellWidth() {
+    const { cache: { which, names }, model, pages, state, width } = this;
+    const space = (pages.length > 1 ? width / pages.length : width < NARROW ? width : width - ASIDE) - BORDERS;
+    if (state.presenting || Math.abs(space / this.space - 1) < OTHER) return;
+    this.space = space;
+    model.send({ ask: "width", width: space, directions: pages.map(({ display }) => display.direction), which, toggled: names, view: this.id });
   }
 
   /** Keep the op of this moment in sight. */
@@ -387,6 +402,7 @@ export class View {
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
     this.pages = pages;
     Object.assign(state, { step: this.moment(atEnd ? Infinity : state.step), selected: null });
+    for (const q of this.questions.all) q.form = null; // whose field was in the picture before
     this.build();
   }
 
@@ -450,9 +466,11 @@ export class View {
   // --- messages ---
 
   receive(message) {
-    const { moved, key, side, pages, panels } = message;
+    const { moved, key, side, pages, panels, turned } = message;
     const { cache, explore } = this;
     if (moved) return explore?.receive(message);
+    if (turned && turned !== this.id) return; // another view of it, of another width
+    if (turned) cache.kept.clear(); // drawn for the width before
     if (pages) cache.kept.set(key, pages);
     if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
     if (key !== cache.key) return;

@@ -1,0 +1,50 @@
+"""A live picture runs right or down as the width of the browser wants it."""
+
+import pytest
+
+import cgviz
+
+from .conftest import has_count
+from .test_flight import VIEW
+
+SETUP = """\
+import tensorflow as tf
+import cgviz
+
+def f(x, w):
+    a = tf.sin(x * w)
+    return tf.exp(a)
+"""
+DIRECTION = f"{VIEW}.clock.direction"
+TIPS = f"{VIEW}.clock.paths.filter((path) => path.role === 'backward-head').length"
+
+
+@pytest.mark.parametrize(
+    "code", ["cgviz.trace(f, 2.0, 3.0)", "cgviz.explore(f, x=(1.0, 3.0), w=3.0)"]
+)
+def test_it_turns_where_a_window_is_narrow_and_back_where_it_is_wide(show, code):
+    page = show("", views=0)
+    for width, direction in ((1600, "right"), (600, "down")):
+        page.set_viewport_size({"width": width, "height": 900})
+        show("", views=0)
+        show(code)
+        page.wait_for_function(f"{DIRECTION} === '{direction}'")
+    arrows = page.evaluate(TIPS)
+    page.evaluate(f"{VIEW}.go(1e9)")
+    has_count(page.locator(".cgviz-backward-head.cgviz-seen"), arrows)
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.wait_for_function(f"{DIRECTION} === 'right'")
+    assert page.locator(".cgviz-where").inner_text().startswith("backward step 3 of 3")
+    has_count(page.locator(".cgviz-backward-head.cgviz-seen"), arrows)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_without_a_kernel_it_stays_as_it_was_saved(page, tmp_path):
+    namespace = {}
+    exec(SETUP, namespace)
+    cgviz.trace(namespace["f"], 2.0, 3.0).save(tmp_path / "flow.html")
+    page.set_viewport_size({"width": 600, "height": 900})
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    page.wait_for_function(f"{VIEW}.width > 0")
+    assert page.evaluate(DIRECTION) == "right"
