@@ -182,16 +182,17 @@ def make(
     for other in alike:  # before one's own, which is what is read at each step
         pairs = zip(texts, written(other), strict=True)
         texts = [replace(own, versions=(*its.versions, *own.versions)) for own, its in pairs]
+    width, height = space or (WIDEST, inf)
+
+    def scale(each: _Arranged) -> float:
+        return min(width / each.width, height / (each.height + LEGEND), enough)
+
     found = []
     for direction in directions:
         found.append(_Arranged(shown, texts, direction, roomy))
-        if direction == "right" and space is None and found[0].width <= WIDEST:
+        if scale(found[0]) >= (1.0 if space is None else enough):
             break
-    if space is None:
-        return found[-1].display()
-    width, height = space
-    best = max(found, key=lambda p: min(width / p.width, height / (p.height + LEGEND), enough))
-    return best.display()
+    return (found[-1] if space is None else max(found, key=scale)).display()
 
 
 def signature(shown: Selection) -> tuple[Any, ...]:

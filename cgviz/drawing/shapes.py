@@ -113,6 +113,11 @@ def outline(d: str) -> Path:
     return Path(vertices, codes)
 
 
+@lru_cache(maxsize=512)  # the nodes of a picture, each of which many lines meet
+def _polygons(d: str) -> list[Any]:
+    return [np.asarray(polygon) for polygon in outline(d).to_polygons()]
+
+
 def meets(outlines: Sequence[str], across: int, at: float, side: int) -> float:
     """Where a line along an axis meets outlines from outside.
 
@@ -126,7 +131,7 @@ def meets(outlines: Sequence[str], across: int, at: float, side: int) -> float:
         The place on the other axis, for a line that just passes a corner that of the corner.
     """
     found: list[float] = []
-    polygons = [np.asarray(p) for d in outlines for p in outline(d).to_polygons()]
+    polygons = [polygon for d in outlines for polygon in _polygons(d)]
     every = np.concatenate(polygons)[:, across]
     near = min(max(at, every.min() + 1), every.max() - 1)
     for polygon in polygons:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from .. import style
 from ..graph import Array, Value
@@ -80,13 +81,22 @@ class Written:
         return self.versions[-1][1]
 
 
+_WRITTEN: WeakKeyDictionary[Selection, list[Written]] = WeakKeyDictionary()
+
+
 def written(shown: Selection) -> list[Written]:
-    """All texts of a picture: of its links, its nodes, its frames and its bands.
+    """All texts of a picture: of its links, its nodes, its frames and its bands; made once.
 
     Links are the edges of the selection, then one to each target. Roles are "value", "gradient"
     and "reason" for links, "title", "name", "kind" and "gradient" for nodes, and "title" for
     frames and bands.
     """
+    if shown not in _WRITTEN:
+        _WRITTEN[shown] = _texts(shown)
+    return _WRITTEN[shown]
+
+
+def _texts(shown: Selection) -> list[Written]:
     moments = Moments(shown)
     found = list(_labels(shown, moments))
     for i in range(len(shown.nodes)):

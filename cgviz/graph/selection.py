@@ -426,19 +426,25 @@ def _with_uses(shown: Selection) -> Selection:
         if node.kind in ("variable", "input") and not node.targets
     }
     often = {i for i, count in uses.items() if count > OFTEN}
+    if not often:
+        return shown
     nodes: list[Node] = []
     place: dict[int, int] = {}
     edges = []
+    arriving: list[list[Edge]] = [[] for _ in shown.nodes]
+    for edge in shown.edges:
+        arriving[edge.target].append(edge)
     for i, node in enumerate(shown.nodes):
-        for edge in (e for e in shown.edges if e.target == i):
-            source = place[edge.source]
+        sources = []
+        for edge in arriving[i]:
+            sources.append(place[edge.source])
             if edge.source in often:
-                source = len(nodes)
+                sources[-1] = len(nodes)
                 nodes.append(_use(shown.nodes[edge.source], edge, node))
-            edges.append(replace(edge, source=source))
         place[i] = len(nodes)
-        nodes.append(replace(node, uses=uses[i] if i in often else 0))
-    edges = [replace(e, target=place[e.target]) for e in edges]
+        nodes.append(replace(node, uses=uses[i]) if i in often else node)
+        pairs = zip(arriving[i], sources, strict=True)
+        edges += [replace(edge, source=source, target=place[i]) for edge, source in pairs]
     return replace(shown, nodes=tuple(nodes), edges=tuple(edges))
 
 

@@ -36,9 +36,9 @@ from .pages import Document, PageBuilder
 FOLDER = Path(__file__).parent
 # Where dark pages say so: JupyterLab and Notebook, VS Code, Colab; ours; marimo's shadow root.
 DARK = (
-    '[data-jp-theme-light="false"] .cgviz-view:not(.cgviz-light)',
-    ".vscode-dark .cgviz-view:not(.cgviz-light)",
-    "html[theme=dark] .cgviz-view:not(.cgviz-light)",
+    ':is([data-jp-theme-light="false"] .cgviz-view):not(.cgviz-light)',
+    ":is(.vscode-dark .cgviz-view):not(.cgviz-light)",
+    ":is(html[theme=dark] .cgviz-view):not(.cgviz-light)",
     ".cgviz-view.cgviz-dark:not(.cgviz-light)",
 )
 MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
@@ -215,25 +215,24 @@ def _others(
 ) -> Iterator[tuple[str, list[Document]]]:
     """The other pictures, each by its name: passes, moments, and what is opened and closed.
 
-    Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, and more as
-    long as they are small; and each of repeats with all folds as at first. The page shows the one
-    most like what is wanted: what was clicked is as wanted, another fold may not be.
+    Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, also with each
+    of repeats, and more as long as they are small. The page shows the one most like what is wanted:
+    what was clicked is as wanted, another fold may not be.
     """
     for other in range(passes):
         if other != which:
             yield pages.page_key(other, []), pages.pages(builders, other, [])
-    alone = [*builders[0].moments, *(name for each in builders for name in each.others(which))]
-    for name in dict.fromkeys(alone):
+    repeats = dict.fromkeys(name for each in builders for name in each.others(which))
+    for name in (*builders[0].moments, *repeats):
         yield pages.page_key(which, [name]), pages.pages(builders, which, [name])
-    seen: set[tuple[str, ...]] = {()}
-    waiting: list[tuple[str, ...]] = [()]
-    size = 0
+    starts: list[tuple[str, ...]] = [(), *((name,) for name in repeats)]
+    seen, waiting, size = {*starts}, [*starts], 0
     while waiting:
         toggled = waiting.pop(0)
         names = list(dict.fromkeys(n for each in builders for n in each.names(which, toggled)))
         several = [tuple(sorted(names))] if not toggled else []
         for then in [tuple(sorted({*toggled} ^ {name})) for name in names] + several:
-            if then in seen or size > (MOST_MORE if toggled else MOST_FOLDS):
+            if then in seen or size > (MOST_FOLDS if toggled in starts else MOST_MORE):
                 continue
             seen.add(then)
             waiting.append(then)

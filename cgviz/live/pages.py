@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from .. import style
 from ..drawing import display, texts
 from ..drawing.display import Display
-from ..graph import Array, Op, Step, Trace, statistics
+from ..graph import Array, Op, Pass, Step, Trace, statistics
 from ..graph.selection import Selection, select
 from ..reading import chain_rule, summary
 from . import panel
@@ -65,7 +66,7 @@ class PageBuilder:
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, Display] = {}
-        self._sizes: dict[tuple[Op, int | None], float] = {}
+        self._rows: dict[Any, Any] = {}
 
     def patiently(self) -> PageBuilder:
         """The same with every local Jacobian that is small enough to be read."""
@@ -152,27 +153,33 @@ class PageBuilder:
 
         Returns:
             `rows` has per thing its name, what it is, and its |gradient| in words, the largest
-            first: the L2 norm of what arrives at an op's output, and of a scope the largest in it.
-            `at` has the node where each is, and `open` what would have to be turned over to come
-            nearer.
+            first. `at` has the node where each is, and `open` what would have to be turned over to
+            see more of it; "" if it is shown.
         """
         nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "use" and n.owner < 0]
         where = {op: i for i, node in nodes for op in node.ops}
-        rows = {(op.name, op.type if op.kind == "op" else op.kind): [op] for op in where}
-        for op in where:
-            parts = op.scope.split("/") if op.scope else []
-            for depth in range(len(parts)):
-                rows.setdefault(("/".join(parts[: depth + 1]), "scope"), []).append(op)
-            if (op, shown.which) not in self._sizes:
-                self._sizes[op, shown.which] = _size(trace, shown, op)
-        sizes = {row: max(self._sizes[op, shown.which] for op in ops) for row, ops in rows.items()}
-        order = sorted(rows, key=lambda row: -sizes[row])
-        firsts = [(where[rows[row][0]], rows[row]) for row in order]
-        known = (style.number(abs(sizes[row])) if sizes[row] >= 0 else "" for row in order)
+        if (trace, shown.which) not in self._rows:  # whatever is opened
+            self._rows[trace, shown.which] = _rows(trace, shown.which, where)
+        rows = self._rows[trace, shown.which]
+        turns = {
+            op: f"{each.name}@{each.at if k == len(each.ops) - 1 else k}"  # the last needs no turn
+            for each in shown.repeats
+            for k, ops in enumerate(each.ops)
+            if k != each.at
+            for op in ops
+        }
+
+        def opens(wanted: Sequence[Op]) -> str:
+            node = shown.nodes[where[wanted[0]]]
+            own = [op for op in node.ops if op.kind != "variable"]
+            if len(own) <= len(wanted) and set(own) <= set(wanted):
+                return ""
+            return turns.get(wanted[0], node.group)
+
         return {
-            "rows": [(*row, words) for row, words in zip(order, known, strict=True)],
-            "at": [i for i, _ in firsts],
-            "open": [_opens(shown, i, ops) for i, ops in firsts],
+            "rows": [row for row, _ in rows],
+            "at": [where[ops[0]] for _, ops in rows],
+            "open": [opens(ops) for _, ops in rows],
         }
 
 
@@ -180,26 +187,32 @@ def _never(step: Step) -> bool:
     return False
 
 
-def _size(trace: Trace, shown: Selection, op: Op) -> float:
+def _rows(
+    trace: Trace, which: int | None, every: Iterable[Op]
+) -> list[tuple[tuple[str, str, str], list[Op]]]:
+    """The rows of a search, each with its ops.
+
+    Its number is the L2 norm of what arrives at an op's outputs, and of a scope the largest in it.
+    """
+    found: dict[tuple[str, str], list[Op]] = {}
+    sizes = {}
+    for op in every:
+        found[op.name, op.type if op.kind == "op" else op.kind] = [op]
+        sizes[op] = -1.0 if which is None else _size(trace.passes[which], op)
+    for op in sizes:
+        for scope in accumulate(op.scope.split("/") if op.scope else [], "{}/{}".format):
+            found.setdefault((scope, "scope"), []).append(op)
+    largest = {row: max(sizes[op] for op in ops) for row, ops in found.items()}
+    words = {row: style.number(abs(x)) if x >= 0 else "" for row, x in largest.items()}
+    order = sorted(found, key=lambda row: -largest[row])
+    return [((*row, words[row]), found[row]) for row in order]
+
+
+def _size(each: Pass, op: Op) -> float:
     """The norm of what arrives at an op's outputs; an infinity where it is NaN; -1 for nothing."""
-    if shown.which is None:
-        return -1.0
-    arrived = [trace.passes[shown.which].upstream(v) for v in op.outputs]
-    norms = [statistics(a).norm for a in arrived if a is not None]
+    norms = [statistics(a).norm for v in op.outputs if (a := each.upstream(v)) is not None]
     known = [float(x) for x in norms if x is not None]
     return float(np.nan_to_num(np.hypot.reduce(known), nan=np.inf)) if known else -1.0
-
-
-def _opens(shown: Selection, i: int, wanted: Sequence[Op]) -> str:
-    """The name to be turned over so that more is seen of what is in a node; "" if it is shown."""
-    if {op for op in shown.nodes[i].ops if op.kind != "variable"} <= set(wanted):
-        return ""
-    for each in shown.repeats:
-        for k, ops in enumerate(each.ops):
-            if wanted[0] in ops and k != each.at:
-                last = k == len(each.ops) - 1  # which is shown where no other is turned to
-                return f"{each.name}@{each.at if last else k}"
-    return shown.nodes[i].group
 
 
 def texts_of(shown: Selection) -> Document:

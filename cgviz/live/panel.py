@@ -25,7 +25,7 @@ import numpy as np
 from .. import style
 from ..drawing.texts import targets
 from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, as_numpy, jacobian, names, wide
-from ..graph.selection import Node, Selection
+from ..graph.selection import Edge, Node, Selection
 from ..reading.chain_rule import Derivative, Path
 
 Document = dict[str, Any]
@@ -165,15 +165,27 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
     found = _value(trace, node.outputs[output], _called(trace, shown, i, output))
     if each is None:
         return found | {"upstream": None}
-    # Also from its uses that are nodes of their own; in the order in which the node has them.
-    uses = [e for e in shown.edges if shown.nodes[e.source].ops == node.ops and e.output == output]
-    given = [e for e in uses if e.contribution is not None and e.values == 1]
-    parts = [(f"from {_user(shown, e.target)}", _written(e.contribution)) for e in given]
+    uses = _uses(shown, node, output)
+    parts = [(f"from {_user(shown, e.target)}", _written(e.contribution)) for e in uses]
     if output in node.targets:
         seed = node.seeds[node.targets.index(output)]
         parts.append(("the pass starts here", _written(seed)))
     whole = all(e.values == 1 for e in uses)  # else it is one of many that share an arrow
     return found | {"upstream": _written(node.upstream[output]), "parts": parts if whole else []}
+
+
+def _uses(shown: Selection, node: Node, output: int) -> list[Edge]:
+    """What returned a gradient for an output, in the order in which its node has the terms.
+
+    Also the uses that are nodes of their own.
+    """
+    return [
+        edge
+        for edge in shown.edges
+        if edge.output == output
+        and edge.contribution is not None
+        and shown.nodes[edge.source].ops == node.ops
+    ]
 
 
 def _user(shown: Selection, i: int) -> str:
@@ -313,6 +325,8 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
         return []
     (value,) = node.outputs
     if not node.source and len(each.contributions(value)) < 2:
+        return []
+    if any(shown.nodes[edge.target].step is None for edge in _uses(shown, node, 0)):
         return []
     found = Derivative(trace, each, "", value, node.upstream[0])
     if found.count > MOST_PATHS or not all(map(ask, found.steps)):

@@ -1,12 +1,17 @@
 // What each view and each embedded picture begins with: a page needs the module and the stylesheet once.
 import { unpacked } from "./packed.mjs";
 
+// Of the row of ipywidgets, in which a view would else have no width.
+const ROW = ".widget-hbox > :has(.cgviz-view) { flex: 1 1 480px; min-width: min(480px, 100%); }";
+
 /** The module of this version and its stylesheet; `find` brings the texts where the page has none yet. */
 export function loaded(version, find) {
   const kept = (globalThis.cgvizLoaded ??= new Map());
   if (!kept.has(version)) {
     const found = find().then(async ({ module, stylesheet }) => {
-      const sheet = await new CSSStyleSheet().replace(stylesheet);
+      // It holds for the views of its version alone: kernels with two versions may share a page.
+      const own = globalThis.CSSScopeRule ? `@scope ([data-cgviz-view="${version}"]) {${stylesheet}}` : stylesheet;
+      const sheet = await new CSSStyleSheet().replace(own + ROW);
       const { default: parts } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
       return { ...parts, sheet };
     });
@@ -34,6 +39,7 @@ export async function showWidget({ model, el }, version) {
   const root = el.getRootNode();
   const { adoptedStyleSheets } = root instanceof ShadowRoot ? root : document;
   if (!adoptedStyleSheets.includes(sheet)) adoptedStyleSheets.push(sheet);
+  el.dataset.cgvizView = version;
   return render({ model, el });
 }
 

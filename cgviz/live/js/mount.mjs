@@ -65,6 +65,6 @@ export default {
     const packed = box.querySelector("script").textContent;
     const root = box.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [sheet];
-    return mount(packed, root.appendChild(h("div")));
+    return mount(packed, root.appendChild(h("div", { "data-cgviz-view": box.dataset.version })));
   },
 };
