@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 
+import golden_programs
 import pytest
 import tensorflow as tf
 
@@ -13,6 +14,7 @@ import cgviz
 from cgviz.live import assets
 from cgviz.live.pages import PageBuilder
 
+NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}  # names, not loaded
 ATTACK = "<img src=x onerror=alert(1)>"
 
 
@@ -36,7 +38,7 @@ def test_thirty_ops_are_well_under_200_kilobytes(tmp_path):
 
 def test_it_names_no_other_place(tmp_path):
     text = saved(cgviz.trace(chain, 0.5, 0.3), tmp_path)
-    assert set(re.findall(r"\w+://[^\s\"'<)]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"\w+://[^\s\"'<)]+", text)) <= NAMESPACES
     assert not re.search(r"<(link|img|iframe)|\bimport\b\s*[({'\"]|@import|url\(", text)
 
 
@@ -80,6 +82,14 @@ def test_every_scope_can_be_closed_and_opened_in_it(tmp_path):
     assert "0|scope:one:0" in names
     assert "0|scope:one/a:0" in names
     assert "0|scope:one:0,scope:two:0" in names
+
+
+def test_the_frame_of_repeats_can_be_closed_at_each_of_them(tmp_path):
+    pages = dict(kept(saved(golden_programs.repeated(), tmp_path))["pages"])
+    for k in (0, 1, 2):
+        (page,) = pages[f"0|repeat::0,repeat::0@{k}"]
+        assert page["repeats"][0]["at"] == k
+        assert "repeat::0" in {node["group"] for node in page["display"]["nodes"]}
 
 
 def test_without_scripts_it_says_the_same_in_words(tmp_path):
