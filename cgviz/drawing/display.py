@@ -22,7 +22,7 @@ from ..graph.selection import Selection
 from . import layout, shapes
 from .layout import PORT, SIDE, Direction
 from .shapes import Anchor, Side, extent
-from .texts import SEED, Moments, Written, targets, written
+from .texts import SEED, Moments, Text, targets, written
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
 APART = 3.4  # of the forward and the backward arrow from their common middle: two widths of a line
@@ -52,27 +52,6 @@ class Path:
     d: str  # SVG path data in points, y growing downwards: M, L, C and Z, in absolute coordinates
     step: float  # from which on it is seen
     now: tuple[float, ...] = ()  # the steps at which it is emphasised
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text at its place."""
-
-    role: str
-    of: str
-    i: int
-    x: float
-    y: float
-    anchor: Anchor  # which of its points is at x
-    side: Side  # how it is placed to y
-    size: float
-    step: float
-    now: tuple[float, ...]
-    versions: tuple[tuple[float, str], ...]  # from each step on
-
-    def at(self, step: float) -> str:
-        """What it says at a step."""
-        return next((words for start, words in reversed(self.versions) if start <= step), "")
 
 
 @dataclass(frozen=True)
@@ -210,13 +189,13 @@ class _Arranged:
     """A selection in its place, in one direction; targets are behind their nodes as boxes."""
 
     def __init__(
-        self, shown: Selection, texts: Sequence[Written], direction: Direction, roomy: bool
+        self, shown: Selection, texts: Sequence[Text], direction: Direction, roomy: bool
     ) -> None:
         self.shown, self.texts, self.roomy = shown, texts, roomy
         self.direction: Direction = direction
         self.across, self.along = (0, 1) if direction == "down" else (1, 0)
         self.moments = Moments(shown)
-        self.by_owner: dict[tuple[str, int], dict[str, Written]] = {}
+        self.by_owner: dict[tuple[str, int], dict[str, Text]] = {}
         for text in texts:
             self.by_owner.setdefault((text.of, text.i), {})[text.role] = text
         ends = targets(shown)
@@ -249,7 +228,7 @@ class _Arranged:
 
     # --- sizes ---
 
-    def _extent(self, text: Written | None) -> tuple[float, float]:
+    def _extent(self, text: Text | None) -> tuple[float, float]:
         """The space of a text, whichever of its versions is shown."""
         sizes = [(0.0, 0.0)]
         if text is None:
@@ -261,7 +240,7 @@ class _Arranged:
             sizes.append(extent(words, TITLE if _large(text) else TEXT, text.of == "link"))
         return max(w for w, _ in sizes), max(h for _, h in sizes)
 
-    def _rows(self, i: int) -> list[Written]:
+    def _rows(self, i: int) -> list[Text]:
         """The texts of a node, from top to bottom."""
         return list(self.by_owner.get(("node", i), {}).values())
 
@@ -306,7 +285,7 @@ class _Arranged:
             entry=inside.get((i, 1), -1),
         )
 
-    def _title(self, k: int) -> list[list[Written]]:
+    def _title(self, k: int) -> list[list[Text]]:
         """The words on a frame, row by row."""
         node = self.shown.frames[k].node
         if node < 0:
@@ -374,8 +353,8 @@ class _Arranged:
             self._draw_link(i)
         for i in range(len(self.kinds)):
             self._draw_node(i)
-        place = {(text.of, text.i, text.role): text for text in self.found.texts}
-        self.found.texts = [place[text.of, text.i, text.role] for text in self.texts]
+        placed = {(text.of, text.i, text.role): text for text in self.found.texts}
+        self.found.texts = [placed[text.of, text.i, text.role] for text in self.texts]
         return self.found
 
     def _path(self, role: str, of: str, i: int, d: str, step: float, *now: float) -> None:
@@ -383,7 +362,7 @@ class _Arranged:
 
     def _text(
         self,
-        text: Written,
+        text: Text,
         x: float,
         y: float,
         anchor: Anchor = "middle",
@@ -395,7 +374,7 @@ class _Arranged:
         size = TITLE if _large(text) else TEXT
         step = text.versions[0][0] if step is None else step
         place = round(x, 1), round(y, 1), anchor, side, size, step, tuple(now)
-        self.found.texts.append(Text(text.role, text.of, text.i, *place, text.versions))
+        self.found.texts.append(Text(text.role, text.of, text.i, text.versions, *place))
 
     def _node_time(self, i: int) -> tuple[int, tuple[int, ...]]:
         """The step from which on a node is seen, and those at which it is emphasised."""
@@ -436,7 +415,7 @@ class _Arranged:
                 at += self._extent(text)[0] + GAP
             wide, low = max(wide, at - x), low + tall
         box, title = _rounded(x, y, width, height), _rounded(x, y, wide, high[0] + 8)
-        label = rows[0][0].last
+        label = rows[0][0].at(inf)
         self.found.frames.append(
             Frame(frame.name, label, frame.node, frame.parent, *box, title=title)
         )
@@ -519,7 +498,7 @@ def _rounded(x: float, y: float, width: float, height: float) -> Box:
     return round(x, 1), round(y, 1), round(width, 1), round(height, 1)
 
 
-def _large(text: Written) -> bool:
+def _large(text: Text) -> bool:
     """Whether a text is what a node does: the first that is read."""
     return text.role == "title" and text.of == "node"
 

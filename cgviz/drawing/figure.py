@@ -22,7 +22,8 @@ from .. import style
 from ..graph import Trace
 from ..graph.selection import Selection, select
 from . import display, shapes, texts
-from .display import Display, Path, Text
+from .display import Display, Path
+from .texts import Text
 
 LINE = 1.7  # the width of an arrow, in points: it is still seen when it is printed at half size
 STRONG = 1.8  # how much wider the arrow of the current step is
@@ -271,10 +272,7 @@ class _Renderer:
         paths, words = [], []
 
         def text(n: int, x: float, anchor: shapes.Anchor, says: str) -> Text:
-            versions = ((0, says),)
-            return Text(
-                "legend", "legend", n, x, y, anchor, "around", display.SMALL, 0, (), versions
-            )
+            return Text("legend", "legend", n, ((0, says),), x, y, anchor, size=display.SMALL)
 
         for n, (role, says) in enumerate(self.shown.legend):
             ends = [(x, y), (x + 26, y)]

@@ -1,7 +1,7 @@
 """What is written in a picture, and at which step: the text of nodes, the labels of links.
 
     Moments   the steps of a picture: when each node, value and gradient comes
-    Written   one text, as it is from each step on
+    Text      one text, as it is from each step on, and its place
     written   a selection -> all its texts
     describe  a selection -> the same in sentences, for screen readers
 
@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from .. import style
 from ..graph import Array, Value
 from ..graph.selection import Edge, Node, Selection
+from .shapes import Anchor, Side
 
 WIDEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
 MOST = 12  # entries of an array that are written out: a 3x4 matrix
@@ -67,24 +68,30 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Written:
-    """One text of a picture."""
+class Text:
+    """One text of a picture, and where it is: `display` places it."""
 
     role: str
     of: str  # what it belongs to: "node", "link", "frame" or "band"
     i: int  # which of them
     versions: tuple[tuple[float, str], ...]  # from each step on, in order of the steps
+    x: float = 0.0
+    y: float = 0.0
+    anchor: Anchor = "middle"  # which of its points is at x
+    side: Side = "around"  # how it is placed to y
+    size: float = 0.0  # of its letters, in points
+    step: float = 0.0  # from which on it is seen
+    now: tuple[float, ...] = ()  # the steps at which it is emphasised
 
-    @property
-    def last(self) -> str:
-        """What it is at the end."""
-        return self.versions[-1][1]
+    def at(self, step: float) -> str:
+        """What it says at a step."""
+        return next((words for start, words in reversed(self.versions) if start <= step), "")
 
 
-_WRITTEN: WeakKeyDictionary[Selection, list[Written]] = WeakKeyDictionary()
+_WRITTEN: WeakKeyDictionary[Selection, list[Text]] = WeakKeyDictionary()
 
 
-def written(shown: Selection) -> list[Written]:
+def written(shown: Selection) -> list[Text]:
     """All texts of a picture: of its links, its nodes, its frames and its bands; made once.
 
     Links are the edges of the selection, then one to each target. Roles are "value", "gradient"
@@ -96,7 +103,7 @@ def written(shown: Selection) -> list[Written]:
     return _WRITTEN[shown]
 
 
-def _texts(shown: Selection) -> list[Written]:
+def _texts(shown: Selection) -> list[Text]:
     moments = Moments(shown)
     found = list(_labels(shown, moments))
     for i in range(len(shown.nodes)):
@@ -113,13 +120,13 @@ def _texts(shown: Selection) -> list[Written]:
     return [text for text in found if text.versions]
 
 
-def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> Written:
+def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> Text:
     """A text without the versions that change nothing; without any where it is always empty."""
     kept: list[tuple[float, str]] = []
     for step, words in versions:
         if words != (kept[-1][1] if kept else ""):
             kept.append((step, words))
-    return Written(role, of, i, tuple(kept))
+    return Text(role, of, i, tuple(kept))
 
 
 # --- labels --------------------------------------------------------------------------------------
@@ -134,7 +141,7 @@ def targets(shown: Selection) -> list[tuple[int, int, Array | None]]:
     ]
 
 
-def _labels(shown: Selection, moments: Moments) -> Iterator[Written]:
+def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
     for i, edge in enumerate(shown.edges):
         if not (_often(shown, edge.source) or _at_port(shown, edge)):
             ran = moments.of_node(edge.source)
@@ -208,7 +215,7 @@ def _broken(text: str) -> str:
 # --- nodes ---------------------------------------------------------------------------------------
 
 
-def _node(shown: Selection, i: int, moments: Moments) -> list[Written]:
+def _node(shown: Selection, i: int, moments: Moments) -> list[Text]:
     """The lines of a node, from top to bottom."""
     node = shown.nodes[i]
     if node.kind == "port":

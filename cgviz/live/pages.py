@@ -224,7 +224,7 @@ def texts_of(shown: Selection) -> Document:
         and of arrays the strips that fly.
     """
     found = texts.written(shown)
-    labels = {(text.i, text.role): text.last for text in found if text.of == "link"}
+    labels = {(text.i, text.role): text.versions[-1][1] for text in found if text.of == "link"}
     ends = [(edge.value, edge.contribution) for edge in shown.edges]
     ends += [(shown.nodes[i].outputs[output], seed) for i, output, seed in texts.targets(shown)]
     return {

@@ -17,7 +17,7 @@ def written(shown):
 
 def last(shown, *of):
     found = written(shown)
-    return found[of].last if of in found else ""
+    return found[of].at(np.inf) if of in found else ""
 
 
 def test_the_sum_of_a_fan_out_is_visible():
@@ -111,7 +111,7 @@ def test_a_source_without_a_gradient_shows_none_and_its_value():
 
 def test_a_blocked_edge_says_why():
     shown = select(cgviz.trace(lambda x: tf.stop_gradient(x) + x, 2.0))
-    reasons = [text.last for text in texts.written(shown) if text.role == "reason"]
+    reasons = [text.at(np.inf) for text in texts.written(shown) if text.role == "reason"]
     assert reasons == ["⊘ stop_gradient"]
 
 
