@@ -124,10 +124,10 @@ class Display:
     def document(self) -> Document:
         """Everything but what the texts say, for the browser."""
         found = dict(vars(self))
-        for name in ("paths", "nodes", "links", "frames"):
-            found[name] = [vars(each) for each in found[name]]
-        kept = [name for name in Text.__dataclass_fields__ if name != "versions"]
-        found["texts"] = [{name: getattr(text, name) for name in kept} for text in self.texts]
+        for name in ("paths", "texts", "nodes", "links", "frames"):
+            found[name] = [dict(vars(each)) for each in found[name]]
+        for text in found["texts"]:
+            del text["versions"]
         return found
 
 

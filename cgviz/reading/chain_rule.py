@@ -201,12 +201,12 @@ class Derivative:
         reached = {value.key for value in self._pass.targets}
         found = []
         for step in self._pass.steps:
-            if any(v.key in reached and v.key in self._counts for v in step.op.outputs):
-                pairs = zip(step.op.inputs, step.flows, strict=True)
-                ahead = {v.key for v, flows in pairs if flows and v.key in self._counts}
-                if ahead and not self._keys.intersection(v.key for v in step.op.outputs):
-                    found.append(step)
-                    reached |= ahead
+            made = {v.key for v in step.op.outputs}
+            pairs = zip(step.op.inputs, step.flows, strict=True)
+            ahead = {v.key for v, flows in pairs if flows} & self._counts.keys()
+            if ahead and made & reached and made.isdisjoint(self._keys):
+                found.append(step)
+                reached |= ahead
         return tuple(found)
 
     @cached_property
@@ -224,24 +224,25 @@ class Derivative:
         """
         if sum(v.size for s in self.steps for v in s.op.outputs) > MOST_RUNS:
             return None
-        arrived: dict[int, tuple[Array, Array]] = {}
+        arrived: dict[int, list[tuple[Array, Array]]] = {}
         for target, seed in zip(self._pass.targets, self._pass.seeds, strict=True):
             if seed is not None and target.key in self._counts:
-                _add(arrived, target.key, wide(seed), np.abs(wide(seed)))
+                arrived.setdefault(target.key, []).append((wide(seed), np.abs(wide(seed))))
         for step in self.steps:
-            for value, row in zip(step.op.outputs, step.local, strict=True):
-                if value.key not in arrived or value.key not in self._counts:
+            for value, locals_ in zip(step.op.outputs, step.local, strict=True):
+                if value.key not in arrived:
                     continue
-                row_in, size_in = arrived[value.key]
-                for j, local in enumerate(row):
+                row, size = map(total, zip(*arrived[value.key], strict=True))
+                for earlier, local in zip(step.op.inputs, locals_, strict=True):
                     if isinstance(local, LargeJacobian):
                         return None
-                    if local is not None and step.op.inputs[j].key in self._counts:
-                        size = times(size_in, np.abs(local))
-                        _add(arrived, step.op.inputs[j].key, times(row_in, local), size)
+                    if local is not None and earlier.key in self._counts:
+                        pair = times(row, local), times(size, np.abs(local))
+                        arrived.setdefault(earlier.key, []).append(pair)
         zero = np.zeros(self.source.shape)
-        found = [arrived.get(key, (zero, zero)) for key in self._keys]
-        return total([a for a, _ in found]), total([b for _, b in found])
+        found = [pair for key in self._keys for pair in arrived.get(key, [])] or [(zero, zero)]
+        row, size = map(total, zip(*found, strict=True))
+        return row, size
 
     @cached_property
     def agrees(self) -> bool | None:
@@ -261,9 +262,3 @@ def _times_or_zero(row: Array, factor: Factor) -> Array:
     if factor.local is None:
         return np.zeros(factor.op.inputs[factor.input].shape)
     return times(row, factor.local)
-
-
-def _add(arrived: dict[int, tuple[Array, Array]], key: int, row: Array, size: Array) -> None:
-    before = arrived.get(key)
-    pair = (row, size)
-    arrived[key] = pair if before is None else (total([before[0], row]), total([before[1], size]))

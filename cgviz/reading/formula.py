@@ -52,12 +52,7 @@ Terms = Sequence[Sequence[Factor]]  # a sum of products
 DOTS = "⋯"
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a formula: a sign or a few words, and the sum that follows."""
-
-    relation: str
-    terms: Terms
+Line = tuple[str, Terms]  # a sign or a few words, and the sum that follows
 
 
 def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
@@ -74,12 +69,10 @@ def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) 
         left = _joined(writer.left_side(), plain, " · ")
         indent = len(left) if len(left) <= WIDTH // 3 else 1
         rows = []
-        for line in writer.lines():
+        for sign, terms in writer.lines():
             # Broken between factors only.
-            words = _joined(line.terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
-            found = textwrap.wrap(
-                f"{line.relation}\xa0{words}".strip("\xa0"), WIDTH - indent, **UNBROKEN
-            )
+            words = _joined(terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
+            found = textwrap.wrap(f"{sign}\xa0{words}".strip("\xa0"), WIDTH - indent, **UNBROKEN)
             rows += [f"{'':{indent}} {row}".replace("\xa0", " ") for row in found]
         rows[0] = f"{left}{rows[0][indent:]}" if indent > 1 else f"{left}\n{rows[0]}"
         blocks.append("\n".join(rows))
@@ -95,8 +88,8 @@ def latex(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str])
     for derivative in sources[:MOST_SOURCES]:
         writer = Writer(trace, derivative)
         lines = [
-            f"&{TEX_RELATIONS.get(x.relation, '')} {_joined(x.terms, tex, TEX_TIMES)}"
-            for x in writer.lines()
+            f"&{TEX_SIGNS.get(sign, '')} {_joined(terms, tex, TEX_TIMES)}"
+            for sign, terms in writer.lines()
         ]
         lines[0] = f"{_joined(writer.left_side(), tex, TEX_TIMES)} {lines[0]}"
         blocks.append(" \\\\[0.3em]\n".join(lines))
@@ -112,12 +105,11 @@ def _joined(terms: Terms, write: Callable[[Factor], str], times: str) -> str:
 def _rest(sources: Sequence[Derivative], unreached: Sequence[str]) -> list[str]:
     """What is said after the formulas: sources left out, sources without a gradient."""
     found = []
-    left = len(sources) - MOST_SOURCES
-    if left > 0:
+    if (left := len(sources) - MOST_SOURCES) > 0:
         found.append(f"and {left} more source{'s' * (left > 1)}")
     if unreached:
         left = len(unreached) - MOST_SOURCES
-        more = f" and {left} more" if left > 0 else ""
+        more = f" and {left} more" * (left > 0)
         found.append(f"no gradient: {', '.join(unreached[:MOST_SOURCES])}{more}")
     return found or ([] if sources else ["no sources"])
 
@@ -159,13 +151,13 @@ class Writer:
         found = split("=", [self.symbols(path) for path in self.paths])
         if self.left:
             words = f"{DOTS} ({count(self.left)} more path{'s' * (self.left != 1)})"
-            found.append(Line("+", [[words]]))
+            found.append(("+", [[words]]))
         problem = self.problem()
         if not problem and self.is_small():
             found += self.numbers()
         found += self.result(problem)
-        repeated = [a == b and b.relation != "+" for a, b in pairwise(found)]
-        return [line for line, again in zip(found, [False, *repeated], strict=True) if not again]
+        # A product of one factor is its own value; terms that read the same are all there.
+        return found[:1] + [b for a, b in pairwise(found) if a != b or b[0] == "+"]
 
     def symbols(self, path: Path) -> list[Factor]:
         """The product of a path in the learner's names."""
@@ -196,12 +188,11 @@ class Writer:
     def numbers(self) -> list[Line]:
         """The products in numbers, and where there are several, the values of each."""
         products = [self.arrays(path) for path in self.paths]
-        exact = all(is_exact(a) for arrays in products for a in arrays if a is not None)
         terms = [[DOTS if a is None else matrix(a) for a in arrays] for arrays in products]
-        found = split(relation(exact), terms)
+        found = split(relation(*(a for arrays in products for a in arrays)), terms)
         if len(self.paths) > 1 and max(map(len, terms)) > 1:
             values = [path.product for path in self.paths]
-            found += split(relation(all(map(is_exact, values))), [[row(v)] for v in values])
+            found += split(relation(*values), [[row(v)] for v in values])
         return found
 
     def arrays(self, path: Path) -> list[Array | None]:
@@ -243,18 +234,16 @@ class Writer:
         small = 0 < gradient.size <= 4 * MOST_ENTRIES
         result = row(gradient, alone=True) if small else style.array(gradient)
         if not problem:
-            return [Line(relation(not small or is_exact(gradient)), [[result]])]
-        notes = textwrap.wrap(f"({problem})", WIDTH - 20)
+            return [(relation(gradient) if small else "=", [[result]])]
         said = f"gradient in this trace: {plain(result)}"
-        return [Line("", [[words]]) for words in (said, *notes)]
+        return [("", [[words]]) for words in (said, *textwrap.wrap(f"({problem})", WIDTH - 20))]
 
 
-def split(relation: str, terms: Terms) -> list[Line]:
+def split(sign: str, terms: Terms) -> list[Line]:
     """A sum: on one line if it is short, else one line for each term."""
     if len(_joined(terms, plain, " · ")) <= SHORT:
-        return [Line(relation, terms)]
-    relations = [relation] + ["+"] * (len(terms) - 1)
-    return [Line(sign, [term]) for sign, term in zip(relations, terms, strict=True)]
+        return [(sign, terms)]
+    return [(sign if n == 0 else "+", [term]) for n, term in enumerate(terms)]
 
 
 def count(n: int) -> str:
@@ -262,9 +251,16 @@ def count(n: int) -> str:
     return f"{n:,}" if n < 10**15 else f"about 10^{len(str(n)) - 1}"
 
 
-def relation(exact: bool) -> str:
-    """The sign before numbers."""
-    return "=" if exact else "≈"
+def relation(*arrays: Any) -> str:
+    """The sign before numbers: `=` where what is printed is the numbers themselves, else `≈`."""
+    for array in (np.asarray(a) for a in arrays if a is not None):
+        for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):
+            for x in part.reshape(-1):
+                text = number(x).replace(style.MINUS, "-").replace(style.INFINITY, "inf")
+                # What is printed is read in the array's own dtype: NumPy 1 compares in float64.
+                if not np.isnan(x) and part.dtype.type(float(text)) != x:
+                    return "≈"
+    return "="
 
 
 def number(x: Any) -> str:
@@ -285,19 +281,6 @@ def row(array: Any, alone: bool = False) -> Matrix:
     return matrix(np.asarray(array).reshape(1, -1), alone)
 
 
-def is_exact(array: Any) -> bool:
-    """Whether the printed numbers are the numbers themselves."""
-    array = np.asarray(array)
-    if array.dtype.kind == "c":
-        return is_exact(array.real) and is_exact(array.imag)
-    # What is printed is read in the array's own dtype, for NumPy 1 compares in float64.
-    return all(np.isnan(x) or array.dtype.type(_parsed(number(x))) == x for x in array.reshape(-1))
-
-
-def _parsed(text: str) -> float:
-    return float(text.replace(style.MINUS, "-").replace(style.INFINITY, "inf"))
-
-
 # --- notations -----------------------------------------------------------------------------------
 
 
@@ -315,7 +298,7 @@ def plain(factor: Factor) -> str:
 
 
 TEX_TIMES = r" \cdot "
-TEX_RELATIONS = {"=": "=", "≈": r"\approx", "+": r"\quad {} +"}
+TEX_SIGNS = {"=": "=", "≈": r"\approx", "+": r"\quad {} +"}
 _TEX = {
     **{c: f"\\{c}" for c in "_{}$%#&"},
     "\\": r"\backslash{}",

@@ -124,10 +124,11 @@ class Summary(Rows):
     def __repr__(self) -> str:
         lines = []
         for row in self.rows[:MOST_ROWS]:
-            sign = _sign(row)
             cells = [_cell(row, name) for name in self._columns]
-            end = sign.word if sign else "█" * round(BAR * self._share(row))
-            lines.append([sign.symbol if sign else "", *cells, end])
+            bar = "█" * round(BAR * self._share(row))
+            lines.append(
+                [sign.symbol, *cells, sign.word] if (sign := _sign(row)) else ["", *cells, bar]
+            )
         widths = [max(map(len, column)) for column in zip(self._head, *lines, strict=True)]
         if len(self) > MOST_ROWS:
             lines.append([f"({len(self) - MOST_ROWS} more rows)"])
@@ -211,9 +212,8 @@ def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
         for maker in pruned.feeds(op):
             users.setdefault(maker, set()).add(key)
     for op in pruned.ops:
-        if (
-            op.kind == "variable" and op.outputs[0].differentiable
-        ):  # it belongs to the layer that alone uses it
+        if op.kind == "variable" and op.outputs[0].differentiable:
+            # It belongs to the layer that alone uses it.
             keys = users.get(op, set())
             key = keys.pop() if len(keys) == 1 else f"variable {op.name}"
             layers.setdefault(key, (op.name, [], []))[2].append(op)
@@ -241,19 +241,20 @@ def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
         variables.append(row)
     if ops:
         last = ops[-1]
-        gradients = [] if each is None else [each.upstream(v) for v in last.outputs]
-        gradient = next((g for g in gradients if g is not None), None)
+        arrived = [] if each is None else [each.upstream(v) for v in last.outputs]
+        gradient = next((g for g in arrived if g is not None), None)
         kind = "scope" if len(ops) > 1 or last.scope else last.kind
-        found = _row(name, "", kind, last.outputs[0] if last.outputs else None, gradient)
+        found = _row(name, "", kind, next(iter(last.outputs), None), gradient)
         for bad in ("nan", "inf"):
             found[bad] += sum(row[bad] for row in variables)
     else:  # a variable that several layers use
         found = variables[0] | {"variable": ""}
-    found["update"] = max(
-        (x for row in variables if (x := row["update"]) is not None), default=None
-    )
-    found["parameters"] = sum(row["parameters"] for row in variables)
-    return found | {"variables": variables}
+    moved = [row["update"] for row in variables if row["update"] is not None]
+    return found | {
+        "update": max(moved, default=None),
+        "parameters": sum(row["parameters"] for row in variables),
+        "variables": variables,
+    }
 
 
 def _gradient(each: Pass | None, op: Op) -> Array | None:
@@ -261,14 +262,13 @@ def _gradient(each: Pass | None, op: Op) -> Array | None:
     if each is None:
         return None
     of_sources = {v.key: g for v, g in zip(each.sources, each.gradients, strict=True)}
-    given = [of_sources.get(v.key, each.upstream(v)) for v in op.outputs]
+    given = (of_sources.get(v.key, each.upstream(v)) for v in op.outputs)
     found = [g for g in given if g is not None]
     return total(found) if found else None
 
 
 def _row(layer: str, variable: str, kind: str, tensor: Value | None, gradient: Array | None) -> Row:
-    numbers = tensor is not None and tensor.differentiable
-    value = statistics(tensor.numpy()) if tensor is not None and numbers else None
+    value = statistics(tensor.numpy()) if tensor is not None and tensor.differentiable else None
     back = None if gradient is None else statistics(gradient)
     both = [x for x in (value, back) if x is not None]
     return {
