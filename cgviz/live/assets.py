@@ -177,18 +177,12 @@ def page(
 
 
 def embed(
-    builders: Sequence[PageBuilder],
-    which: int,
-    extra: Document,
-    start: str,
-    picture: str,
-    height: int | None,
+    builders: Sequence[PageBuilder], which: int, extra: Document, start: str, picture: str
 ) -> str:
     """What `View.embed` returns; where no script runs, the `picture` stays."""
-    space = f"height:{height}px;overflow:auto" if height else "display:block"
     state = _state(builders, which, extra, start)
     return (
-        f'<div class="cgviz-embed" data-version="{version()}" style="{space}">\n{picture}\n'
+        f'<div class="cgviz-embed" data-version="{version()}">\n{picture}\n'
         f'<script type="text/plain">{state}</script>\n</div>\n{shared()}'
     )
 

@@ -51,14 +51,7 @@ DEPENDS: dict[str, tuple[tuple[int, ...], ...]] = {
     **dict.fromkeys(("RealDiv", "DivNoNan"), ((1,), (0, 1))),
 }
 INSIDE = ("backward", "no gradient comes here: TensorFlow runs the custom rule instead")
-KINDS = {
-    "op": "op",
-    "custom": "custom op",
-    "variable": "variable",
-    "input": "input",
-    "constant": "constant",
-    "scope": "folded ops",
-}
+KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; the others are their own
 
 
 def panels(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
@@ -74,9 +67,10 @@ def panel(trace: Trace, shown: Selection, i: int, ask: Ask) -> Document:
         return {"title": name, "kind": "port", "facts": [], "outputs": [], "inputs": []}
     each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
     op, folded = node.ops[0], len(node.ops) > 1
+    kind = op.kind if node.kind == "use" else node.kind
     found: Document = {
         "title": title(node),
-        "kind": KINDS[op.kind if node.kind == "use" else node.kind],
+        "kind": KINDS.get(kind, kind),
         "facts": [] if folded else _facts(op) + ([INSIDE] if node.owner >= 0 else []),
         "outputs": [_output(trace, shown, i, k, each) for k in range(len(node.outputs))],
         "inputs": [],

@@ -132,21 +132,15 @@ class View(anywidget.AnyWidget):
         text = assets.page(self.builders, self.which, self.kept(), self.words, self.start)
         files.write(target, text.encode())
 
-    def embed(self, height: int | None = None) -> str:
+    def embed(self) -> str:
         """What is shown, as HTML for the middle of another page: live, without a kernel.
 
         It asks nothing of any server, keeps its style apart from that of the page around it, and
         is dark where that page is. Several on one page share one module and one stylesheet. Where
         no script runs it is the picture with its text.
 
-        Args:
-            height: In pixels, beyond which it scrolls; by default as high as the picture.
-
         Returns:
             The HTML, without a blank line, so that it can be pasted into Markdown.
-
-        Raises:
-            ValueError: `height` is no whole number above 0.
 
         Example:
             >>> import cgviz
@@ -154,11 +148,7 @@ class View(anywidget.AnyWidget):
             >>> html.startswith('<div class="cgviz-embed"')
             True
         """
-        if height is not None and not (isinstance(height, int) and height > 0):
-            raise ValueError(f"`height` must be a whole number of pixels above 0, not {height!r}")
-        return assets.embed(
-            self.builders, self.which, self.kept(), self.start, self.still(), height
-        )
+        return assets.embed(self.builders, self.which, self.kept(), self.start, self.still())
 
     def kept(self) -> Document:
         """What of the document a page without a kernel has beside the pictures."""

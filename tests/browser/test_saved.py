@@ -243,14 +243,6 @@ def test_pictures_of_two_versions_are_on_one_page_each_with_its_own_module(offli
     assert offline.evaluate("[globalThis.cgvizLoaded.size, globalThis.another]") == [2, True]
 
 
-def test_an_embedded_picture_is_as_high_as_it_is_told_to_be(offline, tmp_path):
-    shown = cgviz.trace(f, 2.0).view().embed(300)
-    (tmp_path / "course.html").write_text(CALLER % (shown, ""), encoding="utf-8")
-    offline.goto((tmp_path / "course.html").as_uri())
-    has_count(offline.locator(".cgviz-view"), 1)
-    assert offline.evaluate("document.querySelector('.cgviz-embed').offsetHeight") == 300
-
-
 def test_where_no_script_runs_an_embedded_picture_is_a_picture(browser, tmp_path):
     shown = cgviz.trace(f, 2.0).view().embed()
     (tmp_path / "course.html").write_text(CALLER % (shown, ""), encoding="utf-8")
