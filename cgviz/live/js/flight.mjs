@@ -178,13 +178,17 @@ function note(picture, node, rows, positions, placed = []) {
   };
   const [cx, cy] = middles.reduce((best, place) => (bad(place) < bad(best) ? place : best));
   placed.push({ x: cx, y: cy, width: wide, height: tall });
-  for (const { of, i, role, x: left, y: top } of display.texts) {
-    const { target, position } = display.links[i] ?? {};
-    if (of === "link" && role === "value" && target === node && positions.includes(position)) under.append(s("path.leader", { d: `M${cx} ${cy}L${left} ${top}` }));
-  }
+  const values = parts.filter(({ of, i, role }) => of === "link" && role === "value" && display.links[i].target === node && positions.includes(display.links[i].position));
+  const { a: k, e, f } = picture.inner.getScreenCTM();
+  const rings = values.map(({ element }) => {
+    const box = element.getBoundingClientRect();
+    const [left, top, long, high] = [(box.x - e) / k, (box.y - f) / k, box.width / k, box.height / k];
+    under.append(s("path.leader", { d: `M${cx} ${cy}L${left + long / 2} ${cy > top ? top + high + 2 : top - 2}` }));
+    return s("rect.leader", { x: left - 7, y: top - 2, width: long + 14, height: high + 4, rx: 10 });
+  });
   const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
     ...row.map(([kind, words], k) => s(`tspan.${kind}`, {}, k ? ` ${words}` : words))));
-  return s("g.note", {}, s("rect", { x: cx - wide / 2, y: cy - tall / 2, width: wide, height: tall, rx: 4 }), ...lines);
+  return s("g.note", {}, ...rings, s("rect", { x: cx - wide / 2, y: cy - tall / 2, width: wide, height: tall, rx: 4 }), ...lines);
 }
 
 /** What is written at an op: what it made; or what reached it, and upstream x local for each input. */

@@ -23,28 +23,27 @@ export function layersOf({ direction, nodes, links, width, height }, { rows, at 
 export const largest = (nodes) => [...nodes].sort((a, b) => (b.size ?? -1) - (a.size ?? -1))[0];
 
 /** The minimap of a picture. */
-export function makeMinimap({ page: { display, search }, box }) {
-  const layers = layersOf(display, search);
-  const powers = layers.flatMap(([, nodes]) => nodes.map(({ size }) => Math.log10(size))).filter(Number.isFinite);
-  const [low, high] = [Math.min(...powers), Math.max(...powers)];
+export function makeMinimap(picture) {
+  const { box, page: { display } } = picture;
+  let [page, layers, powers, now] = [null, [], [], 0];
   const [bars, frame] = [s("g"), s("rect.sight", { y: 1, height: HIGH - 2 })];
   const slider = h("input", { type: "range", min: 0, max: 100, step: 2, "aria-label": "Map: the largest |gradient| at each depth", oninput: () => go(slider.value / 100) });
   const element = h("div.minimap", {}, s("svg", { width: "100%", height: HIGH, "aria-hidden": "true" }, bars, frame), slider);
-  const right = display.direction === "right";
-  const place = () => (right ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight]);
-  let now = 0;
+  /** Where what is in sight begins, how much that is, and of how much. */
+  const place = () => (display.direction === "right" ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight]);
+  const come = (nodes) => largest(nodes.filter((node) => node.step <= now));
 
   function go(share) {
     const [, seen, all] = place();
-    box.scrollTo({ [right ? "left" : "top"]: share * (all - seen) });
+    box.scrollTo({ [display.direction === "right" ? "left" : "top"]: share * (all - seen) });
   }
 
   function bar([share, nodes]) {
-    const found = largest(nodes.filter((node) => node.step <= now));
+    const [found, x] = [come(nodes), `${100 * share}%`];
     if (!found) return null;
-    const x = `${100 * share}%`;
-    const sign = found.size === null ? MARKS.none : found.size === 0 ? MARKS.zero : Number.isFinite(found.size) ? "" : MARKS.large;
-    if (sign) return s("text", { x, y: HIGH - 4, "text-anchor": "middle" }, sign);
+    const mark = found.size === null ? MARKS.none : found.size === 0 ? MARKS.zero : Number.isFinite(found.size) ? "" : MARKS.large;
+    if (mark) return s("text", { x, y: HIGH - 4, "text-anchor": "middle" }, mark);
+    const [low, high] = [Math.min(...powers), Math.max(...powers)];
     const height = LEAST_BAR + (HIGH - 4 - LEAST_BAR) * ((Math.log10(found.size) - low) / (high - low || 1));
     return s("line", { x1: x, x2: x, y1: HIGH - 2, y2: HIGH - 2 - height });
   }
@@ -55,10 +54,10 @@ export function makeMinimap({ page: { display, search }, box }) {
     element.hidden = all <= seen;
     slider.value = (100 * start) / Math.max(all - seen, 1);
     set(frame, { x: `${(100 * start) / all}%`, width: `${(100 * seen) / all}%` });
-    const shown = [...layers.entries()].filter(([, [share]]) => share * all >= start && share * all <= start + seen);
-    const most = largest(shown.flatMap(([, [, nodes]]) => nodes).filter((node) => node.step <= now));
-    const depths = shown.length ? `depths ${shown[0][0] + 1} to ${shown.at(-1)[0] + 1} of ${layers.length} in sight` : "";
-    set(slider, { "aria-valuetext": `${depths}${most ? `, ${most.words ? `|gradient| up to ${most.words}` : "no gradient"}` : ""}` });
+    const shown = [...layers.keys()].filter((k) => layers[k][0] * all >= start && layers[k][0] * all <= start + seen);
+    const most = come(shown.flatMap((k) => layers[k][1]));
+    const size = most && (most.size === null ? ", no gradient" : Number.isFinite(most.size) ? `, |gradient| up to ${most.words}` : ", |gradient| not finite");
+    set(slider, { "aria-valuetext": `depths ${shown[0] + 1} to ${shown.at(-1) + 1} of ${layers.length} in sight${size ?? ""}` });
   }
 
   box.addEventListener("scroll", sight);
@@ -67,6 +66,11 @@ export function makeMinimap({ page: { display, search }, box }) {
     sight,
     paint(step) {
       now = step;
+      if (page !== picture.page) { // the numbers of another step of a training
+        page = picture.page;
+        layers = layersOf(page.display, page.search);
+        powers = layers.flatMap(([, nodes]) => nodes.map(({ size }) => Math.log10(size))).filter(Number.isFinite);
+      }
       fill(bars, ...layers.map(bar));
       sight();
     },

@@ -243,7 +243,7 @@ export class View {
     };
   }
 
-  /** Choose an item, or no longer; open or close a scope. */
+  /** Open or close a scope; choose a node, or no longer. */
   press({ kind, i, name, side }) {
     if (kind === "frame") this.turnOver(name);
     else this.select(side, i);
