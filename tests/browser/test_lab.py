@@ -1,7 +1,5 @@
 """The live picture in a real JupyterLab: by pointer, by keyboard, by screen reader, and in time."""
 
-import statistics
-
 import pytest
 
 from .conftest import SESSION, has_count
@@ -422,7 +420,7 @@ def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show
         assert listeners() <= silent + 100
 
 
-def test_steps_and_sliders_are_quick_and_steps_send_nothing(show):
+def test_steps_send_nothing(show):
     page = show("cgviz.trace(chain, 0.5, 0.3)")
     page.wait_for_timeout(1000)
     page.evaluate(
@@ -430,16 +428,11 @@ def test_steps_and_sliders_are_quick_and_steps_send_nothing(show):
         "WebSocket.prototype.send = function (data) { window.sent += 1; "
         "return send.call(this, data); }; }"
     )
-    times = page.evaluate(
-        "async () => { const root = document.querySelector('.cgviz-view'); const found = []; "
-        "for (let step = 1; step <= 30; step++) { const start = performance.now(); "
-        "root.cgvizView.go(step); root.getBoundingClientRect(); "
-        "found.push(performance.now() - start); } "
-        "return [found, window.sent]; }"
+    sent = page.evaluate(
+        "() => { const root = document.querySelector('.cgviz-view'); "
+        "for (let step = 1; step <= 30; step++) root.cgvizView.go(step); return window.sent; }"
     )
-    sent = times[1]
     assert sent == 0
-    assert statistics.median(times[0]) < 16
 
 
 def test_nothing_is_cut_in_a_narrow_window(show):
