@@ -5,7 +5,7 @@
     scale              vanishing and exploding gradients of a pass
     diverging          gradients that grow from step to step of a training
 
-One walk serves the first three: `origins` follows a trouble from number to number, always to what
+One walk serves the first three: `followed` leads from number to number, always to what
 the number was made of, until it is in none of that. A gradient is followed from its source towards
 the targets, to the step that made it or to a value whose gradients add up to it; a value of the
 forward pass is followed back to the op whose inputs were in order. `ZERO`, `BACKWARD` and
@@ -62,51 +62,47 @@ class Number:
     position: int = 0  # to which input of its op
 
 
-def origins(
-    start: Number, made_of: Callable[[Number], list[Number]], test: Test, spreads: Spreads = any
-) -> Iterator[Number]:
-    """Where a trouble began.
+def followed(
+    made_of: Callable[[Number], list[Number]], test: Test, spreads: Spreads = any
+) -> Callable[[Number], list[Number]]:
+    """How a trouble is followed: from a number that has it to what it has it from.
 
     Args:
-        start: A number that has it.
         made_of: What a number was made of.
         test: Whether an array has it.
         spreads: `all` if what is made has the trouble when all that it is made of has it, as zero;
             `any` if one is enough, as NaN.
 
-    Yields:
-        The numbers that have it, though not by what they were made of.
+    Returns:
+        The parts of a number that have it too, the first one last; none where it began. The paths
+        of many sources meet, so that each number is looked at once.
     """
-    began: list[Number] = []
-
-    def onward(here: Number) -> list[Number]:
-        parts = made_of(here)
-        if parts and spreads(test(part.array) for part in parts):
-            return [part for part in reversed(parts) if test(part.array)]  # the first one first
-        began.append(here)
-        return []
-
-    for _ in walk([start], onward):
-        yield from began
-        began.clear()
-
-
-def _parts(graph: PassGraph) -> Callable[[Number], list[Number]]:
-    """What the numbers of a backward pass are made of; the paths of many sources meet."""
 
     @cache
-    def made_of(number: Number) -> list[Number]:
-        if number.step is not None:
-            pairs = zip(number.step.op.outputs, number.step.upstream, strict=True)
-            return [Number(v, u, "gradient") for v, u in pairs if u is not None and u.size]
-        if number.kind == "seed":
-            return []
-        value = number.value
-        seed = graph.seeds.get(value.key)
-        parts = [Number(value, g, "returned", s, j) for s, j, g in graph.contributions(value)]
-        return [*parts, *([] if seed is None else [Number(value, seed, "seed")])]
+    def onward(here: Number) -> list[Number]:
+        parts = made_of(here)
+        spread = parts and spreads(test(part.array) for part in parts)
+        return [part for part in reversed(parts) if test(part.array)] if spread else []
 
-    return made_of
+    return onward
+
+
+def origins(start: Number, onward: Callable[[Number], list[Number]]) -> Iterator[Number]:
+    """Where a trouble of a number began, followed by what `followed` returns."""
+    return (here for here in walk([start], onward) if not onward(here))
+
+
+def _parts(graph: PassGraph, number: Number) -> list[Number]:
+    """What a number of a backward pass is made of."""
+    if number.step is not None:
+        pairs = zip(number.step.op.outputs, number.step.upstream, strict=True)
+        return [Number(v, u, "gradient") for v, u in pairs if u is not None and u.size]
+    if number.kind == "seed":
+        return []
+    value = number.value
+    seed = graph.seeds.get(value.key)
+    parts = [Number(value, g, "returned", s, j) for s, j, g in graph.contributions(value)]
+    return [*parts, *([] if seed is None else [Number(value, seed, "seed")])]
 
 
 def zero(graph: PassGraph) -> list[Finding]:
@@ -125,15 +121,15 @@ def not_finite(graph: PassGraph) -> list[Finding]:
 
 def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
     """One finding per cause, with all the sources behind it."""
-    made_of = _parts(graph)
-    cases: dict[Number, GradientCase] = {}  # a cause can cost a run of the rule
+    onward = followed(partial(_parts, graph), test, spreads)
+    case_of = cache(partial(GradientCase, graph, zero=test is is_zero))  # may run a rule
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
     for value, gradient in graph.gradients:
         if gradient is None or not test(gradient):
             continue
         start = Number(value, gradient, "gradient")
-        for origin in islice(origins(start, made_of, test, spreads), MOST_ORIGINS):
-            case = cases[origin] = cases.get(origin) or GradientCase(graph, origin, test is is_zero)
+        for origin in islice(origins(start, onward), MOST_ORIGINS):
+            case = case_of(origin)
             groups.setdefault((case.place, case.words), (case, []))[1].append(value)
     told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # by `forward`
     return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
@@ -301,10 +297,10 @@ class GradientCase(Case):
         """Whether the zero that reached the step was returned by a tf.where further on."""
         uses = self.graph.contributions
         later = walk(self.step.op.outputs, lambda v: [o for s, *_ in uses(v) for o in s.op.outputs])
+        choices = ((s.op, j) for value in later for s, j, _ in uses(value) if j > 0)
         return any(
-            step.op.type in ("SelectV2", "Select") and j > 0 and not _chosen(step.op, j).all()
-            for value in later
-            for step, j, _ in uses(value)
+            op.type in ("SelectV2", "Select") and (wide(op.inputs[0].numpy()) != (j == 1)).any()
+            for op, j in choices
         )
 
     @property
@@ -313,11 +309,6 @@ class GradientCase(Case):
         size = math.sqrt(self.smallest)  # no finite derivative is so large
         again = rerun(self.step, self.j, lambda u: np.sign(u) * size)
         return again is not None and bool(np.isinf(again).any())
-
-
-def _chosen(op: Op, j: int) -> Array:
-    """Where a tf.where chose its input j."""
-    return np.asarray(op.inputs[0].numpy(), bool) == (j == 1)
 
 
 # --- the forward pass --------------------------------------------------------------------------
@@ -385,7 +376,8 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         return (op := maker(value)) is None or op.kind in GIVEN
 
     starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
-    began = (maker(o.value) for start in starts for o in origins(start, made_of, is_bad))
+    onward = followed(made_of, is_bad)
+    began = (maker(o.value) for start in starts for o in origins(start, onward))
     ops = dict.fromkeys(_inside(op) for op in began if op)
     return [ForwardCase(trace, op).finding() for op in ops]
 

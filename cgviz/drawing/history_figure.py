@@ -46,31 +46,29 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     maps = [rows(each) for each in histories]
     between = ends([powers(series) for series in maps])
     heights = [1.6, *(ROW * len(series) for series in maps)]
-    size = (9.5, 0.6 * len(heights) - 0.6 + sum(heights))
+    size = (9.5, sum(heights) + 0.6 * len(maps))
     figure: Any = new_figure(*size, layout="constrained")
     plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(3, 1))
     above = figure.add_subplot(grid[0, 0])
-    words = [parted] if parted else []
-    lines = zip(histories, titles(histories), (look.forward, look.custom), "-:", strict=False)
-    for each, title, colour, dashes in lines:
-        above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=title)
     above.set(xlim=_limits(history))
     above.xaxis.get_major_locator().set_params(integer=True)
-    above.set_title(fill(parted, LINE) if parted else "target", fontsize=9 if parted else None)
-    if against is not None:
-        above.set_ylabel("target")
-        above.legend(frameon=False)
-    for i, (each, series) in enumerate(zip(histories, maps, strict=True), 1):
+    above.set_title(fill(parted, LINE) or "target", fontsize=9 if parted else None)
+    words = [parted] if parted else []
+    looks = zip(titles(histories), (look.forward, look.custom), "-:", strict=False)
+    for i, (each, series, (title, colour, dashes)) in enumerate(
+        zip(histories, maps, looks, strict=True), 1
+    ):
+        above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=title)
         below, beside = figure.add_subplot(grid[i, 0]), figure.add_subplot(grid[i, 1])
         words += [_sentence(each), _map(figure, below, each, series, between, look)]
         # Above the map, not beside its scale, which is shorter than these words where rows are few.
-        whose = "" if against is None else f"{titles(histories)[i - 1]}: "
+        whose = "" if against is None else f"{title}: "
         below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
-        updates = _updates(beside, series, look)
-        words += updates
-        if not updates:
-            beside.remove()
+        words += _updates(beside, series, look)
+    if against is not None:
+        above.set_ylabel("target")
+        above.legend(frameon=False)
     figure.alt = "\n".join(words)
     return figure
 
@@ -122,27 +120,24 @@ def _map(
 ) -> str:
     """log10 of each gradient per entry, and a mark where it is no ordinary number."""
     sizes = powers(shown)
-    tones = LinearSegmentedColormap.from_list("gradient", [look.paper, look.backward])
     left, right = _limits(history)
-    extent = (left, right, len(shown) - 0.5, -0.5)
     if np.isfinite(sizes).any():
-        low, high = ends
+        tones = LinearSegmentedColormap.from_list("gradient", [look.paper, look.backward])
+        extent = (left, right, len(shown) - 0.5, -0.5)
+        between = dict(zip(("vmin", "vmax"), ends, strict=True))
         image = ax.imshow(
-            sizes, tones, aspect="auto", extent=extent, interpolation="none", vmin=low, vmax=high
+            sizes, tones, aspect="auto", extent=extent, interpolation="none", **between
         )
         figure.colorbar(image, ax=ax, fraction=0.04)
-    steps = np.array(history.steps)
-    states = np.array([series.state for series in shown])
+    states, steps = np.array([series.state for series in shown]), np.array(history.steps)
+    marks = {"linestyle": "", "color": look.text, "markersize": 5, "markerfacecolor": "none"}
     for state, marker in MARKERS.items():
         places, times = np.nonzero(states == state)
         if places.size:
-            looks = {"color": look.text, "markersize": 5, "markerfacecolor": "none"}
-            label = SIGNS[state].word
-            ax.plot(steps[times], places, marker, linestyle="", label=label, **looks)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(
-            loc="upper center", bbox_to_anchor=(0.5, 0), ncols=4, borderaxespad=3.5, frameon=False
-        )
+            ax.plot(steps[times], places, marker, label=SIGNS[state].word, **marks)
+    if ax.lines:
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 3.5}
+        ax.legend(ncols=4, frameon=False, **below)
     ax.set(xlim=(left, right), ylim=(len(shown) - 0.5, -0.5), xlabel="step")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_yticks(range(len(shown)), [s.name for s in shown], fontsize=9)
@@ -160,11 +155,10 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
     """How far a step moves each variable: the median of update over weight."""
     known = []
     for i, series in enumerate(rows):
-        update = np.asarray(series.update)
-        update = update[np.isfinite(update) & (update > 0)]
-        if update.size:
+        if update := [x for x in series.update if 0 < x < np.inf]:
             known.append((i, series.name, float(np.median(update))))
     if not known:
+        ax.remove()
         return []
     places, names, sizes = zip(*known, strict=True)
     ax.plot(sizes, places, "D", color=look.variable, markersize=6)
