@@ -27,6 +27,8 @@ from . import none, numbers
 from .pass_graph import Cause, PassGraph, listed, walk
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
+    numbers.values,
+    none.dropped,
     none.find,
     numbers.not_finite,
     numbers.zero,
@@ -56,15 +58,8 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     """What `trace.diagnose` does."""
     chosen = trace.passes if which is None else (trace.pass_(which),)
     graphs = [PassGraph(trace, each) for each in chosen]
-    found: list[tuple[int, Finding]] = []  # each with the training step that it is of
-    for graph in graphs:
-        ends = graph.pass_.targets if graph.first_order else ()
-        found += [(graph.training_step, each) for each in numbers.forward(trace, ends)]
-    if graphs:
-        found += [(0, each) for each in none.dropped(graphs[0])]
-    else:
-        every = [v for op in trace.ops for v in op.outputs]
-        found += [(0, each) for each in numbers.forward(trace, every)]
+    every = () if graphs else [v for op in trace.ops for v in op.outputs]
+    found = [(0, each) for each in numbers.forward(trace, every)]  # the training step, the finding
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     first = _first_in_time(found, numbers.diverging(graphs))
@@ -402,22 +397,21 @@ def parted(history: History, against: History) -> str:
 
 def _flow(history: History, place: int, whole: bool) -> list[tuple[str, Any]]:
     """All that flows in one step, in its order, each with its words: arrays, or else norms."""
-    found: list[tuple[str, Any]] = []
+    known = history.ancestors  # not what runs after the pass, such as the update
     if not whole:
-        series = [s for s in history.series.values() if s.name in history.ancestors]
-        found += [(f"the value of `{s.name}`", s.value[place]) for s in series]
-        return found + [(f"the gradient of `{s.name}`", s.gradient[place]) for s in series[::-1]]
+        series = [s for s in history.series.values() if s.name in known]
+        values = [(f"the value of `{s.name}`", s.value[place]) for s in series]
+        return values + [(f"the gradient of `{s.name}`", s.gradient[place]) for s in series[::-1]]
     trace = history.traces[history.steps[place]]
-    for op in trace.ops:
-        # Not what runs after the pass, such as the update.
-        if op.name in history.ancestors and op.outputs and op.outputs[0].differentiable:
-            found.append((f"the value of `{op.name}`", op.outputs[0].numpy()))
+    outputs = [(op.name, op.outputs[0]) for op in trace.ops if op.outputs and op.name in known]
+    found: list[tuple[str, Any]] = [
+        (f"the value of `{name}`", value.numpy()) for name, value in outputs if value.differentiable
+    ]
     for step in trace.pass_(history.which).steps:
         for used, given in zip(step.op.inputs, step.downstream, strict=True):
-            to = trace.producer(used)
-            found.append(
-                (f"what `{step.op.name}` returns{f' to `{to[0].name}`' if to else ''}", given)
-            )
+            made = trace.producer(used)
+            to = f" to `{made[0].name}`" if made else ""
+            found.append((f"what `{step.op.name}` returns{to}", given))
     return found
 
 

@@ -137,10 +137,7 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
 
 # --- why a gradient is zero --------------------------------------------------------------------
 
-_CANCELS = (
-    "The function does not change in this direction, as the sum of a softmax does not. Look at the "
-    "contributions in `trace.table()`."
-)
+_CANCELS = "The function does not change that way, as the sum of a softmax does not."
 _BRANCHES = "Relu6 Maximum Minimum SelectV2 Select"
 _FLATTEN = "Sigmoid Tanh Erf Erfc Softmax Exp"
 _PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
@@ -345,6 +342,11 @@ FORWARD = (
     ),
     _unstable("unknown").says("", "Keep its input where it is defined."),
 )
+
+
+def values(graph: PassGraph) -> list[Finding]:
+    """Explain targets that are not finite; passes over a backward pass are left alone."""
+    return forward(graph.trace, graph.pass_.targets if graph.first_order else ())
 
 
 def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
