@@ -289,7 +289,7 @@ class _Tree:
             if len(part) > 1:
                 labels = [x.label for x in part if isinstance(x, Fold)]
                 result.append(Fold(self._name("run", path), _span(labels), part))
-            elif part or each not in loose:
+            elif part or not self.movable(each):
                 result.append(each)
         return result
 

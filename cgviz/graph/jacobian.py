@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
+import operator
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -42,8 +42,9 @@ def is_linear(step: Step) -> bool:
     """
     if any(isinstance(j, LargeJacobian) for row in step.local for j in row):
         doubled = step.vjp([None if u is None else 2 * u for u in step.upstream])
-        pairs = zip((_twice(d) for d in step.downstream), doubled, strict=True)
-        return all(same(a, b, 0.0 if a is None else np.abs(a).max(initial=0)) for a, b in pairs)
+        twice = [None if d is None else 2 * d for d in step.downstream]
+        sizes = [0.0 if d is None else np.abs(d).max(initial=0) for d in twice]
+        return all(map(same, twice, doubled, sizes))
     for j, returned in enumerate(step.downstream):
         total: Any = 0.0
         size: Any = 0.0
@@ -111,22 +112,23 @@ def dtype_of(value: Value) -> np.dtype[Any]:
 
 def _row(step: Step, i: int) -> tuple[Any, ...]:
     output, inputs = step.op.outputs[i], step.op.inputs
-    flows = [f and v.differentiable for f, v in zip(step.flows, inputs, strict=True)]
     if step.upstream[i] is None or not output.differentiable:
         return (None,) * len(inputs)
-    row: list[Any] = [None] * len(inputs)
-    wanted = []
-    for j, value in enumerate(inputs):
-        if flows[j] and (output.size > MOST_RUNS or output.size * value.size > MOST_NUMBERS):
-            row[j] = LargeJacobian(step, i, j)
-        elif flows[j]:
-            wanted.append(j)
-    if wanted:
+    flows = [f and v.differentiable for f, v in zip(step.flows, inputs, strict=True)]
+    small = [output.size <= MOST_RUNS and output.size * v.size <= MOST_NUMBERS for v in inputs]
+    rows: list[Any] = []
+    if any(map(operator.and_, flows, small)):
+        units = np.eye(output.size, dtype=dtype_of(output)).reshape(output.size, *output.shape)
         with redirect_stdout(io.StringIO()):  # a rule that prints has done so in its own pass
-            returned = [step.vjp(unit) for unit in _units(step, i)]
-        for j in wanted:
-            row[j] = _stack([downstream[j] for downstream in returned], output, inputs[j])
-    return tuple(row)
+            rows = [step.vjp(_only(step, i, unit)) for unit in units]
+    return tuple(
+        None
+        if not flows[j]
+        else _stack([row[j] for row in rows], output, value)
+        if small[j]
+        else LargeJacobian(step, i, j)
+        for j, value in enumerate(inputs)
+    )
 
 
 def _stack(rows: list[Array | None], output: Value, input: Value) -> Array | None:
@@ -140,23 +142,11 @@ def _stack(rows: list[Array | None], output: Value, input: Value) -> Array | Non
     return np.stack(dense).reshape(output.shape + dense[0].shape)
 
 
-def _units(step: Step, i: int) -> Iterator[list[Array | None]]:
-    value = step.op.outputs[i]
-    for entry in range(value.size):
-        unit = np.zeros(value.size, dtype_of(value))
-        unit[entry] = 1
-        yield _only(step, i, unit.reshape(value.shape))
-
-
 def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:
     """Upstreams with `upstream` at output i and zeros at every other that had one."""
     given: list[Array | None] = [None if u is None else np.zeros_like(u) for u in step.upstream]
     given[i] = upstream
     return given
-
-
-def _twice(array: Array | None) -> Array | None:
-    return None if array is None else 2 * array
 
 
 def same(a: Any, b: Any, size: Any) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -138,30 +138,21 @@ def total(arrays: Sequence[Any]) -> Any:
     >>> float(total([np.float32("inf"), np.float32("-inf")]))
     nan
     """
-    for each in arrays:
-        if isinstance(each, Statistics):
-            return replace(each, norm=None, low=None, high=None, zeros=0, nans=0, infinities=0)
     with np.errstate(all="ignore"):
-        return sum(arrays[1:], arrays[0])
+        return _unknown(arrays, arrays[0].shape) or sum(arrays[1:], arrays[0])
 
 
 def stacked(arrays: Sequence[Any]) -> Any:
-    """Arrays of one shape along a new first axis; of statistics, those of all together."""
-    if not any(isinstance(each, Statistics) for each in arrays):
-        return np.stack(arrays)
-    found = [statistics(each) for each in arrays]
-    known = [each for each in found if each.low is not None and each.high is not None]
-    norms = [each.norm for each in found]
-    return Statistics(
-        found[0].dtype,
-        (len(found), *found[0].shape),
-        None if None in norms else math.hypot(*norms),  # type: ignore[arg-type]
-        min((each.low for each in known), default=None),  # type: ignore[type-var]
-        max((each.high for each in known), default=None),  # type: ignore[type-var]
-        sum(each.zeros for each in found),
-        sum(each.nans for each in found),
-        sum(each.infinities for each in found),
-    )
+    """Arrays of one shape along a new first axis."""
+    return _unknown(arrays, (len(arrays), *arrays[0].shape)) or np.stack(arrays)
+
+
+def _unknown(arrays: Sequence[Any], shape: tuple[int, ...]) -> Statistics | None:
+    """What is known of a result where only the statistics of an array are; None elsewhere."""
+    for each in arrays:
+        if isinstance(each, Statistics):
+            return Statistics(each.dtype, shape, None, None, None, 0, 0, 0)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,16 +367,6 @@ class Pass:
             return as_numpy(self.arrived[value.key])
         given = [gradient for _, _, gradient in self.contributions(value)]
         return total(given) if given else None
-
-    def reaches(self, value: Value) -> bool:
-        """Whether anything reached a value in this pass; reads no numbers, unlike `upstream`.
-
-        Args:
-            value: An entry of some op's `inputs` or `outputs`.
-        """
-        if value.key in self.arrived:
-            return self.arrived[value.key] is not None
-        return any(step.flows[i] for step, i in self._uses.get(value.key, ()))
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
         """The gradient that each use of a value returned for it, in execution order.

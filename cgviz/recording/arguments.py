@@ -187,38 +187,27 @@ def _array(given: Any, what: str) -> Any:
 def _tensor(given: Any, name: str, caller: str) -> Any:
     if isinstance(as_source(given), tf.Variable) or type(given).__name__ == "EagerTensor":
         return given
-    if given is None or callable(given) or isinstance(given, str | bytes):
-        raise TypeError(
-            f"{caller}: `{name}` is {_kind(given)}, which is not a number or a tensor. Close "
-            f"over it instead: {caller}(lambda x: f(x, {name}), x)"
-        )
+    what = f"{caller}: `{name}` is {_kind(given)}"
     if isinstance(given, tf.Tensor) or type(given).__name__ == "KerasTensor":
         raise TypeError(
-            f"{caller}: `{name}` is a symbolic tensor, of a graph or a Keras model under "
-            "construction; it has no numbers yet. Give a tensor with values."
+            f"{what}, a symbolic tensor of a graph or of a Keras model under construction: it has "
+            "no numbers yet. Give a tensor with values."
         )
     if isinstance(given, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
-        raise TypeError(
-            f"{caller}: `{name}` is a {type(given).__name__}. Give its dense tensors, and "
-            f"build it inside f from them."
-        )
+        raise TypeError(f"{what}. Give its dense tensors, and build it inside f from them.")
     array = _array(given, f"{caller}: `{name}`")
     whole = array.dtype.kind in "iub" or isinstance(given, int)  # NumPy takes no int over 2**64
     if array.dtype.kind not in "fc" and array.dtype.name != "bfloat16" and not whole:
-        raise TypeError(f"{caller}: `{name}` is {_kind(given)}, not made of numbers")
+        raise TypeError(
+            f"{what}, not made of numbers. Close over it instead: "
+            f"{caller}(lambda x: f(x, {name}), x)"
+        )
     if whole and not isinstance(given, np.ndarray | np.generic):
         raise ValueError(
             f"{caller}: `{name}` is {given!r}, made of integers, and TensorFlow gives integers "
-            f"no gradient. Write {_as_float(given)} instead."
+            "no gradient. Write them as floats: `2.` for 2, `1.` for True."
         )
     return tf.convert_to_tensor(array)
-
-
-def _as_float(given: Any) -> str:
-    """How to write an integer argument so that it is a float."""
-    if isinstance(given, int) and not isinstance(given, bool):
-        return f"`{given}.`"
-    return "`2.` for 2" if not isinstance(given, bool) else "`1.` or `0.`"
 
 
 def _kind(given: Any) -> str:
