@@ -111,7 +111,6 @@ class ThreadRecorder:
         self.variables: dict[int, Any] = {}  # by id of their handle
         self.handles: list[Any] = []  # keeps those ids from being used again
         self.dropped: dict[int, CallEvent] = {}  # calls whose rule has no effect, by their output's
-        self.asked: list[tuple[Any, int]] = []  # variables whose handle was read since the last op
         self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
         self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened
         self.replaced: set[int] = set()  # ids of events that another event replaces
@@ -119,7 +118,7 @@ class ThreadRecorder:
     def beside(self) -> ThreadRecorder:
         """A recorder of the same recordings for another thread, which waits while this one runs."""
         other = copy(self)
-        other.asked, other.finished = [], None
+        other.finished = None
         return other
 
     def know(self, variable: Any, handle: Any) -> None:

@@ -208,8 +208,6 @@ def _on_op(
     scope = context.context()._thread_local_data.scope_name
     # `outputs` may be a list that its caller changes later, as a TensorArray does.
     event = _TapedOp(op_type, inputs, tuple(outputs or ()), attrs, where, scope, code, lasti)
-    if recorder.asked:
-        _note_reads(recorder, event)
     recorder.events.append(event)
     if op_type == "ResourceGather" and id(inputs[0]) in recorder.variables:
         variable = recorder.variables[id(inputs[0])]
@@ -219,18 +217,19 @@ def _on_op(
 
 
 class _Handle:
-    """Takes the place of the attribute `_handle` of variables, and notes whose was asked for.
+    """Takes the place of the attribute `_handle` of variables.
 
-    An op that is given a variable itself reads it in C++ and calls nobody back; all that Python
-    sees of it is that it asks for the handle.
+    An op that is given a variable itself reads it in C++, and calls nobody back. Where C++ finds no
+    handle it leaves the op to Python, which reads the variable by an op of its own.
     """
 
     def __get__(self, variable: Any, owner: Any = None) -> Any:
         if variable is None:
             return self
-        recorder = _eager_recorder()
-        if recorder is not None:
-            recorder.asked.append((variable, ops.uid()))
+        # C++ asks from within the generated function of an op, which itself never does.
+        asking = sys._getframe(1).f_globals.get("__name__", "")
+        if asking.startswith("tensorflow.python.ops.gen_") and _eager_recorder() is not None:
+            return None
         try:
             return variable.__dict__["_handle"]
         except KeyError:
@@ -238,42 +237,6 @@ class _Handle:
 
     def __set__(self, variable: Any, handle: Any) -> None:
         variable.__dict__["_handle"] = handle
-
-
-def _note_reads(recorder: ThreadRecorder, event: OpEvent) -> None:
-    """Log the reads that C++ did for `event`: those of its inputs that are a variable's value.
-
-    Such a tensor is younger than the moment the handle was asked for, and shares the variable's
-    buffer. Its age matters: TensorFlow keeps small constants, so others can share it too.
-    """
-    asked = {id(variable): (variable, uid) for variable, uid in reversed(recorder.asked)}
-    recorder.asked.clear()
-    for variable, uid in asked.values():
-        handle = variable.__dict__.get("_handle")
-        young = [
-            t
-            for t in event.inputs
-            if t._id > uid and t.dtype == variable.dtype and t.shape == variable.shape
-        ]
-        if not young:
-            continue
-        value = read(variable, handle)
-        for tensor in young:
-            if _same_memory(tensor, value):
-                recorder.know(variable, handle)
-                noted = OpEvent("ReadVariableOp", (handle,), (tensor,), (), recorder.where)
-                recorder.events.append(noted)
-
-
-def _same_memory(one: Any, other: Any) -> bool:
-    """Whether two tensors share their buffer, as all reads of a variable between writes do."""
-    try:
-        first, second = (
-            np.asarray(memoryview(t)).__array_interface__["data"] for t in (one, other)
-        )
-    except (TypeError, ValueError, BufferError):  # bfloat16 and other dtypes no buffer knows
-        return bool(tf.reduce_all(one == other))
-    return bool(first == second)
 
 
 def read(variable: Any, handle: Any) -> Any:
@@ -545,7 +508,6 @@ _NEEDED = (
     "framework.op_callbacks.add_op_callback",
     "framework.op_callbacks.remove_op_callback",
     "framework.ops._gradient_registry",
-    "framework.ops.uid",
     "eager.backprop._gradient_function",
     "eager.execute.execute_with_callbacks",
     f"{_FUNCTION}.function_type",
