@@ -12,6 +12,7 @@ a word.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,17 +176,13 @@ def _float(x: float, digits: int) -> str:
         return NAN.word
     if np.isinf(x):
         return (MINUS if x < 0 else "") + INFINITY
-    whole, rounded = abs(x) < 1e7 and x == int(x), x
-    if not whole:
-        rounded = float(f"{x:.{5 if 1e4 <= abs(x) < 1e5 else digits}g}")  # may overflow
-        whole = abs(rounded) < 1e5 and rounded == int(rounded)
-    if whole:
-        text = str(int(rounded))
+    exact = abs(x) < 1e7 and x == int(x)
+    # Rounded up, the largest float64 overflows.
+    near = x if exact else float(f"{x:.{5 if 1e4 <= abs(x) < 1e5 else digits}g}")
+    if exact or (abs(near) < 1e5 and near == int(near)):
+        text = str(int(near))
     else:
-        text = f"{x:.{digits}g}"
-        if "e" in text:
-            mantissa, exponent = text.split("e")
-            text = f"{mantissa}e{int(exponent)}"
+        text = re.sub(r"e\+?(-?)0*", r"e\1", f"{x:.{digits}g}")
     return text.replace("-", MINUS)
 
 
@@ -234,15 +231,10 @@ def array(a: Any, *, digits: int = 4, most: int = 9, rows: str = ", ") -> str:
     a = _wide(np.asarray(a))
     if a.ndim == 0:
         return number(a, digits)
-    if 0 < a.size <= most and a.ndim <= 2 and a.shape[-1] <= 6:
-        return _nested(a, digits, rows)
-    return summary(a)
-
-
-def _nested(a: np.ndarray[Any, Any], digits: int, rows: str) -> str:
-    if a.ndim == 1:
-        return f"[{', '.join(number(x, digits) for x in a)}]"
-    return f"[{rows.join(_nested(row, digits, rows) for row in a)}]"
+    if a.ndim > 2 or not 0 < a.size <= most or a.shape[-1] > 6:
+        return summary(a)
+    lines = [", ".join(number(x, digits) for x in row) for row in np.atleast_2d(a)]
+    return f"[{lines[0]}]" if a.ndim == 1 else f"[{rows.join(f'[{line}]' for line in lines)}]"
 
 
 def summary(a: Any, *, dtype: bool = True) -> str:

@@ -55,7 +55,7 @@ PADDING = {
 
 Point = tuple[float, float]
 
-_TOKEN = re.compile(r"[MLCZ]|-?[\d.]+(?:e-?\d+)?")
+_COMMAND = re.compile(r"([MLCZ])([^MLCZ]*)")
 _CODES = {"M": Path.MOVETO, "L": Path.LINETO, "C": Path.CURVE4, "Z": Path.CLOSEPOLY}
 
 
@@ -80,7 +80,7 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
     if kind == "constant":
         return _note(left, right, top, bottom)
     if kind == "custom":
-        return [_hexagon(left, right, top, bottom, POINT), _inner_hexagon(left, right, top, bottom)]
+        return _hexagons(left, right, top, bottom)
     if kind == "scope":
         return [
             box(left + d, right - SHEET * 2 + d, top + SHEET * 2 - d, bottom - d, 3)
@@ -97,19 +97,10 @@ def outline(d: str) -> Path:
     """SVG path data as Matplotlib has it."""
     vertices: list[Point] = []
     codes: list[Any] = []
-    command, numbers = "", []
-    for token in _TOKEN.findall(d):
-        if token == "Z":
-            vertices.append((0.0, 0.0))
-            codes.append(Path.CLOSEPOLY)
-        elif token in _CODES:
-            command = token
-        else:
-            numbers.append(float(token))
-            if len(numbers) == 2:
-                vertices.append((numbers[0], numbers[1]))
-                codes.append(_CODES[command])
-                numbers.clear()
+    for command, numbers in _COMMAND.findall(d):
+        flat = [float(number) for number in numbers.split()] or [0.0, 0.0]
+        vertices += zip(flat[::2], flat[1::2], strict=True)
+        codes += [_CODES[command]] * (len(flat) // 2)
     return Path(vertices, codes)
 
 
@@ -174,44 +165,39 @@ def box(left: float, right: float, top: float, bottom: float, r: float) -> str:
 
 
 def _drum(left: float, right: float, top: float, bottom: float) -> list[str]:
-    x, half, k = (left + right) / 2, (right - left) / 2, _ROUND
     upper, lower = top + LID, bottom - LID
-    body = data(
-        *("M", left, upper, "C", left, upper - k * LID, x - k * half, top, x, top),
-        *("C", x + k * half, top, right, upper - k * LID, right, upper, "L", right, lower),
-        *("C", right, lower + k * LID, x + k * half, bottom, x, bottom),
-        *("C", x - k * half, bottom, left, lower + k * LID, left, lower, "Z"),
+    start, side = data("M", left, upper), data("L", right, lower)
+    body = start + _bow(left, right, upper, -LID) + side + _bow(right, left, lower, LID) + "Z"
+    return [body, start + _bow(left, right, upper, LID)]
+
+
+def _bow(start: float, end: float, y: float, height: float) -> str:
+    """Half an ellipse, as the rest of a path."""
+    x, reach, rise = (start + end) / 2, _ROUND * (end - start) / 2, y + _ROUND * height
+    return data(
+        *("C", start, rise, x - reach, y + height, x, y + height),
+        *("C", x + reach, y + height, end, rise, end, y),
     )
-    under = upper + LID
-    rim = data(
-        *("M", left, upper, "C", left, upper + k * LID, x - k * half, under, x, under),
-        *("C", x + k * half, under, right, upper + k * LID, right, upper),
-    )
-    return [body, rim]
 
 
 def _note(left: float, right: float, top: float, bottom: float) -> list[str]:
-    inner, under = right - FOLD, top + FOLD
-    sheet = data(
-        *("M", left, top, "L", inner, top, "L", right, under),
-        *("L", right, bottom, "L", left, bottom, "Z"),
-    )
-    return [sheet, data("M", inner, top, "L", inner, under, "L", right, under)]
+    fold = [(right - FOLD, top), (right - FOLD, top + FOLD), (right, top + FOLD)]
+    sheet = [(left, top), fold[0], fold[2], (right, bottom), (left, bottom)]
+    return [line(sheet) + "Z", line(fold)]
 
 
 def _hexagon(left: float, right: float, top: float, bottom: float, point: float) -> str:
-    y = (top + bottom) / 2
-    return data(
-        *("M", left, y, "L", left + point, top, "L", right - point, top),
-        *("L", right, y, "L", right - point, bottom, "L", left + point, bottom, "Z"),
-    )
+    y, a, b = (top + bottom) / 2, left + point, right - point
+    corners = [(left, y), (a, top), (b, top), (right, y), (b, bottom), (a, bottom)]
+    return line(corners) + "Z"
 
 
-def _inner_hexagon(left: float, right: float, top: float, bottom: float) -> str:
+def _hexagons(left: float, right: float, top: float, bottom: float) -> list[str]:
     d = 3.2  # between the two borders: twice the width of their lines
     slant = POINT / ((bottom - top) / 2)  # keeps the two borders parallel
     side = d * sqrt(1 + slant * slant)
-    return _hexagon(left + side, right - side, top + d, bottom - d, POINT - slant * d)
+    inner = _hexagon(left + side, right - side, top + d, bottom - d, POINT - slant * d)
+    return [_hexagon(left, right, top, bottom, POINT), inner]
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -222,14 +208,13 @@ def arrow(points: Sequence[Point]) -> tuple[str, str]:
     foot = _cut(points, HEAD)[-1]
     (x, y), (u, v) = points[-1], foot
     side, up = 0.42 * (v - y), 0.42 * (x - u)  # a head is a little narrower than it is long
-    head = data("M", x, y, "L", u + side, v + up, "L", u - side, v - up, "Z")
+    head = line([(x, y), (u + side, v + up), (u - side, v - up)]) + "Z"
     return line(_cut(points, HEAD - 1)), head  # the line ends within the head, not at its foot
 
 
 def line(points: Sequence[Point]) -> str:
     """A line through points."""
-    first, *rest = points
-    return data("M", *first, *(["L"] if rest else []), *(x for point in rest for x in point))
+    return "M" + "L".join(data(*point) for point in points)
 
 
 def _cut(points: Sequence[Point], end: float) -> list[Point]:
