@@ -130,7 +130,7 @@ def words(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
 def legend(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
     """What the lines are, and the step."""
     width, height = figure.size(shown)
-    x, y = display.MARGIN, height - display.MARGIN - display.TEXT / 2
+    x, y = display.MARGIN, height - display.MARGIN - texts.TEXT / 2
     for role, says in shown.legend:
         tone = look.forward if role == "forward" else look.backward
         ends = [(x, y), (x + 26, y)]

@@ -13,6 +13,7 @@ pass, when upstream is at its target and no rule has run.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -22,9 +23,8 @@ from ..graph.selection import Selection
 from . import layout, shapes
 from .layout import PORT, SIDE, Direction
 from .shapes import Anchor, Side, extent
-from .texts import SEED, Moments, Text, targets, written
+from .texts import SEED, TEXT, Moments, Text, targets, written
 
-TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
 APART = 3.4  # of the forward and the backward arrow from their common middle: two widths of a line
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0  # around the picture, so that nothing touches a cell's border
@@ -237,7 +237,7 @@ class _Arranged:
             if self.roomy and (text.role != "title" or " = " in words):
                 words = NUMBER.sub(lambda found: max(found[0], LONG, key=len), words)
             # A label is bold while its step is the current one.
-            sizes.append(extent(words, TITLE if _large(text) else TEXT, text.of == "link"))
+            sizes.append(extent(words, text.size, text.of == "link"))
         return max(w for w, _ in sizes), max(h for _, h in sizes)
 
     def _rows(self, i: int) -> list[Text]:
@@ -246,10 +246,7 @@ class _Arranged:
 
     def _sizes(self) -> list[tuple[float, float]]:
         """Space for the text of each node and for the links at its sides."""
-        leaving, arriving = [0] * len(self.kinds), [0] * len(self.kinds)
-        for a, b in self.ends:
-            leaving[a] += 1
-            arriving[b] += 1
+        leaving, arriving = (Counter(end[k] for end in self.ends) for k in (0, 1))
         sizes = []
         for i, kind in enumerate(self.kinds):
             if kind in ("target", "port"):
@@ -371,10 +368,10 @@ class _Arranged:
         step: float | None = None,
     ) -> None:
         """Add a text; it is seen from its first words on, if no step is given."""
-        size = TITLE if _large(text) else TEXT
         step = text.versions[0][0] if step is None else step
-        place = round(x, 1), round(y, 1), anchor, side, size, step, tuple(now)
-        self.found.texts.append(Text(text.role, text.of, text.i, text.versions, *place))
+        place = round(x, 1), round(y, 1), anchor, side, step, tuple(now)
+        of = text.role, text.of, text.i
+        self.found.texts.append(Text(*of, text.versions, text.size, *place))
 
     def _node_time(self, i: int) -> tuple[int, tuple[int, ...]]:
         """The step from which on a node is seen, and those at which it is emphasised."""
@@ -496,11 +493,6 @@ class _Arranged:
 
 def _rounded(x: float, y: float, width: float, height: float) -> Box:
     return round(x, 1), round(y, 1), round(width, 1), round(height, 1)
-
-
-def _large(text: Text) -> bool:
-    """Whether a text is what a node does: the first that is read."""
-    return text.role == "title" and text.of == "node"
 
 
 def _handle(x: float, y: float, is_open: bool) -> str:

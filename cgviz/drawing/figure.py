@@ -268,11 +268,11 @@ class _Renderer:
     def _legend(self) -> tuple[list[Path], list[Text]]:
         """What each kind of arrow is, and the step."""
         width, height = size(self.shown)
-        x, y = display.MARGIN, height - display.MARGIN - display.TEXT / 2
+        x, y = display.MARGIN, height - display.MARGIN - texts.TEXT / 2
         paths, words = [], []
 
         def text(n: int, x: float, anchor: shapes.Anchor, says: str) -> Text:
-            return Text("legend", "legend", n, ((0, says),), x, y, anchor, size=display.SMALL)
+            return Text("legend", "legend", n, ((0, says),), display.SMALL, x, y, anchor)
 
         for n, (role, says) in enumerate(self.shown.legend):
             ends = [(x, y), (x + 26, y)]

@@ -208,13 +208,14 @@ def arrow(points: Sequence[Point]) -> tuple[str, str]:
     foot = _cut(points, HEAD)[-1]
     (x, y), (u, v) = points[-1], foot
     side, up = 0.42 * (v - y), 0.42 * (x - u)  # a head is a little narrower than it is long
-    head = line([(x, y), (u + side, v + up), (u - side, v - up)]) + "Z"
+    head = data("M", x, y, "L", u + side, v + up, "L", u - side, v - up, "Z")
     return line(_cut(points, HEAD - 1)), head  # the line ends within the head, not at its foot
 
 
 def line(points: Sequence[Point]) -> str:
     """A line through points."""
-    return "M" + "L".join(data(*point) for point in points)
+    first, *rest = points
+    return data("M", *first, *(["L"] if rest else []), *(x for point in rest for x in point))
 
 
 def _cut(points: Sequence[Point], end: float) -> list[Point]:

@@ -21,6 +21,7 @@ from ..graph import Array, Value
 from ..graph.selection import Edge, Node, Selection
 from .shapes import Anchor, Side
 
+TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
 WIDEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
 MOST = 12  # entries of an array that are written out: a 3x4 matrix
 MANY = 3  # a value used more often is written in its node, and not at each of its edges
@@ -75,11 +76,11 @@ class Text:
     of: str  # what it belongs to: "node", "link", "frame" or "band"
     i: int  # which of them
     versions: tuple[tuple[float, str], ...]  # from each step on, in order of the steps
+    size: float  # of its letters, in points
     x: float = 0.0
     y: float = 0.0
     anchor: Anchor = "middle"  # which of its points is at x
     side: Side = "around"  # how it is placed to y
-    size: float = 0.0  # of its letters, in points
     step: float = 0.0  # from which on it is seen
     now: tuple[float, ...] = ()  # the steps at which it is emphasised
 
@@ -126,7 +127,8 @@ def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> 
     for step, words in versions:
         if words != (kept[-1][1] if kept else ""):
             kept.append((step, words))
-    return Text(role, of, i, tuple(kept))
+    size = TITLE if (role, of) == ("title", "node") else TEXT  # what a node does is read first
+    return Text(role, of, i, tuple(kept), size)
 
 
 # --- labels --------------------------------------------------------------------------------------
