@@ -369,9 +369,9 @@ class _Arranged:
     ) -> None:
         """Add a text; it is seen from its first words on, if no step is given."""
         step = text.versions[0][0] if step is None else step
-        place = round(x, 1), round(y, 1), anchor, side, step, tuple(now)
-        of = text.role, text.of, text.i
-        self.found.texts.append(Text(*of, text.versions, text.size, *place))
+        x, y = round(x, 1), round(y, 1)
+        placed = replace(text, x=x, y=y, anchor=anchor, side=side, step=step, now=tuple(now))
+        self.found.texts.append(placed)
 
     def _node_time(self, i: int) -> tuple[int, tuple[int, ...]]:
         """The step from which on a node is seen, and those at which it is emphasised."""
