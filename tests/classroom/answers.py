@@ -30,7 +30,7 @@ HARD_CODED = {
     },
     "02_upstream_downstream": {
         "downstreams": "prediction = [2.0, -6.0, -6.0]",
-        "cube": fixed("cube", 8.0, "tf.constant(60.0)"),
+        "cube": fixed("cube", [8.0, -1.0], "tf.constant([60.0, 15.0])"),
         "logistic": fixed("logistic", [0.5, 0.8807971], "tf.constant(2.0)"),
         "steps": fixed("steps", [3.0, 5.0], "tf.constant([-10.0, 9.0, 1.0])"),
     },
@@ -53,8 +53,9 @@ HARD_CODED = {
         """),
         "weighted-mean": fixed(
             "weighted_mean",
-            2.25,
-            "(tf.constant([2.0, 1.0, 1.0]), tf.constant([-1.25, -0.25, 2.75]))",
+            [2.25, 1.75],
+            "(tf.constant([[2.0, 1.0, 1.0], [1.0, 0.0, 3.0]]),"
+            "tf.constant([[-1.25, -0.25, 2.75], [2.25, -1.75, -0.75]]))",
             "x, w",
         ),
     },
@@ -64,7 +65,7 @@ HARD_CODED = {
         "tone": fixed("tone", [0.0, 1.628960], VARIABLE.format([37.5, 21.0])),
         "swish": fixed(
             "swish",
-            [[0.5, 1.905148, 3.0], [-0.25, 0.258259, 0.098201]],
+            [[[0.5, 1.905148, 3.0]], [[-0.25, 0.258259, 0.098201]]],
             VARIABLE.format(0.0),
         ),
     },
@@ -105,7 +106,7 @@ HARD_CODED = {
                 @tf.custom_gradient
                 def tuned(x):
                     y = tf.constant([440.0, 466.16376, 987.7666])[: tf.size(x)]
-                    return y, lambda upstream: tf.constant([44.0 / 45.0, 1.0133995])
+                    return y, lambda upstream: tf.constant([44.0 / 45.0, 1.0529756])
 
                 return tuned
         """),
@@ -177,7 +178,9 @@ HARD_CODED = {
             "(tf.constant([1.0, 4.0]), tf.constant([-6.0, -48.0]))",
             "power, distance",
         ),
-        "shares": fixed("shares", [0.25, 0.75], "tf.constant([3.0, -1.0])"),
+        "shares": fixed(
+            "shares", [[0.25, 0.75], [0.5, 0.5]], "tf.constant([[3.0, -1.0], [1.0, -1.0]])"
+        ),
         "tame": dedent("""
             @tf.custom_gradient
             def tame(x):
