@@ -23,3 +23,27 @@ def test_arrows_labels_and_sums_mean_what_they_show(page, tmp_path, name):
         seen = meaning.of_page(page)
         assert len(seen.lines) >= len(links)
         meaning.check(seen, links, slack=LETTERS)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_they_do_so_at_another_of_repeats(page, tmp_path, closed):
+    PROGRAMS["repeated"]().view(start="end").save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    slider = page.get_by_role("slider", name="Which of step_0 to step_3 is shown")
+    slider.focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowLeft")
+    view = "document.querySelector('.cgviz-view').cgvizView"
+    if closed:
+        page.evaluate(f"{view}.turnOver('repeat::0')")
+    assert slider.get_attribute("aria-valuetext") == "step_1, 2 of 4"
+    (group,) = page.evaluate(
+        f"{view}.clock.nodes.filter((n) => n.group === 'repeat::0').map((n) => n.key)"
+        if closed
+        else f"{view}.clock.frames.map((frame) => frame.label)"
+    )
+    assert "step_1" in group
+    links = page.evaluate(f"{view}.clock.links.map((link) => [link.source, link.target])")
+    seen = meaning.of_page(page)
+    assert len(seen.lines) >= len(links)
+    meaning.check(seen, links, slack=LETTERS)
