@@ -123,16 +123,23 @@ def test_everything_works_by_keyboard_and_the_notebook_stays_where_it_is(show):
     assert page.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
 
 
-def test_runs_of_a_cell_leave_one_view(show):
+@pytest.mark.parametrize(
+    ("codes", "each"),
+    [
+        (["cgviz.trace(f, 2.0)", "cgviz.trace(f, 2.0).view()"], 1),
+        (["import ipywidgets\nv = cgviz.trace(f, 2.0).view\nipywidgets.HBox([v(), v()])"], 2),
+    ],
+)
+def test_runs_of_a_cell_leave_the_views_of_one(show, codes, each):
     count = (
         "from ipywidgets.widgets import widget\n"
         "def views():\n"
         "    return sum(type(w).__name__ == 'View' for w in widget._instances.values())\n"
     )
-    show("cgviz.trace(f, 2.0)")  # closes what the tests before left in this cell
+    show(codes[0], each)  # closes what the tests before left in this cell
     show(f"{count}before = views()", views=0)
-    for code in 3 * ["cgviz.trace(f, 2.0)", "cgviz.trace(f, 2.0).view()"]:
-        show(code)
+    for code in 3 * codes:
+        show(code, each)
     page = show("print('more views:', views() - before)", views=0)
     page.get_by_text("more views: 0").wait_for()
 
