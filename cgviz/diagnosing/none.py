@@ -7,6 +7,7 @@ and where NumPy is called.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -15,20 +16,7 @@ from ..findings import Finding
 from ..graph import Op, Source, Value
 from ..graph.selection import Edge
 from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
-from .pass_graph import (
-    ASSIGNS,
-    MOST_ORIGINS,
-    Cause,
-    PassGraph,
-    at,
-    calls,
-    gradient_call,
-    inside_tape,
-    line,
-    listed,
-    numpy_call,
-    walk,
-)
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, line, listed, walk
 
 
 def find(graph: PassGraph) -> list[Finding]:
@@ -212,6 +200,63 @@ class Cut:
         }
         words = CAUSES[self.cause].words(known)
         return replace(graph.finding("none", words, op, sources), line=self.line)
+
+
+# --- the learner's own text --------------------------------------------------------------------
+
+# Calls that take numbers out of TensorFlow; a mere `np.pi` or `np.float32` takes nothing out.
+NUMPY = r"(np|numpy)\..+|float|.+\.(numpy|item|numpy_function)"
+ASSIGNS = r".+\.(assign|assign_add|assign_sub|scatter_\w+)"
+GRADIENT = r".+\.(gradient|jacobian|batch_jacobian)"
+
+
+def inside_tape(source: Source | None) -> str:
+    """How a line is written among the tapes of its own function.
+
+    Args:
+        source: The line.
+
+    Returns:
+        "stopped" inside `stop_recording`, "inside" a GradientTape block, "outside" where the
+        function has such a block elsewhere, or "" where the text does not tell.
+    """
+    scopes = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+    scope = [n for n in around(source) if isinstance(n, scopes)][-1]
+    blocks = [n for n in ast.walk(scope) if isinstance(n, ast.With)]
+    items = [" ".join(ast.unparse(each.context_expr) for each in n.items) for n in blocks]
+    inside = " ".join(i for n, i in zip(blocks, items, strict=True) if holds(n, source))
+    if "stop_recording" in inside:
+        return "stopped"
+    if "GradientTape" in inside:
+        return "inside"
+    return "outside" if any("GradientTape" in text for text in items) else ""
+
+
+def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
+    """Where the numbers of an op's output are taken out of TensorFlow.
+
+    Args:
+        op: The op. In the body of a custom op every call of NumPy counts.
+        name: The name of the output.
+        targets: The ops that made the targets: their functions are searched too.
+
+    Returns:
+        The line that calls `.numpy()`, a function of NumPy, `float()`, `.item()` or
+        `tf.numpy_function()` on it: by its name, or in the op's own line. None if there is none.
+    """
+    for source in (op.source, op.rule, *(each.source for each in targets)):
+        for call, where in calls(source, NUMPY):
+            used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
+            own = source is op.rule or (source is op.source and holds(call, source))
+            if own or name in used:
+                return where
+    return None
+
+
+def gradient_call(op: Op) -> Source | None:
+    """The first line around an op that asks a tape for a gradient, outside every other tape."""
+    found = (where for _, where in calls(op.source, GRADIENT) if inside_tape(where) != "inside")
+    return next(found, None)
 
 
 # --- what is said of it ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -30,23 +30,45 @@ from ..graph.dtypes import BOTH_SIDES, exp_limit, limits
 from ..graph.jacobian import tolerance
 from ..graph.names import INFIX, value_name
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
-from .pass_graph import (
-    MOST_ORIGINS,
-    UPDATES,
-    Case,
-    Cause,
-    PassGraph,
-    at,
-    calls,
-    is_bad,
-    is_zero,
-    line,
-    listed,
-    walk,
-)
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, Words, at, calls, line, listed, walk
 
+# Calls that change variables, as an optimizer's step does.
+UPDATES = r".+\.(assign|assign_add|assign_sub|apply|apply_gradients|minimize)"
 Test = Callable[[Any], bool]
 Spreads = Callable[[Iterable[bool]], bool]
+
+
+class Case:
+    """A trouble that is being explained: its attributes as the words of a cause name them."""
+
+    causes: Sequence[Cause]
+    type: str  # of the op
+
+    def __getitem__(self, name: str) -> Any:
+        found = getattr(self, name)
+        if isinstance(found, np.ndarray):
+            return shown(found)
+        return style.number(found) if isinstance(found, float | complex) else found
+
+    @cached_property
+    def cause(self) -> Cause:
+        """The first cause that holds."""
+        about = (each for each in self.causes if not each.ops or self.type in each.ops.split())
+        return next(each for each in about if each.when is None or each.when(self))
+
+    @property
+    def words(self) -> Words:
+        """What that cause says."""
+        return self.cause.words(self)
+
+
+def shown(array: Any) -> str:
+    """A few numbers in full, many by their range."""
+    a = wide(array)
+    if a.size <= 4 or a.dtype.kind == "c":
+        return style.array(a, most=4)
+    return f"{a.size} numbers from {style.number(a.min())} to {style.number(a.max())}"
+
 
 # --- where it began ----------------------------------------------------------------------------
 
@@ -441,6 +463,17 @@ def numbers(value: Value) -> Array:
 def is_ordinary(gradient: Array) -> bool:
     """Whether there are numbers, all finite and not all of them 0."""
     return gradient.size > 0 and not is_zero(gradient) and not is_bad(gradient)
+
+
+def is_zero(array: Any) -> bool:
+    """Whether there are numbers, all of them zero."""
+    a = wide(array)
+    return a.size > 0 and not a.any()
+
+
+def is_bad(array: Any) -> bool:
+    """Whether there is a NaN or an infinity."""
+    return not bool(np.isfinite(wide(array)).all())
 
 
 def _any_bad(values: Iterable[Value]) -> bool:

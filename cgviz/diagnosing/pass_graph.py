@@ -1,9 +1,10 @@
 """One backward pass as a graph that is followed from a gradient to where a trouble began.
 
-PassGraph     the pass: what each value is called, what reached it, which ops lead to the targets
-walk          the one walk that all questions share
-Cause, Case   a record of why something is so, and a trouble that such records explain
-at, shown     an op, a tensor in words
+PassGraph   the pass: what each value is called, what reached it, which ops lead to the targets
+walk        the one walk that all questions share
+Cause       a record of why something is so, and of what is said of it
+at, line    an op, a line of the learner's in words
+calls       what the learner's own text calls around a line
 """
 
 from __future__ import annotations
@@ -11,16 +12,13 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
-import numpy as np
-
-from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names, wide
+from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names
 from ..graph.selection import Edge, Selection, select
 from ..lessons import DEBUGGING
 
@@ -137,17 +135,6 @@ def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Ite
         yield here
 
 
-def is_zero(array: Any) -> bool:
-    """Whether there are numbers, all of them zero."""
-    a = wide(array)
-    return a.size > 0 and not a.any()
-
-
-def is_bad(array: Any) -> bool:
-    """Whether there is a NaN or an infinity."""
-    return not bool(np.isfinite(wide(array)).all())
-
-
 # --- causes ------------------------------------------------------------------------------------
 
 Words = tuple[str, str, str]  # a message, a hint and a lesson
@@ -169,33 +156,9 @@ class Cause:
         """The record with its words."""
         return replace(self, message=message, hint=hint)
 
-    def words(self, known: Case | Mapping[str, Any]) -> Words:
+    def words(self, known: Any) -> Words:
         """What is said of a case."""
         return self.message.format_map(known), self.hint.format_map(known), self.lesson
-
-
-class Case:
-    """A trouble that is being explained: its attributes as the words of a cause name them."""
-
-    causes: Sequence[Cause]
-    type: str  # of the op
-
-    def __getitem__(self, name: str) -> Any:
-        found = getattr(self, name)
-        if isinstance(found, np.ndarray):
-            return shown(found)
-        return style.number(found) if isinstance(found, float | complex) else found
-
-    @cached_property
-    def cause(self) -> Cause:
-        """The first cause that holds."""
-        about = (each for each in self.causes if not each.ops or self.type in each.ops.split())
-        return next(each for each in about if each.when is None or each.when(self))
-
-    @property
-    def words(self) -> Words:
-        """What that cause says."""
-        return self.cause.words(self)
 
 
 # --- words -------------------------------------------------------------------------------------
@@ -224,72 +187,10 @@ def listed(given: Iterable[str]) -> str:
     return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} and {unique[-1]}"
 
 
-def shown(array: Any) -> str:
-    """A few numbers in full, many by their range."""
-    a = wide(array)
-    if a.size <= 4 or a.dtype.kind == "c":
-        return style.array(a, most=4)
-    return f"{a.size} numbers from {style.number(a.min())} to {style.number(a.max())}"
-
-
 # --- the learner's own text --------------------------------------------------------------------
-
-# Calls that take numbers out of TensorFlow; a mere `np.pi` or `np.float32` takes nothing out.
-NUMPY = r"(np|numpy)\..+|float|.+\.(numpy|item|numpy_function)"
-ASSIGNS = r".+\.(assign|assign_add|assign_sub|scatter_\w+)"
-UPDATES = r".+\.(assign|assign_add|assign_sub|apply|apply_gradients|minimize)"
-GRADIENT = r".+\.(gradient|jacobian|batch_jacobian)"
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 MOST_TEXT = 70  # characters of the learner's line: it is to fit beside the words about it
-
-
-def inside_tape(source: Source | None) -> str:
-    """How a line is written among the tapes of its own function.
-
-    Args:
-        source: The line.
-
-    Returns:
-        "stopped" inside `stop_recording`, "inside" a GradientTape block, "outside" where the
-        function has such a block elsewhere, or "" where the text does not tell.
-    """
-    scope = [n for n in _around(source) if isinstance(n, ast.Module | FUNCTION)][-1]
-    blocks = [n for n in ast.walk(scope) if isinstance(n, ast.With)]
-    items = [" ".join(ast.unparse(each.context_expr) for each in n.items) for n in blocks]
-    around = " ".join(i for n, i in zip(blocks, items, strict=True) if _holds(n, source))
-    if "stop_recording" in around:
-        return "stopped"
-    if "GradientTape" in around:
-        return "inside"
-    return "outside" if any("GradientTape" in text for text in items) else ""
-
-
-def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
-    """Where the numbers of an op's output are taken out of TensorFlow.
-
-    Args:
-        op: The op. In the body of a custom op every call of NumPy counts.
-        name: The name of the output.
-        targets: The ops that made the targets: their functions are searched too.
-
-    Returns:
-        The line that calls `.numpy()`, a function of NumPy, `float()`, `.item()` or
-        `tf.numpy_function()` on it: by its name, or in the op's own line. None if there is none.
-    """
-    for source in (op.source, op.rule, *(each.source for each in targets)):
-        for call, where in calls(source, NUMPY):
-            used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
-            own = source is op.rule or (source is op.source and _holds(call, source))
-            if own or name in used:
-                return where
-    return None
-
-
-def gradient_call(op: Op) -> Source | None:
-    """The first line around an op that asks a tape for a gradient, outside every other tape."""
-    found = (where for _, where in calls(op.source, GRADIENT) if inside_tape(where) != "inside")
-    return next(found, None)
 
 
 def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
@@ -302,10 +203,10 @@ def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
     Returns:
         The calls with their lines, in the order of these; none of those inside a `print`.
     """
-    _, *around = _around(source)
-    scope = next((n for n in around if isinstance(n, FUNCTION)), around[0] if around else None)
-    if source is None or scope is None:
+    _, *statements = around(source)
+    if source is None or not statements:
         return []
+    scope = next((n for n in statements if isinstance(n, FUNCTION)), statements[0])
     named = [(n, ast.unparse(n.func)) for n in ast.walk(scope) if isinstance(n, ast.Call)]
     printed = {id(each) for n, name in named if name == "print" for each in ast.walk(n)}
     return [
@@ -315,13 +216,14 @@ def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
     ]
 
 
-def _around(source: Source | None) -> list[ast.AST]:
+def around(source: Source | None) -> list[ast.AST]:
     """The tree of a file, and its statements that hold a line, outermost first."""
     tree = _parsed("".join(linecache.getlines(source.file)) if source else "")
-    return [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.stmt) and _holds(n, source))]
+    return [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.stmt) and holds(n, source))]
 
 
-def _holds(node: ast.stmt | ast.expr, source: Source | None) -> bool:
+def holds(node: ast.stmt | ast.expr, source: Source | None) -> bool:
+    """Whether a line is one of a node's."""
     return source is not None and node.lineno <= source.line <= (node.end_lineno or 0)
 
 

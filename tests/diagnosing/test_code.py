@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 
+from cgviz.diagnosing import none, numbers
 from cgviz.diagnosing import pass_graph as code
 from cgviz.graph import Op, Source
 
@@ -88,13 +89,13 @@ AWKWARD = {
 
 @pytest.mark.parametrize("stands", TAPES)
 def test_a_line_stands_to_the_tapes_of_its_function(line, stands):
-    assert code.inside_tape(line(TAPES[stands])) == stands
+    assert none.inside_tape(line(TAPES[stands])) == stands
 
 
 @pytest.mark.parametrize("place", AWKWARD)
 def test_a_line_is_found_also(line, place):
     stands, text = AWKWARD[place]
-    assert code.inside_tape(line(text)) == stands
+    assert none.inside_tape(line(text)) == stands
 
 
 TAKES = [
@@ -118,17 +119,17 @@ TAKES_NOT = [
 
 @pytest.mark.parametrize("text", TAKES)
 def test_numbers_taken_out_of_tensorflow_are_seen(line, text):
-    assert code.calls(line(text), code.NUMPY)
+    assert code.calls(line(text), none.NUMPY)
 
 
 @pytest.mark.parametrize("text", TAKES_NOT)
 def test_what_only_looks_like_numpy_is_not(line, text):
-    assert not code.calls(line(text), code.NUMPY)
+    assert not code.calls(line(text), none.NUMPY)
 
 
 def test_a_docstring_calls_nothing(line):
     assert not code.calls(
-        line('def f(x):\n    """Like np.sin(x)."""\n    return x  # here'), code.NUMPY
+        line('def f(x):\n    """Like np.sin(x)."""\n    return x  # here'), none.NUMPY
     )
 
 
@@ -141,14 +142,14 @@ def test_the_whole_function_is_read_from_a_line_within_a_rule(line):
                 return upstream * number  # here
             return x, grad
         """
-    assert code.calls(line(text), code.NUMPY)
-    assert code.calls(line(text), code.ASSIGNS)
+    assert code.calls(line(text), none.NUMPY)
+    assert code.calls(line(text), none.ASSIGNS)
 
 
 def test_other_statements_of_a_cell_are_not_the_functions(line):
     text = "w.assign(float(1))\ny = x  # here\nz = x.numpy()"
-    assert not code.calls(line(text), code.NUMPY)
-    assert not code.calls(line(text), code.ASSIGNS)
+    assert not code.calls(line(text), none.NUMPY)
+    assert not code.calls(line(text), none.ASSIGNS)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_other_statements_of_a_cell_are_not_the_functions(line):
     ],
 )
 def test_a_variable_that_is_written_to_is_seen(line, text, writes):
-    assert bool(code.calls(line(text), code.ASSIGNS)) == writes
+    assert bool(code.calls(line(text), none.ASSIGNS)) == writes
 
 
 BROKEN = ["y = = x  # here", "y = x  # here\x00", "%matplotlib inline\ny = x  # here"]
@@ -188,9 +189,9 @@ def test_a_line_past_the_end_of_the_text_tells_nothing(line):
 
 def tells_nothing(source):
     return (
-        code.inside_tape(source) == ""
-        and not code.calls(source, code.NUMPY)
-        and not code.calls(source, code.ASSIGNS)
+        none.inside_tape(source) == ""
+        and not code.calls(source, none.NUMPY)
+        and not code.calls(source, none.ASSIGNS)
     )
 
 
@@ -203,14 +204,14 @@ def test_numpy_is_found_by_the_name_of_a_value(line):
             return tf.constant(n)
         """
     op = Op("h", "op", "Sin", (), (), source=line(text))
-    assert code.numpy_call(op, "h", []).text == "n = h.numpy()"
-    assert code.numpy_call(op, "x", []) is None
+    assert none.numpy_call(op, "h", []).text == "n = h.numpy()"
+    assert none.numpy_call(op, "x", []) is None
 
 
 def test_numpy_is_found_in_the_ops_own_line(line):
     source = line("y = tf.constant(tf.sin(x).numpy())  # here")
     op = Op("Sin", "op", "Sin", (), (), source=source)
-    assert code.numpy_call(op, "Sin", []).text.startswith("y = ")
+    assert none.numpy_call(op, "Sin", []).text.startswith("y = ")
 
 
 def test_the_gradient_that_is_asked_outside_every_tape_is_found(line):
@@ -224,7 +225,7 @@ def test_the_gradient_that_is_asked_outside_every_tape_is_found(line):
             return outer.gradient(slope, x)
         """
     op = Op("y", "op", "Pow", (), (), source=line(text))
-    assert code.gradient_call(op).text == "slope = inner.gradient(y, x)"
+    assert none.gradient_call(op).text == "slope = inner.gradient(y, x)"
 
 
 def test_the_line_that_changes_the_variables_is_found(line):
@@ -233,6 +234,6 @@ def test_the_line_that_changes_the_variables_is_found(line):
             loss = tf.square(x - w)  # here
             optimizer.apply_gradients([(tape.gradient(loss, w), w)])
         """
-    ((_, where),) = code.calls(line(text), code.UPDATES)
+    ((_, where),) = code.calls(line(text), numbers.UPDATES)
     assert where.text.startswith("optimizer.apply_gradients")
-    assert code.calls(None, code.UPDATES) == []
+    assert code.calls(None, numbers.UPDATES) == []

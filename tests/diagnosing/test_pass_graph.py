@@ -161,15 +161,15 @@ def test_many_names_are_a_short_list(given, words):
     ],
 )
 def test_zero_and_bad_numbers_of_every_type_are_told(array, zero, bad):
-    assert (pass_graph.is_zero(array), pass_graph.is_bad(array)) == (zero, bad)
+    assert (numbers.is_zero(array), numbers.is_bad(array)) == (zero, bad)
 
 
 def test_few_numbers_are_shown_in_full_and_many_by_their_range():
-    assert pass_graph.shown(2.5) == "2.5"
-    assert pass_graph.shown(np.float16([1.0, -2.0])) == "[1, −2]"
-    assert pass_graph.shown([3.0, -1.0, 0.0, 0.5, 2.0]) == "5 numbers from −1 to 3"
-    assert pass_graph.shown(np.ones((0, 3))) == "float64 [0×3] empty"
-    assert pass_graph.shown(np.full(5, 1j)) == "complex128 [5] L2 norm 2.236"
+    assert numbers.shown(2.5) == "2.5"
+    assert numbers.shown(np.float16([1.0, -2.0])) == "[1, −2]"
+    assert numbers.shown([3.0, -1.0, 0.0, 0.5, 2.0]) == "5 numbers from −1 to 3"
+    assert numbers.shown(np.ones((0, 3))) == "float64 [0×3] empty"
+    assert numbers.shown(np.full(5, 1j)) == "complex128 [5] L2 norm 2.236"
 
 
 # --- where something began ---------------------------------------------------------------------
