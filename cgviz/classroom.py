@@ -18,6 +18,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import product
 from traceback import format_exception_only
 from typing import Any
 
@@ -126,10 +127,8 @@ def cases(
     [((), 'float32'), ((), 'float64'), ((3,), 'float32'), ((3,), 'float64')]
     """
     random = np.random.default_rng(2024)
-    for shape in shapes:
-        for dtype in ("float32", "float64"):
-            drawn = (random.uniform(low, high, shape) for _ in range(count))
-            yield tuple(np.asarray(each).astype(dtype) for each in drawn)
+    for shape, dtype in product(shapes, ("float32", "float64")):
+        yield tuple(np.asarray(random.uniform(low, high, shape), dtype) for _ in range(count))
 
 
 # --- what a grader compares --------------------------------------------------------------------

@@ -56,7 +56,7 @@ def dropped(graph: PassGraph) -> list[Finding]:
 
 def cuts(graph: PassGraph, value: Value) -> list[Cut]:
     """Where the paths from a source to the targets are cut: the first three places."""
-    start = graph.node(value)
+    start = graph.nodes.get(value.key)
     if not value.differentiable or start is None or not graph.onward(start):
         return [_without_path(graph, start, value)]
     found: dict[object, Cut] = {}

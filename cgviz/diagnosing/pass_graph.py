@@ -62,13 +62,9 @@ class PassGraph:
         return max((m[1] for m in makers if m and m[0].kind == "variable"), default=0)
 
     @cached_property
-    def _nodes(self) -> dict[int, int]:
-        nodes = self.selection.nodes
-        return {v.key: i for i, node in enumerate(nodes) for v in node.outputs}
-
-    def node(self, value: Value) -> int | None:
-        """The index of the node that made a value."""
-        return self._nodes.get(value.key)
+    def nodes(self) -> dict[int, int]:
+        """The index of the node that made a value, by its key."""
+        return {v.key: i for i, node in enumerate(self.selection.nodes) for v in node.outputs}
 
     def op(self, node: int) -> Op:
         """The op of a node."""

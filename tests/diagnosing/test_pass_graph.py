@@ -26,23 +26,23 @@ def test_the_edges_of_a_path_lead_from_the_start_to_the_target_and_nowhere_else(
 
     graph = graph_of(cgviz.trace(f, 1.0, 2.0))
     x, y = graph.pass_.sources
-    nodes = walk([graph.node(x)], lambda n: [e.target for e in graph.onward(n)])
+    nodes = walk([graph.nodes[x.key]], lambda n: [e.target for e in graph.onward(n)])
     edges = [edge for node in nodes for edge in graph.onward(node)]
     names = {(graph.op(e.source).type, graph.op(e.target).type) for e in edges}
     assert names == {("Input", "Sin"), ("Sin", "Mul"), ("Mul", "AddV2"), ("Input", "AddV2")}
-    assert len(graph.onward(graph.node(y))) == 1
+    assert len(graph.onward(graph.nodes[y.key])) == 1
 
 
 def test_ops_that_tell_of_shapes_are_no_path():
     graph = graph_of(cgviz.trace(lambda x, y: tf.reshape(y, tf.shape(x)), [1.0], [2.0]))
     x, y = graph.pass_.sources
-    assert graph.onward(graph.node(x)) == []
-    assert [graph.op(e.target).type for e in graph.onward(graph.node(y))] == ["Reshape"]
+    assert graph.onward(graph.nodes[x.key]) == []
+    assert [graph.op(e.target).type for e in graph.onward(graph.nodes[y.key])] == ["Reshape"]
 
 
 def test_a_value_that_no_op_made_has_no_place():
     graph = graph_of(cgviz.trace(tf.sin, 1.0))
-    assert graph.node(Tape().value(1.0)) is None
+    assert Tape().value(1.0).key not in graph.nodes
 
 
 def test_a_tape_follows_what_it_watched_while_it_recorded_and_no_integers():
