@@ -1,8 +1,7 @@
 """Why a gradient is None: where the paths from its source to the targets are cut.
 
 The paths are followed as far as a tape followed them. `CAUSES` are the records of what can cut
-them. The learner's own text tells a stopped tape from a missing one,
-and where NumPy is called.
+them. The learner's own text tells a stopped tape from a missing one, and where NumPy is called.
 """
 
 from __future__ import annotations

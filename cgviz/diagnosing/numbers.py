@@ -610,16 +610,16 @@ def scale(graph: PassGraph) -> list[Finding]:
             continue
         for cause, size, sign in ((VANISHING, norm, -1), (EXPLODING, typical, 1)):
             times = ratio(size([gradient]), size(seeds))
-            decades = sign * math.log10(times)
-            learns = learns or (size is norm and decades <= DECADES)
-            if decades <= DECADES:
+            change = sign * decades(times)
+            learns = learns or (size is norm and change <= DECADES)
+            if not change > DECADES:
                 continue
             factors = path(onward[size], value)
-            most = max((sign * math.log10(each.size) for each in factors if each.size), default=0.0)
+            most = max((sign * decades(each.size) for each in factors), default=0.0)
             at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
             if op := next(at_sum, None):
                 cancelled.setdefault(op, []).append(value)
-            elif most > 0 and decades - most > SEVERAL:
+            elif most > 0 and change - most > SEVERAL:
                 changed[cause].append(Change(times, value, factors))
     found = [_changed(graph, cause, each) for cause, each in changed.items() if each]
     for op, values in cancelled.items():
@@ -627,6 +627,11 @@ def scale(graph: PassGraph) -> list[Finding]:
         note = graph.finding(CANCELLED.name, words, op, values)
         found.append(replace(note, level="note") if learns else note)
     return found
+
+
+def decades(times: float) -> float:
+    """How many powers of ten a ratio is; of 0, as of squares below every number, −∞."""
+    return math.log10(times) if times else -math.inf
 
 
 def cancels(step: Step, j: int) -> bool:
@@ -643,9 +648,12 @@ def cancels(step: Step, j: int) -> bool:
 
 
 def norm(arrays: Sequence[Array]) -> float:
-    """The L2 norm of all entries."""
-    with np.errstate(over="ignore"):
-        return math.sqrt(sum(float(np.square(np.abs(wide(a))).sum()) for a in arrays))
+    """The L2 norm of all entries, also where their squares are beyond every number."""
+    entries = [np.abs(wide(a)) for a in arrays]
+    largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
+    if not 0.0 < largest < math.inf:
+        return largest
+    return largest * math.sqrt(sum(float(np.square(a / largest).sum()) for a in entries))
 
 
 def typical(arrays: Sequence[Array]) -> float:
@@ -687,7 +695,7 @@ def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] |
 
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
     """The worst change in words, with the three lines that made most of it."""
-    worst = max(changes, key=lambda change: abs(math.log(change.ratio)))
+    worst = max(changes, key=lambda change: abs(decades(change.ratio)))
     values = [change.value for change in changes]
     by_line: dict[object, list[Factor]] = {}
     for factor in worst.factors:

@@ -155,6 +155,11 @@ def test_other_types_vanish_too(dtype):
     assert found(trace) == [("vanishing", "Mul")]
 
 
+def test_a_gradient_whose_square_is_below_every_number_vanishes_too():
+    trace = cgviz.trace(repeated(lambda x: x * np.float64(1e-90), 3), np.float64(1.0))
+    assert found(trace) == [("vanishing", "Mul")]
+
+
 def test_the_way_of_the_largest_contribution_is_followed():
     tape = Tape()
     x = tape.start("x", 1.0)
