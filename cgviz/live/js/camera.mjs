@@ -15,18 +15,13 @@ export const readable = ({ width }) => width * LEAST + 2 * BESIDE + 2;
 /** The width and height of a picture, with the space for the equations of its op. */
 export const extentOf = ({ direction, width, height }) => ({ width, height: height + (direction === "right" ? BELOW : 0) });
 
-/** Show a picture so large that it can be read; what does not fit is panned. */
-export function fit(picture) {
+/** Show a picture so large that it can be read, on a `screen` from the last row, above a sentence; what does not fit is panned. */
+export function fit(picture, screen) {
   const { width, height } = extentOf(picture.page.display);
-  const k = Math.max(Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, 200) / width, TALLEST / height, LARGE), LEAST);
+  const whole = Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, 200) / width, TALLEST / height, LARGE);
+  const k = screen ? ((LAST_ROW / LABEL) * screen.width) / 1920 : Math.max(whole, LEAST);
   scale(picture, k, true);
-  picture.box.style.height = `${Math.min(height * k, TALLEST)}px`;
-}
-
-/** Fill a screen, in letters that the last row can read; what does not fit is panned. The sentence is below. */
-export function fitScreen(picture, width, height) {
-  scale(picture, ((LAST_ROW / LABEL) * width) / 1920, true);
-  picture.box.style.height = `${height * 0.82}px`;
+  picture.box.style.height = `${screen ? screen.height * 0.82 : Math.min(height * k, TALLEST)}px`;
 }
 
 /** All of a picture in sight, however small. */

@@ -26,21 +26,16 @@ export const largest = (nodes) => [...nodes].sort((a, b) => (b.size ?? -1) - (a.
 export function makeMinimap(picture) {
   const { box, page: { display } } = picture;
   let [page, layers, powers, now] = [null, [], [], 0];
+  let [start, seen, all] = [0, 1, 1]; // pixels: where what is in sight begins, how much that is, and of how much
   const [bars, frame] = [s("g"), s("rect.sight", { y: 1, height: HIGH - 2 })];
   const slider = h("input", { type: "range", min: 0, max: 100, step: 2, "aria-label": "Map: the largest |gradient| at each depth", oninput: () => go(slider.value / 100) });
   const element = h("div.minimap", {}, s("svg", { width: "100%", height: HIGH, "aria-hidden": "true" }, bars, frame), slider);
-  /** Where what is in sight begins, how much that is, and of how much. */
-  const place = () => (display.direction === "right" ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight]);
+  const right = display.direction === "right";
   const come = (nodes) => largest(nodes.filter((node) => node.step <= now));
+  const go = (share) => box.scrollTo({ [right ? "left" : "top"]: share * (all - seen) });
 
-  function go(share) {
-    const [, seen, all] = place();
-    box.scrollTo({ [display.direction === "right" ? "left" : "top"]: share * (all - seen) });
-  }
-
-  function bar([share, nodes]) {
-    const [found, x] = [come(nodes), `${100 * share}%`];
-    if (!found) return null;
+  function bar(share, found) {
+    const x = `${100 * share}%`;
     const mark = found.size === null ? MARKS.none : found.size === 0 ? MARKS.zero : Number.isFinite(found.size) ? "" : MARKS.large;
     if (mark) return s("text", { x, y: HIGH - 4, "text-anchor": "middle" }, mark);
     const [low, high] = [Math.min(...powers), Math.max(...powers)];
@@ -48,12 +43,17 @@ export function makeMinimap(picture) {
     return s("line", { x1: x, x2: x, y1: HIGH - 2, y2: HIGH - 2 - height });
   }
 
-  /** Move the frame to what is in sight, and say what that is. */
+  /** Move the frame to what is in sight. Not at each step, because to ask the browser for places makes it lay out the page. */
   function sight() {
-    const [start, seen, all] = place();
+    [start, seen, all] = right ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight];
     element.hidden = all <= seen;
     slider.value = (100 * start) / Math.max(all - seen, 1);
     set(frame, { x: `${(100 * start) / all}%`, width: `${(100 * seen) / all}%` });
+    tell();
+  }
+
+  /** Say what is in sight. */
+  function tell() {
     const shown = [...layers.keys()].filter((k) => layers[k][0] * all >= start && layers[k][0] * all <= start + seen);
     const most = come(shown.flatMap((k) => layers[k][1]));
     const size = most && (most.size === null ? ", no gradient" : Number.isFinite(most.size) ? `, |gradient| up to ${most.words}` : ", |gradient| not finite");
@@ -70,9 +70,15 @@ export function makeMinimap(picture) {
         page = picture.page;
         layers = layersOf(page.display, page.search);
         powers = layers.flatMap(([, nodes]) => nodes.map(({ size }) => Math.log10(size))).filter(Number.isFinite);
+        fill(bars, ...layers.map(() => s("g")));
       }
-      fill(bars, ...layers.map(bar));
-      sight();
+      layers.forEach(([share, nodes], k) => {
+        const [group, found] = [bars.children[k], come(nodes)];
+        if (group.cgvizNode === found) return;
+        group.cgvizNode = found;
+        fill(group, found && bar(share, found));
+      });
+      tell();
     },
   };
 }

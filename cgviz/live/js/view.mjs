@@ -1,7 +1,7 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
 import { sentence } from "./aria.mjs";
 import { actionsOf, makeBar, makeHelp, makeLegend, press } from "./bar.mjs";
-import { fit, fitScreen, moving, readable, reveal, scale, showWhole, zoom } from "./camera.mjs";
+import { fit, moving, readable, reveal, scale, showWhole, zoom } from "./camera.mjs";
 import { makeCode, together } from "./code.mjs";
 import { darkAround, fill, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
@@ -275,8 +275,7 @@ export class View {
 
   fit(picture) {
     const { root, pages, state } = this;
-    if (state.presenting) fitScreen(picture, root.clientWidth / pages.length, root.clientHeight);
-    else fit(picture);
+    fit(picture, state.presenting && { width: root.clientWidth / pages.length, height: root.clientHeight });
     picture.map?.sight();
   }
 
