@@ -61,12 +61,12 @@ def minutes(notebook):
     """150 words or eight lines of code a minute; half a minute for each cell that is run; one for
     each picture and each prediction.
 
-    What is folded away is not counted. Readers of ten lessons took within seven minutes of it.
+    What is folded away is not counted, nor is a line without a word: a table of numbers, a bracket. Readers of ten lessons took within seven minutes of it.
     """
     text = re.sub(r"\$\$.*?\$\$", " formula " * 8, "\n".join(prose(notebook)), flags=re.S)
     words = re.findall(r"[\w']+", re.sub(r"<details>.*?</details>", "", text, flags=re.S))
     cells = code(notebook)
-    lines = [line for cell in cells for line in cell.source.splitlines() if line.strip()]
+    lines = [line for cell in cells for line in cell.source.splitlines() if re.search("[a-z]", line)]
     pictures = sum("image/png" in o.get("data", {}) for cell in cells for o in cell.outputs)
     looked = pictures + text.count("**Predict.**")
     return len(words) / 150 + len(lines) / 8 + len(cells) / 2 + looked
