@@ -326,6 +326,7 @@ def test_a_rule_with_a_wrong_sign_is_where_two_trainings_part():
     words = "They part at step 0: what `double` returns to `w` is [8, −16] in this training and"
     assert right.plot(against=wrong).alt.startswith(words)
     assert right.view(against=wrong).document["history"]["parted"].startswith(words)
+    assert right.view(against=wrong).paper().alt == right.plot(against=wrong).alt
     above = right.plot(against=wrong).axes[0]
     assert [list(line.get_ydata()) for line in above.lines] == [right.target, wrong.target]
 

@@ -6,6 +6,7 @@ view  a history, or two -> a View of the traces that it kept, with a slider and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +36,8 @@ def view(history: History, against: History | None = None, parted: str = "") -> 
     names = figure.titles(histories)
     extra = {"names": names, "history": _document(histories, names, kept) | {"parted": parted}}
     words = "\n".join([*([parted] if parted else []), *map(repr, histories)])
-    return View(builders, extra, start="end", words=words)
+    paper = partial(figure.plot, history, against, parted)
+    return View(builders, extra, start="end", words=words, paper=paper)
 
 
 def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence[int]) -> Document:

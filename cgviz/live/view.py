@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anywidget
 import ipywidgets
@@ -31,6 +31,9 @@ from ..graph import Trace
 from ..reading import summary
 from . import assets, pages
 from .pages import Document, PageBuilder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STARTS = ("forward", "end")
 MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
@@ -76,16 +79,17 @@ class View(anywidget.AnyWidget):
         start: str = "forward",
         words: str = "",
         drawn: bool = True,
+        paper: Callable[[], Figure] | None = None,
     ) -> None:
         """Make it of the builders of one trace, or of two that are beside each other.
 
         `words` are what a cell stores as text, for where no widget can run, by default the trace;
-        `drawn` is whether it stores a picture, too.
+        `drawn` is whether it stores a picture, too; `paper` draws that, by default as `plot` does.
         """
         self.trace = builders[0].trace
         self.builders = tuple(builders)
         self.extra = extra or {}
-        self.start, self.drawn = start, drawn
+        self.start, self.drawn, self.paper = start, drawn, paper
         self.words = words or repr(self.trace)
         which = builders[0].which or 0
         shown = pages.document(self.builders, which) | self.extra
@@ -162,7 +166,8 @@ class View(anywidget.AnyWidget):
         words = escape(self.words).replace("\n", "&#10;")
         if not self.drawn:
             return f"<pre>{words}</pre>"
-        source = b64encode(png(self.builders[0].display())).decode()
+        image = self.paper and saved_as_png(self.paper())
+        source = b64encode(image or png(self.builders[0].display())).decode()
         return f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -246,6 +251,13 @@ def _running() -> tuple[str, str]:
 
 def _in_a_notebook() -> bool:
     return getattr(get_ipython(), "kernel", None) is not None
+
+
+def saved_as_png(sheet: Figure) -> bytes:
+    """A figure as a PNG, at the size of a notebook's page."""
+    buffer = io.BytesIO()
+    sheet.savefig(buffer, format="png", dpi=80)
+    return buffer.getvalue()
 
 
 def png(shown: Display) -> bytes:
