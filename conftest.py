@@ -12,14 +12,6 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 
-def pytest_xdist_auto_num_workers(config):
-    """Of `--numprocesses auto`: three for two processors.
-
-    A worker waits for its kernels and browsers for about a third of its time.
-    """
-    return -(-3 * len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else None
-
-
 def pytest_collection_modifyitems(items):
     """Compare no picture of a live view: nbval compares HTML, and pictures in no other form."""
     for item in items:

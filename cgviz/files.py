@@ -64,7 +64,7 @@ SUFFIXES = (".html", *ABOUT, ".json", ".dot")
 MOST_KEPT = 1_024  # numbers of an array that a document holds: more are not read one by one
 MOST_LOCAL = 256  # entries of a Jacobian that a document holds, for one of 16 by 16
 DAMAGE = (
-    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
+    *(ArithmeticError, AttributeError, ImportError, LookupError, MemoryError, RecursionError),
     *(TypeError, ValueError, zlib.error),
 )
 
@@ -314,6 +314,8 @@ def _array(name: str, shape: tuple[int, ...], packed: str) -> Array:
     except TypeError:  # bfloat16 and smaller come with a package that TensorFlow needs too
         dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     # No more than the shape says, whatever was packed.
+    if min(shape, default=0) < 0:
+        raise ValueError(f"an array of shape {shape}")
     most = dtype.itemsize * math.prod(shape) + 1
     raw = zlib.decompressobj().decompress(base64.b64decode(packed), most)
     return np.frombuffer(raw, dtype).reshape(shape)

@@ -42,7 +42,7 @@ class Finding:
     sources: tuple[str, ...] = ()  # names of what the gradient is taken of
     which: int | None = None  # the backward pass, as in `trace.passes`
     line: Source | None = None  # where it began, if that is no line of the op
-    level: str = "error"  # or "warning"
+    level: str = "error"  # or "warning"; "note" is not shown
 
     @property
     def rule(self) -> str:
@@ -103,7 +103,7 @@ class Outcome:
         return [self.headline]
 
     def page(self) -> str:
-        """What stands before the findings, as HTML."""
+        """What is said before the findings, as HTML."""
         return f"<p><strong>{escape(self.headline)}</strong></p>\n"
 
     def __repr__(self) -> str:

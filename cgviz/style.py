@@ -213,7 +213,7 @@ def array(a: Any, *, digits: int = 4, most: int = 9, rows: str = ", ") -> str:
         a: Anything that NumPy takes as an array, or None.
         digits: Significant digits of its numbers.
         most: How many entries are still written out.
-        rows: What stands between the rows of a matrix; a figure breaks the line there.
+        rows: What is between the rows of a matrix; a figure breaks the line there.
 
     Returns:
         For example `7`, `[2, 4, 6]`, `[[1, 2], [3, 4]]`, or

@@ -208,7 +208,7 @@ def check_refuses_what_is_no_tensor():
 
 
 def check_refuses_integers():
-    with pytest.raises(ValueError, match=r"Write `2\.` instead"):
+    with pytest.raises(ValueError, match=r"Write them as floats: `2\.`"):
         cgviz.check(tf.square, 2)
 
 

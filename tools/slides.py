@@ -55,7 +55,7 @@ def slide_type(cell: NotebookNode) -> str:
 def output_height(output: NotebookNode) -> int:
     """About how high an output is on a slide, in pixels."""
     data = output.get("data", {})
-    if png := data.get("image/png"):  # width and height stand at the start of the file
+    if png := data.get("image/png"):  # width and height are at the start of the file
         width, height = struct.unpack(">2I", base64.b64decode(png)[16:24])
         return min(PICTURE, height * min(WIDTH, width) // width)
     text = output.get("text") or data.get("text/plain") or "\n".join(output.get("traceback", []))

@@ -138,7 +138,7 @@ def _complaints(which: str, given: Any, gradient: Any) -> Iterator[tuple[str, st
             "shape",
             "no tensor",
             f"{which} is a tensor{f' of shape {wanted}' if wanted else ''}, and its gradient "
-            f"{kind}. TensorFlow takes it silently, and fails where it is used.",
+            f"{kind}. TensorFlow accepts it, and fails where it is used.",
             "Return a tensor made of upstream: dy * 2.0, not 2.0.",
         )
         return
@@ -150,7 +150,7 @@ def _complaints(which: str, given: Any, gradient: Any) -> Iterator[tuple[str, st
         yield (
             "shape",
             f"{b} for {a}",
-            f"{which} has the shape {a}, and its gradient {b}. TensorFlow takes it silently.",
+            f"{which} has the shape {a}, and its gradient {b}. TensorFlow accepts it.",
             "What was broadcast forward is summed backward: tf.reduce_sum over the axes that the "
             "input did not have.",
         )
@@ -159,7 +159,7 @@ def _complaints(which: str, given: Any, gradient: Any) -> Iterator[tuple[str, st
             "dtype",
             f"{gradient.dtype.name} for {given.dtype.name}",
             f"{which} is {given.dtype.name}, and its gradient {gradient.dtype.name}. "
-            "TensorFlow takes it silently, and fails where it meets another gradient.",
+            "TensorFlow accepts it, and fails where it meets another gradient.",
             f"Return the gradient in the input's dtype: tf.cast(g, {given.dtype.name!r}).",
         )
 

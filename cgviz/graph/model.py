@@ -133,26 +133,35 @@ def as_numpy(reference: Any) -> Array | None:
 
 
 def total(arrays: Sequence[Any]) -> Any:
-    """The sum of one or more arrays; where infinities meet it is NaN without a word, as on a tape.
+    """The sum of one or more arrays; where infinities meet it is NaN and no warning, as on a tape.
 
     >>> float(total([np.float32("inf"), np.float32("-inf")]))
     nan
     """
     with np.errstate(all="ignore"):
-        return _unknown(arrays, arrays[0].shape) or sum(arrays[1:], arrays[0])
+        for each in arrays:
+            if isinstance(each, Statistics):  # of which nothing is known of a sum
+                return Statistics(each.dtype, each.shape, None, None, None, 0, 0, 0)
+        return sum(arrays[1:], arrays[0])
 
 
 def stacked(arrays: Sequence[Any]) -> Any:
-    """Arrays of one shape along a new first axis."""
-    return _unknown(arrays, (len(arrays), *arrays[0].shape)) or np.stack(arrays)
-
-
-def _unknown(arrays: Sequence[Any], shape: tuple[int, ...]) -> Statistics | None:
-    """What is known of a result where only the statistics of an array are; None elsewhere."""
-    for each in arrays:
-        if isinstance(each, Statistics):
-            return Statistics(each.dtype, shape, None, None, None, 0, 0, 0)
-    return None
+    """Arrays of one shape along a new first axis; of statistics, those of all together."""
+    if not any(isinstance(each, Statistics) for each in arrays):
+        return np.stack(arrays)
+    found = [statistics(each) for each in arrays]
+    known = [each for each in found if each.low is not None and each.high is not None]
+    norms = [each.norm for each in found]
+    return Statistics(
+        found[0].dtype,
+        (len(found), *found[0].shape),
+        None if None in norms else math.hypot(*norms),  # type: ignore[arg-type]
+        min((each.low for each in known), default=None),  # type: ignore[type-var]
+        max((each.high for each in known), default=None),  # type: ignore[type-var]
+        sum(each.zeros for each in found),
+        sum(each.nans for each in found),
+        sum(each.infinities for each in found),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +232,7 @@ class Op:
     body: tuple[Op, ...] = ()
     rule: Rule | None = None  # the backward rule of a custom op
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
-    captured: tuple[Value, ...] = ()  # used in the body, made outside: silently no gradient
+    captured: tuple[Value, ...] = ()  # used in the body, made outside: they get no gradient
     watched: tuple[bool, ...] = ()  # per input: did a tape follow it here
     recorded: bool = False  # is this op on a tape at all
     rule_missing: bool = False  # TensorFlow has no gradient for this op type

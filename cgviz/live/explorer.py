@@ -58,7 +58,7 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
             entries of a vector, or a value that stays.
 
     Returns:
-        The widget. `explorer.trace` is the trace at the place where the sliders stand.
+        The widget. `explorer.trace` is the trace at the place of the sliders.
 
     Raises:
         TypeError: f has no such parameter, or needs another.

@@ -257,7 +257,7 @@ class Builder:
         return value
 
     def _captured(self, call: CallEvent) -> tuple[Value, ...]:
-        """Tensors on a tape that the body uses and that are no argument: no gradient, silently."""
+        """Tensors on a tape that the body uses and that are no argument: they get no gradient."""
         inside = self.bodies.get(call.body, {})  # type: ignore[arg-type]
         own = {id(tensor) for tensor in call.inputs}
         own |= {id(tensor) for event in inside.values() for tensor in event.outputs}

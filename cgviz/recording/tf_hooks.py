@@ -30,7 +30,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, partial
 from operator import attrgetter
@@ -459,7 +459,8 @@ def _result(leaf: Any) -> Any:
 def _graphs(called: Any, args: Any, kwargs: Any) -> Any:
     """The graphs of a function that was opened, among them the one of its last opened call."""
     vars(called).pop("_list_all_concrete_functions_for_serialization", None)
-    called.get_concrete_function(*args, **kwargs)
+    with suppress(Exception):  # of a function that runs only eagerly
+        called.get_concrete_function(*args, **kwargs)
     return called._list_all_concrete_functions_for_serialization()
 
 

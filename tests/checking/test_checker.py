@@ -209,7 +209,7 @@ def test_a_place_that_does_not_exist_is_refused():
         (([[1.0], [1.0, 2.0]],), TypeError, "differ in length"),
         ((tf.sparse.from_dense([1.0]),), TypeError, "SparseTensor"),
         ((tf.ragged.constant([[1.0], [1.0, 2.0]]),), TypeError, "RaggedTensor"),
-        ((2,), ValueError, "Write `2.`"),
+        ((2,), ValueError, "`2.` for 2"),
         ((), ValueError, "at least one argument"),
         ((float("nan"),), ValueError, "NaN or infinity"),
     ],

@@ -1,6 +1,9 @@
 """Loading what was saved, and refusing what was not."""
 
+import base64
+import copy
 import json
+import zlib
 
 import matplotlib as mpl
 import pytest
@@ -75,6 +78,16 @@ def test_a_damaged_file_is_refused(trace, tmp_path, key, wrong):
         load(tmp_path / "trace.json")
 
 
+def test_an_array_of_a_negative_size_is_not_unpacked(trace, tmp_path):
+    packed = base64.b64encode(zlib.compress(bytes(3_000_000))).decode()
+    document = written(trace)
+    arrays = [node for node in document["nodes"] if node[0] == "array"]
+    arrays[0][1:] = ["uint8", ["tuple", -1], packed]
+    (tmp_path / "trace.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="holds a damaged trace"):
+        load(tmp_path / "trace.json")
+
+
 def test_a_file_that_is_nested_too_deeply_is_refused(trace, tmp_path):
     deep = "[" * 900 + "]" * 900
     text = json.dumps({**written(trace), "trace": 0}).replace('"trace": 0', f'"trace": {deep}')
@@ -129,7 +142,7 @@ def test_a_file_with_anything_changed_is_a_trace_or_a_clear_error(data):
         node = document
         for key in way:
             node = node[key]
-        node[last] = data.draw(st.sampled_from(JUNK))
+        node[last] = copy.deepcopy(data.draw(st.sampled_from(JUNK)))  # or junk would hold itself
     try:
         found = files.read(document)
     except ValueError:

@@ -6,7 +6,7 @@ import tensorflow as tf
 from handmade import Tape
 
 import cgviz
-from cgviz.graph import Op, Source, Step, Value, as_numpy
+from cgviz.graph import Op, Source, Step, Value, as_numpy, model
 
 
 def fork():
@@ -113,3 +113,11 @@ def test_a_rule_that_fails_the_second_time_names_itself_and_the_reason():
     step = Step(Op("y", "custom", "once", (), ()), [], [], pull)
     with pytest.raises(RuntimeError, match="rule of `y` again, and it failed this time: once only"):
         step.vjp([])
+
+
+def test_what_is_known_of_stacked_statistics_is_what_is_known_of_all():
+    parts = np.array([3.0, np.nan]), np.array([0.0, 4.0])
+    found = model.stacked([model.statistics(part) for part in parts])
+    whole = model.statistics(np.stack(parts))
+    assert (found.shape, found.nans, found.zeros) == (whole.shape, whole.nans, whole.zeros)
+    assert (found.low, found.high) == (whole.low, whole.high)

@@ -55,7 +55,7 @@ def test_terms_of_a_sum_are_in_the_order_in_which_the_node_has_them():
         for which in range(len(trace.passes)):
             shown = select(trace, which)
             on_node = {
-                each.i: each.last
+                each.i: each.versions[-1][1]
                 for each in texts.written(shown)
                 if (each.of, each.role) == ("node", "gradient")
             }

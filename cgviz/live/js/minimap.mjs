@@ -47,6 +47,7 @@ export function makeMinimap(picture) {
   function sight() {
     [start, seen, all] = right ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight];
     element.hidden = all <= seen;
+    if (element.hidden) return;
     slider.value = (100 * start) / Math.max(all - seen, 1);
     set(frame, { x: `${(100 * start) / all}%`, width: `${(100 * seen) / all}%` });
     tell();
@@ -55,6 +56,7 @@ export function makeMinimap(picture) {
   /** Say what is in sight. */
   function tell() {
     const shown = [...layers.keys()].filter((k) => layers[k][0] * all >= start && layers[k][0] * all <= start + seen);
+    if (!shown.length) return; // between two depths it is what it was
     const most = come(shown.flatMap((k) => layers[k][1]));
     const size = most && (most.size === null ? ", no gradient" : Number.isFinite(most.size) ? `, |gradient| up to ${most.words}` : ", |gradient| not finite");
     set(slider, { "aria-valuetext": `depths ${shown[0] + 1} to ${shown.at(-1) + 1} of ${layers.length} in sight${size ?? ""}` });
