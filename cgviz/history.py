@@ -89,6 +89,9 @@ class Series:
             raise AttributeError(f"a Series has no attribute {name!r}")
         return [getattr(moment, name) for moment in self.moments]
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *Moment._fields]
+
     def pad(self, length: int) -> None:
         """Fill the steps in which it did not run."""
         self.moments += [Moment()] * (length - len(self.moments))

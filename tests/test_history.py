@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz import style
+from cgviz.history import Series
 from cgviz.live.pages import PageBuilder
 
 RANDOM = np.random.default_rng(0)
@@ -301,6 +302,26 @@ def test_a_map_of_many_steps_is_thinned_and_has_all_that_were_kept():
     for step, (tone, sign, words) in zip(shown["columns"], row["cells"], strict=True):
         zero = history.variables["w"].state[step] == "zero"
         assert (tone is None, sign, words) == ((True, "○", "zero") if zero else (False, "", "1"))
+
+
+def test_a_series_names_the_attributes_that_it_has():
+    series = Series("w", "variable", "Variable", "float32", 1)
+    assert {"value", "gradient", "value_state", "returned_state"} <= set(dir(series))
+
+
+def test_no_list_over_the_steps_is_made_anew_at_each_step(monkeypatch):
+    w, made, counts = tf.Variable(1.0, name="w"), [], []
+    monkeypatch.setattr(cgviz.history, "MOST_BYTES", 0)
+    lists = Series.__getattr__
+    monkeypatch.setattr(Series, "__getattr__", lambda s, name: made.append(1) or lists(s, name))
+    for steps in (3, 9):
+        history = cgviz.watch(descent(lambda: w * w, [w], 0.01), steps)
+        made.clear()
+        history.diagnose()
+        history.plot(against=history)
+        history.view()
+        counts.append(len(made))
+    assert counts[0] == counts[1]
 
 
 # --- two trainings -------------------------------------------------------------------------------

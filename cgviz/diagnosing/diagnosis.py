@@ -191,8 +191,9 @@ def not_finite(history: History, end: int) -> Iterator[Seen]:
     every = [series for series in history.series.values() if series.kind != "input"]
     ops = list(history.ops.values())[::-1]
     for place in range(end):
-        bad = [(BAD_VALUE, s, s.value_state[place]) for s in every]
-        bad += [(BAD_RULE, s, s.returned_state[place]) for s in ops if not s.state[place]]
+        bad = [(BAD_VALUE, s, s.moments[place].value_state) for s in every]
+        now = [(s, s.moments[place]) for s in ops]
+        bad += [(BAD_RULE, s, moment.returned_state) for s, moment in now if not moment.state]
         for cause, series, what in bad:
             if what in WORDS:
                 yield Seen(replace(cause, name=what), place, series, {"what": WORDS[what]})
@@ -400,8 +401,9 @@ def _flow(history: History, place: int, whole: bool) -> list[tuple[str, Any]]:
     known = history.ancestors  # not what runs after the pass, such as the update
     if not whole:
         series = [s for s in history.series.values() if s.name in known]
-        values = [(f"the value of `{s.name}`", s.value[place]) for s in series]
-        return values + [(f"the gradient of `{s.name}`", s.gradient[place]) for s in series[::-1]]
+        values = [(f"the value of `{s.name}`", s.moments[place].value) for s in series]
+        backward = ((s.name, s.moments[place].gradient) for s in series[::-1])
+        return values + [(f"the gradient of `{name}`", norm) for name, norm in backward]
     trace = history.traces[history.steps[place]]
     outputs = [(op.name, op.outputs[0]) for op in trace.ops if op.outputs and op.name in known]
     found: list[tuple[str, Any]] = [

@@ -100,8 +100,9 @@ def powers(series: Sequence[Series]) -> Array:
 
 def said(series: Series, place: int) -> str:
     """The gradient at a recorded step, per entry."""
-    sign = SIGNS.get(series.state[place])
-    return style.number(float(series.rms[place]), 3) if sign is None else sign.word
+    moment = series.moments[place]
+    sign, size = SIGNS.get(moment.state), moment.gradient / max(series.size, 1) ** 0.5
+    return style.number(size, 3) if sign is None else sign.word
 
 
 def _limits(history: History) -> tuple[float, float]:

@@ -53,7 +53,8 @@ _LIBRARY = r".*[\\/](?:tensorflow|keras|tf_keras)[\\/].*"
 _RULE = _LIBRARY + r"custom_gradient\.py:(?:actual_grad_fn|tape_grad_fn)"  # eager, and in a graph
 _FUNCTION = _LIBRARY + r"custom_gradient\.py:_(?:eager|graph)_mode_decorator"
 # From there on only frames of these libraries, of Python, and of what is installed beside it.
-_NO_LEARNER = r"(?:\n.*[\\/](?:tensorflow|keras|tf_keras|lib[\\/]python.*|Lib)[\\/].*)*\Z"
+# A line is looked ahead into, so that it matches in one way only, however many there are.
+_NO_LEARNER = r"(?:\n(?=.*[\\/](?:tensorflow|keras|tf_keras|Lib|lib[\\/]python.*)[\\/]).*)*\Z"
 BY_RULE_CALL = _RULE + _NO_LEARNER  # or by taking apart what the rule returned
 BY_FUNCTION_CALL = _FUNCTION + _NO_LEARNER  # or by taking apart what the function returned
 # While a gradient was being taken; where TensorFlow has hidden its frames the learner's line tells.

@@ -78,7 +78,7 @@ def _cells(
     low, high = ends
     found = []
     for place in places:
-        sign = figure.SIGNS.get(series.state[place])
+        sign = figure.SIGNS.get(series.moments[place].state)
         share = (float(powers[place]) - low) / ((high - low) or 1.0)
         tone = round(share, 2) if np.isfinite(share) else None
         found.append((tone, sign.symbol if sign else "", figure.said(series, place)))

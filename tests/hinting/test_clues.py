@@ -1,6 +1,7 @@
 """What an error tells of itself: its types, its words, and the frames it came through."""
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -158,6 +159,15 @@ def test_python_itself_between_tensorflow_and_the_error_is_nobodys_code():
     way += "\n/usr/lib/python3.12/contextlib.py:inner\nC:/Python312/Lib/inspect.py:signature"
     assert re.search(hints.BY_RULE_CALL, way)
     assert not re.search(hints.BY_RULE_CALL, way + "\n/home/me/lesson.py:grad")
+
+
+def test_a_way_through_many_library_lines_is_read_at_once():
+    way = "\n/lib/python3.12/site-packages/tensorflow/python/custom_gradient.py:actual_grad_fn"
+    way += "\n/usr/lib/python3.12/site-packages/tensorflow/python/keras/lib/python/a.py:f" * 30
+    assert re.search(hints.BY_RULE_CALL, way)
+    before = time.process_time()
+    assert not re.search(hints.BY_RULE_CALL, way + "\n/home/me/lesson.py:grad")
+    assert time.process_time() - before < 1.0
 
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4)
