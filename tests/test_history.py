@@ -363,6 +363,15 @@ def test_a_rule_that_is_wrong_later_is_told_at_that_step():
     assert right.plot(against=wrong).alt.startswith("They part at step 3: what `double` returns")
 
 
+def test_two_programs_part_at_the_gradient_that_one_of_them_lacks_a_part_of():
+    w, u = tf.Variable(2.0, name="w"), tf.Variable(2.0, name="w")
+    one = cgviz.watch(descent(lambda: w * w, [w], 0.01), 3)
+    other = cgviz.watch(descent(lambda: u * tf.stop_gradient(u), [u], 0.01), 3)
+    words = "They part at step 0: the gradient of `w` is 4 in this training and 2 in "
+    assert one.plot(against=other).alt.startswith(words)
+    assert other.view(against=one).document["history"]["parted"].startswith("They part at step 0")
+
+
 def test_two_trainings_that_never_part_are_said_to():
     right, same = two(lambda u: 2.0 * u, lambda u: u + u)
     assert right.plot(against=same).alt.startswith("They do not part in 6 recorded steps.")
@@ -504,6 +513,12 @@ def test_the_first_step_with_nan_is_told_and_nothing_after_it():
 
     (finding,) = cgviz.watch(step, 8).diagnose()
     assert (finding.what, finding.op.name) == ("nan", "root")
+
+
+def test_where_the_first_step_has_nan_no_variable_is_said_to_be_frozen():
+    w = tf.Variable(-1.0, name="w")
+    (finding,) = cgviz.watch(descent(lambda: tf.sqrt(w), [w]), 3).diagnose()
+    assert finding.what == "nan"
 
 
 def test_updates_too_large_for_their_weights_are_told():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -336,7 +337,7 @@ def frozen(history: History, end: int) -> Iterator[Seen]:
         # Others than floats are such as the state of a random generator.
         floats = series.dtype.startswith(("float", "bfloat", "complex"))
         moved = np.any(np.asarray(series.update[:end]) > 0)
-        usual = all(state in ("unasked", "") for state in series.state[:end])
+        usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if floats and series.name in history.ancestors and series.update and usual and not moved:
             asked = series.state[0] != "unasked"
             why = " although it has a gradient." if asked else ": no gradient is taken of it."
@@ -383,8 +384,8 @@ def parted(history: History, against: History) -> str:
         mine = _flow(history, place, whole)
         theirs = _flow(against, against.steps.index(step), whole)
         if len(mine) != len(theirs):  # the programs differ: by what both have
-            both = {name for name, _ in mine} & {name for name, _ in theirs}
-            mine, theirs = ([each for each in row if each[0] in both] for row in (mine, theirs))
+            both = Counter(name for name, _ in mine) & Counter(name for name, _ in theirs)
+            mine, theirs = _shared(mine, both), _shared(theirs, both)
         for (name, one), (its, other) in zip(mine, theirs, strict=True):
             if not _close(one, other):
                 what = "" if whole else "the norm of "
@@ -409,11 +410,25 @@ def _flow(history: History, place: int, whole: bool) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = [
         (f"the value of `{name}`", value.numpy()) for name, value in outputs if value.differentiable
     ]
-    for step in trace.pass_(history.which).steps:
+    pass_ = trace.pass_(history.which)
+    for step in pass_.steps:
         for used, given in zip(step.op.inputs, step.downstream, strict=True):
             made = trace.producer(used)
             to = f" to `{made[0].name}`" if made else ""
             found.append((f"what `{step.op.name}` returns{to}", given))
+    for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
+        if made := trace.producer(value):
+            found.append((f"the gradient of `{made[0].name}`", gradient))
+    return found
+
+
+def _shared(row: list[tuple[str, Any]], both: Counter[str]) -> list[tuple[str, Any]]:
+    """What another row has as well: of a name that comes more often here, the first ones."""
+    found, seen = [], Counter[str]()
+    for name, given in row:
+        seen[name] += 1
+        if seen[name] <= both[name]:
+            found.append((name, given))
     return found
 
 
