@@ -140,16 +140,22 @@ class Builder:
         """The ops that a line's name belongs to: in `y = tf.norm(x)` only the last of several.
 
         Between them the call may run functions of the learner's, with lines of their own. A call
-        that runs the same ops again and again is a loop, and names each round.
+        that runs the same ops again and again is a loop, and names each round. A line of a function
+        that is called in two places has its name in both.
         """
+
+        def place(event: OpEvent) -> tuple[int, int, int]:
+            return id(event.where), id(event.code), event.caller
+
         found: set[int] = set()
         made = [e for e in self.events if e.outputs and e.type != "ReadVariableOp"]
-        made.sort(key=lambda e: (id(e.where), id(e.code)))
-        for _, run in groupby(made, lambda e: (id(e.where), id(e.code), e.lasti)):
+        made.sort(key=place)
+        for _, run in groupby(made, lambda e: (place(e), e.lasti)):
             events = list(run)
             types = [e.type for e in events]
             count = len(types)
-            periods = (n for n in range(1, count + 1) if types[:n] * (count // n) == types)
+            lengths = (n for n in range(1, count + 1) if count % n == 0)
+            periods = (n for n in lengths if types[:n] * (count // n) == types)
             period = next(periods)  # the shortest that, repeated, makes up the whole
             found.update(map(id, events[period - 1 :: period]))
         return found

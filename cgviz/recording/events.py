@@ -40,6 +40,7 @@ class OpEvent:
     code: CodeType | None = None  # the learner's code that ran it, and the instruction
     lasti: int = 0
     watched: int = 0  # which inputs a tape follows, one bit each; 0: not on any tape
+    caller: int = 0  # the instruction, of the frame around the learner's, that called it
 
     def follows(self, position: int) -> bool:
         """Whether a tape follows this input."""

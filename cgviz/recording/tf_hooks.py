@@ -186,7 +186,7 @@ def _on_op(
     if recorder is None or not recorder.recordings or graph is not None:
         return
     where = recorder.where
-    code, lasti = None, 0
+    code, lasti, caller = None, 0, 0
     if where.__class__ is PassEvent:  # a built-in rule runs this op
         if _no_tape():
             return  # nobody differentiates it
@@ -200,6 +200,7 @@ def _on_op(
                     frame = learner_frame(frame)
                 if frame is not None:
                     code, lasti = frame.f_code, frame.f_lasti
+                    caller = frame.f_back.f_lasti if frame.f_back else 0
                 break
             frame = frame.f_back
     slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
@@ -208,6 +209,7 @@ def _on_op(
     scope = context.context()._thread_local_data.scope_name
     # `outputs` may be a list that its caller changes later, as a TensorArray does.
     event = _TapedOp(op_type, inputs, tuple(outputs or ()), attrs, where, scope, code, lasti)
+    event.caller = caller
     recorder.events.append(event)
     if op_type == "ResourceGather" and id(inputs[0]) in recorder.variables:
         variable = recorder.variables[id(inputs[0])]
@@ -325,6 +327,7 @@ def _note_call(
         frame and frame.f_code,
         frame.f_lasti if frame else 0,
         _watched_inputs(inputs),
+        frame.f_back.f_lasti if frame and frame.f_back else 0,
         rule=rule,
     )
     claimed = _claim(recorder, outputs)

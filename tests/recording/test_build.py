@@ -193,6 +193,19 @@ def test_a_line_whose_call_runs_functions_of_the_learners_between_its_ops_names_
     assert named == [trace.producer(trace.passes[0].targets[0])[0]]
 
 
+def test_a_line_of_a_function_that_is_called_in_two_places_has_its_name_in_both():
+    def root(x, n):
+        r = tf.norm(x, ord=n)
+        return r
+
+    def f(x):
+        y = root(x, 2) * x
+        return root(y, 1)
+
+    found = [op for op in cgviz.trace(f, [3.0, 4.0]).ops if op.name.startswith("r")]
+    assert [(op.name, op.outputs[0].numpy().item()) for op in found] == [("r", 5.0), ("r_1", 35.0)]
+
+
 def test_a_custom_op_is_one_node_with_its_body_and_the_line_of_its_rule():
     trace = cgviz.trace(square, 3.0)
     op = trace.steps[0].op
