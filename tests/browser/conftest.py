@@ -269,4 +269,4 @@ def has_count(locator, count):
     """Wait until there are so many: what a click brings may come a moment later."""
     from playwright.sync_api import expect
 
-    expect(locator).to_have_count(count)
+    expect(locator).to_have_count(count, timeout=30_000)  # as all else in a page
