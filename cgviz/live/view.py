@@ -123,6 +123,14 @@ class View(anywidget.AnyWidget):
         elif content.get("ask") == "module":
             self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
 
+    @property
+    def model_id(self) -> str:
+        """Its id, also once it is closed: a box or a link may still hold it.
+
+        ipywidgets raises there, and a page that is loaded again gets the state of no widget.
+        """
+        return super().model_id if self.comm is not None else "closed"
+
     def close(self) -> None:
         """Take it off every page; its layout, a widget with a comm of its own, goes with it."""
         own = self._trait_values.get("layout")

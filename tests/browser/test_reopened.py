@@ -22,7 +22,18 @@ def stills(page, shown):
     page.wait_for_function("!document.body.innerText.includes('widget')")
 
 
+IN_A_BOX = f"""\
+import ipywidgets
+one, two = {SHOWN}.view(), {SHOWN}.view()
+slider = ipywidgets.IntSlider()
+link = ipywidgets.jslink((one, "step"), (slider, "value"))
+box = ipywidgets.HBox([one, two])
+box
+"""
+
+
 def test_in_jupyterlab(notebook, show):
+    show(IN_A_BOX, views=2)  # closed by the next run of its cell; the box and the link stay
     page = show(f"display({SHOWN})\nshown = {SHOWN}.view()\nshown", views=2)
     stills(page, 0)
     page.evaluate("jupyterapp.commands.execute('docmanager:save')")

@@ -32,8 +32,12 @@ def test_it_turns_where_a_window_is_narrow_and_back_where_it_is_wide(show, code)
     arrows = page.evaluate(TIPS)
     page.evaluate(f"{VIEW}.go(1e9)")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), arrows)
+    page.locator("g.cgviz-node", has_text="sin").focus()
     page.set_viewport_size({"width": 1600, "height": 900})
     page.wait_for_function(f"{DIRECTION} === 'right'")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(
+        "a (sin), "
+    )
     assert page.locator(".cgviz-where").inner_text().startswith("backward step 3 of 3")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), arrows)
     page.set_viewport_size({"width": 1280, "height": 900})

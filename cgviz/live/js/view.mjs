@@ -395,14 +395,19 @@ export class View {
     this.share();
   }
 
-  /** Show other pictures. */
+  /** Show other pictures; what has the focus keeps it. */
   replace(pages) {
-    const { state } = this;
+    const { focused, pictures, state } = this;
+    const held = pictures.flatMap(({ items }) => items).find(({ g }) => g === focused);
+    const answering = pictures[0].answers.contains(focused);
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
     this.pages = pages;
     Object.assign(state, { step: this.moment(atEnd ? Infinity : state.step), selected: null });
     for (const q of this.questions.all) q.form = null; // whose field was in the picture before
     this.build();
+    const found = held && this.pictures[held.side]?.items.find(({ name, i }) => (name ? name === held.name : !held.name && i === held.i))?.g;
+    const holder = answering ? this.pictures[0].answers.querySelector("input") : found;
+    if (holder) holder.focus({ preventScroll: true });
   }
 
   /** Another pass. */
@@ -415,17 +420,15 @@ export class View {
 
   /** Open or close a scope or a custom op; by keyboard the focus stays on it. */
   turnOver(name) {
-    const { cache, panel, stages } = this;
+    const { cache, panel } = this;
     if (!name || !cache.canTurn(name)) return;
-    const [inPicture, inPanel] = [stages, panel.element].map((part) => part.contains(this.focused));
+    const inPanel = panel.element.contains(this.focused);
     this.remember();
     cache.turn(cache.which, name);
     this.want(() => {
       const own = this.clock.nodes.findIndex((node) => node.group === name);
       if (inPanel && own >= 0) this.set({ selected: own });
-      const item = this.pictures[0].items.find((each) => each.name === name);
-      const focus = inPicture ? item?.g : inPanel && panel.element.querySelector("button[aria-expanded]");
-      if (focus) focus.focus({ preventScroll: true });
+      if (inPanel) panel.element.querySelector("button[aria-expanded]")?.focus({ preventScroll: true });
     });
   }
 
