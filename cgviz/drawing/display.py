@@ -207,8 +207,7 @@ class _Arranged:
                 self.kinds[frame.node] = "open"
         self.levels = [n.level for n in shown.nodes] + [shown.nodes[i].level for i, *_ in ends]
         self.sizes = self._sizes()
-        inside = self._ports()
-        self.links = [self._link(i, inside) for i in range(len(self.ends))]
+        self.links = [self._link(i, *at) for i, at in enumerate(self._ports())]
         self.layout = self._placed()
         for frame, (*_, width, height) in zip(shown.frames, self.layout.frames, strict=True):
             if frame.node >= 0:
@@ -264,11 +263,10 @@ class _Arranged:
             sizes.append((size[0], size[1]))
         return sizes
 
-    def _link(self, i: int, inside: dict[tuple[int, int], int]) -> layout.Link:
+    def _link(self, i: int, source: int, target: int) -> layout.Link:
         own = self.by_owner.get(("link", i), {})
         before = self._extent(own.get("value"))
         after = self._extent(own.get("gradient") or own.get("reason"))
-        source, target = self.ends[i]
         level = self.levels[source]
         return layout.Link(
             source,
@@ -278,8 +276,6 @@ class _Arranged:
             max(before[self.along], after[self.along], 1.0),
             # The ops of a gradient run the other way: each above the op that it belongs to.
             back=level == self.levels[target] and level % 2 == 1,
-            exit=inside.get((i, 0), -1),
-            entry=inside.get((i, 1), -1),
         )
 
     def _title(self, k: int) -> list[list[Text]]:
@@ -298,12 +294,13 @@ class _Arranged:
         shown, top = self.shown, max(self.levels, default=0)
         frames = [n.frame for n in shown.nodes]
         frames += [frames[source] for source, target in self.ends if target >= len(frames)]
-        outward = {port for _, name, port in shown.ports if name < 0}
         boxes = []
         for i, (kind, level) in enumerate(zip(self.kinds, self.levels, strict=True)):
             pin = 0
             if kind == "port":
-                pin = 1 if (i in outward) != bool(level % 2) else -1
+                port = shown.nodes[i]
+                outward = port.outputs[0] in shown.nodes[port.owner].outputs
+                pin = 1 if outward != bool(level % 2) else -1
             boxes.append(layout.Box(*self.sizes[i], frames[i], pin, top - level))
         around = [self._frame(k, top) for k in range(len(shown.frames))]
         return layout.place(boxes, self.links, self.direction, around, BAND)
@@ -315,18 +312,16 @@ class _Arranged:
         frame = self.shown.frames[k]
         return layout.Frame((width, height), frame.parent, frame.node, top - frame.level)
 
-    def _ports(self) -> dict[tuple[int, int], int]:
-        """For links of open custom ops, by link and 0 or 1 for its end: the port it leads to."""
-        shown = self.shown
-        ports = {(op, name): port for op, name, port in shown.ports}
-        names = [(~edge.output, edge.value.key) for edge in shown.edges]
-        names += [(~output, -1) for _, output, _ in targets(shown)]
-        found = {}
-        for i, (ends, own) in enumerate(zip(self.ends, names, strict=True)):
-            for end in (0, 1):
-                if (ends[end], own[end]) in ports:
-                    found[i, end] = ports[ends[end], own[end]]
-        return found
+    def _ports(self) -> list[tuple[int, int]]:
+        """Per link its ends in the layout: of an open custom op the port of its value."""
+        nodes = self.shown.nodes
+        ports = {(n.owner, n.outputs[0].key): i for i, n in enumerate(nodes) if n.kind == "port"}
+        values = [(nodes[e.source].outputs[e.output], e.value) for e in self.shown.edges]
+        values += [(nodes[i].outputs[k],) * 2 for i, k, _ in targets(self.shown)]
+        return [
+            (ports.get((source, made.key), source), ports.get((target, used.key), target))
+            for (source, target), (made, used) in zip(self.ends, values, strict=True)
+        ]
 
     # --- elements ---
 
@@ -453,9 +448,9 @@ class _Arranged:
 
     def _line(self, i: int, distance: float) -> list[tuple[float, float]]:
         """The way of a value at a distance to the side of its route, from outline to outline."""
-        link, turn = self.links[i], -1 if self.links[i].back else 1
+        turn = -1 if self.links[i].back else 1
         line = layout.beside(self.layout.routes[i], self.direction, turn * distance) + self.shift
-        for node, end, side in ((link.source, 0, turn), (link.target, -1, -turn)):
+        for node, end, side in zip(self.ends[i], (0, -1), (turn, -turn), strict=True):
             at = line[end, self.across]
             line[end, self.along] = shapes.meets(self.outlines[node], self.across, at, side)
         return [(x, y) for x, y in line.tolist()]

@@ -59,7 +59,8 @@ class Box:
     width: float
     height: float
     frame: int = -1  # the innermost frame around it, or -1
-    pin: int = 0  # -1: before all others of its frame; 1: behind them
+    # -1: before all others of its frame; 1: behind them. A link from outside ends at the frame.
+    pin: int = 0
     level: int = 0  # its band, counted across the direction from 0
 
 
@@ -77,8 +78,6 @@ class Link:
     after: float = 0.0
     along: float = 0.0
     back: bool = False  # it runs against the direction
-    exit: int = -1  # of a source that is a frame: the box inside that the line comes from
-    entry: int = -1  # of a target that is a frame: the box inside that the line leads to
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ recurrent network shown in full).
 
 A frame is laid out alone, and is one box of the layout around it. A link that crosses a frame is
 placed in pieces, which meet on the frame: what is inside is placed first, and where its lines reach
-the frame, the lines outside are held. Only the forward graph is laid out; a backward arrow runs
-beside its forward one. Everything is plain numbers in the unit of the sizes, and equal arguments
-give an equal picture.
+the frame, or a box is pinned to it, the lines outside are held. Only the forward graph is laid out;
+a backward arrow runs beside its forward one. Everything is plain numbers in the unit of the sizes,
+and equal arguments give an equal picture.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Frame:
 
     title: Point  # width and height
     parent: int = -1  # the frame around it, or -1
-    box: int = -1  # the box that it is: links of the box end at the frame
+    box: int = -1  # the box that it is
     level: int = 0
 
 
@@ -69,8 +69,7 @@ def place(
     return nest.assembled()
 
 
-# ("box", i, -1), or ("frame", k, -1), or ("port", i, k) where link i crosses frame k. Where a link
-# ends at a box that is a frame, the last number is the box inside that its line leads to.
+# ("box", i, k) in frame k, or ("port", i, k) where link i crosses it, or ("frame", k, -1).
 Item = tuple[str, int, int]
 
 
@@ -88,7 +87,7 @@ class _Nest:
         self.boxes, self.links, self.frames = boxes, links, frames
         self.direction, self.band = direction, band
         self.across = 0 if direction == "down" else 1
-        self.opened = {frame.box: k for k, frame in enumerate(frames) if frame.box >= 0}
+        self.opened = {frame.box for frame in frames}
         # Per frame the pieces of links in it: the link, and the ends of the piece.
         self.pieces: dict[int, list[tuple[int, Item, Item]]]
         self.pieces = {k: [] for k in range(-1, len(frames))}
@@ -107,11 +106,15 @@ class _Nest:
         link = self.links[i]
         out, into = (self._around(self.boxes[v].frame) for v in (link.source, link.target))
         shared = sum(a == b for a, b in zip(out, into, strict=False))
-        out, home, into = out[shared:][::-1], out[shared - 1], into[shared:]
+        home, crossed = out[shared - 1], (out[shared:], into[shared:])
+        for v, frames in zip((link.source, link.target), crossed, strict=True):
+            if frames and self.boxes[v].pin:
+                frames.pop()  # the box itself is where the link crosses its frame
+        out, into = crossed[0][::-1], crossed[1]
         ports: list[Item] = [("port", i, k) for k in (*out, *into)]
-        ends = ("box", link.source, link.exit), ("box", link.target, link.entry)
+        first, last = (("box", v, self.boxes[v].frame) for v in (link.source, link.target))
         way = [*out, home, *into]
-        for k, (a, b) in zip(way, pairwise([ends[0], *ports, ends[1]]), strict=True):
+        for k, (a, b) in zip(way, pairwise([first, *ports, last]), strict=True):
             self.pieces[k].append((i, a, b))
         return way
 
@@ -120,7 +123,7 @@ class _Nest:
         items: dict[Item, Box] = {}
         for i, box in enumerate(self.boxes):
             if box.frame == k and i not in self.opened:
-                items["box", i, -1] = box
+                items["box", i, k] = box
         for inner, frame in enumerate(self.frames):
             if frame.parent == k:
                 items["frame", inner, -1] = Box(*self.extents[inner], level=frame.level)
@@ -144,18 +147,12 @@ class _Nest:
 
     def _end(self, k: int, end: Item) -> tuple[Item, float | None]:
         """What an end of a piece is in frame `k`, and where along its side a line ends."""
-        kind, i, inner = end
-        if kind == "port" and inner != k:
-            inside = end
-        elif kind == "box" and i in self.opened:
-            inner, inside = self.opened[i], ("box", inner, -1)
-        else:
-            return (end if kind == "port" else ("box", i, -1)), None
-        n, held = self.index[inner].get(inside), None
-        if n is not None:
-            held = self.layouts[inner].centres[n][self.across] + self.corners[inner][self.across]
-            held -= self.extents[inner][self.across] / 2
-        return ("frame", inner, -1), held
+        inner = end[2]
+        if inner == k:
+            return end, None
+        centre = self.layouts[inner].centres[self.index[inner][end]]
+        held = centre[self.across] + self.corners[inner][self.across]
+        return ("frame", inner, -1), held - self.extents[inner][self.across] / 2
 
     def _enclose(self, k: int, first: Sequence[int]) -> None:
         """Find the size of a frame: a row for its title, which no line crosses, and its inside."""

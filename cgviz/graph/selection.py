@@ -117,9 +117,6 @@ class Selection:
     steps: int = 0  # how many steps the pass has
     which: int | None = None  # the index of the pass
     frames: tuple[Frame, ...] = ()  # each after the one around it
-    ports: tuple[
-        tuple[int, int, int], ...
-    ] = ()  # (open custom op, its value's key or ~output, port)
     repeats: tuple[folding.Repeats, ...] = ()
 
     @cached_property
@@ -311,7 +308,7 @@ class _Builder:
             if variables:
                 symbol += f", {variables} variable{'s' * (variables != 1)}"
             return group.fold.label.rsplit("/", 1)[-1], symbol, "scope"
-        if op.kind in ("input", "variable", "constant"):
+        if op.kind in ("input", "variable", "constant", "port"):
             return op.name, "", op.kind
         label = op.name if names.own_name(op) else ""
         if op.kind == "custom":
@@ -485,51 +482,36 @@ def _with_body(shown: Selection, owner: int, names: Collection[str]) -> Selectio
     (op,) = node.ops
     frame = Frame(node.group, node.label or node.symbol, node.frame, owner, node.level)
     given = {v.key: v for v in (*op.captured, *op.inputs)}
-    starts = tuple(Op("", "input", "Input", (), (v,)) for v in given.values())
-    within = Trace("", None, (), {}, (*starts, *op.body), ())
+    ports = tuple(Op("", "port", "Port", (), (v,)) for v in given.values())
+    within = Trace("", None, (), {}, (*ports, *op.body), ())
     body = _with_bodies(select(within, limit=None), names, f"{node.group}/")
     first, frames = len(shown.nodes), len(shown.frames)
-    nodes = [_moved(n, first, frames, owner, node.level) for n in body.nodes]
+    nodes = [
+        replace(
+            each,
+            key=f"{first}:{each.key}",
+            frame=each.frame + frames + 1,
+            owner=each.owner + first if each.owner >= 0 else owner,
+            level=node.level,
+        )
+        for each in body.nodes
+    ]
     edges = [replace(e, source=e.source + first, target=e.target + first) for e in body.edges]
-    ports = [(a + first, name, port + first) for a, name, port in body.ports]
     inner = [
         replace(f, parent=f.parent + frames + 1, node=f.node + first, level=node.level)
         for f in body.frames
     ]
-    for n, each in enumerate(nodes):
-        if each.kind == "port" and each.owner == owner:
-            ports.append((owner, each.outputs[0].key, first + n))
     for i, value in enumerate(op.outputs):
-        port = first + len(nodes)
-        nodes.append(_port(f"{node.group}:{i}", value, frames, owner, node.level))
-        ports.append((owner, ~i, port))
         if (made := _maker(body, value)) is not None:
-            edges.append(Edge(made[0] + first, made[1], port, 0, value))
+            edges.append(Edge(made[0] + first, made[1], first + len(nodes), 0, value))
+        port = Node(f"{node.group}:{i}", "", "", "port", (), (value,), (None,))
+        nodes.append(replace(port, level=node.level, frame=frames, owner=owner))
     return replace(
         shown,
         nodes=(*shown.nodes, *nodes),
         edges=(*shown.edges, *edges),
         frames=(*shown.frames, frame, *inner),
-        ports=(*shown.ports, *ports),
     )
-
-
-def _moved(node: Node, first: int, frames: int, owner: int, level: int) -> Node:
-    """A node of a body as one of the whole selection."""
-    key = f"{first}:{node.key}"
-    if node.kind == "input" and not node.label and not node.ops[0].name:
-        return _port(key, node.outputs[0], frames, owner, level)
-    return replace(
-        node,
-        key=key,
-        frame=node.frame + frames + 1,
-        owner=node.owner + first if node.owner >= 0 else owner,
-        level=level,
-    )
-
-
-def _port(key: str, value: Value, frame: int, owner: int, level: int) -> Node:
-    return Node(key, "", "", "port", (), (value,), (None,), level=level, frame=frame, owner=owner)
 
 
 def _maker(body: Selection, value: Value) -> tuple[int, int] | None:

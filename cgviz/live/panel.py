@@ -62,7 +62,7 @@ def panels(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
 def panel(trace: Trace, shown: Selection, i: int, ask: Ask) -> Document:
     """The side panel of one node."""
     node = shown.nodes[i]
-    if not node.ops:
+    if node.kind == "port":
         name = names.value_name(trace, node.outputs[0])
         return {"title": name, "kind": "port", "facts": [], "outputs": [], "inputs": []}
     each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]

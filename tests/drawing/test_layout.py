@@ -229,26 +229,17 @@ def test_no_line_crosses_the_title_of_a_frame():
     assert not enters(line, (left, top, left + 300, top + 20))
 
 
-def test_links_of_a_box_that_is_a_frame_end_there_where_their_ports_are():
+def test_a_link_from_outside_to_a_port_ends_at_the_side_of_the_frame():
     frames = [Frame((30.0, 20.0), box=1)]
     inside = replace(BOX, frame=0)  # boxes 2 and 4 are the ports, 3 is between them
     ports = [Box(6.0, 6.0, 0, pin) for pin in (-1, 1)]
     boxes = [BOX, Box(0.0, 0.0), ports[0], inside, ports[1], BOX]
-    links = [Link(0, 1, entry=2), Link(1, 5, exit=4), Link(2, 3), Link(3, 4)]
+    links = [Link(0, 2), Link(4, 5), Link(2, 3), Link(3, 4)]
     placed = layout.place(boxes, links, "down", frames)
     left, top, width, height = placed.frames[0]
     assert placed.centres[1] == pytest.approx((left + width / 2, top + height / 2))
     assert placed.routes[0][-1] == pytest.approx((placed.centres[2][0], top), abs=0.01)
     assert placed.routes[1][0] == pytest.approx((placed.centres[4][0], top + height), abs=0.01)
-
-
-def test_a_line_without_a_port_ends_somewhere_on_the_side_of_its_frame():
-    boxes = [BOX, BOX, replace(BOX, frame=0)]
-    placed = layout.place(boxes, [Link(0, 1)], "down", [Frame((30.0, 20.0), box=1)])
-    left, top, width, _ = placed.frames[0]
-    x, y = placed.routes[0][-1]
-    assert left < x < left + width
-    assert y == pytest.approx(top, abs=0.01)
 
 
 def test_a_frame_is_in_its_band_with_all_that_is_in_it():
