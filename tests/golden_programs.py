@@ -203,10 +203,11 @@ def _selection(shown):
     """The nodes and edges with their numbers."""
     return {
         "nodes": [
-            [n.kind, n.label, n.symbol, list(n.orders), list(n.targets), n.source, n.frame]
+            [n.kind, n.label, n.symbol, list(n.orders)]
+            + [[edge.output for edge in shown.starts(i)], n.source, n.frame]
             + [_number(v.numpy()) for v in n.outputs]
             + [_number(a) for a in n.upstream]
-            for n in shown.nodes
+            for i, n in enumerate(shown.nodes)
         ],
         "edges": [
             [e.source, e.output, e.target, e.position, e.order, e.reason, _number(e.contribution)]

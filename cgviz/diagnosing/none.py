@@ -81,8 +81,8 @@ def _at_edge(graph: PassGraph, edge: Edge) -> Cut | None:
     if op.outputs and not any(v.differentiable for v in op.outputs):  # as a comparison
         return Cut(graph, "integers", op, op.outputs[0])
     if followed(graph, edge) and op not in graph.pass_.step_of:
-        node = graph.selection.nodes[edge.target]
-        arrived = node.targets or any(u is not None for u in node.upstream)
+        node, starts = graph.selection.nodes[edge.target], graph.selection.starts(edge.target)
+        arrived = starts or any(u is not None for u in node.upstream)
         return Cut(graph, "another tape", op, value) if arrived else None
     # Without a reason: nothing would flow on if something arrived.
     cause = edge.reason or "not watched"

@@ -98,9 +98,8 @@ class PassGraph:
     @cached_property
     def _leading(self) -> set[int]:
         """The nodes from which a path leads to a target."""
-        nodes = self.selection.nodes
-        found = {i for i, node in enumerate(nodes) if node.targets}
-        for i in reversed(range(len(nodes))):  # edges lead to later ones
+        found = {edge.source for edge in self.selection.targets}
+        for i in reversed(range(len(self.selection.nodes))):  # edges lead to later ones
             if any(edge.target in found for edge in self._useful(i)):
                 found.add(i)
         return found

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
+from ..graph import selection
 from ..graph.selection import Selection
 from . import layout, shapes
 from .layout import PORT, SIDE, Direction
 from .shapes import Anchor, Side, extent
-from .texts import SEED, TEXT, Moments, Text, targets, written
+from .texts import SEED, TEXT, Moments, Text, written
 
 APART = 3.4  # of the forward and the backward arrow from their common middle: two widths of a line
 PAD = 4.0  # between an arrow and its label
@@ -176,10 +177,10 @@ def make(
 
 def signature(shown: Selection) -> tuple[Any, ...]:
     """What decides the paths of a selection and where its texts are: all but its numbers."""
-    nodes = [(n.label, n.symbol, n.kind, n.orders, n.targets, n.source) for n in shown.nodes]
+    nodes = [(n.label, n.symbol, n.kind, n.orders, n.source) for n in shown.nodes]
     edges = [
         (e.source, e.output, e.target, e.position, e.order, e.reason, e.contribution is None)
-        for e in shown.edges
+        for e in (*shown.edges, *shown.targets)
     ]
     texts = [(text.role, text.of, text.i) for text in written(shown)]
     return shown.which, shown.steps, tuple(nodes), tuple(edges), tuple(texts)
@@ -198,14 +199,18 @@ class _Arranged:
         self.by_owner: dict[tuple[str, int], dict[str, Text]] = {}
         for text in texts:
             self.by_owner.setdefault((text.of, text.i), {})[text.role] = text
-        ends = targets(shown)
+        self.edges = [*shown.edges, *shown.targets]
+        self.nodes = [*shown.nodes]
         self.ends = [(edge.source, edge.target) for edge in shown.edges]
-        self.ends += [(node, len(shown.nodes) + k) for k, (node, *_) in enumerate(ends)]
-        self.kinds = [node.kind for node in shown.nodes] + ["target"] * len(ends)
+        for edge in shown.targets:
+            self.ends.append((edge.source, len(self.nodes)))
+            made = shown.nodes[edge.source]
+            target = selection.Node("", "", "", "target", (), (), ())
+            self.nodes.append(replace(target, level=made.level, frame=made.frame))
+        self.kinds = [node.kind for node in self.nodes]
         for frame in shown.frames:
             if frame.node >= 0:
                 self.kinds[frame.node] = "open"
-        self.levels = [n.level for n in shown.nodes] + [shown.nodes[i].level for i, *_ in ends]
         self.sizes = self._sizes()
         self.links = [self._link(i, *at) for i, at in enumerate(self._ports())]
         self.layout = self._placed()
@@ -267,7 +272,7 @@ class _Arranged:
         own = self.by_owner.get(("link", i), {})
         before = self._extent(own.get("value"))
         after = self._extent(own.get("gradient") or own.get("reason"))
-        level = self.levels[source]
+        levels = self.nodes[source].level, self.nodes[target].level
         return layout.Link(
             source,
             target,
@@ -275,7 +280,7 @@ class _Arranged:
             after[self.across] + APART + PAD,
             max(before[self.along], after[self.along], 1.0),
             # The ops of a gradient run the other way: each above the op that it belongs to.
-            back=level == self.levels[target] and level % 2 == 1,
+            back=levels[0] == levels[1] and levels[0] % 2 == 1,
         )
 
     def _title(self, k: int) -> list[list[Text]]:
@@ -291,18 +296,15 @@ class _Arranged:
 
     def _placed(self) -> layout.Layout:
         """Everything in its place: frame in frame, and band above band."""
-        shown, top = self.shown, max(self.levels, default=0)
-        frames = [n.frame for n in shown.nodes]
-        frames += [frames[source] for source, target in self.ends if target >= len(frames)]
+        top = max((node.level for node in self.nodes), default=0)
         boxes = []
-        for i, (kind, level) in enumerate(zip(self.kinds, self.levels, strict=True)):
+        for node, size in zip(self.nodes, self.sizes, strict=True):
             pin = 0
-            if kind == "port":
-                port = shown.nodes[i]
-                outward = port.outputs[0] in shown.nodes[port.owner].outputs
-                pin = 1 if outward != bool(level % 2) else -1
-            boxes.append(layout.Box(*self.sizes[i], frames[i], pin, top - level))
-        around = [self._frame(k, top) for k in range(len(shown.frames))]
+            if node.kind == "port":
+                outward = node.outputs[0] in self.nodes[node.owner].outputs
+                pin = 1 if outward != bool(node.level % 2) else -1
+            boxes.append(layout.Box(*size, node.frame, pin, top - node.level))
+        around = [self._frame(k, top) for k in range(len(self.shown.frames))]
         return layout.place(boxes, self.links, self.direction, around, BAND)
 
     def _frame(self, k: int, top: int) -> layout.Frame:
@@ -314,14 +316,14 @@ class _Arranged:
 
     def _ports(self) -> list[tuple[int, int]]:
         """Per link its ends in the layout: of an open custom op the port of its value."""
-        nodes = self.shown.nodes
-        ports = {(n.owner, n.outputs[0].key): i for i, n in enumerate(nodes) if n.kind == "port"}
-        values = [(nodes[e.source].outputs[e.output], e.value) for e in self.shown.edges]
-        values += [(nodes[i].outputs[k],) * 2 for i, k, _ in targets(self.shown)]
-        return [
-            (ports.get((source, made.key), source), ports.get((target, used.key), target))
-            for (source, target), (made, used) in zip(self.ends, values, strict=True)
-        ]
+        nodes = enumerate(self.nodes)
+        ports = {(n.owner, n.outputs[0].key): i for i, n in nodes if n.kind == "port"}
+        found = []
+        for edge, (source, target) in zip(self.edges, self.ends, strict=True):
+            made = self.nodes[source].outputs[edge.output].key
+            at = ports.get((source, made), source), ports.get((target, edge.value.key), target)
+            found.append(at)
+        return found
 
     # --- elements ---
 
@@ -370,15 +372,15 @@ class _Arranged:
 
     def _node_time(self, i: int) -> tuple[int, tuple[int, ...]]:
         """The step from which on a node is seen, and those at which it is emphasised."""
-        if i >= len(self.shown.nodes):
+        if self.kinds[i] == "target":
             return 0, ()
         ran = [self.moments.ran[i]] if i in self.moments.ran else []
-        orders = self.shown.nodes[i].orders
+        orders = self.nodes[i].orders
         return self.moments.of_node(i), (*ran, *dict.fromkeys(map(self.moments.shows, orders)))
 
     def _draw_bands(self) -> None:
         """A band for the forward pass, and one above it for each that is itself differentiated."""
-        levels = sorted(set(self.levels), reverse=True)
+        levels = sorted({node.level for node in self.nodes}, reverse=True)
         start = self.moments.start
         for level, (low, high) in zip(levels, self.layout.bands, strict=False):
             top = low - BAND + 6 + self.shift[1]
@@ -414,15 +416,14 @@ class _Arranged:
 
     def _draw_link(self, i: int) -> None:
         """An arrow the way the value flows, one the way the gradient flows, and their labels."""
-        shown, own = self.shown, self.by_owner.get(("link", i), {})
+        edge, own = self.edges[i], self.by_owner.get(("link", i), {})
         source, target = self.ends[i]
-        edge = shown.edges[i] if i < len(shown.edges) else None
         paired = "gradient" in own
-        ran = self.moments.of_node(source)
-        come = SEED if edge is None else self.moments.of_edge(edge)
+        ran, come = self.moments.of_node(source), self.moments.of_edge(edge)
         runs = [self.moments.ran[target]] if target in self.moments.ran else []
-        order = edge.order if edge else 0
-        back = [self.moments.shows(order)] if order else [] if edge else [SEED]
+        back = [SEED] if edge.target < 0 else []
+        if edge.order:
+            back = [self.moments.shows(edge.order)]
         shaft, head = shapes.arrow(self._line(i, -APART if paired else 0.0))
         self._path("forward", "link", i, shaft, ran, *runs)
         self._path("forward-head", "link", i, head, ran, *runs)
@@ -440,8 +441,7 @@ class _Arranged:
             else:
                 side: Side = "above" if sign < 0 else "below"
                 self._text(own[role], x, y + away, "middle", side, now)
-        position = edge.position if edge else -1
-        self.found.links.append(Link(source, target, position, order, come))
+        self.found.links.append(Link(source, target, edge.position, edge.order, come))
 
     def _moved(self, point: tuple[float, float]) -> tuple[float, float]:
         return point[0] + self.shift[0], point[1] + self.shift[1]
@@ -456,23 +456,20 @@ class _Arranged:
         return [(x, y) for x, y in line.tolist()]
 
     def _draw_node(self, i: int) -> None:
-        kind, size = self.kinds[i], self.sizes[i]
+        node, kind, size = self.nodes[i], self.kinds[i], self.sizes[i]
         x, y = self._moved(self.layout.centres[i])
         step, now = self._node_time(i)
-        node = self.shown.nodes[i] if i < len(self.shown.nodes) else None
         if kind != "open":
             for n, d in enumerate(self.outlines[i]):
                 self._path("inner" if n else "outline", "node", i, d, step, *now)
             self._draw_rows(i, x, y, step, now)
-        if node is not None and node.group and kind != "open":
+        if node.group and kind != "open":
             corner = x + size[0] / 2 - (shapes.POINT if kind == "custom" else 3)
             self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
-        kind = "custom" if kind == "open" else kind
-        known = Node("", kind, *_rounded(x, y, *size), step, now, level=self.levels[i])
-        if node is not None:
-            names = ("key", "orders", "group", "frame", "owner")
-            known = replace(known, **{name: getattr(node, name) for name in names})
-        self.found.nodes.append(known)
+        names = ("orders", "level", "group", "frame", "owner")
+        known = {name: getattr(node, name) for name in names}
+        where = _rounded(x, y, *size)
+        self.found.nodes.append(Node(node.key, node.kind, *where, step, now, **known))
 
     def _draw_rows(self, i: int, x: float, y: float, step: int, now: Sequence[int]) -> None:
         """The texts of a node, in the middle of its outline."""

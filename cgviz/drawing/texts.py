@@ -58,8 +58,10 @@ class Moments:
             i = self.shown.nodes[i].owner
         return self.ran.get(i, self.start)
 
-    def of_edge(self, edge: Edge) -> int:
+    def of_edge(self, edge: Edge) -> float:
         """The step from which on an edge shows its gradient, or the reason why it has none."""
+        if edge.target < 0:
+            return SEED
         orders = self.shown.nodes[edge.target].orders
         return edge.order or (min(orders) if orders else self.shown.steps)
 
@@ -134,15 +136,6 @@ def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> 
 # --- labels --------------------------------------------------------------------------------------
 
 
-def targets(shown: Selection) -> list[tuple[int, int, Array | None]]:
-    """Per target of the pass its node, which of its outputs it is, and the upstream it gets."""
-    return [
-        (i, output, seed)
-        for i, node in enumerate(shown.nodes)
-        for output, seed in zip(node.targets, node.seeds, strict=True)
-    ]
-
-
 def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
     for i, edge in enumerate(shown.edges):
         if not (_often(shown, edge.source) or _at_port(shown, edge)):
@@ -153,10 +146,9 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
             yield _text("gradient", "link", i, [(come, short(edge.contribution))])
         elif edge.reason and edge.reason != "nothing arrives":
             yield _text("reason", "link", i, [(come, _broken(f"{style.BLOCKED} {edge.reason}"))])
-    for i, (source, output, seed) in enumerate(targets(shown), len(shown.edges)):
-        value = value_text(shown.nodes[source].outputs[output])
-        yield _text("value", "link", i, [(moments.of_node(source), value)])
-        yield _text("gradient", "link", i, [(SEED, short(seed))])
+    for i, edge in enumerate(shown.targets, len(shown.edges)):
+        yield _text("value", "link", i, [(moments.of_node(edge.source), value_text(edge.value))])
+        yield _text("gradient", "link", i, [(SEED, short(edge.contribution))])
 
 
 def _carried(edge: Edge) -> str:
@@ -245,7 +237,7 @@ def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
         title, name = name, node.symbol
     if name == title:
         name = ""
-    alone = not shown.outgoing[i] and not node.targets and node.outputs
+    alone = not shown.outgoing[i] and not shown.starts(i) and node.outputs
     if node.kind == "use":
         return title, f"×{node.uses}" if node.uses > 1 else ""
     if known and (alone or _often(shown, i)):
@@ -277,8 +269,8 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
         return ""
     node = shown.nodes[i]
     uses = [e for e in shown.outgoing[i] if e.contribution is not None]
-    terms = [e.contribution for e in uses] + [s for s in node.seeds if node.targets]
-    outputs = {e.output for e in uses} | set(node.targets)
+    parts = [*uses, *shown.starts(i)]
+    terms, outputs = [e.contribution for e in parts], {e.output for e in parts}
     if any(e.values > 1 for e in uses):
         return ""
     if not node.source and (len(terms) < 2 or len(outputs) > 1):
@@ -290,12 +282,11 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
         text = " + ".join(short(e.contribution) for e in come)
         return f"{text if len(text) <= 30 else f'Σ of {len(come)}'} + …"
     result = short(node.upstream[0] if node.upstream else None)
-    parts = [short(term) for term in terms]
     asked = _derivative(_target_name(shown), short_name(node.label)) if node.source else ""
-    if len(outputs) == 1 and len(parts) > 1:
-        text = " + ".join(parts).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
+    if len(outputs) == 1 and len(terms) > 1:
+        text = " + ".join(map(short, terms)).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
         fits = "\n" not in text and len(text) + len(result) <= 38
-        asked = " = ".join(t for t in (asked, text if fits else f"Σ of {len(parts)}") if t)
+        asked = " = ".join(t for t in (asked, text if fits else f"Σ of {len(terms)}") if t)
     space = "\n" if "\n" in result else " "
     return f"{asked} ={space}{result}" if asked else result
 
@@ -306,7 +297,7 @@ def _derivative(target: str, source: str) -> str:
 
 
 def _target_name(shown: Selection) -> str:
-    names = [n.label for n in shown.nodes for _ in n.targets]
+    names = [shown.nodes[edge.source].label for edge in shown.targets]
     return names[0] if len(names) == 1 and names[0].isidentifier() else ""
 
 
@@ -335,10 +326,10 @@ def describe(shown: Selection, step: int | None = None) -> str:
         elif edge.reason:
             text += f", no gradient: {edge.reason}"
         lines.append(text + ".")
-    for node, name in zip(shown.nodes, names, strict=True):
-        for output, seed in zip(node.targets, node.seeds, strict=True):
-            value = spoken(node.outputs[output].numpy())
-            lines.append(f"Target {name}: value {value}, upstream {spoken(seed)}.")
+    for i, (node, name) in enumerate(zip(shown.nodes, names, strict=True)):
+        for edge in shown.starts(i):
+            value, seed = spoken(edge.value.numpy()), spoken(edge.contribution)
+            lines.append(f"Target {name}: value {value}, upstream {seed}.")
         if node.source and shown.which is not None and step in (None, shown.steps):
             lines.append(f"Gradient of {name}: {spoken(node.upstream[0])}.")
     return "\n".join(lines)

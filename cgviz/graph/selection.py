@@ -58,8 +58,6 @@ class Node:
     upstream: tuple[Array | None, ...]  # what arrived at each output in this pass
     steps: tuple[Step, ...] = ()
     orders: tuple[int, ...] = ()  # the numbers of these steps in the pass, from 1
-    targets: tuple[int, ...] = ()  # outputs that were differentiated
-    seeds: tuple[Array | None, ...] = ()  # the upstream each of these started with
     source: bool = False  # the pass was asked for its gradient
     group: str = ""  # of what can be opened: its name, for `select(toggled=...)`
     level: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
@@ -80,12 +78,12 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """One use of a value, from an output of one node to an input of another."""
+    """One use of a value, from an output of one node to an input of another, or as a target."""
 
     source: int  # index in `selection.nodes`
     output: int  # which of the source's outputs
-    target: int
-    position: int  # which of the target's inputs; -1: captured by closure
+    target: int  # -1: the value is a target of the pass, and `contribution` its upstream
+    position: int  # which of the target's inputs; -1: captured by closure, or no input
     value: Value
     contribution: Array | None = None  # what this use returned in this pass
     reason: str = ""  # why nothing flows back although the source could take a gradient
@@ -114,6 +112,7 @@ class Selection:
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
+    targets: tuple[Edge, ...] = ()  # of the pass, in the order of their nodes
     steps: int = 0  # how many steps the pass has
     which: int | None = None  # the index of the pass
     frames: tuple[Frame, ...] = ()  # each after the one around it
@@ -126,6 +125,10 @@ class Selection:
         for edge in self.edges:
             found[edge.source].append(edge)
         return tuple(map(tuple, found))
+
+    def starts(self, node: int) -> list[Edge]:
+        """The targets of the pass that a node made."""
+        return [edge for edge in self.targets if edge.source == node]
 
     @cached_property
     def depth(self) -> int:
@@ -259,6 +262,7 @@ class _Builder:
         return Selection(
             tuple(self._node(group, i) for group, i in index.items()),
             tuple(e for group in self.groups for e in self._edges(group, index)),
+            self._targets(index),
             len(self.pass_.steps),
             None if self.pass_ is NO_PASS else self.pass_.index,
             tuple(self.frames),
@@ -268,12 +272,6 @@ class _Builder:
     def _node(self, group: _Group, number: int) -> Node:
         outputs = group.outputs
         steps = sorted(self.step_of[op] for op in group.ops if op in self.step_of)
-        seeds: dict[int, Array | None] = {}  # by output
-        position = {v.key: i for i, v in enumerate(outputs)}
-        for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
-            key = self.pruned.value(target).key
-            if key in position:
-                seeds.setdefault(position[key], seed)
         label, symbol, kind = self._words(group)
         return Node(
             f"{number}:{label or symbol}",
@@ -285,13 +283,22 @@ class _Builder:
             tuple(self._upstream(v) for v in outputs),
             tuple(s for _, s in steps),
             tuple(i for i, _ in steps),
-            tuple(seeds),
-            tuple(seeds.values()),
             any(v.key in self.pruned.asked for v in outputs),
             group.fold.name if group.fold and not group.fold.name.startswith("rest") else "",
             min(self.pruned.levels[op] for op in group.ops),
             group.frame,
         )
+
+    def _targets(self, index: dict[_Group, int]) -> tuple[Edge, ...]:
+        """One edge for each target; of one that is given twice, the first."""
+        places = {v.key: (group, k) for group in index for k, v in enumerate(group.outputs)}
+        found: dict[int, Edge] = {}
+        for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
+            key = self.pruned.value(target).key
+            if key in places:
+                group, k = places[key]
+                found.setdefault(key, Edge(index[group], k, -1, -1, group.outputs[k], seed))
+        return tuple(sorted(found.values(), key=lambda edge: edge.source))
 
     def _upstream(self, value: Value) -> Array | None:
         if value.key in self.gradients:
@@ -420,7 +427,7 @@ def _with_uses(shown: Selection) -> Selection:
     uses = {
         i: sum(e.uses for e in shown.outgoing[i])
         for i, node in enumerate(shown.nodes)
-        if node.kind in ("variable", "input") and not node.targets
+        if node.kind in ("variable", "input") and not shown.starts(i)
     }
     often = {i for i, count in uses.items() if count > OFTEN}
     if not often:
@@ -442,7 +449,8 @@ def _with_uses(shown: Selection) -> Selection:
         nodes.append(replace(node, uses=uses[i]) if i in often else node)
         pairs = zip(arriving[i], sources, strict=True)
         edges += [replace(edge, source=source, target=place[i]) for edge, source in pairs]
-    return replace(shown, nodes=tuple(nodes), edges=tuple(edges))
+    targets = [replace(edge, source=place[edge.source]) for edge in shown.targets]
+    return replace(shown, nodes=tuple(nodes), edges=tuple(edges), targets=tuple(targets))
 
 
 def _use(node: Node, edge: Edge, user: Node) -> Node:

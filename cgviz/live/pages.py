@@ -225,8 +225,7 @@ def texts_of(shown: Selection) -> Document:
     """
     found = texts.written(shown)
     labels = {(text.i, text.role): text.versions[-1][1] for text in found if text.of == "link"}
-    ends = [(edge.value, edge.contribution) for edge in shown.edges]
-    ends += [(shown.nodes[i].outputs[output], seed) for i, output, seed in texts.targets(shown)]
+    ends = [(edge.value, edge.contribution) for edge in (*shown.edges, *shown.targets)]
     return {
         "written": [text.versions for text in found],
         "nodes": [texts.called(node) for node in shown.nodes],

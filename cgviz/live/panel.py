@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import style
-from ..drawing.texts import targets
 from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, as_numpy, jacobian, names, wide
 from ..graph.selection import Edge, Node, Selection
 from ..reading.chain_rule import Derivative, Path
@@ -161,9 +160,8 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
         return found | {"upstream": None}
     uses = _uses(shown, node, output)
     parts = [(f"from {_user(shown, e.target)}", _written(e.contribution)) for e in uses]
-    if output in node.targets:
-        seed = node.seeds[node.targets.index(output)]
-        parts.append(("the pass starts here", _written(seed)))
+    started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
+    parts += [("the pass starts here", _written(seed)) for seed in started]
     whole = all(e.values == 1 for e in uses)  # else it is one of many that share an arrow
     return found | {"upstream": _written(node.upstream[output]), "parts": parts if whole else []}
 
@@ -328,8 +326,8 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
     links = {
         (id(shown.nodes[edge.target].step), edge.position): i for i, edge in enumerate(shown.edges)
     }
-    for i, (target, output, _) in enumerate(targets(shown), len(shown.edges)):
-        links[shown.nodes[target].outputs[output].key, TARGET] = i
+    for i, edge in enumerate(shown.targets, len(shown.edges)):
+        links[edge.value.key, TARGET] = i
     try:
         paths = [_path(path, links) for path in found.paths] if found.agrees else []
     except RuntimeError:  # a rule that cannot run once more

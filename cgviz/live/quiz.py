@@ -183,9 +183,8 @@ def _product(upstream: list[Array | None], local: list[Array]) -> Array:
 
 def _terms(shown: Selection, i: int) -> list[Array]:
     """What each use of a node's value returned to it, where there are several."""
-    node = shown.nodes[i]
-    terms = [e.contribution for e in shown.outgoing[i] if e.contribution is not None]
-    terms += [seed for seed in node.seeds if seed is not None]
+    parts = [*shown.outgoing[i], *shown.starts(i)]
+    terms = [edge.contribution for edge in parts if edge.contribution is not None]
     return terms if len(terms) > 1 else []
 
 
