@@ -86,7 +86,10 @@ def feedback(
 
 
 def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
-    """Say whether a prediction, or a result called `name`, is right; of a wrong list, how far."""
+    """Say whether a prediction, or a result called `name`, is right; of a wrong list, how far.
+
+    Of a result it says which entries are wrong, of a prediction only how many are right.
+    """
     with _told(name):
         if prediction is None or prediction is ...:
             before = "write what you expect in place of the `...`, before you run anything."
@@ -95,11 +98,13 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
         given, wanted = _list(prediction), _list(truth)
         count = f"{name}: {len(wanted)} entries are asked for, here are {len(given)}."
         _insist(len(given) == len(wanted), count)
-        right = sum(map(_equal, given, wanted))
+        pairs = enumerate(zip(given, wanted, strict=True), start=1)
+        wrong = [str(n) for n, pair in pairs if not _equal(*pair)]
         part = f"it is not {prediction!r}"
         if isinstance(truth, list | tuple):
-            part = f"{right} of {len(wanted)} are right"
-        _insist(right == len(wanted), f"{name}: {part}. Look at the picture, then say why.")
+            part = f"{len(wanted) - len(wrong)} of {len(wanted)} are right"
+            part += "" if name == PREDICTION else f"; wrong: {', '.join(wrong)}"
+        _insist(not wrong, f"{name}: {part}.")
 
 
 @contextlib.contextmanager

@@ -139,17 +139,23 @@ def train(
 
 
 def compare(
-    right: Run, wrong: Run, names: tuple[str, str] = ("right rule", "wrong rule")
+    right: Run,
+    wrong: Run,
+    names: tuple[str, str] = ("right rule", "wrong rule"),
+    *,
+    units: bool = False,
 ) -> SpokenFigure:
     """Two runs side by side: what each network believes, and its loss at each step.
 
     Circles are the upper moon, triangles the lower one; a cross marks a point on the wrong side.
-    The hatched side is the one that the network gives to the triangles.
+    The hatched side is the one that the network gives to the triangles. A network that answers
+    NaN has no sides; a cross on its loss curve marks the last step whose loss is a number.
 
     Args:
         right: The run on the left, a solid loss curve.
         wrong: The run in the middle, a dashed loss curve.
         names: What the two are called.
+        units: Draw a dotted line where the input of each hidden unit of a `Network` is 0.
 
     Returns:
         The figure; its `alt` says in words what it shows.
@@ -162,12 +168,22 @@ def compare(
     axes = figure.subplots(1, 3)
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
-        _map(ax, run, look)
-        ax.set_title(f"{name}: {run.percent} % right", color=look.text)
+        broken = np.isnan(run.network(data()[0])).any()
+        _map(ax, run, look, broken)
+        if units:
+            _units(ax, run.network, look)
+        said = "NaN, no answer" if broken else f"{run.percent} % right"
+        ax.set_title(f"{name}: {said}", color=look.text)
         tone = look.forward if dashes == "-" else look.backward
         axes[2].plot(run.losses, dashes, color=tone, linewidth=2, label=name)
+        finite = np.flatnonzero(np.isfinite(run.losses))
+        if broken and finite.size:
+            end = finite[-1], run.losses[finite[-1]]
+            axes[2].plot(*end, "x", color=tone, markersize=10, markeredgewidth=2)
+            axes[2].annotate("then NaN", end, (8, 12), textcoords="offset points", color=look.text)
         first, last = (style.number(run.losses[i], 2) for i in (0, -1))
-        lines.append(f"{name}: {run.percent} % of the points right, loss {first} -> {last}.")
+        said = said.replace("% right", "% of the points right")
+        lines.append(f"{name}: {said}, loss {first} -> {last}.")
     axes[2].set(title="loss", xlabel="step", ylim=(0, None))
     axes[2].legend(frameon=False)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
@@ -180,17 +196,28 @@ def _right(network: Callable[..., Any]) -> Any:
     return ((np.asarray(network(points)) > 0) == (labels > 0.5))[:, 0]
 
 
-def _map(ax: Any, run: Run, look: style.Palette) -> None:
+def _units(ax: Any, network: Any, look: style.Palette) -> None:
+    """Where each hidden unit changes sign: the line w1 · point + b1 = 0."""
+    limits = ax.get_xlim(), ax.get_ylim()
+    for (a, b), c in zip(np.transpose(network.w1), np.asarray(network.b1), strict=True):
+        foot = -c / (a * a + b * b) * np.array([a, b])  # the point of the line nearest to 0
+        ax.axline(foot, foot + np.array([b, -a]), color=look.muted, linestyle=":", linewidth=1.2)
+    ax.set(xlim=limits[0], ylim=limits[1])
+
+
+def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> None:
     points, labels = (np.asarray(part) for part in data())
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
     x, y = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)))
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype("float32")
     logits = np.asarray(run.network(grid)).reshape(x.shape)
     lower = labels[:, 0] > 0.5
-    side = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
-    side.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
-    ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
+    if not broken:
+        side = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
+        side.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
+        ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
-    ax.plot(*points[~_right(run.network)].T, "x", color=look.backward, markersize=7, linestyle="")
-    ax.set(xticks=[], yticks=[])
+    missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, and not an answer
+    ax.plot(*missed.T, "x", color=look.backward, markersize=8, markeredgewidth=0.8)
+    ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))

@@ -75,6 +75,28 @@ def test_the_picture_says_in_words_what_it_shows(figure, runs):
     assert repr(figure) == figure.alt
 
 
+def test_a_broken_training_has_no_answer_and_its_last_number_is_marked(runs):
+    """NaN > 0 is False: taken for an answer, it would put half of the points right."""
+    right, _ = runs
+    broken = moons.Run(lambda points: np.full((len(points), 1), np.nan), [1.0, 0.5, np.nan])
+    figure = moons.compare(right, broken, names=("whole", "broken"))
+    _, answers, losses = figure.axes
+    assert answers.get_title() == "broken: NaN, no answer"
+    assert "broken: NaN, no answer, loss 1 -> NaN." in figure.alt
+    assert len(answers.lines[-1].get_xdata()) == 0
+    assert losses.lines[-1].get_xydata().tolist() == [[1.0, 0.5]]
+
+
+def test_a_unit_is_drawn_where_its_input_is_zero(runs):
+    right, _ = runs
+    shown = moons.compare(right, right, units=True).axes[0]
+    dotted = [line for line in shown.lines if line.get_linestyle() == ":"]
+    w1, b1 = right.network.w1.numpy(), right.network.b1.numpy()
+    inputs = [line.get_xy1() @ w1 + b1 for line in dotted]
+    assert len(dotted) == 8
+    np.testing.assert_allclose(np.diag(inputs), 0.0, atol=1e-5)
+
+
 def test_the_picture_needs_no_colour(figure):
     right, wrong, losses = figure.axes
     for ax in (right, wrong):

@@ -149,6 +149,11 @@ def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, predictio
     assert said(capsys).startswith(words)
 
 
+def test_of_a_result_it_is_said_which_entries_are_wrong(capsys):
+    guessed([True, False, True, False], [True] * 4, "qualities")
+    assert said(capsys) == "✗ qualities: 2 of 4 are right; wrong: 2, 4."
+
+
 def test_a_result_that_is_missing_is_not_taken_for_a_prediction(capsys):
     guessed(None, 24.0, "total")
     assert said(capsys) == "not yet · total: it is None. Write your code where the `...` is."
