@@ -81,6 +81,21 @@ def test_a_stored_picture_is_compared_by_its_text_alone(tmp_path):
     assert subprocess.run(strict, cwd=tmp_path).returncode == 1
 
 
+def test_what_answers_a_prediction_is_closed_until_its_cell_runs():
+    printed = [nbformat.v4.new_output("stream", text="6")]
+    question = nbformat.v4.new_markdown_cell("Here is a rule.\n\n**Predict.** What comes back?")
+    told = nbformat.v4.new_markdown_cell("So it is.")
+    before, answer, picture, after = (
+        nbformat.v4.new_code_cell("f()", outputs=printed) for _ in range(4)
+    )
+    definition = nbformat.v4.new_code_cell("def f(): ...")
+    quiz = nbformat.v4.new_code_cell("cgviz.predict(f)", outputs=printed)
+    cells = [before, question, definition, quiz, answer, picture, told, after]
+    TOOL["tidy"](nbformat.v4.new_notebook(cells=cells))
+    assert answer.metadata == picture.metadata == {"jupyter": {"outputs_hidden": True}}
+    assert all(cell.metadata == {} for cell in (before, definition, quiz, after))
+
+
 def test_the_size_of_a_picture_stays():
     data = {"image/png": "cG5n", "text/plain": "a tree"}
     size = {"image/png": {"width": 600}}

@@ -24,6 +24,7 @@ KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": 
 STILL = '<div class="cgviz-still">'
 PICTURE = re.compile(r'src="data:image/png;base64,([^"]*)"')
 LIVE_VIEW = "application/vnd.jupyter.widget-view+json"
+ASKING = "**Predict.**"
 
 
 def slide(cell: NotebookNode) -> str | None:
@@ -32,7 +33,22 @@ def slide(cell: NotebookNode) -> str | None:
         return None
     if cell.source.startswith(("# ", "## ")):
         return "slide"
-    return "subslide" if cell.source.startswith(("### ", "**Predict.**")) else None
+    return "subslide" if cell.source.startswith(("### ", ASKING)) else None
+
+
+def close_answers(notebook: NotebookNode) -> None:
+    """Close what a cell shows between a prediction and the next text; running the cell opens it.
+
+    A quiz stays open: it stores its questions, not the answers.
+    """
+    asked = False
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            asked = ASKING in cell.source
+        elif asked and cell.outputs and not cell.source.startswith("cgviz.predict("):
+            cell.metadata["jupyter"] = {"outputs_hidden": True}
+        else:
+            cell.metadata.pop("jupyter", None)
 
 
 def tidy(notebook: NotebookNode) -> None:
@@ -59,6 +75,7 @@ def tidy(notebook: NotebookNode) -> None:
                     data["image/png"] = picture[1]
             if "image/png" in data:  # where a reader looks for its words
                 output.metadata.setdefault("image/png", {})["alt"] = data["text/plain"]
+    close_answers(notebook)
 
 
 def run(path: Path) -> None:
