@@ -229,10 +229,10 @@ def _paper(trace, which, step):
     """The words on the picture for paper."""
     from matplotlib import pyplot as plt
 
-    from cgviz.drawing.figure import DrawnTexts
+    from cgviz.drawing.figure import Drawn
 
     ax = trace.plot(which=which, step=step)
-    (drawn,) = [c for c in ax.collections if isinstance(c, DrawnTexts)]
+    (drawn,) = [c for c in ax.collections if isinstance(c, Drawn) and c.words]
     plt.close(ax.figure)
     return sorted(drawn.words)
 

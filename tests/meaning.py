@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.path import Path
 
-from cgviz.drawing.figure import Drawn, DrawnTexts
+from cgviz.drawing.figure import Drawn
 from cgviz.drawing.shapes import outline, outlined
 
 TOUCH = 1.5  # points between a tip and the outline that it touches: less than the width of a line
@@ -100,7 +100,7 @@ def of_paper(ax) -> Seen:
         for n, element in enumerate(drawn.elements):
             if element.of == "legend":
                 continue
-            if isinstance(drawn, DrawnTexts):
+            if drawn.words:
                 text = element.role, element.of, element.i, drawn.words[n], drawn.boxes[n]
                 found.texts.append(text)
             else:

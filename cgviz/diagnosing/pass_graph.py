@@ -143,7 +143,7 @@ class Cause:
     lesson: str = DEBUGGING
     ops: str = ""  # the types of op that it is about; "" for all
     when: Callable[[Any], object] | None = None  # else it holds where it is asked for
-    level: str = "error"  # of its findings; "warning", or "note" where other gradients flow
+    level: str = "error"  # of its findings, or "warning"
     message: str = ""  # `{name}` is an attribute of the case, or an entry
     hint: str = ""
 

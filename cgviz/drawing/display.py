@@ -32,7 +32,7 @@ MARGIN = 10.0  # around the picture, so that nothing touches a cell's border
 BAND = 34.0  # above a band, for its title
 HANDLE, GAP = 24.0, 8.0  # on a frame: for what closes it; between two words
 RADIUS = 6.5  # of a handle: 13 points across can be clicked
-WIDEST = 9.5 * 72  # what fits a notebook
+NOTEBOOK = 9.5 * 72  # the width of a picture that fits there
 SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 LEGEND = 2.2 * TEXT  # the height of the legend's line
 DEEPEST = 8  # a longer path runs down at once: to the right it would be wider than a notebook
@@ -162,7 +162,7 @@ def make(
     for other in alike:  # before one's own, which is what is read at each step
         pairs = zip(texts, written(other), strict=True)
         texts = [replace(own, versions=(*its.versions, *own.versions)) for own, its in pairs]
-    width, height = space or (WIDEST, inf)
+    width, height = space or (NOTEBOOK, inf)
 
     def scale(each: _Arranged) -> float:
         return min(width / each.width, height / (each.height + LEGEND), enough)

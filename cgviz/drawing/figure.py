@@ -139,18 +139,17 @@ def background(ax: Axes) -> tuple[float, float, float]:
 
 
 class Drawn(PathCollection):
-    """Elements of a display list as one artist: `elements` has one for each of its paths."""
+    """Elements of a display list as one artist: `elements` has one for each of its paths.
+
+    Of texts, `words` has what each says, and `boxes` left, top, right and bottom of each.
+    """
+
+    words: Sequence[str] = ()
+    boxes: Sequence[shapes.Box] = ()
 
     def __init__(self, elements: Sequence[Any], outlines: Sequence[Any], **how: Any) -> None:
         super().__init__(outlines, **how)
         self.elements = list(elements)
-
-
-class DrawnTexts(Drawn):
-    """Texts as one artist: `words` has what each says, `boxes` left, top, right and bottom."""
-
-    words: list[str]
-    boxes: list[shapes.Box]
 
 
 def draw(ax: Axes, shown: Display, step: int | None = None) -> None:
@@ -245,7 +244,7 @@ class _Renderer:
             )
             for text in shown
         ]
-        drawn = DrawnTexts(
+        drawn = Drawn(
             shown,
             [path for path, _ in found],
             facecolors=[self._colour(text) for text in shown],

@@ -22,17 +22,11 @@ from ..graph.selection import Edge, Node, Selection
 from .shapes import Anchor, Side
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
-WIDEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
+LONGEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
 MOST = 12  # entries of an array that are written out: a 3x4 matrix
 MANY = 3  # a value used more often is written in its node, and not at each of its edges
 SEED = 0.5  # between the end of the forward pass, 0, and the first backward step, 1
-SOURCES = (
-    "input",
-    "variable",
-    "constant",
-    "port",
-    "use",
-)  # what does not run: it has its value at once
+SOURCES = ("input", "variable", "constant", "port", "use")  # do not run: the value is there
 
 
 class Moments:
@@ -167,12 +161,12 @@ def short(a: Array | None) -> str:
     if a.ndim == 0:
         return prefix + style.number(a)
     if 0 < a.size <= MOST and a.ndim <= 2 and a.shape[-1] <= 6:
-        for digits, widest in ((4, WIDEST - 4), (3, WIDEST)):
+        for digits, widest in ((4, LONGEST - 4), (3, LONGEST)):
             text = style.array(a, digits=digits, most=MOST, rows=",\n ")
             if max(map(len, text.split("\n"))) <= widest:
                 return prefix + text
     text = prefix + style.summary(a, dtype=False)
-    return text if len(text) <= WIDEST else text.replace("] ", "]\n", 1)
+    return text if len(text) <= LONGEST else text.replace("] ", "]\n", 1)
 
 
 def value_text(value: Value) -> str:

@@ -405,18 +405,8 @@ def _bundled(edges: Sequence[Edge]) -> Edge:
     """Uses of many values by one node: the values and what came back to them, stacked."""
     values = [e.value for e in edges]
     shape = (len(values), *values[0].shape)
-    value = replace(values[0], shape=shape, reference=_Values(values))
+    value = replace(values[0], shape=shape, reference=stacked([v.numpy() for v in values]))
     return _joined(edges, stacked, value=value, values=len(values))
-
-
-@dataclass(frozen=True)
-class _Values:
-    """Values that are stacked when they are read."""
-
-    values: Sequence[Value]
-
-    def numpy(self) -> Array:
-        return stacked([v.numpy() for v in self.values])
 
 
 # --- uses ----------------------------------------------------------------------------------------

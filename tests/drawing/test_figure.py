@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 
 import cgviz
 from cgviz import style
-from cgviz.drawing.figure import Drawn, DrawnTexts
+from cgviz.drawing.figure import Drawn
 from cgviz.drawing.shapes import outlined
 from cgviz.graph import Trace
 
@@ -107,12 +107,12 @@ def trace(request):
 
 
 def drawn_texts(ax):
-    return next(c for c in ax.collections if isinstance(c, DrawnTexts))
+    return next(c for c in ax.collections if isinstance(c, Drawn) and c.words)
 
 
 def drawn_paths(ax, *roles):
     """What is drawn of these roles, but for the legend: its collection, and places in it."""
-    found = next(c for c in ax.collections if type(c) is Drawn)
+    found = next(c for c in ax.collections if isinstance(c, Drawn) and not c.words)
     every = enumerate(found.elements)
     return found, [n for n, x in every if x.role in roles and x.of != "legend"]
 

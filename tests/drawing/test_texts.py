@@ -92,7 +92,7 @@ def test_an_array_stays_narrow():
     assert texts.short(np.eye(2)) == "[[1, 0],\n [0, 1]]"
     for shape in ((3, 100), (7,), (2, 2, 2), (0, 4), (1000, 1000)):
         text = texts.short(np.full(shape, 1.2345678e-7))
-        assert max(map(len, text.split("\n"))) <= texts.WIDEST
+        assert max(map(len, text.split("\n"))) <= texts.LONGEST
 
 
 def test_a_value_used_often_is_written_once():
