@@ -75,7 +75,7 @@ def hinted_in_mixed_precision():
 
 
 def hinted_after_loading():
-    """The message alone; test_book raises it in a process of its own."""
+    """The message alone; test_known_errors raises it in a process of its own."""
     words = "No gradient defined for operation'IdentityN' (op type: IdentityN). In general every"
     assert "SavedModel" in hints.explain(LookupError(words)).what
 

@@ -1,9 +1,9 @@
 """Which ops of a trace are shown for a pass, in which order, and which of them share one node.
 
     prune     a trace and a pass -> a Pruned: the ancestors of its targets, without constants
-    tree      its ops -> folds within folds, and single ops
+    tree      its ops -> folds within folds
     opened    which folds are open when about so many nodes may be shown
-    leaves    the ops of a fold
+    between   groups of ops -> what feeds what
     in_order  what feeds what -> an order in which everything comes after what it uses
 
 Ops share a node by name scope, then as repeats, then as stretches of the execution order. A fold
@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import TypeVar
 
@@ -158,6 +159,14 @@ def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:
     return [items[i] for i in found]
 
 
+def between(feeding: Mapping[Op, Collection[Op]], groups: Mapping[Op, T]) -> dict[T, set[T]]:
+    """Each group, and the others that feed it; `feeding` has the ops that feed each op."""
+    found: dict[T, set[T]] = {group: set() for group in groups.values()}
+    for op, group in groups.items():
+        found[group] |= {groups[x] for x in feeding[op] if x in groups} - {group}
+    return found
+
+
 # --- folds ---------------------------------------------------------------------------------------
 
 
@@ -176,18 +185,21 @@ class Repeats:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Ops that share a node while it is closed, and a frame while it is open."""
+    """Ops that share a node while it is closed, and a frame while it is open; or one op alone."""
 
-    name: str  # by which it is opened and closed; it begins with "rest" if it stays closed
-    label: str  # the scope as it is called within the one around it; "" for a stretch
-    members: tuple[Op | Fold, ...]
+    name: str = ""  # by which it is opened and closed; it begins with "rest" if it stays closed
+    label: str = ""  # the scope as it is called within the one around it; "" for a stretch
+    members: tuple[Fold, ...] = ()
     repeats: Repeats | None = None  # of which it is the one that is shown
+    op: Op | None = None  # that is alone
+
+    @cached_property
+    def ops(self) -> tuple[Op, ...]:
+        """All ops in it."""
+        return (self.op,) if self.op else tuple(op for each in self.members for op in each.ops)
 
 
-Members = Sequence[Op | Fold]
-
-
-def tree(pruned: Pruned, limit: int, at: Mapping[str, int] | None = None) -> Members:
+def tree(pruned: Pruned, limit: int, at: Mapping[str, int] | None = None) -> Sequence[Fold]:
     """Put ops into folds: those of one scope together, and loose ops where they are too many.
 
     Args:
@@ -197,12 +209,12 @@ def tree(pruned: Pruned, limit: int, at: Mapping[str, int] | None = None) -> Mem
             it is the last.
 
     Returns:
-        The folds and the ops that are in none.
+        The folds, also those of one op alone.
     """
     return _Tree(pruned, limit, at or {}).folds(pruned.ops, ())
 
 
-def opened(found: Members, limit: int) -> set[str]:
+def opened(found: Sequence[Fold], limit: int) -> set[str]:
     """The folds that are open at first: scope by scope inwards, as long as they fit."""
     opened: set[str] = set()
     total, level = len(found), _scopes(found)
@@ -215,14 +227,8 @@ def opened(found: Members, limit: int) -> set[str]:
     return opened
 
 
-def _scopes(found: Members) -> list[Fold]:
-    return [x for x in found if isinstance(x, Fold) and x.name.startswith(("scope", "repeat"))]
-
-
-def leaves(found: Members) -> Iterator[Op]:
-    """The ops in some folds, and those beside them."""
-    for each in found:
-        yield from leaves(each.members) if isinstance(each, Fold) else [each]
+def _scopes(found: Sequence[Fold]) -> list[Fold]:
+    return [each for each in found if each.name.startswith(("scope", "repeat"))]
 
 
 class _Tree:
@@ -241,11 +247,12 @@ class _Tree:
                 within = users.get(op, set())
                 self.scopes[op] = within.pop() if len(within) == 1 else ""
 
-    def movable(self, found: Op | Fold) -> bool:
+    def movable(self, found: Fold) -> bool:
         """Whether it may join a fold at all: what ops start from stays, but in a scope."""
-        return isinstance(found, Fold) or found.kind in ("op", "custom") or self.scopes[found] != ""
+        op = found.op
+        return op is None or op.kind in ("op", "custom") or self.scopes[op] != ""
 
-    def folds(self, own: Sequence[Op], path: tuple[str, ...]) -> Members:
+    def folds(self, own: Sequence[Op], path: tuple[str, ...]) -> Sequence[Fold]:
         """The folds among these ops, whose scopes begin with `path`."""
         groups: dict[Op, Group] = {}
         for op in own:
@@ -257,10 +264,8 @@ class _Tree:
         members: dict[Group, list[Op]] = {}
         for op, group in groups.items():
             members.setdefault(group, []).append(op)
-        ordered = [
-            members[group][0] if len(members[group]) == 1 else self._fold(members[group], len(path))
-            for group in in_order(self._between(groups))
-        ]
+        parts = [members[group] for group in in_order(between(self.feeding, groups))]
+        ordered = [self._fold(x, len(path)) if len(x) > 1 else Fold(op=x[0]) for x in parts]
         return self._stretches(self._repeats(ordered, path) if self.repeating else ordered, path)
 
     def _name(self, kind: str, path: Sequence[str]) -> str:
@@ -272,22 +277,22 @@ class _Tree:
         path = tuple(self.scopes[own[0]].split("/")[: depth + 1])
         name = self._name("scope", path)
         inner = self.folds(own, path)
-        if len(inner) == 1 and isinstance(inner[0], Fold):
+        if len(inner) == 1:
             return replace(inner[0], label=f"{path[-1]}/{inner[0].label}")
         return Fold(name, path[-1], tuple(inner))
 
-    def _stretches(self, found: Members, path: tuple[str, ...]) -> Members:
+    def _stretches(self, found: Sequence[Fold], path: tuple[str, ...]) -> Sequence[Fold]:
         """Where there are too many members, neighbours in the order share a fold."""
         if len(found) <= self.limit:
             return found
         loose = [x for x in found if self.movable(x)]
         length = -(-len(loose) // max(4, self.limit - (len(found) - len(loose))))
         parts = {loose[i]: tuple(loose[i : i + length]) for i in range(0, len(loose), length)}
-        result: list[Op | Fold] = []
+        result: list[Fold] = []
         for each in found:
             part = parts.get(each, ())
             if len(part) > 1:
-                labels = [x.label for x in part if isinstance(x, Fold)]
+                labels = [x.label for x in part if x.members]
                 result.append(Fold(self._name("run", path), _span(labels), part))
             elif part or not self.movable(each):
                 result.append(each)
@@ -295,19 +300,12 @@ class _Tree:
 
     # --- cycles ---
 
-    def _between(self, groups: Mapping[Op, Group]) -> dict[Group, set[Group]]:
-        """Each group, and the others that feed it."""
-        found: dict[Group, set[Group]] = {group: set() for group in groups.values()}
-        for op, group in groups.items():
-            found[group] |= {groups[x] for x in self.feeding[op] if x in groups} - {group}
-        return found
-
     def _without_cycles(self, groups: Mapping[Op, Group]) -> dict[Op, Group]:
         """Split groups that feed themselves through others, where the execution order leaves them.
 
         The parts are numbered in that order, and each is a run of it, so none feeds itself.
         """
-        feeding = self._between(groups)
+        feeding = between(self.feeding, groups)
         fed: dict[Group, set[Group]] = {group: set() for group in feeding}
         for group, sources in feeding.items():
             for source in sources:
@@ -327,24 +325,24 @@ class _Tree:
 
     # --- repeats ---
 
-    def _repeats(self, found: Members, path: tuple[str, ...]) -> Members:
+    def _repeats(self, found: Sequence[Fold], path: tuple[str, ...]) -> Sequence[Fold]:
         """Show one of repeats in a row, where each needs the one before and all need something."""
         starts = [x for x in found if self._kind(x) is None]
         runs = [x for x in found if self._kind(x) is not None]
         first, period, count = _longest_repeat([self._kind(x) for x in runs])
         blocks = [tuple(runs[first + k * period :][:period]) for k in range(count)]
-        inside = tuple(tuple(leaves(block)) for block in blocks)
+        inside = tuple(tuple(op for each in block for op in each.ops) for block in blocks)
         if count < LEAST or not self._recurrent(inside):
             return found
         name = self._name("repeat", path)
         own = path[-1] if path else "loop"
         labels = tuple(
-            next((x.label for x in block if isinstance(x, Fold)), f"{own}[{k}]")
+            next((x.label for x in block if x.members), f"{own}[{k}]")
             for k, block in enumerate(blocks)
         )
         at = min(self.at.get(name, count), count - 1)
         one, *others = blocks[at]
-        within = one.members if isinstance(one, Fold) and not others else blocks[at]
+        within = one.members if one.members and not others else blocks[at]
         parts = [
             Fold(f"rest before {name}", _span(labels[:at]), tuple(chain(*blocks[:at]))),
             Fold(name, labels[at], within, Repeats(name, labels, inside, at)),
@@ -354,13 +352,15 @@ class _Tree:
         shown = [part for part in parts if part.members]
         return [*starts, *self._repeats(before, path), *shown, *self._repeats(after, path)]
 
-    def _kind(self, found: Op | Fold) -> Hashable:
+    def _kind(self, found: Fold) -> Hashable:
         """Equal for members that do the same, their names' numbers apart; None for a start."""
-        if isinstance(found, Fold):
-            return re.sub(r"\d+", "#", found.label), *map(self._kind, leaves([found]))
-        if found.kind not in ("op", "custom"):
-            return None
-        return self.levels[found], found.type, *((v.shape, v.dtype) for v in found.outputs)
+        kinds = [
+            (self.levels[op], op.type, *((v.shape, v.dtype) for v in op.outputs))
+            if op.kind in ("op", "custom")
+            else None
+            for op in found.ops
+        ]
+        return kinds[0] if found.op else (re.sub(r"\d+", "#", found.label), *kinds)
 
     def _recurrent(self, inside: Sequence[Sequence[Op]]) -> bool:
         used = [set().union(*(self.feeding[op] for op in own)) for own in inside]

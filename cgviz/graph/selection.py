@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from . import folding, names
-from .folding import Pruned
+from .folding import Fold, Pruned
 from .model import Array, Op, Pass, Step, Value, stacked, total
 from .trace import Trace
 
@@ -168,7 +168,7 @@ def select(
     """
     pass_ = trace.pass_(which) if trace.passes or which is not None else None
     pruned = folding.prune(trace, pass_, full)
-    found: folding.Members = pruned.ops
+    found: Sequence[Fold] = [Fold(op=op) for op in pruned.ops]
     opened: Collection[str] = ()
     if limit is not None and (framed or (not full and len(found) > limit)):
         chosen = [name.rpartition("@") for name in toggled if "@" in name]
@@ -185,30 +185,22 @@ def select(
 NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that shows its forward ops alone
 
 
-@dataclass(eq=False)
-class _Group:
-    """The ops of one node."""
-
-    ops: Sequence[Op]
-    frame: int
-    fold: folding.Fold | None = None  # that they are the ops of
-    outputs: tuple[Value, ...] = ()
-
-
 class _Builder:
     """Makes the nodes and edges, once it is known which ops belong together."""
 
     def __init__(
-        self, pruned: Pruned, found: folding.Members, opened: Collection[str], framed: bool
+        self, pruned: Pruned, found: Sequence[Fold], opened: Collection[str], framed: bool
     ) -> None:
         self.pruned, self.opened, self.framed = pruned, opened, framed
         self.pass_ = pruned.pass_ or NO_PASS
-        self.groups: list[_Group] = []
+        self.around: dict[Fold, int] = {}  # of each fold that is a node, the frame
         self.frames: list[Frame] = []
         self.repeats: list[folding.Repeats] = []
         self._unfold(found, -1)
-        self.where = {op: group for group in self.groups for op in group.ops}
-        self._arrange()
+        self.where = {op: fold for fold in self.around for op in fold.ops}
+        self.folds = folding.in_order(folding.between(pruned.feeding(), self.where))
+        self.index = {fold: i for i, fold in enumerate(self.folds)}
+        self.outputs = self._outputs()
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
         self.live = {  # what a tape follows; a rule may return more, which the tape drops
             v.key for op in pruned.levels for i, v in enumerate(op.inputs) if _followed(op, i)
@@ -218,86 +210,81 @@ class _Builder:
         pairs = zip(self.pass_.sources, self.pass_.gradients, strict=True)
         self.gradients = {source.key: gradient for source, gradient in reversed([*pairs])}
 
-    def _unfold(self, found: folding.Members, frame: int) -> None:
-        """One group for each op and each closed fold, and a frame for each open one."""
+    def _unfold(self, found: Sequence[Fold], frame: int) -> None:
+        """One node for each closed fold, and a frame for each open one."""
         for each in found:
-            if isinstance(each, Op):
-                self.groups.append(_Group([each], frame))
-                continue
-            ops, label, repeats = [*folding.leaves([each])], each.label, each.repeats
+            label, repeats = each.label, each.repeats
             if repeats:
                 self.repeats.append(repeats)
                 label = f"{repeats.at + 1} of {len(repeats.labels)}: {label}"
-            if each.name not in self.opened:
-                self.groups.append(_Group(ops, frame, each if len(ops) > 1 else None))
+            if each.op or each.name not in self.opened:
+                self.around[each] = frame
                 continue
             inner = frame
             if self.framed or repeats:
                 inner = len(self.frames)
-                level = self.pruned.levels[ops[0]]
+                level = self.pruned.levels[each.ops[0]]
                 self.frames.append(Frame(each.name, label, frame, level=level))
             self._unfold(each.members, inner)
 
-    def _arrange(self) -> None:
-        """Find the values of each group that others use, and an order: each after what it uses."""
-        users: dict[int, set[_Group | None]] = {}  # by the key of a value; None for a target
-        for op, group in self.where.items():
+    def _outputs(self) -> dict[Fold, tuple[Value, ...]]:
+        """The values of each node that others use, or all of one op's."""
+        used = {self.pruned.value(target).key for target in self.pass_.targets}
+        for op, fold in self.where.items():
             for value in op.inputs + op.captured:
-                users.setdefault(self.pruned.value(value).key, set()).add(group)
-        for target in self.pass_.targets:
-            users.setdefault(self.pruned.value(target).key, set()).add(None)
-        feeding: dict[_Group, list[_Group]] = {group: [] for group in self.groups}
-        for group in self.groups:
-            made = [v for op in group.ops for v in op.outputs]
-            used = [v for v in made if users.get(v.key, set()) - {group}]
-            group.outputs = tuple(used) if len(group.ops) > 1 else group.ops[0].outputs
-            for user in {user for v in used for user in users[v.key]} - {group}:
-                if user:
-                    feeding[user].append(group)
-        self.groups = folding.in_order(feeding)
+                maker = self.pruned.maker(value)
+                if maker and self.where.get(maker[0]) is not fold:
+                    used.add(self.pruned.value(value).key)
+        return {
+            fold: tuple(v for op in fold.ops for v in op.outputs if v.key in used)
+            if len(fold.ops) > 1
+            else fold.ops[0].outputs
+            for fold in self.folds
+        }
 
     def selection(self) -> Selection:
         """All of it."""
-        index = {group: i for i, group in enumerate(self.groups)}
         return Selection(
-            tuple(self._node(group, i) for group, i in index.items()),
-            tuple(e for group in self.groups for e in self._edges(group, index)),
-            self._targets(index),
+            tuple(map(self._node, self.folds)),
+            tuple(edge for fold in self.folds for edge in self._edges(fold)),
+            self._targets(),
             len(self.pass_.steps),
             None if self.pass_ is NO_PASS else self.pass_.index,
             tuple(self.frames),
             repeats=tuple(self.repeats),
         )
 
-    def _node(self, group: _Group, number: int) -> Node:
-        outputs = group.outputs
-        steps = sorted(self.step_of[op] for op in group.ops if op in self.step_of)
-        label, symbol, kind = self._words(group)
+    def _node(self, fold: Fold) -> Node:
+        outputs = self.outputs[fold]
+        steps = sorted(self.step_of[op] for op in fold.ops if op in self.step_of)
+        label, symbol, kind = self._words(fold)
+        stays = len(fold.ops) == 1 or fold.name.startswith("rest")
         return Node(
-            f"{number}:{label or symbol}",
+            f"{self.index[fold]}:{label or symbol}",
             label,
             symbol,
             kind,
-            tuple(group.ops),
+            fold.ops,
             outputs,
             tuple(self._upstream(v) for v in outputs),
             tuple(s for _, s in steps),
             tuple(i for i, _ in steps),
             any(v.key in self.pruned.asked for v in outputs),
-            group.fold.name if group.fold and not group.fold.name.startswith("rest") else "",
-            min(self.pruned.levels[op] for op in group.ops),
-            group.frame,
+            "" if stays else fold.name,
+            min(self.pruned.levels[op] for op in fold.ops),
+            self.around[fold],
         )
 
-    def _targets(self, index: dict[_Group, int]) -> tuple[Edge, ...]:
+    def _targets(self) -> tuple[Edge, ...]:
         """One edge for each target; of one that is given twice, the first."""
-        places = {v.key: (group, k) for group in index for k, v in enumerate(group.outputs)}
+        places = {v.key: (fold, k) for fold in self.folds for k, v in enumerate(self.outputs[fold])}
         found: dict[int, Edge] = {}
         for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
             key = self.pruned.value(target).key
             if key in places:
-                group, k = places[key]
-                found.setdefault(key, Edge(index[group], k, -1, -1, group.outputs[k], seed))
+                fold, k = places[key]
+                edge = Edge(self.index[fold], k, -1, -1, self.outputs[fold][k], seed)
+                found.setdefault(key, edge)
         return tuple(sorted(found.values(), key=lambda edge: edge.source))
 
     def _upstream(self, value: Value) -> Array | None:
@@ -305,16 +292,16 @@ class _Builder:
             return self.gradients[value.key]
         return self.pass_.upstream(value) if value.key in self.reached else None
 
-    def _words(self, group: _Group) -> tuple[str, str, str]:
+    def _words(self, fold: Fold) -> tuple[str, str, str]:
         """A node's label, symbol and kind."""
-        op = group.ops[0]
-        if group.fold:
-            ops = sum(o.kind != "variable" for o in group.ops)
-            variables = len(group.ops) - ops
+        op = fold.ops[0]
+        if len(fold.ops) > 1:
+            ops = sum(o.kind != "variable" for o in fold.ops)
+            variables = len(fold.ops) - ops
             symbol = f"{ops} op{'s' * (ops != 1)}"
             if variables:
                 symbol += f", {variables} variable{'s' * (variables != 1)}"
-            return group.fold.label.rsplit("/", 1)[-1], symbol, "scope"
+            return fold.label.rsplit("/", 1)[-1], symbol, "scope"
         if op.kind in ("input", "variable", "constant", "port"):
             return op.name, "", op.kind
         label = op.name if names.own_name(op) else ""
@@ -327,36 +314,37 @@ class _Builder:
         }
         return label, names.symbol(op, constants), op.kind
 
-    def _edges(self, group: _Group, index: dict[_Group, int]) -> list[Edge]:
+    def _edges(self, fold: Fold) -> list[Edge]:
         """The edges to a node; of uses of one value by a folded node, and of many values, one."""
         found: dict[object, list[Edge]] = {}
-        for op in group.ops:
+        for op in fold.ops:
             order, step = self.step_of.get(op, (0, None))
             downstream = () if step is None else step.downstream
             for position, value in enumerate(op.inputs + op.captured):
                 maker = self.pruned.maker(value)
                 source = self.where.get(maker[0]) if maker else None
-                if maker is None or source is None or source is group:
+                if maker is None or source is None or source is fold:
                     continue
                 key = self.pruned.value(value).key
                 captured = position >= len(op.inputs)
                 flows = step is not None and not captured and _followed(op, position)
                 given = downstream[position] if flows else None
                 edge = Edge(
-                    index[source],
-                    next(i for i, v in enumerate(source.outputs) if v.key == key),
-                    index[group],
+                    self.index[source],
+                    next(i for i, v in enumerate(self.outputs[source]) if v.key == key),
+                    self.index[fold],
                     -1 if captured else position,
                     value,
                     given,
                     self._reason(op, position, maker[0]),
                     order if given is not None else 0,
                 )
-                found.setdefault((source, key) if group.fold else position, []).append(edge)
+                many = len(fold.ops) > 1
+                found.setdefault((source, key) if many else position, []).append(edge)
         beside: dict[object, list[Edge]] = {}  # edges between two nodes one of which is folded
         for name, uses in found.items():
             edge = _joined(uses, total, position=min(e.position for e in uses))
-            folded = group.fold or self.groups[edge.source].fold
+            folded = len(fold.ops) > 1 or len(self.folds[edge.source].ops) > 1
             beside.setdefault((edge.source, edge.value.shape) if folded else name, []).append(edge)
         edges = []
         for alike in beside.values():

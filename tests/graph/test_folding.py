@@ -10,7 +10,7 @@ from programs import penalty
 
 import cgviz
 from cgviz.graph import Op, Value, folding
-from cgviz.graph.folding import Fold, Pruned, in_order, leaves, prune
+from cgviz.graph.folding import Pruned, in_order, prune
 
 
 def chosen(trace, which=-1, full=False):
@@ -185,9 +185,7 @@ def test_a_value_used_twice_is_waited_for_once():
 
 def folds(tape, limit=60):
     found = folding.tree(line(*tape.ops), limit)
-    return {
-        each.name: [op.name for op in leaves([each])] for each in found if isinstance(each, Fold)
-    }
+    return {each.name: [op.name for op in each.ops] for each in found if each.members}
 
 
 def test_a_variable_belongs_to_the_layer_that_alone_uses_it():
@@ -238,7 +236,7 @@ def tree(scopes, feeds, limit, at=None, kinds=None, levels=None):
 
 
 def numbers(found):
-    return [int(op.name) for op in folding.leaves(found)]
+    return [int(op.name) for each in found for op in each.ops]
 
 
 @st.composite
@@ -258,7 +256,7 @@ def programs(draw):
 def visible(found, shut=()):
     """The groups that are seen, each as the set of its ops, with all folds open but these."""
     for each in found:
-        if isinstance(each, folding.Fold) and each.name not in shut:
+        if each.members and each.name not in shut:
             yield from visible(each.members, shut)
         else:
             yield frozenset(numbers([each]))
@@ -266,7 +264,7 @@ def visible(found, shut=()):
 
 def fold_names(found):
     for each in found:
-        if isinstance(each, folding.Fold):
+        if each.members:
             yield each.name
             yield from fold_names(each.members)
 
@@ -350,7 +348,7 @@ def recurrent(count, scoped=True):
 
 
 def told(found):
-    return [each.label if isinstance(each, folding.Fold) else int(each.name) for each in found]
+    return [each.label if each.members else int(each.op.name) for each in found]
 
 
 def test_of_steps_in_a_row_one_is_shown_between_all_before_and_all_behind_it():
