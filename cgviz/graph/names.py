@@ -89,9 +89,9 @@ def symbol(op: Op, constants: dict[int, str]) -> str:
         For example `×`, `× 2`, `x³`, `sin`, `matmul`; for a custom op nothing, as its name is
         its type.
     """
-    if op.type in INFIX and len(op.inputs) == 2 and len(constants) == 1:
+    sign = "@" if op.type == "MatMul" else INFIX.get(op.type)
+    if sign and len(op.inputs) == 2 and len(constants) == 1:
         ((position, text),) = constants.items()
-        sign = INFIX[op.type]
         return f"{sign} {text}" if position == 1 else f"{text} {sign}"
     if op.type == "Pow" and len(constants) == 1:
         if 0 in constants:
@@ -99,9 +99,6 @@ def symbol(op: Op, constants: dict[int, str]) -> str:
         if re.fullmatch("[-−]?[0-9]{1,2}", constants[1]):
             return f"x{constants[1].translate(_SUPERSCRIPT)}"
         return f"x^{constants[1]}"
-    if op.type == "MatMul" and len(constants) == 1:
-        ((position, text),) = constants.items()
-        return f"@ {text}" if position == 1 else f"{text} @"
     if op.type == "Cast":
         return f"cast\n{op.outputs[0].dtype}"
     return INFIX.get(op.type) or plain(op.type)

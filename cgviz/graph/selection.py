@@ -417,16 +417,15 @@ def _with_uses(shown: Selection) -> Selection:
     for edge in shown.edges:
         arriving[edge.target].append(edge)
     for i, node in enumerate(shown.nodes):
-        sources = []
+        own = []
         for edge in arriving[i]:
-            sources.append(place[edge.source])
+            own.append(replace(edge, source=place[edge.source]))
             if edge.source in often:
-                sources[-1] = len(nodes)
+                own[-1] = replace(edge, source=len(nodes))
                 nodes.append(_use(shown.nodes[edge.source], edge, node))
         place[i] = len(nodes)
         nodes.append(replace(node, uses=uses[i]) if i in often else node)
-        pairs = zip(arriving[i], sources, strict=True)
-        edges += [replace(edge, source=source, target=place[i]) for edge, source in pairs]
+        edges += [replace(edge, target=place[i]) for edge in own]
     targets = [replace(edge, source=place[edge.source]) for edge in shown.targets]
     return replace(shown, nodes=tuple(nodes), edges=tuple(edges), targets=tuple(targets))
 
@@ -447,57 +446,41 @@ def _use(node: Node, edge: Edge, user: Node) -> Node:
 # --- opened custom ops ---------------------------------------------------------------------------
 
 
-def _with_bodies(shown: Selection, names: Collection[str], around: str = "") -> Selection:
+def _with_bodies(shown: Selection, names: Collection[str]) -> Selection:
     """Open the custom ops that are named; each that can be opened gets a `group`.
 
-    `around` is the name of the custom op whose body the selection is.
+    Their bodies are behind all other nodes.
     """
-    for i, node in enumerate(shown.nodes):
+    nodes, edges, frames = list(shown.nodes), list(shown.edges), list(shown.frames)
+    for i, node in enumerate(nodes):  # they become more: a body may have custom ops of its own
         if node.kind != "custom" or not 0 < len(node.ops[0].body) <= MOST_NODES:
             continue
-        named = replace(node, group=f"{around}custom:{node.ops[0].name}")
-        shown = replace(shown, nodes=(*shown.nodes[:i], named, *shown.nodes[i + 1 :]))
+        around = f"{nodes[node.owner].group}/" if node.owner >= 0 else ""
+        nodes[i] = named = replace(node, group=f"{around}custom:{node.ops[0].name}")
         if named.group in names:
-            shown = _with_body(shown, i, names)
-    return shown
+            within, uses = _body(named, len(nodes))
+            nodes += [
+                replace(each, frame=len(frames), owner=i, level=node.level) for each in within
+            ]
+            edges += uses
+            label = node.label or node.symbol
+            frames.append(Frame(named.group, label, node.frame, i, node.level))
+    return replace(shown, nodes=tuple(nodes), edges=tuple(edges), frames=tuple(frames))
 
 
-def _with_body(shown: Selection, owner: int, names: Collection[str]) -> Selection:
-    """Put the frame of one custom op around its body's nodes, behind all other nodes."""
-    node = shown.nodes[owner]
+def _body(node: Node, first: int) -> tuple[list[Node], list[Edge]]:
+    """The nodes in a custom op and the edges between them; `first` is the first one's index."""
     (op,) = node.ops
-    frame = Frame(node.group, node.label or node.symbol, node.frame, owner, node.level)
     given = {v.key: v for v in (*op.captured, *op.inputs)}
     ports = tuple(Op("", "port", "Port", (), (v,)) for v in given.values())
-    within = Trace("", None, (), {}, (*ports, *op.body), ())
-    body = _with_bodies(select(within, limit=None), names, f"{node.group}/")
-    first, frames = len(shown.nodes), len(shown.frames)
-    nodes = [
-        replace(
-            each,
-            key=f"{first}:{each.key}",
-            frame=each.frame + frames + 1,
-            owner=each.owner + first if each.owner >= 0 else owner,
-            level=node.level,
-        )
-        for each in body.nodes
-    ]
+    body = select(Trace("", None, (), {}, (*ports, *op.body), ()), limit=None)
+    nodes = [replace(each, key=f"{first}:{each.key}") for each in body.nodes]
     edges = [replace(e, source=e.source + first, target=e.target + first) for e in body.edges]
-    inner = [
-        replace(f, parent=f.parent + frames + 1, node=f.node + first, level=node.level)
-        for f in body.frames
-    ]
     for i, value in enumerate(op.outputs):
         if (made := _maker(body, value)) is not None:
             edges.append(Edge(made[0] + first, made[1], first + len(nodes), 0, value))
-        port = Node(f"{node.group}:{i}", "", "", "port", (), (value,), (None,))
-        nodes.append(replace(port, level=node.level, frame=frames, owner=owner))
-    return replace(
-        shown,
-        nodes=(*shown.nodes, *nodes),
-        edges=(*shown.edges, *edges),
-        frames=(*shown.frames, frame, *inner),
-    )
+        nodes.append(Node(f"{node.group}:{i}", "", "", "port", (), (value,), (None,)))
+    return nodes, edges
 
 
 def _maker(body: Selection, value: Value) -> tuple[int, int] | None:

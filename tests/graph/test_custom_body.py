@@ -63,6 +63,15 @@ def test_a_custom_op_within_a_custom_op_opens_too():
     assert sum(node.owner == inner for node in twice.nodes) == 3
 
 
+def test_to_open_one_within_another_moves_no_edge_of_the_other():
+    names = ["custom:outer", "custom:outer/custom:square"]
+    once, twice = (opened(outer, 2.0, 3.0, names=names[:n]) for n in (1, 2))
+    assert [(e.source, e.target) for e in twice.edges][: len(once.edges)] == [
+        (e.source, e.target) for e in once.edges
+    ]
+    assert [node.key for node in twice.nodes][: len(once.nodes)] == [n.key for n in once.nodes]
+
+
 def test_the_rest_of_the_picture_stays():
     trace = cgviz.trace(outer, 2.0, 3.0)
     closed = select(trace, framed=True)
