@@ -207,10 +207,7 @@ class _Arranged:
             made = shown.nodes[edge.source]
             target = selection.Node("", "", "", "target", (), (), ())
             self.nodes.append(replace(target, level=made.level, frame=made.frame))
-        self.kinds = [node.kind for node in self.nodes]
-        for frame in shown.frames:
-            if frame.node >= 0:
-                self.kinds[frame.node] = "open"
+        self.opened = {frame.node for frame in shown.frames}
         self.sizes = self._sizes()
         self.links = [self._link(i, *at) for i, at in enumerate(self._ports())]
         self.layout = self._placed()
@@ -225,9 +222,10 @@ class _Arranged:
         self.width = max(self.layout.width, least) + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
         self.shift = (self.width - self.layout.width) / 2, MARGIN
-        places = zip(self.kinds, self.layout.centres, self.sizes, strict=True)
+        places = zip(self.nodes, self.layout.centres, self.sizes, strict=True)
         self.outlines = [
-            shapes.outlines(kind, *self._moved(centre), *size) for kind, centre, size in places
+            shapes.outlines("open" if i in self.opened else n.kind, *self._moved(centre), *size)
+            for i, (n, centre, size) in enumerate(places)
         ]
 
     # --- sizes ---
@@ -252,12 +250,12 @@ class _Arranged:
         """Space for the text of each node and for the links at its sides."""
         leaving, arriving = (Counter(end[k] for end in self.ends) for k in (0, 1))
         sizes = []
-        for i, kind in enumerate(self.kinds):
-            if kind in ("target", "port"):
-                sizes.append((shapes.TARGET if kind == "target" else shapes.PORT,) * 2)
+        for i, node in enumerate(self.nodes):
+            if node.kind in ("target", "port"):
+                sizes.append((shapes.TARGET if node.kind == "target" else shapes.PORT,) * 2)
                 continue
             rows = [self._extent(text) for text in self._rows(i)]
-            pad_x, pad_y = shapes.PADDING.get(kind, shapes.PADDING["op"])
+            pad_x, pad_y = shapes.PADDING[node.kind]
             size = [
                 max(max((w for w, _ in rows), default=0.0) + 2 * pad_x, 40.0),
                 sum(h for _, h in rows) + 2 * pad_y,
@@ -345,7 +343,7 @@ class _Arranged:
             self._draw_frame(k)
         for i in range(len(self.links)):
             self._draw_link(i)
-        for i in range(len(self.kinds)):
+        for i in range(len(self.nodes)):
             self._draw_node(i)
         placed = {(text.of, text.i, text.role): text for text in self.found.texts}
         self.found.texts = [placed[text.of, text.i, text.role] for text in self.texts]
@@ -372,7 +370,7 @@ class _Arranged:
 
     def _node_time(self, i: int) -> tuple[int, tuple[int, ...]]:
         """The step from which on a node is seen, and those at which it is emphasised."""
-        if self.kinds[i] == "target":
+        if self.nodes[i].kind == "target":
             return 0, ()
         ran = [self.moments.ran[i]] if i in self.moments.ran else []
         orders = self.nodes[i].orders
@@ -456,15 +454,15 @@ class _Arranged:
         return [(x, y) for x, y in line.tolist()]
 
     def _draw_node(self, i: int) -> None:
-        node, kind, size = self.nodes[i], self.kinds[i], self.sizes[i]
+        node, size = self.nodes[i], self.sizes[i]
         x, y = self._moved(self.layout.centres[i])
         step, now = self._node_time(i)
-        if kind != "open":
+        if i not in self.opened:
             for n, d in enumerate(self.outlines[i]):
                 self._path("inner" if n else "outline", "node", i, d, step, *now)
             self._draw_rows(i, x, y, step, now)
-        if node.group and kind != "open":
-            corner = x + size[0] / 2 - (shapes.POINT if kind == "custom" else 3)
+        if node.group and i not in self.opened:
+            corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
             self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
         names = ("orders", "level", "group", "frame", "owner")
         known = {name: getattr(node, name) for name in names}
@@ -476,8 +474,9 @@ class _Arranged:
         rows = self._rows(i)
         heights = [self._extent(text)[1] for text in rows]
         top = y - sum(heights) / 2
-        top += {"variable": shapes.LID / 2, "scope": shapes.SHEET}.get(self.kinds[i], 0.0)
-        x -= shapes.SHEET if self.kinds[i] == "scope" else 0.0
+        kind = self.nodes[i].kind
+        top += {"variable": shapes.LID / 2, "scope": shapes.SHEET}.get(kind, 0.0)
+        x -= shapes.SHEET if kind == "scope" else 0.0
         for text, height in zip(rows, heights, strict=True):
             self._text(text, x, top + height / 2, "middle", "around", now, step)
             top += height

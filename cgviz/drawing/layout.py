@@ -103,17 +103,16 @@ class _Nest:
 
     def _cut(self, i: int) -> list[int]:
         """Cut a link where it crosses frames, and tell which frame each of its pieces is in."""
-        link = self.links[i]
-        out, into = (self._around(self.boxes[v].frame) for v in (link.source, link.target))
-        shared = sum(a == b for a, b in zip(out, into, strict=False))
-        home, crossed = out[shared - 1], (out[shared:], into[shared:])
-        for v, frames in zip((link.source, link.target), crossed, strict=True):
-            if frames and self.boxes[v].pin:
-                frames.pop()  # the box itself is where the link crosses its frame
-        out, into = crossed[0][::-1], crossed[1]
-        ports: list[Item] = [("port", i, k) for k in (*out, *into)]
-        first, last = (("box", v, self.boxes[v].frame) for v in (link.source, link.target))
-        way = [*out, home, *into]
+        ends = self.links[i].source, self.links[i].target
+        arounds = [self._around(self.boxes[v].frame) for v in ends]
+        shared = sum(a == b for a, b in zip(*arounds, strict=False))
+        out, into = (  # a box that is pinned is itself where a link from outside crosses its frame
+            frames[shared : len(frames) - abs(self.boxes[v].pin)]
+            for v, frames in zip(ends, arounds, strict=True)
+        )
+        way = [*out[::-1], arounds[0][shared - 1], *into]
+        ports: list[Item] = [("port", i, k) for k in (*out[::-1], *into)]
+        first, last = (("box", v, self.boxes[v].frame) for v in ends)
         for k, (a, b) in zip(way, pairwise([first, *ports, last]), strict=True):
             self.pieces[k].append((i, a, b))
         return way

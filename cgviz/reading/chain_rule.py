@@ -52,17 +52,10 @@ class ChainRule:
     def __init__(self, trace: Trace, each: Pass) -> None:
         self.trace = trace
         self.pass_ = each
-        self.sources = tuple(
-            Derivative(trace, each, value_name(trace, source), source, gradient)
-            for source, gradient in zip(each.sources, each.gradients, strict=True)
-            if gradient is not None
-        )
-
-    @property
-    def unreached(self) -> tuple[str, ...]:
-        """The names of the sources that got no gradient."""
-        pairs = zip(self.pass_.sources, self.pass_.gradients, strict=True)
-        return tuple(value_name(self.trace, source) for source, g in pairs if g is None)
+        names = [value_name(trace, source) for source in each.sources]
+        named = list(zip(names, each.sources, each.gradients, strict=True))
+        self.sources = tuple(Derivative(trace, each, n, s, g) for n, s, g in named if g is not None)
+        self.unreached = tuple(name for name, _, g in named if g is None)  # got no gradient
 
     @property
     def paths(self) -> list[Path]:
