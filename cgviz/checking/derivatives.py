@@ -254,9 +254,13 @@ def _summed(found: Comparison, leaf: Leaf) -> str:
 
 # --- the second order --------------------------------------------------------------------------
 
-RULE_HINT = (
-    "The rule is differentiated in its turn: write it with tf functions of the input, no NumPy "
-    "and no stop_gradient. A rule that is itself a custom gradient must be one of x."
+_UNTRACKED = (
+    "A tape cannot follow the rule back to the input: write it with TensorFlow's functions, "
+    "without NumPy and stop_gradient. What the rule calls must have a gradient, too."
+)
+_WRONG_RULE = (
+    "The rule itself has a wrong derivative. A custom gradient in it, or one that it calls, takes "
+    "the input as an argument and returns a gradient for it: look at the rule of that one."
 )
 _INNER = (
     "A rule of the rule answers only for the arguments it is given: give it the input beside "
@@ -333,7 +337,8 @@ def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str
     numbers += f"{rules.more(len(found.mismatches))}."
     left = case.sum_name if (seed == 1).all() else "a sum of out"
     by = f"d {one}²" if one == other else f"d {one} d {other}"
-    message, hint = f"d² {left} / {by}: {numbers}", RULE_HINT
+    message = f"d² {left} / {by}: {numbers}"
+    hint = _WRONG_RULE if wrong.yours else _UNTRACKED
     if growing:
         message = (
             "Correct for a constant upstream; wrong when the upstream depends on the input. "

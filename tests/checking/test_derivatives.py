@@ -64,6 +64,21 @@ def test_the_second_order_is_a_warning_unless_it_is_asked_for():
         assert (found.rule, found.level) == ("second order", level)
 
 
+def test_a_second_derivative_of_0_has_another_cause_than_one_by_a_wrong_factor():
+    @tf.custom_gradient
+    def slope(x, factor):
+        return 2.0 * tf.cos(2.0 * x), lambda dy: (dy * factor * tf.sin(2.0 * x), None)
+
+    def hint(factor):
+        f = tf.custom_gradient(lambda x: (tf.sin(2.0 * x), lambda dy: dy * slope(x, factor)))
+        return [found.hint for found in cgviz.check(f, 0.5, order=2).findings]
+
+    assert not hint(-4.0)
+    (untracked,), (wrong,) = hint(0.0), hint(1.0)
+    assert "a gradient, too" in untracked
+    assert "look at the rule of that one" in wrong
+
+
 def test_a_rule_that_computes_in_less_than_f_is_not_blamed_for_the_second_order_too():
     f = tf.custom_gradient(lambda x: (x * x, lambda dy: tf.cast(2.0 * x * dy, tf.float32)))
     report = cgviz.check(f, np.float64([1.3, -0.7]), order=2)
