@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
+from operator import itemgetter
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -141,17 +143,20 @@ class Builder:
 
         Between them the call may run functions of the learner's, with lines of their own. A call
         that runs the same ops again and again is a loop, and names each round. A line of a function
-        that is called in two places has its name in both.
+        that is called in two places, or in a loop with ops of its own, has its name each time.
         """
-
-        def place(event: OpEvent) -> tuple[int, int, int]:
-            return id(event.where), id(event.code), event.caller
-
+        made = []
+        rounds: Counter[CodeType | None] = Counter()  # the ops so far of each function
+        for event in self.events:
+            if event.outputs and event.type != "ReadVariableOp":
+                called = event.caller is not event.code and rounds[event.caller]
+                place = id(event.where), id(event.code), id(event.caller), event.called_at, called
+                made.append((place, event))
+                rounds[event.code] += 1
+        made.sort(key=itemgetter(0))
         found: set[int] = set()
-        made = [e for e in self.events if e.outputs and e.type != "ReadVariableOp"]
-        made.sort(key=place)
-        for _, run in groupby(made, lambda e: (place(e), e.lasti)):
-            events = list(run)
+        for _, run in groupby(made, lambda each: (each[0], each[1].lasti)):
+            events = [event for _, event in run]
             types = [e.type for e in events]
             count = len(types)
             lengths = (n for n in range(1, count + 1) if count % n == 0)
@@ -267,15 +272,15 @@ class Builder:
         inside = self.bodies.get(call.body, {})  # type: ignore[arg-type]
         own = {id(tensor) for tensor in call.inputs}
         own |= {id(tensor) for event in inside.values() for tensor in event.outputs}
-        found = {
-            id(tensor): self.value(tensor)
+        found = [
+            self.value(tensor)
             for event in inside.values()
             for position, tensor in enumerate(event.inputs)
             if event.type != "ReadVariableOp"
             and id(tensor) not in own
             and self._live(event, position)
-        }
-        return tuple(value for value in found.values() if value.differentiable)
+        ]
+        return tuple(dict.fromkeys(value for value in found if value.differentiable))
 
     def _live(self, event: OpEvent, position: int) -> bool:
         """Whether a tape follows this input, as far as anything here can tell."""

@@ -40,7 +40,8 @@ class OpEvent:
     code: CodeType | None = None  # the learner's code that ran it, and the instruction
     lasti: int = 0
     watched: int = 0  # which inputs a tape follows, one bit each; 0: not on any tape
-    caller: int = 0  # the instruction, of the frame around the learner's, that called it
+    caller: CodeType | None = None  # of the frame around the learner's, and where that called it
+    called_at: int = 0
 
     def follows(self, position: int) -> bool:
         """Whether a tape follows this input."""

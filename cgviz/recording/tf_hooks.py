@@ -3,7 +3,9 @@
 TensorFlow has no public hook for "this op's backward rule ran with this upstream and returned
 that". The attributes below, each replaced for the length of a recording and put back on every way
 out, tell exactly this. A context that records has a `ThreadRecorder`; what it sees becomes a list
-of events, which `build` turns into a trace. Everything else passes straight through.
+of events, which `build` turns into a trace. Everything else passes straight through. One thing
+stays: a `tf.function` that was opened keeps how it was called until a model with it is saved, which
+then gets the graphs that it would have.
 
 - `op_callbacks.add_op_callback`: every op that runs eagerly. Thread-local; tfdbg is built on it.
 - `execute.record_gradient`: when TensorFlow's slow path puts an op on the tape, which is after the
@@ -14,6 +16,7 @@ of events, which `build` turns into a trace. Everything else passes straight thr
 - `imperative_grad.imperative_grad`: one call is one backward pass.
 - `resource_variable_ops.variable_accessed`: the variable behind a resource handle.
 - `BaseResourceVariable._handle`: a variable that C++ reads by itself on its way into an op.
+- `execute.args_to_matching_eager`: where Python reads it instead, and chooses the dtype.
 - `Function.__call__`: opens a learner's `tf.function` in this context only. Not
   `run_functions_eagerly`, because it is process-wide, and `tape.jacobian` warns of it.
 - `mirrored_run._MirroredReplicaThread`: what a replica of `tf.distribute.MirroredStrategy` runs on
@@ -186,7 +189,7 @@ def _on_op(
     if recorder is None or not recorder.recordings or graph is not None:
         return
     where = recorder.where
-    code, lasti, caller = None, 0, 0
+    code, lasti, caller, called_at = None, 0, None, 0
     if where.__class__ is PassEvent:  # a built-in rule runs this op
         if _no_tape():
             return  # nobody differentiates it
@@ -200,7 +203,8 @@ def _on_op(
                     frame = learner_frame(frame)
                 if frame is not None:
                     code, lasti = frame.f_code, frame.f_lasti
-                    caller = frame.f_back.f_lasti if frame.f_back else 0
+                    if (back := frame.f_back) is not None:
+                        caller, called_at = back.f_code, back.f_lasti
                 break
             frame = frame.f_back
     slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
@@ -209,7 +213,7 @@ def _on_op(
     scope = context.context()._thread_local_data.scope_name
     # `outputs` may be a list that its caller changes later, as a TensorArray does.
     event = _TapedOp(op_type, inputs, tuple(outputs or ()), attrs, where, scope, code, lasti)
-    event.caller = caller
+    event.caller, event.called_at = caller, called_at
     recorder.events.append(event)
     if op_type == "ResourceGather" and id(inputs[0]) in recorder.variables:
         variable = recorder.variables[id(inputs[0])]
@@ -317,6 +321,7 @@ def _note_call(
 ) -> CallEvent:
     """Note a custom gradient, or a closed `tf.function`, that TensorFlow records itself."""
     frame = learner_frame(sys._getframe(1))
+    back = frame.f_back if frame else None
     event = CallEvent(
         op_type,
         tuple(inputs),
@@ -327,7 +332,7 @@ def _note_call(
         frame and frame.f_code,
         frame.f_lasti if frame else 0,
         _watched_inputs(inputs),
-        frame.f_back.f_lasti if frame and frame.f_back else 0,
+        *((back.f_code, back.f_lasti) if back else (None, 0)),
         rule=rule,
     )
     claimed = _claim(recorder, outputs)
@@ -411,6 +416,14 @@ def _on_variable_accessed(original: Any, variable: Any) -> None:
     original(variable)
 
 
+def _on_matching(original: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
+    """Read the variables first: they decide the dtype, as in C++, and not a number before them."""
+    if _eager_recorder() is not None:
+        variable = BaseResourceVariable
+        values = [tf.convert_to_tensor(v) if isinstance(v, variable) else v for v in values]
+    return original(values, *args, **kwargs)
+
+
 def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> Any:
     recorder = _eager_recorder()
     if recorder is None:
@@ -440,9 +453,11 @@ def _open(called: Any, args: Any, kwargs: Any) -> Any:
     bound = called.function_type.bind_with_defaults(args, kwargs, called._default_values)
     args, kwargs = tf.nest.map_structure(_argument, (bound.args, bound.kwargs))
     result = called.python_function(*args, **kwargs)
-    # It has no graph of this call, as it would have. A model that is saved asks for it by this.
+    # It has no graph of this call, as it would have. A model that is saved asks for them by this.
     specs = tf.nest.map_structure(_spec, (args, kwargs))
-    called._list_all_concrete_functions_for_serialization = partial(_graphs, called, *specs)
+    kinds = (s if isinstance(s, tf.TensorSpec) else id(s) for s in tf.nest.flatten(specs))
+    asked = vars(called).setdefault(_LISTING, partial(_graphs, called, {}))
+    asked.args[1][tuple(kinds)] = specs
     return tf.nest.map_structure(_result, result)
 
 
@@ -459,12 +474,13 @@ def _result(leaf: Any) -> Any:
     return tf.convert_to_tensor(leaf) if isinstance(leaf, plain) else leaf
 
 
-def _graphs(called: Any, args: Any, kwargs: Any) -> Any:
-    """The graphs of a function that was opened, among them the one of its last opened call."""
-    vars(called).pop("_list_all_concrete_functions_for_serialization", None)
-    with suppress(Exception):  # of a function that runs only eagerly
-        called.get_concrete_function(*args, **kwargs)
-    return called._list_all_concrete_functions_for_serialization()
+def _graphs(called: Any, opened: dict[Any, Any]) -> Any:
+    """The graphs of a function that was opened, among them those of its opened calls."""
+    vars(called).pop(_LISTING, None)
+    for args, kwargs in opened.values():
+        with suppress(Exception):  # of a call that runs only eagerly: as a graph it has none
+            called.get_concrete_function(*args, **kwargs)
+    return getattr(called, _LISTING)()
 
 
 def _on_replica_made(original: Any, thread: Any, *args: Any, **kwargs: Any) -> None:
@@ -492,6 +508,7 @@ def _on_jacobian(original: Any, tape: Any, *args: Any, **kwargs: Any) -> Any:
 # --- on and off ------------------------------------------------------------------------------
 
 _FUNCTION = "eager.polymorphic_function.polymorphic_function.Function"  # of `tf.function`
+_LISTING = "_list_all_concrete_functions_for_serialization"
 # By what they replace, in `tensorflow.python`.
 _HOOKS: dict[str, Callable[..., Any]] = {
     "eager.record.record_operation": _on_record,
@@ -499,6 +516,7 @@ _HOOKS: dict[str, Callable[..., Any]] = {
     "eager.record.VariableWatcher.__enter__": _on_body_enter,
     "eager.record.VariableWatcher.__exit__": _on_body_exit,
     "eager.execute.record_gradient": _on_record_gradient,
+    "eager.execute.args_to_matching_eager": _on_matching,
     "eager.imperative_grad.imperative_grad": _on_imperative_grad,
     "ops.resource_variable_ops.variable_accessed": _on_variable_accessed,
     f"{_FUNCTION}.__call__": _on_function_call,
@@ -515,7 +533,7 @@ _NEEDED = (
     "eager.backprop._gradient_function",
     "eager.execute.execute_with_callbacks",
     f"{_FUNCTION}.function_type",
-    f"{_FUNCTION}._list_all_concrete_functions_for_serialization",
+    f"{_FUNCTION}.{_LISTING}",
 )
 _lock = threading.Lock()
 _users: list[object] = []  # what needs the hooks now: recorders, and blocks without rules

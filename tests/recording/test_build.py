@@ -206,6 +206,36 @@ def test_a_line_of_a_function_that_is_called_in_two_places_has_its_name_in_both(
     assert [(op.name, op.outputs[0].numpy().item()) for op in found] == [("r", 5.0), ("r_1", 35.0)]
 
 
+def test_a_line_of_a_function_that_is_called_in_a_loop_has_its_name_in_each_round():
+    def activate(x, kind):
+        h = kind(x)
+        return h
+
+    def f(x):
+        for kind in (tf.nn.relu, tf.sin, tf.tanh):
+            x = activate(x * 2.0, kind)
+        return x
+
+    found = [(op.name, op.type) for op in cgviz.trace(f, 1.0).ops if op.name.startswith("h")]
+    assert found == [("h", "Relu"), ("h_1", "Sin"), ("h_2", "Tanh")]
+
+
+def test_a_line_that_two_functions_of_one_line_reach_has_its_name_in_both():
+    def root(x, n):
+        r = tf.norm(x, ord=n)
+        return r
+
+    def two(x):
+        return root(x, 2)
+
+    def one(x):
+        return root(x, 1)
+
+    found = cgviz.trace(lambda x: two(x) * one(x), [3.0, 4.0]).ops
+    named = [(op.name, op.outputs[0].numpy().item()) for op in found if op.name.startswith("r")]
+    assert named == [("r", 5.0), ("r_1", 7.0)]
+
+
 def test_a_custom_op_is_one_node_with_its_body_and_the_line_of_its_rule():
     trace = cgviz.trace(square, 3.0)
     op = trace.steps[0].op
@@ -233,6 +263,26 @@ def test_variables_are_reported_by_name_also_when_c_reads_them():
     kinds = {op.name: op.kind for op in trace.ops}
     assert (kinds["w"], kinds["w_1"]) == ("variable", "variable")
     assert "input_1" not in kinds
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, w: tf.maximum(0, w),
+        lambda x, w: tf.multiply(2.0, w),
+        lambda x, w: tf.pow(2.0, w),
+        lambda x, w: tf.where(x > 5.0, 0.0, w),
+        lambda x, w: tf.cast(tf.greater(1, w), x.dtype),
+    ],
+)
+def test_a_number_before_a_variable_has_the_dtype_of_the_variable(read, dtype):
+    w, x = tf.Variable(0.5, dtype=dtype, name="w"), tf.constant(3.0, dtype)
+    with tf.GradientTape() as tape:
+        y = read(x, w) * w
+    plain = tape.gradient(y, w)
+    trace = cgviz.trace(lambda x: read(x, w) * w, x)
+    same(trace.variables["w"], plain.numpy())
 
 
 def test_stop_recording_leaves_ops_off_the_tape():
@@ -269,6 +319,22 @@ def test_a_tensor_captured_by_closure_is_known_to_get_no_gradient():
     op = trace.steps[0].op
     assert trace.gradients == (5.0, None)
     assert [trace.producer(v)[0].name for v in op.captured] == ["k"]
+
+
+def test_a_variable_read_twice_is_captured_once():
+    w = tf.Variable(2.0, name="w")
+
+    def f(x):
+        a, b = tf.convert_to_tensor(w), tf.convert_to_tensor(w)
+
+        @tf.custom_gradient
+        def scaled(x):
+            return x * a + b, lambda dy: dy * a
+
+        return scaled(x)
+
+    (op,) = (op for op in cgviz.trace(f, 2.0).ops if op.kind == "custom")
+    assert len(op.captured) == 1
 
 
 def test_the_rule_of_a_custom_op_names_the_variables_it_was_handed():

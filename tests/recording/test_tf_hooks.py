@@ -601,13 +601,16 @@ def test_a_model_whose_functions_a_recording_opened_is_saved_with_their_graphs(i
 
     model = Model()
     with cgviz.record():
+        model(tf.constant([2.0]))
         model(tf.constant(2.0))
         if inside:
             tf.saved_model.save(model, tmp_path)
     if not inside:
         tf.saved_model.save(model, tmp_path)
         same(model(tf.constant(2.0)).numpy(), 8.0)
-    assert tf.saved_model.load(tmp_path)(tf.constant(3.0)) == 18.0
+    loaded = tf.saved_model.load(tmp_path)
+    assert loaded(tf.constant(3.0)) == 18.0  # the graph of each call is there
+    assert loaded(tf.constant([3.0])) == [18.0]
 
 
 def test_a_trace_without_a_pass_says_where_the_pass_was():
