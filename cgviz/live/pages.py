@@ -131,17 +131,13 @@ class PageBuilder:
         shown = self.selection(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
-        found = {
+        return {
             "display": self.display(which, toggled).document(),
             "texts": texts_of(shown),
             "panels": panel.panels(trace, shown, panel.small if cheap else _never),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
         }
-        if self.moments:  # where the map of a training finds its rows
-            nodes = [(i, node) for i, node in enumerate(shown.nodes) if node.kind != "use"]
-            found["rows"] = {op.name: i for i, node in nodes for op in node.ops}
-        return found
 
     def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
         """The side panels with every local Jacobian that is small enough to be read."""

@@ -390,7 +390,7 @@ test("without a kernel a step of a training is as it was stored where what is op
   assert.equal(cache.pages, "0");
   cache.turn(0, "", "step:7");
   cache.turn(1);
-  assert.deepEqual([cache.pages, cache.moment], ["1", ""]);
+  assert.deepEqual([cache.pages, cache.chosen("step:")], ["1", []]);
 });
 
 test("a peak of a training is drawn whole, and not taken for a pole", () => {

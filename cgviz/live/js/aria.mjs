@@ -1,28 +1,28 @@
 // Sentences: what happens at a step, and what a screen reader says of a node.
-import { SEED, nodeAt, textAt } from "./time.mjs";
+import { SEED, nodeAt, textAt, whereIs } from "./time.mjs";
 
 export const flat = (text) => text.replace(/\s*\n\s*/g, " ");
 
-/** What happens at a step, in one sentence. */
-export function sentence(page, step) {
-  const { display, panels, texts } = page;
+/** What happens at a step, in one sentence; at an open question nothing but that it is `asked`. */
+export function sentence({ display, panels, texts }, step, asked = false) {
+  const where = whereIs(display, step);
+  const at = where[0].toUpperCase() + where.slice(1);
+  if (asked) return `${at}: predict before you go on.`;
   if (step === SEED) {
-    const seeds = [...display.links.keys()].filter((i) => display.links[i].position < 0);
-    const told = seeds.map((i) => `${panels[display.links[i].source].title} gets upstream ${texts.links[i].gradient}`);
-    return `The backward pass starts: ${told.join(", ")}.`;
+    const told = ({ source }, i) => `${panels[source].title} gets upstream ${texts.links[i].gradient}`;
+    return `${at}: ${display.links.flatMap((link, i) => (link.position < 0 ? [told(link, i)] : [])).join(", ")}.`;
   }
   const i = nodeAt(display, step);
   if (i < 0) return "Nothing has run yet: inputs and variables have their values.";
   const { title, inputs, outputs } = panels[i];
   if (step <= 0) {
     const { level } = display.nodes[i];
-    const made = outputs.map((o) => `${o.name} = ${o.value}`).join(", ");
     const by = level ? `, run by backward pass ${level - 1}` : "";
-    return `Forward ${display.forward.length + step} of ${display.forward.length}${by}: ${title} makes ${made}.`;
+    return `${at}${by}: ${title} makes ${outputs.map((o) => `${o.name} = ${o.value}`).join(", ")}.`;
   }
   const given = inputs.filter((x) => x.flows).map((x) => `${x.downstream} to ${x.name}`).join(", ") || "nothing";
   const told = inputs.length ? ` gets upstream ${outputs.map((o) => o.upstream).join(", ")} and returns ${given}` : "";
-  return `Backward step ${step} of ${display.steps}: ${title}${told}.`;
+  return `${at}: ${title}${told}.`;
 }
 
 /** What a screen reader says of a node at `step`; what it gets back may be `hidden`. */

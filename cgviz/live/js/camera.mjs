@@ -1,11 +1,15 @@
-// The camera: how large a picture is shown, and which part of it. The `box` of a picture scrolls, also by touch; a point p of it is at k p in there.
+// The camera: how large a picture is shown, and which part of it. Its `box` scrolls, also by touch; a point p is at k p in there.
 
 const [LAST_ROW, LABEL] = [37, 11.5]; // pixels of a screen of 1920 that can be read from the last row; the size of a label
 const [LEAST, LARGE] = [11 / LABEL, 1.5]; // scales at which labels are of 11 pixels, which can be read; and are large
 const TALLEST = 620; // pixels: a picture that is higher is panned, so that the bar stays in sight
+const ABOVE = 0.82; // of a screen: a picture above a sentence of two lines of 2 % of the width
+const NARROWEST = 200; // pixels: in less, such as in a box that is not laid out yet, nothing is fitted
+const [FARTHEST, NEAREST] = [0.1, 6]; // scales: 1,000 nodes are seen as shapes; one label fills a phone
 const BELOW = 64; // under a picture that runs right: two equations, one below the other
 const EDGE = 24; // pixels from a border at which a node counts as seen
 const STILL = 4; // pixels that a pointer may move in a click
+const TURN = 0.002; // of a pixel of the wheel, a notch of which is 100: each zooms by a fifth
 const BURST = 500; // milliseconds: turns of the wheel that follow each other faster are one
 const BESIDE = 20; // pixels on each side of a picture, as in view.css: half of a chip at its border
 
@@ -18,10 +22,10 @@ export const extentOf = ({ direction, width, height }) => ({ width, height: heig
 /** Show a picture so large that it can be read, on a `screen` from the last row, above a sentence; what does not fit is panned. */
 export function fit(picture, screen) {
   const { width, height } = extentOf(picture.page.display);
-  const whole = Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, 200) / width, TALLEST / height, LARGE);
+  const whole = Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, NARROWEST) / width, TALLEST / height, LARGE);
   const k = screen ? ((LAST_ROW / LABEL) * screen.width) / 1920 : Math.max(whole, LEAST);
   scale(picture, k, true);
-  picture.box.style.height = `${screen ? screen.height * 0.82 : Math.min(height * k, TALLEST)}px`;
+  picture.box.style.height = `${screen ? screen.height * ABOVE : Math.min(height * k, TALLEST)}px`;
 }
 
 /** All of a picture in sight, however small. */
@@ -44,12 +48,12 @@ export function zoom(picture, factor, x, y) {
   const seen = box.getBoundingClientRect();
   const [cx, cy] = [x ?? seen.x + seen.width / 2, y ?? seen.y + seen.height / 2];
   const before = svg.getBoundingClientRect();
-  scale(picture, Math.min(Math.max(k * factor, 0.1), 6), false);
+  scale(picture, Math.min(Math.max(k * factor, FARTHEST), NEAREST), false);
   const [after, grown] = [svg.getBoundingClientRect(), picture.k / k];
   box.scrollBy(after.x + (cx - before.x) * grown - cx, after.y + (cy - before.y) * grown - cy);
 }
 
-/** What lets the pointer drag a picture, or a number in it, and the wheel with Ctrl zoom it; `before` is called before it zooms. */
+/** What lets the pointer drag a picture, or a number in it, and the wheel with Ctrl zoom it; `before` is called before a zoom. */
 export function moving(picture, before) {
   let [from, turned] = [null, -Infinity];
   const release = () => (from = null);
@@ -76,7 +80,7 @@ export function moving(picture, before) {
       event.preventDefault();
       if (event.timeStamp - turned > BURST) before();
       turned = event.timeStamp;
-      zoom(picture, Math.exp(-event.deltaY * 0.002), event.clientX, event.clientY);
+      zoom(picture, Math.exp(-event.deltaY * TURN), event.clientX, event.clientY);
     },
   };
 }

@@ -1,4 +1,4 @@
-// The code: the backward rule of a custom op, and the lines of the learner's program. Line, row of the table, op and arrows light up together.
+// The code: the backward rule of a custom op, and the lines of the program. Line, row of the table, op and arrows light up together.
 import { fill, h, makeFold, toggle } from "./dom.mjs";
 import { mark } from "./picture.mjs";
 
@@ -20,13 +20,15 @@ export function makeCode(view) {
     const { panels } = view.pages[0];
     if (shown === panels) return;
     shown = panels;
-    fill(list, ...linesOf(panels).map(([text, nodes]) => h("li", {},
-      h("button.line", { type: "button", "data-nodes": nodes.join(" "), onclick: () => view.set({ side: 0, selected: nodes.at(-1) }) }, h("code", {}, text)))));
+    fill(list, ...linesOf(panels).map(([text, nodes]) => {
+      const onclick = () => view.set({ side: 0, selected: nodes.at(-1) });
+      return h("li", {}, h("button.line", { type: "button", "data-nodes": nodes.join(" "), onclick }, h("code", {}, text)));
+    }));
   });
 }
 
 /** The lines in their order, each with the nodes that it made. */
-export function linesOf(panels) {
+function linesOf(panels) {
   const found = new Map();
   panels.forEach(({ facts }, i) => {
     const [, text] = facts.find(([name]) => name === "your code") ?? [];
@@ -43,8 +45,8 @@ export function together(view, { target }) {
   view.together = `${side} ${words}`;
   const nodes = words.split(" ");
   view.pictures.forEach((picture, n) => {
-    const links = [...picture.page.display.links.keys()].filter((i) => nodes.includes(String(picture.page.display.links[i].target)));
-    mark(picture, "alike", n === side ? [...nodes.map((i) => `node ${i}`), ...links.map((i) => `link ${i}`)] : []);
+    const links = picture.page.display.links.map(({ target }, i) => nodes.includes(String(target)) && `link ${i}`);
+    mark(picture, "alike", n === side ? [...nodes.map((i) => `node ${i}`), ...links] : []);
   });
   for (const element of view.root.querySelectorAll("[data-nodes]")) {
     toggle(element, "alike", side === 0 && element.dataset.nodes.split(" ").some((i) => nodes.includes(i)));

@@ -15,9 +15,11 @@ const maker = (namespace) => (tag, props = {}, ...children) => {
 export const h = maker("http://www.w3.org/1999/xhtml");
 export const s = maker("http://www.w3.org/2000/svg");
 
-/** Put these into an element in place of what is there; what is nothing is left out. */
+/** Put these into an element in place of what is there, if that is something else; what is nothing is left out. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.filter((child) => ![null, undefined, false, ""].includes(child)));
+  const found = children.filter((child) => ![null, undefined, false, ""].includes(child));
+  const { childNodes } = element;
+  if (found.length !== childNodes.length || found.some((child, n) => child !== childNodes[n])) element.replaceChildren(...found);
   return element;
 }
 

@@ -19,10 +19,11 @@ function rounded({ low, high, positions }, x) {
 
 /** The sliders and curves of a view. Sends the newest values only, one message at a time. */
 export function makeExplore(view) {
-  const { doc: { sliders, kept, ...doc }, model } = view;
+  const { doc: { sliders, kept, curves }, model } = view;
+  let { points } = view.doc;
   const values = sliders.map((slider) => slider.value);
-  let [busy, waiting, active, idle, late, sent] = [false, false, 0, 0, 0, 0];
-  let [plots, points] = [[], doc.points ?? {}];
+  let [busy, waiting, idle, late, sent] = [false, false, 0, 0, 0];
+  let [active, drawn, plots] = [0, 0, []]; // the slider that moves, and that over which the curves are
   const rows = sliders.map(({ name, low, high, positions, upstream }, k) => {
     const range = positions ? { max: positions.length - 1 } : { min: low, max: high, step: "any" };
     const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));
@@ -39,8 +40,8 @@ export function makeExplore(view) {
   const show = (k) => rows[k].paint(sliders[k].positions?.indexOf(values[k]) ?? values[k], number(values[k]));
 
   function move(k, value) {
-    if (active !== k) toggle(plotBox, "stale", true);
     active = k;
+    toggle(plotBox, "stale", active !== drawn);
     values[k] = rounded(sliders[k], value);
     show(k);
     clearTimeout(idle);
@@ -62,16 +63,19 @@ export function makeExplore(view) {
     toggle(view.root, "old", words);
   }
 
-  const movePoints = () => plots.forEach((plot) => plot.move(values[active], points));
-  function curves(found) {
-    plots = found.plots.map((plot) => makePlot(plot, found.xs, sliders[found.active].name));
-    fill(plotBox, ...plots.map((plot) => plot.element));
-    active = found.active;
-    movePoints();
+  /** Show these curves, or those that are there, with the points on them. */
+  function draw(found) {
+    if (found) {
+      plots = found.plots.map((plot) => makePlot(plot, found.xs, sliders[found.active].name));
+      fill(plotBox, ...plots.map((plot) => plot.element));
+      drawn = found.active;
+    }
+    toggle(plotBox, "stale", active !== drawn);
+    if (active === drawn) for (const plot of plots) plot.move(values[drawn], points);
   }
 
   sliders.forEach((_, k) => show(k));
-  if (doc.curves) curves(doc.curves);
+  draw(curves);
   return {
     element,
     busy: () => busy,
@@ -96,9 +100,7 @@ export function makeExplore(view) {
       if (!message.error) {
         points = message.points;
         view.numbers(message);
-        if (message.curves) curves(message.curves);
-        toggle(plotBox, "stale", false);
-        movePoints();
+        draw(message.curves);
       }
       element.dataset.moved = String(message.moved);
       if (waiting) send(false);
@@ -128,35 +130,42 @@ export function rangeOf(series, poles = true) {
   return [low - margin, high + margin];
 }
 
-/** The `d` of a curve. It breaks where there is no number, and where it may have poles and jumps as at one: against its course on both sides, and further. */
+/** The `d` of a curve. It breaks where there is no number, and where it jumps as at a pole: against its course on both sides, and far. */
 export function curvePath(xs, ys, toX, toY, poles = true) {
   const rise = (i) => (ys[i] ?? NaN) - (ys[i - 1] ?? NaN);
-  const jumps = (i) => poles && rise(i - 1) * rise(i) < 0 && rise(i) * rise(i + 1) < 0 && Math.abs(rise(i)) > Math.abs(rise(i - 1)) + Math.abs(rise(i + 1));
+  const jumps = (i) => {
+    const [before, own, after] = [rise(i - 1), rise(i), rise(i + 1)];
+    return poles && before * own < 0 && own * after < 0 && Math.abs(own) > Math.abs(before) + Math.abs(after);
+  };
   const point = (y, i) => `${(ys[i - 1] ?? null) === null || jumps(i) ? "M" : "L"}${toX(xs[i]).toFixed(2)} ${toY(y).toFixed(2)}`;
   return ys.map((y, i) => (y === null ? "" : point(y, i))).join("");
 }
 
-/** One plot: curves over a slider, and points on those of which the value is known there. What a training did has no `poles`: its peaks are real. */
+/** One plot: curves over a slider, and points where their values are known. What a training did has no `poles`: its peaks are real. */
 export function makePlot({ title, lines, poles = true }, xs, axis) {
   const [[x0, x1], [y0, y1]] = [[xs[0], xs.at(-1)], rangeOf(lines.map((line) => line.ys), poles)];
   const [toX, toY] = [(x) => (100 * (x - x0)) / (x1 - x0), (y) => (100 * (y1 - y)) / (y1 - y0)]; // in percent
   const line = (role, x, y) => s(`line.${role}`, { x1: `${x[0]}%`, x2: `${x[1]}%`, y1: `${y[0]}%`, y2: `${y[1]}%` });
+  const tick = (words, place) => s("text.tick", { "text-anchor": "middle", ...place }, words);
   const rows = ticks(y0, y1).map((y) => [number(y, 3), toY(y)]);
-  const grid = [...ticks(x0, x1).flatMap((x) => [line("grid", [toX(x), toX(x)], [0, 100]),
-    s("text.tick", { x: `${toX(x)}%`, y: "100%", dy: 14, "text-anchor": "middle" }, number(x, 3))]),
-  ...rows.flatMap(([words, y]) => [line("grid", [0, 100], [y, y]), s("text.tick", { x: -5, y: `${y}%`, dy: 4, "text-anchor": "end" }, words)])];
-  const curves = s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", width: "100%", height: "100%" },
-    ...lines.map(({ role, ys }) => s(`path.curve.${role}`, { d: curvePath(xs, ys, toX, (y) => Math.min(Math.max(toY(y), -100), 200), poles) })));
-  const [now, dots] = [s("g"), s("g")];
-  const svg = s("svg.plot", { role: "img", "aria-label": `${title} over ${axis}`, "--cgviz-left": `${Math.max(...rows.map(([words]) => words.length))}ch` },
-    ...grid, now, curves, dots, s("text.tick", { x: "50%", y: "100%", dy: 30, "text-anchor": "middle" }, axis));
+  const grid = [
+    ...ticks(x0, x1).flatMap((x) => [line("grid", [toX(x), toX(x)], [0, 100]), tick(number(x, 3), { x: `${toX(x)}%`, y: "100%", dy: 14 })]),
+    ...rows.flatMap(([words, y]) => [line("grid", [0, 100], [y, y]), tick(words, { x: -5, y: `${y}%`, dy: 4, "text-anchor": "end" })]),
+    tick(axis, { x: "50%", y: "100%", dy: 30 }),
+  ];
+  const near = (y) => Math.min(Math.max(toY(y), -100), 200); // what is far off goes out of the plot all the same
+  const curve = ({ role, ys }) => s(`path.curve.${role}`, { d: curvePath(xs, ys, toX, near, poles) });
+  const curves = s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", width: "100%", height: "100%" }, ...lines.map(curve));
+  const points = s("g"); // where x is, and what is known there
+  const left = `${Math.max(...rows.map(([words]) => words.length))}ch`;
+  const svg = s("svg.plot", { role: "img", "aria-label": `${title} over ${axis}`, "--cgviz-left": left }, ...grid, curves, points);
   const swatch = (role) => s("svg.swatch", { viewBox: "0 0 26 10", "aria-hidden": "true" }, s(`path.curve.${role}`, { d: "M0 5H26" }));
   const legend = h("ul.legend", {}, ...lines.map(({ role, name }) => h("li", {}, swatch(role), name)));
-  /** Show where x is; `points` are values there, by the roles of the curves. */
-  const move = (x, points) => {
-    now.replaceChildren(line("now", [toX(x), toX(x)], [0, 100]));
-    const known = lines.filter(({ role }) => points[role] >= y0 && points[role] <= y1 && points[role] !== null);
-    dots.replaceChildren(...known.map(({ role }) => s(`circle.dot.${role}`, { cx: `${toX(x)}%`, cy: `${toY(points[role])}%`, r: 5 })));
+  /** Show where x is; `values` are known there, by the roles of the curves. */
+  const move = (x, values) => {
+    const known = lines.filter(({ role }) => values[role] >= y0 && values[role] <= y1 && values[role] !== null);
+    fill(points, line("now", [toX(x), toX(x)], [0, 100]),
+      ...known.map(({ role }) => s(`circle.dot.${role}`, { cx: `${toX(x)}%`, cy: `${toY(values[role])}%`, r: 5 })));
   };
   return { element: h("figure.plotbox", {}, h("figcaption", {}, title), svg, legend), move };
 }

@@ -11,11 +11,17 @@ export const DURATION = 1800; // milliseconds at speed 1: time to read two numbe
 const FADE = 300; // milliseconds, for those who want no motion
 const [COME, LEAVE, LANDED] = [0.34, 0.56, 0.94]; // shares of it: all have come; the first leaves; the last lands
 const APART = 0.12; // from one landing to the next, so that the terms of a sum come one by one
-const APIECE = 12; // points from one place of a line that is looked at to the next
-const LINE = 0.1; // of a node or a label: how bad it is that a note covers a place of a line
-const FAR = 0.005; // and how bad a point is between a note and its op
+const [DRAWN, READ] = [0.1, 0.06]; // how long after the first leaves its line is seen; before all have come, the equations
+const [APPEAR, BRIEF] = [0.92, 0.1]; // when, of what is held, it fades in; how long, of their time, equations fade in and out
+const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at the middle
 const MOST = 24; // chips: more cannot be followed
 const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
+const [PAD, BAR] = [12, 5]; // points: around the words of a chip; from one bar of a strip to the next
+const [LONGEST, MOST_ROWS] = [44, 4]; // letters of an equation, and equations, that leave most of a picture to be seen
+const APIECE = 12; // points from one place of a line that is looked at to the next
+const LETTERS = 14; // points: the height of a label, which a note should not cover
+// How bad it is that a note covers another, or is above the picture; a node or a label; a place of a line; a point from its op.
+const BAD = { note: 1e3, label: 1, line: 0.1, far: 0.005 };
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
 export function legs(display, step) {
@@ -57,7 +63,7 @@ export function fly(picture, step, duration, hidden, done) {
   const animate = (element, frames, start, end, easing = "linear") =>
     picture.flight.push(element.animate(frames, { delay: start * total, duration: (end - start) * total, easing }));
   /** Hide what is there already until a moment of the flight. */
-  const hold = (element, end) => animate(element, [{ opacity: 0 }, { opacity: 0, offset: still ? 0 : 0.92 }, { opacity: 1 }], 0, end);
+  const hold = (element, end) => animate(element, [{ opacity: 0 }, { opacity: 0, offset: still ? 0 : APPEAR }, { opacity: 1 }], 0, end);
 
   /** A chip along a line: from beside its label, which is at the middle of most lines, or from the op. */
   function send({ i }, leg, start, end) {
@@ -66,7 +72,7 @@ export function fly(picture, step, duration, hidden, done) {
     Object.assign(token.dataset, { link: i, leg });
     layer.append(token);
     token.style.offsetPath = `path("${line.element.getAttribute("d")}")`;
-    const from = leg === "come" && label ? "45%" : "0%";
+    const from = leg === "come" && label ? BESIDE_LABEL : "0%";
     animate(token, [{ opacity: 1, offsetDistance: from }, { opacity: 1, offsetDistance: "100%" }], start, end, "ease-in-out");
   }
 
@@ -93,14 +99,15 @@ export function fly(picture, step, duration, hidden, done) {
     leave.forEach((path, n) => send(path, "leave", first + n * apart, landing(n)));
   }
   leave.forEach(({ i }, n) => {
-    of(i, role, `${role}-head`).forEach(({ element }) => hold(element, first + 0.1));
+    of(i, role, `${role}-head`).forEach(({ element }) => hold(element, first + DRAWN));
     of(i, says).forEach(({ element }) => hold(element, landing(n)));
   });
   if (step > 0) sums();
   if (!still && node >= 0 && come.length && !hidden.has(node)) {
     layer.prepend(equations(picture, node, step));
     for (const each of [layer.firstChild, ...under.children]) {
-      animate(each, [{ opacity: 0 }, { opacity: 1, offset: 0.1 }, { opacity: 1, offset: 0.9 }, { opacity: 0 }], COME - 0.06, 1);
+      const frames = [{ opacity: 0 }, { opacity: 1, offset: BRIEF }, { opacity: 1, offset: 1 - BRIEF }, { opacity: 0 }];
+      animate(each, frames, COME - READ, 1);
     }
   }
   animate(layer, [], 0, 1);
@@ -122,8 +129,9 @@ export function light(picture, path) {
   mark(picture, "lit", path.links.flatMap((i) => [`link ${i}`, `node ${links[i].source}`, `node ${links[i].target}`]));
   const placed = [];
   path.factors.forEach((factor, n) => {
-    const row = [["upstream", path.products[n]], ["times", "\u00b7"], ["local", factor], ["times", "="], ["downstream", path.products[n + 1]]];
-    const shown = note(picture, links[path.links[n + 1]].target, [row.map(([kind, words]) => [kind, flat(words)])], [], placed);
+    const [upstream, downstream] = path.products.slice(n, n + 2).map(flat);
+    const row = [["upstream", upstream], ["times", "\u00b7"], ["local", flat(factor)], ["times", "="], ["downstream", downstream]];
+    const shown = note(picture, links[path.links[n + 1]].target, [row], [], placed);
     layer.append(shown);
     if (!calm()) shown.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1));
   });
@@ -134,11 +142,11 @@ export const landedOn = (sum, term) => `${sum.replace(/…$/, "")}${term} + …`
 
 /** What flies: a number, or the shape of an array and a bar for each of its entries. */
 function chip(number, strip) {
-  const words = strip ? strip.shape : number;
-  const [width, height] = [Math.max(words.length * DIGIT, strip ? strip.bars.length * 5 : 0) + 12, strip ? 36 : 22];
-  const bars = strip?.bars.map((bar, n) => `M${(n - (strip.bars.length - 1) / 2) * 5} 9v${-7 * bar || 0.5}`).join("");
+  const { shape: words, bars } = strip ?? { shape: number, bars: [] };
+  const [width, height] = [Math.max(words.length * DIGIT, bars.length * BAR) + PAD, strip ? 36 : 22];
+  const d = bars.map((bar, n) => `M${(n - (bars.length - 1) / 2) * BAR} 9v${-7 * bar || 0.5}`).join("");
   return s("g.chip", {}, s("rect", { x: -width / 2, y: -height / 2, width, height, rx: 9 }),
-    s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), strip ? s("path", { d: bars }) : null);
+    s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), d && s("path", { d }));
 }
 
 /** The equations of an op at a moment, with what its local derivatives depend on. */
@@ -157,49 +165,58 @@ export function stay(picture, step, hidden) {
   picture.layer.replaceChildren(shown);
 }
 
-/** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
-function note(picture, node, rows, positions, placed = []) {
-  const { under, parts, page: { display } } = picture;
-  const { x, y, width, height } = display.nodes[node];
-  const wide = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0))) * DIGIT + 8;
-  const tall = rows.length * ROW + 8;
+/** Where a note of this size is at an op: to cover least of the picture, and none of the notes that are `placed`. */
+function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
+  const { parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
   const places = display.direction === "right"
     ? [[x, y + down], [x, y - down], [x, y + down + tall + 3], [x, display.height + tall / 2]]
     : [[x + across, y], [x - across, y]];
-  const middles = places.map(([cx, cy]) => [Math.max(Math.min(cx, display.width - wide / 2 - 2), wide / 2 + 2), cy]);
-  picture.bare ??= parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(({ element }) =>
+  const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role));
+  picture.lines ??= lines.flatMap(({ element }) =>
     Array.from({ length: element.getTotalLength() / APIECE }, (_, n) => element.getPointAtLength(n * APIECE)));
-  /** How bad a note is at a place: the nodes, labels and lines that it hides, how far it is; above all another note. */
-  const bad = ([cx, cy]) => {
-    const hides = (each, own = 0) => Math.abs(each.x - cx) < (wide + (each.width ?? own)) / 2 && Math.abs(each.y - cy) < (tall + (each.height ?? own)) / 2;
-    const found = [...display.nodes, ...display.texts].filter((each) => hides(each, 14)).length + LINE * picture.bare.filter((at) => hides(at)).length;
-    return (cy < tall / 2 || placed.some((each) => hides(each)) ? 1e3 : found) + FAR * Math.hypot(cx - x, cy - y);
-  };
-  const [cx, cy] = middles.reduce((best, place) => (bad(place) < bad(best) ? place : best));
-  placed.push({ x: cx, y: cy, width: wide, height: tall });
-  const values = parts.filter(({ of, i, role }) => of === "link" && role === "value" && display.links[i].target === node && positions.includes(display.links[i].position));
+  const found = places.map(([middle, cy]) => {
+    const cx = Math.max(Math.min(middle, display.width - wide / 2 - 2), wide / 2 + 2);
+    const covered = (all, high = 0) => all.filter((each) =>
+      Math.abs(each.x - cx) < (wide + (each.width ?? high)) / 2 && Math.abs(each.y - cy) < (tall + (each.height ?? high)) / 2).length;
+    const labels = covered([...display.nodes, ...display.texts], LETTERS);
+    const bad = BAD.note * (covered(placed) || cy < tall / 2) + BAD.label * labels + BAD.line * covered(picture.lines);
+    return { x: cx, y: cy, width: wide, height: tall, bad: bad + BAD.far * Math.hypot(cx - x, cy - y) };
+  });
+  return found.reduce((best, each) => (each.bad < best.bad ? each : best));
+}
+
+/** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
+function note(picture, node, rows, positions, placed = []) {
+  const { under, parts, page: { display } } = picture;
+  const letters = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0)));
+  const place = placeFor(picture, display.nodes[node], [letters * DIGIT + 8, rows.length * ROW + 8], placed);
+  placed.push(place);
+  const depends = ({ target, position }) => target === node && positions.includes(position);
+  const values = parts.filter(({ of, i, role }) => of === "link" && role === "value" && depends(display.links[i]));
   const { a: k, e, f } = picture.inner.getScreenCTM();
   const rings = values.map(({ element }) => {
     const box = element.getBoundingClientRect();
     const [left, top, long, high] = [(box.x - e) / k, (box.y - f) / k, box.width / k, box.height / k];
-    under.append(s("path.leader", { d: `M${cx} ${cy}L${left + long / 2} ${cy > top ? top + high + 2 : top - 2}` }));
+    under.append(s("path.leader", { d: `M${place.x} ${place.y}L${left + long / 2} ${place.y > top ? top + high + 2 : top - 2}` }));
     return s("rect.leader", { x: left - 7, y: top - 2, width: long + 14, height: high + 4, rx: 10 });
   });
-  const lines = rows.map((row, n) => s("text", { x: cx, y: cy + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
-    ...row.map(([kind, words], k) => s(`tspan.${kind}`, {}, k ? ` ${words}` : words))));
-  return s("g.note", {}, ...rings, s("rect", { x: cx - wide / 2, y: cy - tall / 2, width: wide, height: tall, rx: 4 }), ...lines);
+  const lines = rows.map((row, n) => s("text", { x: place.x, y: place.y + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
+    ...row.map(([kind, words], nth) => s(`tspan.${kind}`, {}, nth ? ` ${words}` : words))));
+  const { x, y, width, height } = place;
+  return s("g.note", {}, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
 }
 
 /** What is written at an op: what it made; or what reached it, and upstream x local for each input. */
 function written(panel, step) {
-  if (step <= 0) return [[["value", `= ${panel.outputs.map((o) => flat(o.value)).join(", ")}`]]];
-  const [{ parts = [], upstream }] = panel.outputs;
-  const sum = panel.outputs.length === 1 && parts.length > 1 ? [[["upstream", `${sumOf(parts)} = ${upstream}`]]] : [];
-  const products = panel.inputs.filter((input) => input.flows).map((input) =>
-    equation(panel, input).flat().map((part) => (typeof part === "string" ? ["times", part] : [part[0].split(" ")[0], flat(part[1])])));
-  const short = (row) => row.reduce((letters, [, words]) => letters + words.length, 0) <= 44;
+  const { inputs, outputs } = panel;
+  if (step <= 0) return [[["value", `= ${outputs.map((o) => flat(o.value)).join(", ")}`]]];
+  const [{ parts = [], upstream }] = outputs;
+  const sum = outputs.length === 1 && parts.length > 1 ? [[["upstream", `${sumOf(parts)} = ${upstream}`]]] : [];
+  const kinds = (part) => (typeof part === "string" ? ["times", part] : [part[0].split(" ")[0], flat(part[1])]);
+  const products = inputs.filter((input) => input.flows).map((input) => equation(panel, input).flat().map(kinds));
+  const short = (row) => row.reduce((letters, [, words]) => letters + words.length, 0) <= LONGEST;
   const plain = [["upstream", "upstream"], ["times", "\u00d7"], ["local", "local"]];
   const found = [...sum, ...products].map((row) => (short(row) ? row : plain));
-  return [...new Map(found.map((row) => [row.join(), row])).values()].slice(0, 4);
+  return [...new Map(found.map((row) => [row.join(), row])).values()].slice(0, MOST_ROWS);
 }

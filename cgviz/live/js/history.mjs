@@ -4,6 +4,7 @@ import { makePlot, nearest } from "./explore.mjs";
 import { number } from "./numbers.mjs";
 import { makePlayer } from "./time.mjs";
 
+const MOMENT = "step:"; // before the number of a step that was kept, as what is turned over
 const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
 
 /** A step in words, as a screen reader says it. */
@@ -13,7 +14,8 @@ export function stepWords({ steps, lines, last }, step) {
   return `step ${step} of ${last}, ${lines.length > 1 ? "target of " : ""}${targets.join(", ")}`;
 }
 
-const MOVES = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0], Home: [0, -1e9], End: [0, 1e9] }; // rows and columns
+// By how many rows and columns the keys move in a map.
+const MOVES = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0], Home: [0, -1e9], End: [0, 1e9] };
 
 /** Where the keyboard is in a map of so many rows and columns after a key: [row, column]. */
 export function roamed(place, key, ...sizes) {
@@ -30,23 +32,27 @@ function makeMap({ columns, kept }, rows, name, open) {
       const to = roamed([i, k], event.key, cells.length, columns.length);
       use(event, to ? () => roam(to) : event.key === "Enter" && choose);
     };
-    return h("td", { role: "gridcell", tabindex: i || k ? -1 : 0, "aria-label": text, title: text, onclick: choose, onkeydown, ...share }, sign);
+    const tabindex = i || k ? -1 : 0;
+    return h("td", { role: "gridcell", tabindex, "aria-label": text, title: text, onclick: choose, onkeydown, ...share }, sign);
   }));
   const roam = ([i, k]) => {
     cells.flat().forEach((each) => set(each, { tabindex: each === cells[i][k] ? 0 : -1 }));
     cells[i][k].focus();
   };
   const marks = columns.map((step) => h("td", { "aria-hidden": "true" }, kept.includes(step) && "\u25be"));
-  const table = h("table.map", { role: "grid", "aria-label": `${name}: Enter opens a step` }, h("thead", {}, h("tr", {}, h("td"), ...marks)),
-    h("tbody", {}, ...cells.map((row, i) => h("tr", {}, h("th", { scope: "row" }, rows[i].name), ...row))));
+  const body = cells.map((row, i) => h("tr", {}, h("th", { scope: "row" }, rows[i].name), ...row));
+  const table = h("table.map", { role: "grid", "aria-label": `${name}: Enter opens a step` },
+    h("thead", {}, h("tr", {}, h("td"), ...marks)), h("tbody", {}, ...body));
   const paint = (step) => [marks, ...cells].forEach((row) => row.forEach((cell, k) => toggle(cell, "now", columns[k] === step)));
   return { element: h("figure.mapbox", {}, h("figcaption", {}, name), h("div.scroll", {}, table)), paint };
 }
 
-/** The part of the view that moves through the training; `open(step, name, side)` shows a step that was kept. */
-export function makeHistory({ doc: { history: doc, names }, cache }, open) {
+/** The part of the view that moves through the training. */
+export function makeHistory(view) {
+  const { cache, doc: { history: doc, names } } = view;
   const { kept, lines, parted, signs, scale, steps } = doc;
-  const shown = () => kept.indexOf(Number(cache.moment.slice(5) || kept[0]));
+  const shown = () => Math.max(kept.findIndex((step) => cache.names.includes(MOMENT + step)), 0);
+  const open = (step, then) => view.choose(MOMENT, step === kept[0] ? "" : MOMENT + step, then);
   const last = kept.length - 1;
   const go = (k) => open(kept[Math.min(Math.max(k, 0), last)]);
   const play = makePlayer(() => {
@@ -58,14 +64,18 @@ export function makeHistory({ doc: { history: doc, names }, cache }, open) {
     if (shown() === last) go(0);
     play(BETWEEN / 2);
   };
-  const button = h("button", { type: "button", "aria-pressed": "false", onclick: () => (button.ariaPressed === "true" ? play(0) : start()) }, "Play training");
+  const onclick = () => (button.ariaPressed === "true" ? play(0) : start());
+  const button = h("button", { type: "button", "aria-pressed": "false", onclick }, "Play training");
   const slider = makeSlider("step of training", { max: last }, (k) => {
     play(0);
     go(k);
   });
   slider.element.prepend(button);
   const plot = steps.length > 1 && makePlot({ title: "target", lines, poles: false }, steps, "step");
-  const maps = doc.maps.map((rows, side) => makeMap(doc, rows, lines.length > 1 ? `gradients of ${names[side]}` : "gradients", (step, name) => open(step, name, side)));
+  const maps = doc.maps.map((rows, side) => {
+    const title = lines.length > 1 ? `gradients of ${names[side]}` : "gradients";
+    return makeMap(doc, rows, title, (step, name) => open(step, () => view.goTo(side, name)));
+  });
   const tones = [`log10 of the gradient per entry, from ${scale[0]} (pale) to ${scale[1]} (deep)`, ...signs];
   const element = h("div.history", { role: "group", "aria-label": "Training" }, slider.element, parted && h("p.parted", {}, parted),
     h("div.plots", {}, plot?.element, ...maps.map((map) => map.element)),
@@ -73,8 +83,6 @@ export function makeHistory({ doc: { history: doc, names }, cache }, open) {
   return {
     element,
     stop: () => play(0),
-    /** So many of the steps that were kept further, or back. */
-    by: (count) => go(shown() + count),
     paint() {
       const step = kept[shown()];
       slider.paint(shown(), stepWords(doc, step));

@@ -20,7 +20,7 @@ export function staticModel(values) {
 }
 
 /** What Python would answer to a move of sliders, from what was computed at their positions. */
-export function keptAnswer({ sliders, kept }, { move, active, id }) {
+function keptAnswer({ sliders, kept }, { move, active, id }) {
   const at = move.map((value, k) => sliders[k].positions.indexOf(value));
   const { flow, points, error, ...numbers } = kept.answers[at];
   const known = { moved: id, settled: true, error };

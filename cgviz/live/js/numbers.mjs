@@ -10,11 +10,9 @@ export function number(x, digits = 4) {
 
 /** A number that a learner typed: a comma or a point, any minus, a fraction; NaN if it is none. */
 export function typed(text) {
-  const plain = text.trim().replaceAll(MINUS, "-").replace(",", ".");
-  const fraction = plain.match(/^([-+]?[\d.]+)\s*\/\s*([\d.]+)$/);
-  if (fraction) return Number(fraction[1]) / Number(fraction[2]);
-  if (/^[-+]?(inf|infinity|\u221e)$/i.test(plain)) return plain[0] === "-" ? -Infinity : Infinity;
-  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+  const plain = text.replaceAll(MINUS, "-").replace(",", ".").replace(/inf(inity)?|\u221e/i, "Infinity");
+  const [above, below, ...more] = plain.split("/").map((part) => (part.trim() ? Number(part) : NaN));
+  return more.length ? NaN : above / (below ?? 1);
 }
 
 /** The numbers of a vector as typed: `[1, 2, 3]`, `1 2 3` or `1; 2; 3`. */

@@ -11,8 +11,6 @@ export function turnedOver(...lists) {
   return [...found];
 }
 
-const MOMENT = "step:"; // before the step of a training, among the names
-
 /** Which page is wanted, the pass `which` with `names` turned over, and those that were seen. */
 export class PageCache {
   names = [];
@@ -29,14 +27,14 @@ export class PageCache {
     return pageKey(this.which, this.names);
   }
 
-  /** The step of a training, as its name; "" for the first. */
-  get moment() {
-    return this.names.find((name) => name.startsWith(MOMENT)) ?? "";
-  }
-
   /** What is wanted, if it is at hand. */
   get pages() {
     return this.kept.get(this.key);
+  }
+
+  /** The names that begin with these words, such as "step:" for the step of a training. */
+  chosen(words) {
+    return this.names.filter((name) => name.startsWith(words));
   }
 
   /** Whether a scope or a custom op can be opened or closed. */

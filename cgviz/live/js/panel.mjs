@@ -6,25 +6,23 @@ import { answered } from "./predict.mjs";
 import { nodeAt } from "./time.mjs";
 
 const LATER = "not yet";
+const CODE = ["your code", "backward rule"]; // facts that are code
+const VARIABLES = "`variables`, in the order TensorFlow gives them to the rule";
+const MOST_OUTPUTS = 4; // of an op, in the panel: more would fill it
 
-/** The side panel of a view: about one node. It is made anew only where something else is to be shown, or its numbers were forgotten. */
+/** The side panel of a view: about one node. It is made anew only where something else is to be shown. */
 export function makePanel(view) {
   const element = h("div.panel", { role: "group", "aria-label": "Details of what is chosen", tabindex: 0 });
-  const forget = () => (element.cgvizShown = "");
-  const now = () => view.stepOn(view.page);
-
-  /** What it is about: what was chosen, what is asked, or the op of the moment. */
-  function topic({ state, questions, page }) {
-    const asked = questions.at(state.step);
-    return state.selected ?? (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, now());
-  }
+  let shown = [];
 
   function paint() {
-    const { state, questions, cache } = view;
-    const i = topic(view);
-    const key = [i, state.side, cache.which, state.step, questions.at(state.step).map((q) => q.done)].join("/");
-    if (key !== element.cgvizShown) {
-      element.cgvizShown = key;
+    const { state, questions, cache, page } = view;
+    const asked = questions.at(state.step);
+    // What was chosen, what is asked, or the op of the moment.
+    const i = state.selected ?? (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, view.stepOn(page));
+    const wanted = [i, page.panels[i], state.side, cache.which, state.step, ...asked.map((q) => q.done)];
+    if (wanted.some((each, n) => each !== shown[n])) {
+      shown = wanted;
       state.pinned = null;
       fill(element, ...(i < 0 ? [none("Step through with the arrows, or choose an op for its details.")] : details(i)));
     }
@@ -33,23 +31,23 @@ export function makePanel(view) {
 
   /** The details of a node: what it is, and its rule with the numbers, as far as they have come. */
   function details(i) {
-    const { questions, page: { display, panels }, state, cache } = view;
-    const [panel, { group, orders, step }] = [panels[i], display.nodes[i]];
-    const arrived = !questions.hidden.nodes.has(i) && display.links.every((link) => link.source !== i || link.step <= now());
+    const { questions, page, page: { display, panels }, state, cache } = view;
+    const [panel, now, { group, orders, step }] = [panels[i], view.stepOn(page), display.nodes[i]];
+    const arrived = !questions.hidden.nodes.has(i) && display.links.every((link) => link.source !== i || link.step <= now);
     const asked = questions.at(state.step).filter((q) => q.node === i);
-    const told = !asked.length && !questions.hides(orders, now());
+    const told = !asked.length && !questions.hides(orders, now);
     const paths = arrived && panel.paths;
     const open = isOpen(display, group);
     request(panel);
     return [
-      head(panel.title, panel.kind),
-      ...panel.facts.map(([name, value]) => fact(name, name === "your code" || name === "backward rule" ? h("code", {}, value) : value)),
-      ...panel.outputs.slice(0, 4).flatMap((output) => outputRows(output, step <= now(), arrived, panel.inputs.length, paths)),
+      h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind)),
+      ...panel.facts.map(([name, value]) => fact(name, CODE.includes(name) ? h("code", {}, value) : value)),
+      ...panel.outputs.slice(0, MOST_OUTPUTS).flatMap((output) => outputRows(output, step <= now, arrived, panel.inputs.length, paths)),
       panel.ops && grid("the ops folded here", [], panel.ops),
       ...(told ? panel.inputs.map((input) => product(panel, input)) : []),
       panel.code?.length > 0 && ruleCode(panel.code, told && arrived),
-      told && panel.variables && grid("`variables`, in the order TensorFlow gives them to the rule", ["variable", "gradient"], panel.variables),
-      orders[0] > now() && !panel.ops && none(`Its backward rule runs in step ${orders[0]}.`),
+      told && panel.variables && grid(VARIABLES, ["variable", "gradient"], panel.variables),
+      orders[0] > now && !panel.ops && none(`Its backward rule runs in step ${orders[0]}.`),
       ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)),
       paths && pathList(paths),
       group && cache.canTurn(group) && h("p", {},
@@ -60,12 +58,14 @@ export function makePanel(view) {
   /** The paths of the chain rule to a node: each lights up while the pointer or the focus is on it, or once it was clicked. */
   function pathList(paths) {
     const { display, panels } = view.page;
-    const [off, pin] = [() => view.overlay(), (path) => view.set({ pinned: view.state.pinned === path ? null : path })];
+    const off = () => view.overlay();
     return h("section.input", {}, h("p.subtitle", {}, "the chain rule, path by path"), h("ul.parts", {}, ...paths.map((path) => {
       const through = path.links.slice(1).map((i) => panels[display.links[i].target].title);
       const on = () => view.overlay(path);
-      const button = h("button.path", { type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick: () => pin(path) },
-        h("span.backtext", {}, [path.products[0], ...path.factors].join(" \u00b7 "), ` = ${path.products.at(-1)}`), h("span.small", {}, ` through ${through.join(", ")}`));
+      const onclick = () => view.set({ pinned: view.state.pinned === path ? null : path });
+      const button = h("button.path", { type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick },
+        h("span.backtext", {}, [path.products[0], ...path.factors].join(" \u00b7 "), ` = ${path.products.at(-1)}`),
+        h("span.small", {}, ` through ${through.join(", ")}`));
       button.cgvizPath = path;
       return h("li", {}, button);
     })));
@@ -78,18 +78,18 @@ export function makePanel(view) {
     page.waits = true;
     model.send({ ask: "panels", which, toggled: names, side, key });
   }
-  return { element, paint, forget };
+  return { element, paint };
 }
 
 const none = (words) => h("p.none", {}, words);
-const head = (title, kind) => h("p.title", {}, h("span", {}, title), " ", h("span.kind", {}, kind));
 const fact = (name, ...value) => h("p.fact", {}, h("span.small", {}, `${name} `), ...value);
 
 /** A table of rows; the first cell of each row names it. */
 function grid(caption, columns, rows) {
   return h("table.plain", {}, h("caption", {}, caption),
     columns.length > 0 && h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))))));
+    h("tbody", {}, ...rows.map(([name, ...cells]) =>
+      h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))))));
 }
 
 /** An output: its value once it `ran`; what came back to it, and from where, once that `arrived`. */
@@ -97,7 +97,8 @@ function outputRows({ name, value, is, upstream, parts = [] }, ran, arrived, rul
   const found = [fact("value", h("span.forwardtext", {}, `${name} = ${ran ? value : LATER}`), h("span.small", {}, ` ${is}`))];
   if (upstream === null) return found;
   const several = arrived && parts.length > 1;
-  found.push(fact(rule ? "upstream" : "gradient", h("span.backtext", {}, arrived ? (several ? `${sumOf(parts)} = ` : "") + upstream : LATER)));
+  const come = several ? `${sumOf(parts)} = ${upstream}` : upstream;
+  found.push(fact(rule ? "upstream" : "gradient", h("span.backtext", {}, arrived ? come : LATER)));
   if (several && !paths) found.push(h("ul.parts", {}, ...parts.map(([from, g]) => h("li", {}, h("span.backtext", {}, g), ` ${from}`))));
   return found;
 }
@@ -121,8 +122,10 @@ export function equation(panel, input) {
 function product(panel, input) {
   const title = h("p.subtitle", {}, `to ${input.name}`, h("span.small", {}, ` = ${input.value}, ${input.is}`));
   if (!input.flows) return h("section.input", {}, title, none(`\u2205 None: nothing flows back to ${input.name}.`));
-  const written = (part) => (typeof part === "string" ? h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part)
-    : h(`div.term${part[0] === "local" ? "" : ".backtext"}`, {}, h("span.small", {}, part[0]), h("span.big", {}, part[1])));
+  const written = (part) => {
+    if (typeof part === "string") return h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part);
+    return h(`div.term${part[0] === "local" ? "" : ".backtext"}`, {}, h("span.small", {}, part[0]), h("span.big", {}, part[1]));
+  };
   const [first] = input.products;
   const body = first?.cells ? heatmap(first)
     : h("div.product", {}, ...equation(panel, input).map((parts) => h("span.summand", {}, ...parts.map(written))));
@@ -133,10 +136,12 @@ function product(panel, input) {
 function heatmap({ rows: names, columns, weights, cells, heat, other, sum }) {
   const column = (name) => h("th", { scope: "col" }, name);
   const tinted = (cell, tone) => h(`td${tone < 0 ? ".negative" : ""}`, { "--cgviz-heat": `${Math.round(Math.abs(tone) * 42)}%` }, cell);
-  const body = cells.map((row, i) => h("tr", {}, h("td.backtext", {}, weights[i]), h("td.sign", {}, "\u00d7"), h("th", { scope: "row" }, names[i]),
-    ...row.map((cell, j) => tinted(cell, heat[i][j]))));
-  const foot = (words, numbers) => h("tr.sum", {}, h("th", { scope: "row", colspan: 3 }, ...words), ...numbers.map((x) => h("td.backtext", {}, x)));
-  const feet = other ? [foot(["upstream \u00d7 local"], other), foot([h("span.unequal", {}, "\u2260"), " downstream"], sum)] : [foot(["downstream"], sum)];
+  const body = cells.map((row, i) => h("tr", {}, h("td.backtext", {}, weights[i]), h("td.sign", {}, "\u00d7"),
+    h("th", { scope: "row" }, names[i]), ...row.map((cell, j) => tinted(cell, heat[i][j]))));
+  const foot = (numbers, ...words) =>
+    h("tr.sum", {}, h("th", { scope: "row", colspan: 3 }, ...words), ...numbers.map((x) => h("td.backtext", {}, x)));
+  const unequal = () => [foot(other, "upstream \u00d7 local"), foot(sum, h("span.unequal", {}, "\u2260"), " downstream")];
+  const feet = other ? unequal() : [foot(sum, "downstream")];
   const caption = "local Jacobian: each row is weighted by its upstream, and the rows are added";
   return h("div.scroll", { tabindex: 0, role: "group", "aria-label": caption }, h("p.small", { "aria-hidden": "true" }, caption),
     h("table.heat", {}, h("thead", {}, h("tr", {}, column("upstream"), h("td.sign", {}), h("td", {}), ...columns.map(column))),
@@ -165,14 +170,16 @@ export function makeTable(view) {
 
 /** The rows of the table: one per step and input, in the order the steps ran. */
 export function rows({ display, panels }) {
-  const found = display.nodes.flatMap(({ orders }, i) => orders.slice(0, 1).flatMap((step) => {
+  const found = display.nodes.flatMap(({ orders: [step] }, i) => {
+    if (!step) return [];
     const { title: op, inputs, outputs } = panels[i];
     const upstream = outputs.map((o) => o.upstream).join(", ");
+    const own = { step, i, op, input: "", upstream, local: "", downstream: "" };
     const row = ({ name, value, products, other, downstream }) => ({
-      step, i, op, input: `${name} = ${value}`, upstream, local: products.map(localText).join(", "), downstream: (other ? "\u2260 " : "") + downstream,
+      ...own, input: `${name} = ${value}`, local: products.map(localText).join(", "), downstream: (other ? "\u2260 " : "") + downstream,
     });
-    return inputs.length ? inputs.map(row) : [{ step, i, op, input: "", upstream, local: "", downstream: "" }];
-  }));
+    return inputs.length ? inputs.map(row) : [own];
+  });
   return found.sort((a, b) => a.step - b.step);
 }
 

@@ -7,6 +7,9 @@ import { textAt } from "./time.mjs";
 const STEP = 1.12; // from one line of a text to the next, in sizes, as on paper
 const HEIGHT = 0.97; // of the letters of a line, in sizes, as on paper
 
+/** Which share of a text is left of its point, or above it. */
+export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, above: 1 };
+
 /**
  * The SVG of one page, the picture on this side; `listeners` makes what it answers to.
  *
@@ -16,13 +19,12 @@ const HEIGHT = 0.97; // of the letters of a line, in sizes, as on paper
  */
 export function makePicture(page, side, name, listeners) {
   const { display } = page;
-  const groups = new Map();
+  const [groups, parts] = [new Map(), []];
   const groupOf = ({ of, i }) => {
     const key = `${of} ${i}`;
     if (!groups.has(key)) groups.set(key, s(`g.${classesOf(display, of, i)}`));
     return groups.get(key);
   };
-  const parts = [];
   const add = (element, part) => {
     groupOf(part).append(element);
     parts.push({ ...part, element });
@@ -36,21 +38,24 @@ export function makePicture(page, side, name, listeners) {
   const items = reading(display).map(({ kind, i }) => itemOf(display, kind, i, side, groups.get(`${kind} ${i}`)));
   const itemOfNode = (i) => groups.get(`node ${i}`).cgvizItem;
   display.links.forEach(({ source, target }, i) => (groups.get(`link ${i}`).cgvizItem = itemOfNode(target) ?? itemOfNode(source)));
-  const [under, layer] = [0, 1].map(() => s("g.layer", { "aria-hidden": "true" })); // for what lies behind the picture for a while, and on it
-  const answers = s("g"); // for the fields of questions
+  // For what lies behind the picture for a while, and on it; and for the fields of questions.
+  const [under, layer] = [0, 1].map(() => s("g.layer", { "aria-hidden": "true" }));
+  const answers = s("g");
   const inner = s("g", {}, under, ...groups.values(), layer, answers);
   const picture = { inner, under, layer, answers, groups, parts, items, page };
   const { width, height } = extentOf(display);
-  picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, viewBox: `0 0 ${width} ${height}`, ...listeners(picture) }, inner);
+  const viewBox = `0 0 ${width} ${height}`;
+  picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, viewBox, ...listeners(picture) }, inner);
   picture.box = h("div.box", {}, picture.svg);
   return picture;
 }
 
 /** A node or a scope as the pointer and the keyboard meet it; `name` is what opens or closes it. */
 function itemOf(display, kind, i, side, g) {
-  const frame = display.frames[i];
-  const [x, y, width, height] = frame?.title ?? [];
-  const [box, name] = kind === "node" ? [display.nodes[i], display.nodes[i].group] : [{ x: x + width / 2, y: y + height / 2, width, height }, frame.name];
+  const own = display[`${kind}s`][i];
+  const name = own.group ?? own.name;
+  const [left, top, width, height] = own.title ?? [];
+  const box = own.title ? { x: left + width / 2, y: top + height / 2, width, height } : own;
   set(g, { role: "button", tabindex: 0, ...(name ? { "aria-expanded": isOpen(display, name) } : {}) });
   g.cgvizItem = { kind, i, side, g, box, name };
   return g.cgvizItem;
@@ -59,17 +64,14 @@ function itemOf(display, kind, i, side, g) {
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
 
 /** The classes of a group: what it is, the kind of a node, and on which level of differentiation. */
-function classesOf({ nodes, frames }, of, i) {
+function classesOf(display, of, i) {
   if (of !== "node") return of === "band" && i ? "band.upper" : of;
-  const open = frames.some((frame) => frame.node === i);
-  return `node.${nodes[i].kind}${nodes[i].level ? ".upper" : ""}${open ? ".open" : ""}`;
+  const { kind, level, group } = display.nodes[i];
+  return `node.${kind}${level ? ".upper" : ""}${isOpen(display, group) ? ".open" : ""}`;
 }
 
-export function makeText({ role, x, y, anchor, side, size }) {
-  const element = s(`text.${role}`, { x, y, "text-anchor": anchor, "font-size": size, "aria-hidden": "true" });
-  element.cgvizSide = { above: -1, around: 0, below: 1 }[side];
-  return element;
-}
+export const makeText = ({ role, x, y, anchor, side, size }) =>
+  s(`text.${role}`, { x, y, "text-anchor": anchor, "data-side": side, "font-size": size, "aria-hidden": "true" });
 
 /** Change what a text says; lines above or below a point keep off it. */
 export function write(element, words) {
@@ -77,11 +79,11 @@ export function write(element, words) {
   element.cgvizWords = words;
   const lines = words.split("\n");
   const x = element.getAttribute("x");
-  const first = -((lines.length - 1) * STEP) / 2;
-  if (lines.length === 1) element.textContent = words;
-  else element.replaceChildren(...lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : first}em` }, line)));
+  const more = (lines.length - 1) * STEP;
+  if (!more) element.textContent = words;
+  else element.replaceChildren(...lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)));
   alignRows(element, words);
-  const away = element.cgvizSide * (((lines.length - 1) * STEP + HEIGHT) / 2);
+  const away = (0.5 - ALIGNED[element.dataset.side]) * (more + HEIGHT);
   element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
 }
 
@@ -89,15 +91,16 @@ export function write(element, words) {
 function alignRows(element, words) {
   const rows = words.includes("[[") ? [...element.children] : [];
   const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 where it is not shown
-  const share = { start: 0, middle: 0.5, end: 1 }[element.getAttribute("text-anchor")];
   element.style.textAnchor = width ? "start" : "";
-  for (const row of width ? rows : []) row.setAttribute("x", element.getAttribute("x") - share * width);
+  const left = element.getAttribute("x") - ALIGNED[element.getAttribute("text-anchor")] * width;
+  for (const row of rows) row.setAttribute("x", left);
 }
 
 /** A mark on what differs from the other picture. */
 function differenceMark(node) {
   const [x, y] = [node.x - node.width / 2 + 6, node.y - node.height / 2 + 3];
-  return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }), s("text", { x, y, "text-anchor": "middle" }, "\u2260"));
+  const sign = s("text", { x, y, "text-anchor": "middle" }, "\u2260");
+  return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }), sign);
 }
 
 /** Bring a picture to a state; touches only what changed. */
@@ -115,7 +118,8 @@ export function paintPicture(picture, { step, selected, hidden }) {
     write(part.element, asked && words ? "?" : words);
   }
   for (const { g, kind, i } of picture.items) {
-    set(g, { "aria-label": kind === "frame" ? `${display.frames[i].label}: scope` : spoken(page, i, step, hidden.nodes.has(i)) });
+    const words = kind === "frame" ? `${display.frames[i].label}: scope` : spoken(page, i, step, hidden.nodes.has(i));
+    set(g, { "aria-label": words });
     toggle(g, "selected", kind === "node" && selected === i);
   }
   mark(picture, "asked", [...hidden.links].map((i) => `link ${i}`));
@@ -124,7 +128,8 @@ export function paintPicture(picture, { step, selected, hidden }) {
 
 /** Give a class to the groups of these names, such as "node 3", and to no others. */
 export function mark({ groups }, name, keys) {
-  for (const [key, group] of groups) toggle(group, name, keys.includes(key));
+  const wanted = new Set(keys);
+  for (const [key, group] of groups) toggle(group, name, wanted.has(key));
 }
 
 /** Nodes and scopes as they are read: a body after its op, a scope before its ops. */
@@ -141,7 +146,7 @@ export function reading(display) {
     if (node.owner !== owner || node.kind === "target" || node.kind === "port") return;
     enter(node.frame);
     found.push({ kind: "node", i });
-    if (display.frames.some((frame) => frame.node === i)) visit(i);
+    visit(i);
   });
   visit(-1);
   return found;

@@ -1,8 +1,9 @@
 // Questions: what is asked, how an answer is judged, and what must not be told until then.
 import { h, s, say, set, toggle, use } from "./dom.mjs";
 import { typedAll } from "./numbers.mjs";
+import { ALIGNED } from "./picture.mjs";
 
-const FIELD = 54; // points: the width of a field, for a number of six letters
+const [FIELD, MORE, TALL] = [54, 22, 24]; // points: the width of a field for a number of six letters, and for each more number; its height
 
 /** The questions of a quiz; of a view without one there are none, and everything is told. Each is `done` once it was answered. */
 export class Questions {
@@ -61,40 +62,38 @@ export function ask(q, display, done) {
   const button = (words, run) => h("button", { type: "button", onclick: run }, words);
   const input = h("input", {
     type: "text", "aria-label": q.text, placeholder: "?", autocomplete: "off", spellcheck: "false",
-    onkeydown: (event) => use(event, event.key === "Enter" && decide), onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
+    onkeydown: (event) => use(event, event.key === "Enter" && decide),
+    onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
   });
   const verdict = h("p.verdict", { role: "status" });
-  const section = h("section.input", {}, h("p.subtitle", {}, q.text), h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true))), verdict);
+  const buttons = h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true)));
+  const section = h("section.input", {}, h("p.subtitle", {}, q.text), buttons, verdict);
   const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
   const label = display.texts.find((text) => text.of === of && text.i === i && text.role === "gradient");
-  const width = FIELD + 22 * ((q.answer?.length ?? 1) - 1);
-  const [left, up] = [{ start: 0, middle: 0.5, end: 1 }[label.anchor], { above: 1, around: 0.5, below: 0 }[label.side]];
-  return { section, field: s("foreignObject.answer", { x: label.x - left * width, y: label.y - up * 24, width, height: 24 }, input) };
+  const width = FIELD + MORE * ((q.answer?.length ?? 1) - 1);
+  const [x, y] = [label.x - ALIGNED[label.anchor] * width, label.y - ALIGNED[label.side] * TALL];
+  return { section, field: s("foreignObject.answer", { x, y, width, height: TALL }, input) };
 }
 
 /** A question that was answered, or whose answer was revealed. */
-export function answered({ text, shown, revealed, why }) {
+export function answered({ text, shown, revealed }) {
   const answer = revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `\u2713 ${shown}`);
-  return h("section.input", {}, h("p.subtitle", {}, text), answer, why && h("p.none", {}, why));
+  return h("section.input", {}, h("p.subtitle", {}, text), answer);
 }
 
 // --- judging ---
 
 /** Whether a learner's number is the one meant: to half a percent, or as far as it was rounded. */
-export function near(given, meant) {
-  if (Number.isNaN(meant)) return Number.isNaN(given);
-  if (!Number.isFinite(meant)) return given === meant;
-  return Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-9);
-}
+const near = (given, meant) => Object.is(given, meant)
+  || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-9));
 
-const all = (given, meant) => given.length === meant.length && given.every((x, i) => near(x, meant[i]));
+const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
 
 /**
- * What an answer shows.
+ * What an answer shows: one of VERDICTS.
  *
- * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold), and `mistakes`, a list of [what was forgotten,
- * the numbers that come of forgetting it]. The verdict is "right", "unreadable", "count", the name
- * of a mistake, or "wrong".
+ * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold), and
+ * `mistakes`, a list of [the name of a verdict, the numbers that come of that mistake].
  */
 export function judge(text, question) {
   const word = text.trim().toLowerCase();
@@ -102,11 +101,9 @@ export function judge(text, question) {
   const given = word === "nan" ? [NaN] : typedAll(text);
   const wantsNaN = question.answer.some((x) => Number.isNaN(Number(x)));
   if (!given.length || (!wantsNaN && given.some(Number.isNaN))) return "unreadable";
-  const meant = question.answer.map(Number);
-  if (given.length !== meant.length) return "count";
-  if (all(given, meant)) return "right";
-  for (const [kind, numbers] of question.mistakes) if (all(given, numbers.map(Number))) return kind;
-  return "wrong";
+  if (given.length !== question.answer.length) return "count";
+  const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers));
+  return found?.[0] ?? "wrong";
 }
 
 export const VERDICTS = {

@@ -2,16 +2,18 @@
 import { h, pixel, toggle } from "./dom.mjs";
 
 const SCALE = 2; // of a PNG: sharp on a slide
-const LOOKS = ["stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
+const STROKE = ["stroke-width", "stroke-dasharray", "stroke-linecap", "opacity"];
+const LOOKS = [...STROKE, "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
+const UNSEEN = ".cgviz-hit, .cgviz-handle, .cgviz-tab, .cgviz-layer"; // what is there for the pointer, and what flies
 
 /** A picture as it is drawn now, as a file by itself, in light colours: each element says its own looks. */
-export function asSvg(root, { svg, page: { display: { width, height } } }) {
+function asSvg(root, { svg, page: { display: { width, height } } }) {
   toggle(root, "light", true);
   const copy = svg.cloneNode(true);
   const [drawn, own] = [svg, copy].map((each) => [...each.querySelectorAll("*")]);
   drawn.forEach((each, i) => {
     const style = getComputedStyle(each);
-    if (style.display === "none" || style.visibility === "hidden" || each.matches(".cgviz-hit, .cgviz-handle, .cgviz-tab, .cgviz-layer")) return own[i].remove();
+    if (style.display === "none" || style.visibility === "hidden" || each.matches(UNSEEN)) return own[i].remove();
     for (const name of own[i].getAttributeNames()) if (/^(class|style|role|tabindex|aria-|data-)/.test(name)) own[i].removeAttribute(name);
     for (const name of LOOKS) own[i].setAttribute(name, style.getPropertyValue(name));
     if (each.style.transform) own[i].setAttribute("transform", style.transform);

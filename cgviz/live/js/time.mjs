@@ -18,7 +18,13 @@ export const textAt = (versions, step) => versions.findLast(([from]) => from <= 
 /** The node whose op runs, or whose rule runs, at `step`; -1 where none does. */
 export const nodeAt = (display, step) => display.nodes.findLastIndex((node) => node.now.includes(step));
 
-/** What plays after so many milliseconds, or stops after 0. `tick` moves on and returns how long to wait then; `told` hears whether it plays. */
+/** Where a step is, in words. */
+export function whereIs({ forward, steps }, step) {
+  if (step === SEED) return "the backward pass starts";
+  return step > 0 ? `backward step ${step} of ${steps}` : `forward ${forward.length + step} of ${forward.length}`;
+}
+
+/** What plays after so many milliseconds, or stops after 0. `tick` moves on and returns the next wait; `told` hears whether it plays. */
 export function makePlayer(tick, told) {
   let timer = 0;
   return function play(wait) {

@@ -67,7 +67,7 @@ export class View {
     const { doc } = this;
     this.actions = actionsOf(this);
     const above = {
-      history: doc.history && makeHistory(this, (...place) => this.openMoment(...place)),
+      history: doc.history && makeHistory(this),
       bar: makeBar(this),
       search: makeSearch(this),
       repeats: makeRepeats(this),
@@ -140,10 +140,9 @@ export class View {
     toggle(this.root, "ready", state.step === 0 && !state.moved && !state.playing && clock.steps);
     for (const part of parts) part.paint?.();
     this.overlay();
-    const fields = questions.openAt(state.step).map((q) => this.form(q).field);
-    if (fields.some((field, n) => field !== answers.children[n]) || fields.length < answers.children.length) fill(answers, ...fields);
-    const words = fields.length ? `Backward step ${state.step} of ${clock.steps}: predict before you go on.` : sentence(this.pages[0], state.step);
-    say(this.status, state.playing ? "" : words);
+    const asked = questions.openAt(state.step);
+    fill(answers, ...asked.map((q) => this.form(q).field));
+    say(this.status, state.playing ? "" : sentence(this.pages[0], state.step, asked.length > 0));
   }
 
   /** What lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
@@ -190,8 +189,9 @@ export class View {
 
   playOrPause() {
     const { state } = this;
+    if (state.presenting) return this.advance();
     if (!state.playing && next(this.clock, state.step) === state.step) this.go(-Infinity);
-    this.play(state.playing ? 0 : PAUSE / state.speed);
+    return this.play(state.playing ? 0 : PAUSE / state.speed);
   }
 
   /** Go on while it plays. Returns the milliseconds until the next time; 0 at the end and at a question. */
@@ -294,7 +294,8 @@ export class View {
     const space = (pages.length > 1 ? width / pages.length : width < NARROW ? width : width - ASIDE) - BORDERS;
     if (state.presenting || Math.abs(space / this.space - 1) < OTHER) return;
     this.space = space;
-    model.send({ ask: "width", width: space, directions: pages.map(({ display }) => display.direction), which, toggled: names, view: this.id });
+    const directions = pages.map(({ display }) => display.direction);
+    model.send({ ask: "width", width: space, directions, which, toggled: names, view: this.id });
   }
 
   /** Keep the op of this moment in sight. */
@@ -351,27 +352,22 @@ export class View {
   build() {
     const { doc, pages } = this;
     const two = pages.length > 1;
-    const names = pages.map((_, side) => (two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`));
-    this.pictures = pages.map((page, side) => makePicture(page, side, names[side], (picture) => this.listeners(picture)));
-    for (const picture of this.pictures) {
-      const large = picture.page.display.nodes.length > MANY && !doc.quiz && !doc.sliders; // which have no numbers of it
-      picture.map = large ? makeMinimap(picture) : null;
-    }
-    fill(this.stages, ...this.pictures.map(({ page, box, map }, side) =>
-      h("figure.stage", { "--cgviz-readable": `${readable(page.display)}px` }, two && h("figcaption", {}, doc.names[side]), box, map?.element)));
-    this.left.style.setProperty("--cgviz-readable", `${pages.reduce((sum, page) => sum + readable(page.display) + 8, 0)}px`);
+    this.pictures = pages.map((page, side) => {
+      const name = two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`;
+      const picture = makePicture(page, side, name, (made) => this.listeners(made));
+      const large = page.display.nodes.length > MANY && !doc.quiz && !doc.sliders; // which have no numbers of it
+      return Object.assign(picture, { map: large ? makeMinimap(picture) : null });
+    });
+    const widths = pages.map(({ display }) => readable(display));
+    fill(this.stages, ...this.pictures.map(({ box, map }, side) =>
+      h("figure.stage", { "--cgviz-readable": `${widths[side]}px` }, two && h("figcaption", {}, doc.names[side]), box, map?.element)));
+    this.left.style.setProperty("--cgviz-readable", `${widths.reduce((sum, width) => sum + width + 8, 0)}px`);
     for (const picture of this.pictures) {
       this.explore?.attach(picture);
       this.fit(picture);
     }
-    this.refresh();
-    this.follow();
-  }
-
-  /** The numbers of the side panel are others now. */
-  refresh() {
-    this.panel.forget();
     this.paint();
+    this.follow();
   }
 
   /** Show the pages that are wanted, from what is at hand or asked of Python, and `then` go on. */
@@ -386,10 +382,11 @@ export class View {
   show(pages) {
     const { then } = this;
     this.then = null;
-    if (pages.every(({ display }, i) => JSON.stringify(display) === JSON.stringify(this.pages[i].display))) {
+    const drawn = (page) => JSON.stringify(page.display);
+    if (pages.every((page, i) => page.display === this.pages[i].display || drawn(page) === drawn(this.pages[i]))) {
       this.pages = pages;
-      this.pictures.forEach((picture, i) => Object.assign(picture, { page: pages[i] }));
-      this.refresh();
+      this.pictures.forEach((picture, i) => (picture.page = pages[i]));
+      this.paint();
     } else this.replace(pages);
     then?.();
     this.share();
@@ -405,9 +402,9 @@ export class View {
     Object.assign(state, { step: this.moment(atEnd ? Infinity : state.step), selected: null });
     for (const q of this.questions.all) q.form = null; // whose field was in the picture before
     this.build();
-    const found = held && this.pictures[held.side]?.items.find(({ name, i }) => (name ? name === held.name : !held.name && i === held.i))?.g;
-    const holder = answering ? this.pictures[0].answers.querySelector("input") : found;
-    if (holder) holder.focus({ preventScroll: true });
+    const same = ({ name, i }) => (held.name ? name === held.name : !name && i === held.i);
+    const found = held && this.pictures[held.side]?.items.find(same)?.g;
+    (answering ? this.pictures[0].answers.querySelector("input") : found)?.focus({ preventScroll: true });
   }
 
   /** Another pass. */
@@ -432,23 +429,23 @@ export class View {
     });
   }
 
-  /** Show another of repeats; the picture stays where it is. */
-  turnRepeat(names) {
+  /** Of the names that begin with these words, want this one alone, or none: another of repeats, or another step of a training. */
+  choose(words, name, then) {
     const { cache, cameras } = this;
-    cache.turn(cache.which, ...names);
-    this.want(() => (this.cameras = cameras));
+    cache.turn(cache.which, ...cache.chosen(words), name);
+    this.want(() => {
+      this.cameras = cameras;
+      then?.();
+    });
   }
 
-  /** Show another step of a training, and there the node of an op. */
-  openMoment(step, name, side = this.state.side) {
-    const { cache, doc } = this;
-    cache.turn(cache.which, cache.moment, step === doc.history.kept[0] ? "" : `step:${step}`);
-    this.want(() => {
-      const i = name && this.pages[side].rows[name];
-      if (i === undefined) return;
-      reveal(this.pictures[side], this.pages[side].display.nodes[i]);
-      this.set({ side, selected: i });
-    });
+  /** Choose the node of an op or a variable. */
+  goTo(side, name) {
+    const { display, search: { rows, at } } = this.pages[side];
+    const i = at[rows.findIndex(([own, what]) => own === name && what !== "scope")];
+    if (i === undefined) return;
+    reveal(this.pictures[side], display.nodes[i]);
+    this.set({ side, selected: i });
   }
 
   /** Go to what has a name: through closed scopes, and to the one of repeats that has it. */
@@ -456,13 +453,12 @@ export class View {
     const { cache, page: { search: { rows, at, open } }, state } = this;
     const k = rows.findIndex((row) => row[0] === name && row[1] === what);
     if (!open[k] || !cache.canTurn(open[k])) {
-      return this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]).g.focus({ preventScroll: true });
+      this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]).g.focus({ preventScroll: true });
+      return;
     }
-    const [repeats] = open[k].split("@");
-    const now = cache.names.filter((each) => each.startsWith(`${repeats}@`)); // only one of them is shown
     this.remember();
-    cache.turn(cache.which, ...new Set([...now, open[k]]));
-    return this.want(() => this.find(name, what));
+    // What is open already is one of repeats, of which the last is shown once no other is.
+    this.choose(`${open[k].split("@")[0]}@`, cache.names.includes(open[k]) ? "" : open[k], () => this.find(name, what));
   }
 
   // --- messages ---
@@ -477,17 +473,14 @@ export class View {
     if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
     if (key !== cache.key) return;
     if (pages) this.show(pages);
-    if (panels) this.refresh();
+    if (panels) this.paint();
   }
 
   /** The numbers at the values of the sliders; whole pages where the flow has changed, too. */
   numbers({ pages, texts, panels }) {
-    if (pages) {
-      this.cache.kept = new Map([[this.cache.key, pages]]);
-      return this.replace(pages);
-    }
-    this.pages[0].texts = texts;
-    Object.assign(this.pages[0].panels, panels);
-    this.refresh();
+    const [page] = this.pages;
+    const found = pages ?? [{ ...page, texts, panels: Object.assign(page.panels, panels) }];
+    this.cache.kept = new Map([[this.cache.key, found]]);
+    this.show(found);
   }
 }
