@@ -210,16 +210,17 @@ def _others(
     """The other pictures, each by its name: passes, moments, and what is opened and closed.
 
     Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, also with each
-    of repeats, and more as long as they are small. The page shows the one most like what is wanted:
-    what was clicked is as wanted, another fold may not be.
+    of repeats and at each moment, and more as long as they are small. The page shows the one most
+    like what is wanted: what was clicked is as wanted, another fold may not be.
     """
     for other in range(passes):
         if other != which:
             yield pages.page_key(other, []), pages.pages(builders, other, [])
     repeats = dict.fromkeys(name for each in builders for name in each.others(which))
-    for name in (*builders[0].moments, *repeats):
+    alone = (*builders[0].moments, *repeats)
+    for name in alone:
         yield pages.page_key(which, [name]), pages.pages(builders, which, [name])
-    starts: list[tuple[str, ...]] = [(), *((name,) for name in repeats)]
+    starts: list[tuple[str, ...]] = [(), *((name,) for name in alone)]
     seen, waiting, size = {*starts}, [*starts], 0
     while waiting:
         toggled = waiting.pop(0)

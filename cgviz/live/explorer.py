@@ -331,6 +331,10 @@ class Explorer(View):
         answer["took"] = round(1e3 * (time.perf_counter() - start), 2)
         self.send(answer)
 
+    def _begin_with(self, **found: Any) -> None:
+        (self.page,) = found.get("pages", [self.page])  # it may have turned
+        super()._begin_with(**found)
+
     def _moved(self, content: Document, settled: bool) -> Document:
         active = int(content["active"])
         self.values = [float(x) for x in content["move"]]
@@ -354,8 +358,7 @@ class Explorer(View):
         if settled:
             if self._sweep(active):
                 answer["curves"] = self.curves
-            # What a view that is opened later begins with; those that are open know it already.
-            self._trait_values["document"] = self.document | self._extra() | {"pages": [self.page]}
+            self._begin_with(**self._extra(), pages=[self.page])
         return answer
 
     def _at(self, values: Sequence[float]) -> PageBuilder:

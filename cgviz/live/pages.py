@@ -266,6 +266,7 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
         "passes": names,
         "which": which,
         "names": [each.trace.title for each in builders],
+        "space": builders[0].space[0],
         "pages": pages(builders, which, []),
         "latex": [chain_rule.chain_rule(trace, i).latex for i in range(len(names) * few)],
     }

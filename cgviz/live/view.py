@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STARTS = ("forward", "end")
+# Per number of pictures beside each other, the width that each has, as a browser told it last: the
+# views of a kernel are mostly equally wide, so that the next one need not turn before one's eyes.
+widths: dict[int, float] = {}
 MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
 
 
@@ -92,6 +95,8 @@ class View(anywidget.AnyWidget):
         self.start, self.drawn, self.paper = start, drawn, paper
         self.words = words or repr(self.trace)
         which = builders[0].which or 0
+        for each in self.builders:
+            each.space = widths.get(len(builders), pages.SCREEN[0]), pages.SCREEN[1]
         shown = pages.document(self.builders, which) | self.extra
         super().__init__(
             shared=Shared.one(),
@@ -113,15 +118,22 @@ class View(anywidget.AnyWidget):
             found = self.builders[side].panels(which, toggled)
             self.send({"panels": found, "side": side, "key": content.get("key")})
         elif content.get("ask") == "width":
+            widths[len(self.builders)] = width = float(content["width"])
             for each in self.builders:
-                each.space = float(content["width"]), pages.SCREEN[1]
+                each.space = width, pages.SCREEN[1]
             drawn = [each.display(which, toggled).direction for each in self.builders]
             if drawn != content["directions"]:
                 found = pages.pages(self.builders, which, toggled)
                 key = pages.page_key(which, toggled)
                 self.send({"pages": found, "key": key, "turned": content["view"]})
+                self._begin_with(pages=pages.pages(self.builders, self.document["which"], []))
+            self._begin_with(space=width)
         elif content.get("ask") == "module":
             self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
+
+    def _begin_with(self, **found: Any) -> None:
+        """Change what a view that is opened later begins with; those that are open know it."""
+        self._trait_values["document"] = self.document | found
 
     @property
     def model_id(self) -> str:

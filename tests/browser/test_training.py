@@ -106,6 +106,18 @@ def test_a_cell_opens_the_step_that_was_kept_next_to_it_at_its_op(page, right, t
     assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("w")
 
 
+def test_an_op_is_opened_at_the_step_that_is_shown(page, right, tmp_path):
+    slider = opened(page, right.view(), tmp_path)
+    slider.press("End")
+    value = page.locator("g.cgviz-custom").get_attribute("aria-label")
+    page.locator("g.cgviz-custom .cgviz-handle").click()
+    page.locator("g.cgviz-open").wait_for()
+    assert slider.get_attribute("aria-valuetext").startswith("step 29 of")
+    assert page.locator("g.cgviz-open").get_attribute("aria-label") == value
+    slider.press("ArrowLeft")  # the op stays open
+    assert page.locator("g.cgviz-open").get_attribute("aria-label") != value
+
+
 def test_the_wrong_rule_is_beside_the_right_one_at_each_step(page, right, wrong, tmp_path):
     slider = opened(page, right.view(against=wrong), tmp_path)
     assert "They part at step 0: what `h` returns" in page.locator(".cgviz-parted").inner_text()

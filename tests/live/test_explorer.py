@@ -9,6 +9,7 @@ from tensorflow.python.framework import ops
 
 import cgviz
 from cgviz.live import explorer as explorer_module
+from cgviz.live import view
 from cgviz.live.view import View
 
 
@@ -47,6 +48,17 @@ def test_a_move_sends_numbers_and_no_lines(sent):
     assert set(answer) == {"moved", "settled", "points", "texts", "panels", "took"}
     assert answer["points"] == {"f": 12.0, "rule": -12.0}
     assert explorer.trace.gradients[0] == -12.0
+
+
+def test_a_picture_that_turned_stays_so(sent, monkeypatch):
+    monkeypatch.setattr(view, "widths", {})
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    told = {"ask": "width", "width": 200.0, "directions": ["right"], "view": "cgviz-1"}
+    explorer._answer(told, None)
+    turned = sent[0]["pages"][0]["display"]
+    move(explorer, 2.0, 1.0, settle=True)
+    assert turned["direction"] == "down"
+    assert explorer.document["pages"][0]["display"] == turned
 
 
 def test_the_open_card_comes_along(sent):

@@ -46,6 +46,19 @@ def test_a_finished_one_begins_at_the_end_of_the_pass(trace):
     assert trace.view(start="end").step == 2
 
 
+def test_once_a_width_was_told_the_next_views_are_drawn_for_it(trace, sent, monkeypatch):
+    monkeypatch.setattr(view, "widths", {})
+    shown = trace.view()
+    assert shown.document["pages"][0]["display"]["direction"] == "right"
+    told = {"ask": "width", "width": 200.0, "directions": ["right"], "view": "cgviz-1"}
+    shown._answer(told, None)
+    assert [answer["turned"] for answer in sent] == ["cgviz-1"]
+    for later in (shown, trace.view()):
+        assert later.document["space"] == 200.0
+        assert later.document["pages"][0]["display"]["direction"] == "down"
+    assert trace.view(against=trace).document["space"] > 200.0  # of two beside each other
+
+
 def test_it_can_be_linked_to_other_widgets(trace):
     slider = ipywidgets.IntSlider(min=-2, max=2)
     shown = trace.view()

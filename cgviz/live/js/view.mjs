@@ -19,8 +19,7 @@ const PAUSE = 300; // milliseconds from one moment to the next at speed 1
 const SHARED = 250; // milliseconds after which Python is told: many changes are told once
 const [ASIDE, BORDERS] = [362, 42]; // pixels of the side panel with its gap, and beside a picture, as in view.css
 const NARROW = 760; // pixels of a view below which the side panel is under the picture
-const USUAL = 820; // pixels for a picture: what Python draws for at first, as in pages.py
-const OTHER = 0.15; // of it: a smaller difference turns no picture
+const OTHER = 0.15; // of the width that Python drew for: a smaller difference turns no picture
 const CLASSES = ["playing", "presenting", "blank"]; // of the state, as classes of the view
 let views = 0;
 
@@ -30,11 +29,10 @@ export class View {
   state = { step: 0, side: 0, selected: null, pinned: null, speed: 1 }; // side: the picture of two that the panel is about
   pictures = [];
   past = []; // what `undo` comes back to
-  space = USUAL;
 
   constructor(model, el) {
     const doc = model.get("document");
-    Object.assign(this, { model, doc, id: `cgviz-${(views += 1)}`, pages: doc.pages });
+    Object.assign(this, { model, doc, id: `cgviz-${(views += 1)}`, pages: doc.pages, space: doc.space });
     this.questions = new Questions(doc.quiz);
     this.cache = new PageCache(doc, !model.cgvizStatic);
     this.state.step = this.moment(model.get("step") ?? 0);
