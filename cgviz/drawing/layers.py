@@ -378,7 +378,8 @@ class Layers:
                 sideways[item.rank] = max(sideways[item.rank], abs(b - a))
         rows, y = [], 0.0
         for layer, way in zip(self.layers, sideways, strict=True):
-            bottom = y + max(item.height for item in layer)
+            # Without items where no link passes: an argument that the body does not use.
+            bottom = y + max((item.height for item in layer), default=0.0)
             rows.append((y, bottom))
             least, most = BEND
             bend = min(max(least, STEEP * way), most) if way > 0.5 else 0.0

@@ -146,3 +146,13 @@ def test_a_frame_is_around_its_nodes_and_has_its_title_in_it():
         for x, y in inside:
             assert frame.x < x < right
             assert frame.y < y < bottom
+
+
+def test_a_custom_op_that_does_not_use_its_argument_opens():
+    @tf.custom_gradient
+    def attach(x):
+        return tf.zeros([]), lambda upstream: upstream * 2.0 * x
+
+    trace = cgviz.trace(lambda x: attach(x) * x, 1.0)
+    found = display.make(select(trace, framed=True, toggled=["custom:attach"]))
+    assert [frame.label for frame in found.frames] == ["attach"]

@@ -59,6 +59,15 @@ def test_every_item_is_once_on_its_rank(graph):
         assert [(item.rank, item.at) for item in layer] == [(r, i) for i in range(len(layer))]
 
 
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_a_box_that_is_pinned_and_has_no_link_is_beyond_the_others(direction):
+    """As an argument that the body of a custom op does not use."""
+    placed = place([replace(BOX, pin=-1), BOX], [], direction)
+    along = 1 if direction == "down" else 0
+    first, other = (centre[along] for centre in placed.centres)
+    assert other - first > (BOX.height if direction == "down" else BOX.width)
+
+
 @settings(max_examples=100, deadline=None)
 @given(graphs())
 def test_there_are_as_many_ranks_as_the_longest_way_has_boxes(graph):
