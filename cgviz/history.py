@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -309,6 +310,14 @@ class History:
         changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in self.series.values())
         return changed, sum(each.bytes for each in known.values())
 
+    def cut(self, steps: int, series: int) -> None:
+        """Keep only the first `steps` steps and `series` series, as before a call of `add`."""
+        del self.steps[steps:], self.target[steps:]
+        self.series = dict(islice(self.series.items(), series))
+        for each in self.series.values():
+            del each.moments[steps:]
+        self.traces = {step: self.traces[step] for step in self.steps if step in self.traces}
+
     def _series(self, op: Op, trace: Trace) -> Series:
         if op.name not in self.series:
             inputs = tuple(maker.name for maker in _makers(trace, op.inputs))
@@ -407,7 +416,7 @@ def watch(
         A `History`. Per op and recorded step it keeps about 260 bytes, besides the whole traces.
 
     Raises:
-        TypeError: `step` is not callable.
+        TypeError: `step` is not callable, or `keep` is no list.
         ValueError: A number is no integer or too small, or the step takes no gradient.
 
     Example:
@@ -425,19 +434,23 @@ def watch(
 
     if not callable(step):
         raise TypeError(f"`step` must be a function without arguments, not {type(step).__name__}")
-    wanted = {*keep}
+    if not isinstance(keep, Iterable):
+        raise TypeError(f"`keep` is {keep!r}, and must be a list of integers, as in `keep=[3]`")
+    asked = [*keep]
     for argument, given, least in (
-        ("steps", {steps}, 1),
-        ("every", {every}, 1),
-        ("keep", wanted, 0),
+        ("`steps`", [steps], 1),
+        ("`every`", [every], 1),
+        ("an entry of `keep`", asked, 0),
     ):
         for x in given:
-            if not isinstance(x, int | np.integer) or x < least:
-                raise ValueError(f"`{argument}` is {x!r}, and must be an integer from {least} on")
+            if not isinstance(x, int | np.integer) or isinstance(x, bool) or x < least:
+                raise ValueError(f"{argument} is {x!r}, and must be an integer from {least} on")
+    wanted = {*asked}
     name = getattr(step, "__name__", "step")
     history = History(name, which)
     progress = Progress(f"watch of {name}")
-    trace: Trace | None = None
+    # The last trace, how many steps there are with it, and how many series.
+    finished: tuple[Trace | None, int, int] = None, 0, 0
     changes = 0  # how many more traces there is space for
     try:
         for i in range(steps):
@@ -449,20 +462,21 @@ def watch(
             with record() as recorded:
                 step()
             changed, size = history.add(i, recorded)
-            if trace is None:
+            if finished[0] is None:
                 spread, changes = _places(steps, every, size)
                 wanted |= spread
-            trace = recorded
-            trace.title = name
+            recorded.title = name
             if i in wanted or (changed and changes):
-                history.traces[i] = trace
+                history.traces[i] = recorded
                 changes -= i not in wanted
-    except KeyboardInterrupt:
+            finished = recorded, len(history.steps), len(history.series)
+    except KeyboardInterrupt:  # perhaps while a step was being measured
+        history.cut(*finished[1:])
         history.stopped = True
     finally:
         progress.close()
-    if trace is not None:
-        history.traces[history.steps[-1]] = trace
+    if finished[0] is not None:
+        history.traces[history.steps[-1]] = finished[0]
     return history
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz import history as history_module
 from cgviz import style
 from cgviz.history import Series
 from cgviz.live.pages import PageBuilder
@@ -158,6 +159,58 @@ def test_ctrl_c_keeps_what_was_done():
     assert max(history.traces) == 2
 
 
+@pytest.mark.parametrize(
+    ("place", "calls"),
+    [
+        ("_measured", 0),
+        ("_measured", 9),
+        ("_moment", 0),
+        ("_moment", 3),
+        ("Series", 0),
+        ("Series", 1),
+    ],
+)
+def test_ctrl_c_while_a_step_is_measured_keeps_the_finished_steps(monkeypatch, place, calls):
+    w, v = tf.Variable(1.0, name="w"), tf.Variable(2.0, name="v")
+    first, other = descent(lambda: w * w, [w]), descent(lambda: tf.sin(w) * v, [w, v])
+    inner, runs = getattr(history_module, place), []
+
+    def step():  # another program in its third run, so that there are series to be made
+        runs.append(0)
+        (first if len(runs) < 3 else other)()
+
+    def interrupted(*args, **how):
+        runs[-1] += 1
+        if len(runs) == 3 and runs[-1] > calls:
+            raise KeyboardInterrupt
+        return inner(*args, **how)
+
+    monkeypatch.setattr(history_module, place, interrupted)
+    history = cgviz.watch(step, 50)
+    assert history.stopped
+    assert (history.steps, history.target) == ([0, 1], pytest.approx([1.0, 0.64]))
+    assert {name: len(s.gradient) for name, s in history.series.items()} == {"w": 2, "Mul": 2}
+    assert {step: float(kept.value) for step, kept in history.traces.items()} == pytest.approx(
+        dict(enumerate(history.target))
+    )
+    assert history.plot().alt.startswith("The target over 2 steps")
+    assert history.view().words
+    assert history.diagnose().ok
+
+
+def test_ctrl_c_while_the_first_step_is_measured_leaves_no_step(monkeypatch):
+    def interrupted(*args, **how):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(history_module, "_moment", interrupted)
+    w = tf.Variable(1.0)
+    history = cgviz.watch(descent(lambda: w * w, [w]), 50)
+    assert repr(history) == "history of 0 steps"
+    assert (history.series, history.traces) == ({}, {})
+    with pytest.raises(ValueError, match="nothing was recorded"):
+        history.plot()
+
+
 def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
     def step():
         raise ZeroDivisionError("mine")
@@ -177,6 +230,12 @@ def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
         ({"steps": 0}, ValueError, "`steps` is 0, and must be an integer from 1 on"),
         ({"steps": 2.5}, ValueError, "`steps` is 2.5, and must be an integer"),
         ({"every": 0}, ValueError, "`every` is 0"),
+        ({"steps": True}, ValueError, "`steps` is True, and must be an integer from 1 on"),
+        ({"steps": [3]}, ValueError, r"`steps` is \[3\], and must be an integer from 1 on"),
+        ({"steps": tf.constant(3)}, ValueError, "`steps` is <tf.Tensor.*, and must be an integer"),
+        ({"every": [1]}, ValueError, r"`every` is \[1\], and must be an integer from 1 on"),
+        ({"keep": [[1]]}, ValueError, r"an entry of `keep` is \[1\], and must be an integer"),
+        ({"keep": 3}, TypeError, "`keep` is 3, and must be a list of integers"),
         ({"keep": ["a"]}, ValueError, "`keep` is 'a', and must be an integer from 0 on"),
         ({"step": lambda: None}, ValueError, "took no gradient in its run 1"),
     ],
