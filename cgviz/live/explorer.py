@@ -55,7 +55,8 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
         upstream: The range of upstream, `(low, high)` or `(low, high, start)`; every entry of
             f's value gets the same. None leaves it at ones.
         **given: By the name of a parameter of f: a range for a number, a list of ranges for the
-            entries of a vector, or a value that stays.
+            entries of a vector, or a value that stays. Others keep their defaults. What has no
+            name of its own, as in `*args` or a Keras layer, is `x`; of several `x0`, `x1`.
 
     Returns:
         The widget. `explorer.trace` is the trace at the place of the sliders.
@@ -69,7 +70,7 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
         >>> cgviz.explore(lambda x: x * x, x=(-3.0, 3.0)).trace.gradients[0].item()
         2.0
     """
-    return Explorer(Sweeper(f, *sliders(f, given, upstream)))
+    return Explorer(Sweeper(*sliders(f, given, upstream)))
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,11 @@ class Slider:
 
 def sliders(
     f: Any, given: Mapping[str, Any], upstream: Any
-) -> tuple[tuple[Slider, ...], tuple[Any, ...]]:
-    """The sliders, upstream last, and the arguments of f with a placeholder for each slider.
+) -> tuple[Callable[..., Any], tuple[Slider, ...], tuple[Any, ...]]:
+    """What a `Sweeper` takes: a function, its sliders, and its arguments.
+
+    The function is f where what is given are its first arguments, or calls it with their names.
+    The last slider is that of upstream. Each other has a placeholder among the arguments.
 
     Args:
         f: The function.
@@ -102,16 +106,22 @@ def sliders(
     """
     if not callable(f):
         raise TypeError(f"`f` must be a function, not {type(f).__name__}")
-    name, parameters = arguments.title(f), inspect.signature(f).parameters
+    name, signature = arguments.title(f), inspect.signature(f)
+    first, parameters = arguments.parameter_names(f, len(given)), [*signature.parameters]
     try:
-        inspect.signature(f).bind(**given)
+        if given.keys() == set(first):
+            signature.bind(*first)
+            called, names = f, first
+        else:
+            signature.bind(**given)
+            names = sorted(given, key=[*parameters, *given].index)
+            called = _taking(f, names)
     except TypeError as error:
         raise TypeError(f"`{name}` takes {', '.join(parameters)}: {error}") from None
     found: list[Slider] = []
     fixed: list[Any] = []
-    last = max((place for place, each in enumerate(parameters) if each in given), default=-1)
-    for place, each in enumerate([*parameters][: last + 1]):
-        value = given.get(each, parameters[each].default)
+    for place, each in enumerate(names):
+        value = given[each]
         if isinstance(value, tuple):
             found.append(_slider(each, value, place))
             value = 0.0
@@ -122,16 +132,29 @@ def sliders(
     if not found:
         raise ValueError(
             "nothing to slide: give a range for at least one argument, as in "
-            f"`explore({name}, {next(iter(parameters), 'x')}=(-3.0, 3.0))`"
+            f"`explore({name}, {arguments.parameter_names(f, 1)[0]}=(-3.0, 3.0))`"
         )
     if upstream is not None:
         found.append(_slider("upstream", upstream, -1))
-    return tuple(found), tuple(fixed)
+    return called, tuple(found), tuple(fixed)
+
+
+def _taking(f: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """f as a function of these parameters alone, which are given to it by name."""
+
+    def called(*given: Any) -> Any:
+        return f(**dict(zip(names, given, strict=True)))
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found: Any = called
+    found.__name__ = arguments.title(f)
+    found.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    return called
 
 
 def _slider(name: str, given: Any, argument: int, entry: int | None = None) -> Slider:
     try:
-        low, high, *start = map(float, given)
+        low, high, *start = (float(x + 0.0) for x in given)  # `float` alone would take "12"
         if not -np.inf < low < high < np.inf or len(start) > 1:
             raise ValueError
     except (TypeError, ValueError):
@@ -167,7 +190,7 @@ class Sweeper:
 
     def trace(self, values: Sequence[float], like: Trace | None = None) -> Trace:
         """The trace; `like`, an earlier one, has the value's shape."""
-        given, up = self.arguments(values), self.upstream(values)
+        given, up = self._given(values), self.upstream(values)
         if not self.sliders[-1].upstream:
             return api.trace(self.f, *given)
 

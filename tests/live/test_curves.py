@@ -17,8 +17,7 @@ def flat(x):
 
 
 def sweep(f, given, values, active=0, focus=0, custom=True, upstream=(-2.0, 2.0)):
-    found, fixed = sliders(f, given, upstream)
-    curves = Sweeper(f, found, fixed).curves(values, active, focus, custom)
+    curves = Sweeper(*sliders(f, given, upstream)).curves(values, active, focus, custom)
     lines = {line["role"]: line["ys"] for plot in curves["plots"] for line in plot["lines"]}
     return np.array(curves["xs"]), {k: np.array(v, float) for k, v in lines.items()}, curves
 
@@ -78,10 +77,10 @@ def test_where_f_raises_the_curves_have_a_gap():
 
 
 def test_a_vector_has_a_slider_for_each_entry():
-    found, fixed = sliders(lambda v: v, {"v": [(-1.0, 1.0), (0.0, 4.0)]}, (-2.0, 2.0))
+    f, found, fixed = sliders(lambda v: v, {"v": [(-1.0, 1.0), (0.0, 4.0)]}, (-2.0, 2.0))
     assert [s.name for s in found] == ["v[0]", "v[1]", "upstream"]
     assert fixed == ([0.0, 0.0],)
-    sweeper = Sweeper(lambda v: v, found, fixed)
+    sweeper = Sweeper(f, found, fixed)
     assert sweeper.arguments([0.5, 3.0, 1.0]) == [[0.5, 3.0]]
     assert sweeper.upstream([0.5, 3.0, -1.5]) == -1.5
 
@@ -95,7 +94,7 @@ def test_the_curve_of_an_entry_is_its_own():
 
 
 def test_a_slider_starts_at_one_where_that_is_in_its_range():
-    found, _ = sliders(
+    _, found, _ = sliders(
         lambda a, b, c: a,
         {"a": (-3.0, 3.0), "b": (4.0, 6.0), "c": (0.0, 9.0, 7.0)},
         (-2.0, 2.0),
@@ -104,14 +103,85 @@ def test_a_slider_starts_at_one_where_that_is_in_its_range():
 
 
 def test_upstream_needs_no_slider():
-    found, fixed = sliders(tf.sin, {"x": (0.0, 1.0)}, None)
+    f, found, fixed = sliders(tf.sin, {"x": (0.0, 1.0)}, None)
     assert [s.name for s in found] == ["x"]
-    assert Sweeper(tf.sin, found, fixed).upstream([0.5]) == 1.0
+    assert Sweeper(f, found, fixed).upstream([0.5]) == 1.0
 
 
 def test_what_stays_is_handed_on():
-    found, fixed = sliders(lambda x, w: x * w, {"w": 3.0, "x": (0.0, 1.0)}, None)
-    assert Sweeper(lambda x, w: x * w, found, fixed).arguments([0.25]) == [0.25, 3.0]
+    sweeper = Sweeper(*sliders(lambda x, w: x * w, {"w": 3.0, "x": (0.0, 1.0)}, None))
+    assert sweeper.arguments([0.25]) == [0.25, 3.0]
+
+
+def positional(x, w, /):
+    return x * w
+
+
+def several(*x):
+    return x[0] * x[1]
+
+
+def by_name(x, *, w):
+    return x * w
+
+
+def any_name(x, **others):
+    return x * others["w"]
+
+
+def after_defaults(x, n=2, axis=None, shape=(2.0, 3.0), w=1.0):
+    assert (n, axis, shape) == (2, None, (2.0, 3.0))
+    return x * w
+
+
+@pytest.mark.parametrize(
+    ("f", "names"),
+    [
+        (positional, "x w"),
+        (several, "x0 x1"),
+        (by_name, "x w"),
+        (any_name, "x w"),
+        (after_defaults, "x w"),
+    ],
+)
+def test_what_has_a_range_has_a_slider_however_f_takes_it(f, names):
+    x, w = names.split()
+    sweeper = Sweeper(*sliders(f, {w: (0.0, 4.0), x: (0.0, 4.0)}, None))
+    assert [s.name for s in sweeper.sliders] == [x, w]
+    trace = sweeper.trace([2.0, 3.0])
+    assert [g.item() for g in trace.gradients] == [3.0, 2.0]
+    assert trace.title == f.__name__
+    assert [op.name for op in trace.ops if op.kind == "input"] == [x, w]
+    (line, _) = sweeper.curves([2.0, 3.0], 0, 0, custom=False)["plots"]
+    assert line["lines"][0]["ys"][-1] == 12.0
+
+
+def test_a_layer_is_explored_by_x():
+    layer = tf.keras.layers.Activation("tanh")
+    sweeper = Sweeper(*sliders(layer, {"x": (-3.0, 3.0)}, None))
+    assert sweeper.trace([0.0]).gradients[0] == 1.0
+
+
+def test_a_default_that_is_a_tuple_is_no_slider():
+    _, found, fixed = sliders(after_defaults, {"x": (0.0, 1.0), "w": 2.0}, None)
+    assert [s.name for s in found] == ["x"]
+    assert fixed == (0.0, 2.0)
+
+
+def test_an_argument_that_cannot_be_differentiated_by_is_told_in_the_name_of_explore():
+    sweeper = Sweeper(*sliders(lambda x, n: x * n, {"x": (0.0, 1.0), "n": 2}, None))
+    with pytest.raises(ValueError, match=r"cgviz\.explore: `n` is 2, made of integers"):
+        sweeper.trace([0.5])
+
+
+def test_a_text_is_no_range():
+    with pytest.raises(ValueError, match=r"the range of `upstream` must be .* not '12'"):
+        sliders(tf.sin, {"x": (0.0, 1.0)}, "12")
+
+
+def test_the_advice_for_a_layer_can_be_followed():
+    with pytest.raises(ValueError, match=r"as in `explore\(relu, x=\(-3\.0, 3\.0\)\)`"):
+        sliders(tf.keras.layers.ReLU(name="relu"), {"x": 1.0}, None)
 
 
 @pytest.mark.parametrize(
