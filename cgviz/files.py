@@ -13,6 +13,7 @@ a node, a list that begins with its kind:
     ["float", "nan"]                a float that JSON has no number for
     ["array", dtype, shape, zlib]   its bytes, little-endian, packed and in base64
     ["texts", shape, ...]           an array of bytes, as Latin-1
+    ["words", shape, ...]           an array of words, as of a variant, which has no numbers
     ["Op", ...]                     an object of `graph`: the class, then its fields
     ["at", 3]                       the fourth of `nodes`, where objects and arrays are stored once
 
@@ -236,8 +237,10 @@ class _Writer:
     def array(self, array: Array) -> Any:
         shape, name = self.node(array.shape), array.dtype.name
         if array.dtype.kind in "OSU":
-            texts = (x if isinstance(x, bytes) else str(x).encode() for x in array.flat)
-            return ["texts", shape, *(x.decode("latin-1") for x in texts)]
+            found = array.ravel().tolist()
+            if all(isinstance(x, bytes) for x in found):
+                return ["texts", shape, *(x.decode("latin-1") for x in found)]
+            return ["words", shape, *map(str, found)]
         if array.size > MOST_KEPT and not self.full:
             return self.node(statistics(array))
         if array.dtype.kind != "V":  # bfloat16 and its like know no byte order
@@ -325,6 +328,10 @@ def _texts(shape: tuple[int, ...], *texts: str) -> Array:
     return np.array([text.encode("latin-1") for text in texts], object).reshape(shape)
 
 
+def _words(shape: tuple[int, ...], *words: str) -> Array:
+    return np.array([str(word) for word in words], object).reshape(shape)
+
+
 MAKE: dict[str, Callable[..., Any]] = {
     "float": float,
     "tuple": lambda *items: items,
@@ -332,6 +339,7 @@ MAKE: dict[str, Callable[..., Any]] = {
     "dict": lambda *items: dict(items),
     "array": _array,
     "texts": _texts,
+    "words": _words,
     **{cls.__name__: partial(_record, cls) for cls in FIELDS},
 }
 
