@@ -75,6 +75,13 @@ SYMBOLS = {
     "Conv2D": "conv 2D",
     "Prod": "product",
 }
+# Functions of each entry alone: the op `...Grad` multiplies by their derivative.
+ELEMENTWISE = frozenset(
+    (
+        *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "Sigmoid", "Tanh"),
+        *("Sqrt", "Rsqrt", "Reciprocal", "Inv"),
+    )
+)
 _SUPERSCRIPT = str.maketrans("0123456789-−.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻·")
 
 
@@ -111,12 +118,17 @@ def plain(op_type: str) -> str:
     ('matrix inverse', 'unsorted segment sum', 'leaky relu')
     >>> plain("SelectV2"), plain("TanhGrad"), plain("RsqrtGrad")
     ('where', 'tanh′', '(1/√x)′')
+    >>> plain("BiasAddGrad"), plain("FusedBatchNormGradV3")
+    ('bias add grad', 'batch norm grad')
     """
     op_type = re.sub(r"V\d$", "", op_type)
     if op_type in SYMBOLS:
         return SYMBOLS[op_type]
     if op_type.endswith("Grad"):
-        of = plain(op_type.removesuffix("Grad"))
+        function = op_type.removesuffix("Grad")
+        of = plain(function)
+        if function not in ELEMENTWISE:
+            return f"{of} grad"
         return f"({of})′" if "/" in of else f"{of}′"
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", op_type)
     return words.lower() if words[:2] != words[:2].upper() or " " in words else words

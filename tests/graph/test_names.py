@@ -28,6 +28,10 @@ def op(type_, inputs=1, name="op", kind="op", **how):
         (op("Cast"), {}, "cast\nfloat32"),
         (op("SomeNewOpV2"), {}, "some new op"),
         (op("LRN"), {}, "LRN"),
+        (op("TanhGrad", 2), {}, "tanh′"),
+        (op("BiasAddGrad"), {}, "bias add grad"),
+        (op("MirrorPadGrad", 2), {}, "mirror pad grad"),
+        (op("MaxPoolGrad", 3), {}, "max pool grad"),
     ],
 )
 def test_a_symbol_says_what_an_op_does(made, constants, symbol):
