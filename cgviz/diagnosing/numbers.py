@@ -601,17 +601,17 @@ def scale(graph: PassGraph) -> list[Finding]:
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
         return []
     judged = cache(cancels)  # paths to many sources have most of their steps in common
-    onward = {size: cache(partial(largest, graph, size)) for size in (norm, typical)}
+    onward = {size: cache(partial(largest, graph, size)) for size in (wide_norm, typical)}
     changed: dict[Cause, list[Change]] = {VANISHING: [], EXPLODING: []}
     cancelled: dict[Op, list[Value]] = {}
     learns = False
     for value, gradient in graph.gradients:
         if gradient is None or not is_ordinary(gradient):
             continue
-        for cause, size, sign in ((VANISHING, norm, -1), (EXPLODING, typical, 1)):
+        for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1)):
             times = ratio(size([gradient]), size(seeds))
             change = sign * decades(times)
-            learns = learns or (size is norm and change <= DECADES)
+            learns = learns or (size is wide_norm and change <= DECADES)
             if not change > DECADES:
                 continue
             factors = path(onward[size], value)
@@ -644,11 +644,17 @@ def cancels(step: Step, j: int) -> bool:
     if step.op.kind != "op" or given is None:
         return False
     terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
-    return terms is not None and norm([given]) < tolerance(given.dtype) * norm([terms])
+    if terms is None:
+        return False
+    return wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
 
 
-def norm(arrays: Sequence[Array]) -> float:
-    """The L2 norm of all entries, also where their squares are beyond every number."""
+def wide_norm(arrays: Sequence[Array]) -> float:
+    """The L2 norm of all entries, also where their squares are beyond every number.
+
+    A gradient of 1e-30 in float32 is small and not zero; `graph.norm`, in the array's own
+    precision, is faster and tells 0.
+    """
     entries = [np.abs(wide(a)) for a in arrays]
     largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
     if not 0.0 < largest < math.inf:
@@ -659,7 +665,7 @@ def norm(arrays: Sequence[Array]) -> float:
 def typical(arrays: Sequence[Array]) -> float:
     """The root mean square of all entries."""
     count = sum(a.size for a in arrays)
-    return norm(arrays) / math.sqrt(count) if count else 0.0
+    return wide_norm(arrays) / math.sqrt(count) if count else 0.0
 
 
 def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -> list[Factor]:
@@ -679,7 +685,7 @@ def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -
 def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] | None:
     """The step that returned the largest contribution to a value, and the output it was made of."""
     parts = graph.contributions(here)
-    sizes = [norm([part[2]]) for part in parts]
+    sizes = [wide_norm([part[2]]) for part in parts]
     alike = [part for part, each in zip(parts, sizes, strict=True) if each >= ALIKE * max(sizes)]
     if not alike:
         return None
@@ -690,7 +696,7 @@ def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] |
     if before == 0:
         return None
     factor = Factor(size([gradient]) / before, step, j)
-    return factor, max(arrived, key=lambda pair: norm([pair[1]]))[0]
+    return factor, max(arrived, key=lambda pair: wide_norm([pair[1]]))[0]
 
 
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
