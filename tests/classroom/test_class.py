@@ -1,6 +1,7 @@
 """A whole class is graded on a cluster: nobody is lost, nobody is graded twice."""
 
 import csv
+import functools
 import json
 import os
 import signal
@@ -41,6 +42,14 @@ def client():
     )
     with cluster, Client(cluster) as client:
         yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def read():
+    """Reading an exercise, which runs its solution in a box, once and not for each grading."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judge, "read_exercise", functools.cache(judge.read_exercise))
+        yield judge.read_exercise
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +115,11 @@ def test_every_student_has_a_page(graded):
         assert f"{rows[student]['points']:g} of 9 points" in page.read_text("utf-8")
 
 
-def test_who_was_graded_is_not_graded_again_until_the_hand_in_changes(graded, client, monkeypatch):
+def test_who_was_graded_is_not_graded_again_until_the_hand_in_changes(
+    graded, client, monkeypatch, read
+):
     course, *_ = graded
+    read.cache_clear()  # the solution runs again, and gives the numbers that it gave
     asked = []
     submit = client.submit
     monkeypatch.setattr(

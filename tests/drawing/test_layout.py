@@ -199,12 +199,14 @@ def test_parts_that_are_not_connected_are_side_by_side():
 
 def test_two_thousand_boxes_take_a_second():
     boxes, links = recurrent(400)
-    took = []
-    for _ in range(3):
+
+    def took():
         start = time.process_time()
         layout.place(boxes, links)
-        took.append(time.process_time() - start)
-    assert min(took) < 2.0  # 0.4 s where nothing else runs: tests/benchmarks/bench_layout.py
+        return time.process_time() - start
+
+    # 0.4 s where nothing else runs: tests/benchmarks/bench_layout.py
+    assert any(took() < 2.0 for _ in range(3))
 
 
 # --- frames --------------------------------------------------------------------------------------
