@@ -184,6 +184,8 @@ def compare(
         first, last = (style.number(run.losses[i], 2) for i in (0, -1))
         said = said.replace("% right", "% of the points right")
         lines.append(f"{name}: {said}, loss {first} -> {last}.")
+    if units:
+        lines.append("Dotted: where the input of each hidden unit is 0.")
     axes[2].set(title="loss", xlabel="step", ylim=(0, None))
     axes[2].legend(frameon=False)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)

@@ -89,12 +89,13 @@ def test_a_broken_training_has_no_answer_and_its_last_number_is_marked(runs):
 
 def test_a_unit_is_drawn_where_its_input_is_zero(runs):
     right, _ = runs
-    shown = moons.compare(right, right, units=True).axes[0]
-    dotted = [line for line in shown.lines if line.get_linestyle() == ":"]
+    figure = moons.compare(right, right, units=True)
+    dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
     w1, b1 = right.network.w1.numpy(), right.network.b1.numpy()
     inputs = [line.get_xy1() @ w1 + b1 for line in dotted]
     assert len(dotted) == 8
     np.testing.assert_allclose(np.diag(inputs), 0.0, atol=1e-5)
+    assert "Dotted: where the input of each hidden unit is 0." in figure.alt
 
 
 def test_the_picture_needs_no_colour(figure):
