@@ -10,6 +10,7 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 
 ROOT = Path(__file__).resolve().parents[1]
+LESSONS = sorted(ROOT.glob("notebooks/[0-9]*.ipynb"))
 TOOL = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))
 
 
@@ -95,6 +96,15 @@ def test_what_answers_a_prediction_is_closed_until_its_cell_runs():
     TOOL["tidy"](nbformat.v4.new_notebook(cells=cells))
     assert answer.metadata == picture.metadata == {"jupyter": {"outputs_hidden": True}}
     assert all(cell.metadata == {} for cell in (before, definition, quiz, after))
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_stores_what_answers_its_predictions_closed(path):
+    notebook = nbformat.read(path, as_version=4)
+    stored = [cell.metadata.get("jupyter") for cell in notebook.cells]
+    TOOL["close_answers"](notebook)
+    assert stored == [cell.metadata.get("jupyter") for cell in notebook.cells], "make notebooks"
+    assert {"outputs_hidden": True} in stored
 
 
 def test_the_size_of_a_picture_stays():
