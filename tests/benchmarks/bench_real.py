@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import linecache
 import os
 import re
 import subprocess
@@ -113,7 +114,10 @@ def run(cells: list[str], recorded: bool) -> dict[str, Any]:
     for i, cell in enumerate(cells):
         trace = None
         try:
-            code = compile(cell, f"<cell {i}>", "exec")
+            name = f"<cell {i}>"
+            # AutoGraph reads the source of a `tf.function`, as in a notebook.
+            linecache.cache[name] = len(cell), None, cell.splitlines(keepends=True), name
+            code = compile(cell, name, "exec")
             if recorded:
                 with cgviz.record() as trace:
                     exec(code, names)
