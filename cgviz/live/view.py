@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -105,7 +106,7 @@ class View(anywidget.AnyWidget):
             which=which,
         )
         self.on_msg(type(self)._answer)  # a function: no widget that refers to itself
-        _keep(self)
+        _watch_cells()
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Send what the browser asked for."""
@@ -242,15 +243,11 @@ def display(trace: Trace) -> None:
     view(trace)._ipython_display_()
 
 
-_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views of that
+_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views it shows
 
 
 def _keep(found: View) -> None:
-    """Note that this cell made or shows a view, and close those of its earlier runs.
-
-    A view that another cell shows stays open. One that was made and not shown by itself may be in
-    a box, which shows it without asking.
-    """
+    """Note that this cell shows a view, and close those that only its earlier runs showed."""
     cell, run = _running()
     if not cell:
         return
@@ -260,6 +257,23 @@ def _keep(found: View) -> None:
     for each in views:
         if id(each) not in still:
             each.close()
+
+
+def _keep_boxed(result: Any) -> None:
+    """Note the views in a box that a cell ended in: a box shows them without asking them."""
+    waiting = [getattr(result, "result", None)]
+    while waiting:
+        shown = waiting.pop()
+        waiting += getattr(shown, "children", ()) if isinstance(shown, ipywidgets.Box) else ()
+        if isinstance(shown, View):
+            _keep(shown)
+
+
+@cache
+def _watch_cells() -> None:
+    """Ask to be told when a cell has run; once in a process."""
+    if _in_a_notebook():
+        get_ipython().events.register("post_run_cell", _keep_boxed)
 
 
 def _running() -> tuple[str, str]:

@@ -144,6 +144,13 @@ def test_runs_of_a_cell_leave_the_views_of_one(show, codes, each):
     page.get_by_text("more views: 0").wait_for()
 
 
+def test_a_view_that_is_kept_for_later_is_not_closed_by_another_run(show):
+    show("import ipywidgets\nkept = []", views=0)
+    for _ in range(2):
+        show("kept.append(cgviz.trace(f, 2.0).view())", views=0)
+    show("ipywidgets.HBox(kept)", views=2)
+
+
 def test_two_views_in_a_row_share_its_width(show):
     page = show("import ipywidgets\nv = cgviz.trace(f, 2.0).view\nipywidgets.HBox([v(), v()])", 2)
     width = "found => found.map((x) => x.getBoundingClientRect().width)"

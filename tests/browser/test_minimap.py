@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 import cgviz
 
+from .conftest import has_count
 from .test_flight import VIEW
 
 LAYERS = 50
@@ -75,6 +76,13 @@ def test_the_frame_is_around_what_is_in_sight_and_moves_by_key_and_click(opened)
     opened.wait_for_function(f"Math.abs({SCROLLED} - 0.5) < 0.03")
     middle = f"({FRAME})().reduce((a, b) => a + b) / 2"
     opened.wait_for_function(f"Math.abs({middle} - 0.5) < 0.03")  # once it has scrolled
+
+
+def test_the_map_is_gone_while_all_of_it_is_in_sight(opened):
+    opened.get_by_role("button", name="Fit", exact=True).click()
+    has_count(opened.locator(".cgviz-minimap:not([hidden])"), 0)
+    opened.get_by_role("button", name="Undo").click()
+    has_count(opened.locator(".cgviz-minimap:not([hidden])"), 1)
 
 
 def said(page, strip):

@@ -33,6 +33,7 @@ def test_it_turns_where_a_window_is_narrow_and_back_where_it_is_wide(show, code)
     page.evaluate(f"{VIEW}.go(1e9)")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), arrows)
     page.locator("g.cgviz-node", has_text="sin").focus()
+    page.keyboard.press("Enter")
     page.set_viewport_size({"width": 1600, "height": 900})
     page.wait_for_function(f"{DIRECTION} === 'right'")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(
@@ -40,6 +41,19 @@ def test_it_turns_where_a_window_is_narrow_and_back_where_it_is_wide(show, code)
     )
     assert page.locator(".cgviz-where").inner_text().startswith("backward step 3 of 3")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), arrows)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_what_is_typed_stays_where_a_picture_turns(show):
+    page = show("", views=0)
+    page.set_viewport_size({"width": 600, "height": 900})
+    show("cgviz.predict(cgviz.trace(f, 2.0, 3.0))")
+    page.wait_for_function(f"{DIRECTION} === 'down'")
+    page.get_by_role("button", name="To the end").click()
+    page.locator(".cgviz-answer input").first.fill("0.7")
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.wait_for_function(f"{DIRECTION} === 'right'")
+    assert page.locator(".cgviz-answer input").first.input_value() == "0.7"
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

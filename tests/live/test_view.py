@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import ipywidgets
 import pytest
@@ -230,11 +231,17 @@ def test_another_run_of_a_cell_leaves_no_view_behind(trace, run):
 
 
 def test_views_in_a_box_are_not_left_behind_by_another_run_of_its_cell(trace, run):
-    made = [
-        run("a", lambda: ipywidgets.HBox([trace.view(), trace.view()])).children for _ in range(20)
-    ]
+    def ended_in(*views):
+        view._keep_boxed(SimpleNamespace(result=ipywidgets.VBox([ipywidgets.HBox(views)])))
+        return views
+
+    made = [run("a", lambda: ended_in(trace.view(), trace.view())) for _ in range(20)]
     assert all(each.comm is not None for each in made[-1])
     assert all(each.comm is each.layout.comm is None for views in made[:-1] for each in views)
+    run("b", lambda: ended_in(*made[-1]))
+    (kept,) = run("a", lambda: [trace.view()])  # made for later, and shown by no cell yet
+    run("a", lambda: ended_in(trace.view()))
+    assert all(each.comm is not None for each in (*made[-1], kept))
 
 
 def test_a_closed_view_closes_its_layout_too(trace):

@@ -24,8 +24,8 @@ export function fit(picture, screen) {
   const { width, height } = extentOf(picture.page.display);
   const whole = Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, NARROWEST) / width, TALLEST / height, LARGE);
   const k = screen ? ((LAST_ROW / LABEL) * screen.width) / 1920 : Math.max(whole, LEAST);
-  scale(picture, k, true);
   picture.box.style.height = `${screen ? screen.height * ABOVE : Math.min(height * k, TALLEST)}px`;
+  scale(picture, k, true);
 }
 
 /** All of a picture in sight, however small. */
@@ -40,6 +40,7 @@ export function scale(picture, k, fitted) {
   const { width, height } = extentOf(picture.page.display);
   Object.assign(picture, { k, fitted });
   Object.assign(picture.svg.style, { width: `${width * k}px`, height: `${height * k}px` });
+  picture.map?.sight();
 }
 
 /** Nearer or farther; the point that is at (x, y) on the page stays there. */

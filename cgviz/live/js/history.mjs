@@ -30,7 +30,8 @@ function makeMap({ columns, kept }, rows, name, open) {
     const choose = () => open(nearest(kept, columns[k]), row.name);
     const onkeydown = (event) => {
       const to = roamed([i, k], event.key, cells.length, columns.length);
-      use(event, to ? () => roam(to) : event.key === "Enter" && choose);
+      const apart = event.ctrlKey || event.metaKey; // a key of the notebook or of the browser
+      use(event, !apart && (to ? () => roam(to) : event.key === "Enter" && choose));
     };
     const tabindex = i || k ? -1 : 0;
     return h("td", { role: "gridcell", tabindex, "aria-label": text, title: text, onclick: choose, onkeydown, ...share }, sign);

@@ -61,7 +61,8 @@ export function ask(q, display, done) {
   };
   const button = (words, run) => h("button", { type: "button", onclick: run }, words);
   const input = h("input", {
-    type: "text", "aria-label": q.text, placeholder: "?", autocomplete: "off", spellcheck: "false",
+    type: "text", "aria-label": q.text, value: q.typed, placeholder: "?", autocomplete: "off", spellcheck: "false",
+    oninput: () => (q.typed = input.value), // what is typed stays where the picture turns
     onkeydown: (event) => use(event, event.key === "Enter" && decide),
     onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
   });

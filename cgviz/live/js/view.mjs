@@ -274,7 +274,6 @@ export class View {
   fit(picture) {
     const { root, pages, state } = this;
     fit(picture, state.presenting && { width: root.clientWidth / pages.length, height: root.clientHeight });
-    picture.map?.sight();
   }
 
   resize() {
@@ -377,7 +376,7 @@ export class View {
   }
 
   /** Show pages: where only numbers differ, in the pictures that are there. */
-  show(pages) {
+  show(pages, turned) {
     const { then } = this;
     this.then = null;
     const drawn = (page) => JSON.stringify(page.display);
@@ -385,19 +384,20 @@ export class View {
       this.pages = pages;
       this.pictures.forEach((picture, i) => (picture.page = pages[i]));
       this.paint();
-    } else this.replace(pages);
+    } else this.replace(pages, turned);
     then?.();
     this.share();
   }
 
   /** Show other pictures; what has the focus keeps it. */
-  replace(pages) {
+  replace(pages, turned) {
     const { focused, pictures, state } = this;
     const held = pictures.flatMap(({ items }) => items).find(({ g }) => g === focused);
     const answering = pictures[0].answers.contains(focused);
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
     this.pages = pages;
-    Object.assign(state, { step: this.moment(atEnd ? Infinity : state.step), selected: null });
+    const selected = turned ? state.selected : null; // the nodes are those of before
+    Object.assign(state, { step: this.moment(atEnd ? Infinity : state.step), selected });
     for (const q of this.questions.all) q.form = null; // whose field was in the picture before
     this.build();
     const same = ({ name, i }) => (held.name ? name === held.name : !name && i === held.i);
@@ -470,7 +470,7 @@ export class View {
     if (pages) cache.kept.set(key, pages);
     if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
     if (key !== cache.key) return;
-    if (pages) this.show(pages);
+    if (pages) this.show(pages, turned);
     if (panels) this.paint();
   }
 
