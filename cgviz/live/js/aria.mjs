@@ -20,9 +20,9 @@ export function sentence({ display, panels, texts }, step, asked = false) {
     const by = level ? `, run by backward pass ${level - 1}` : "";
     return `${at}${by}: ${title} makes ${outputs.map((o) => `${o.name} = ${o.value}`).join(", ")}.`;
   }
+  if (!inputs.length) return `${at}: a backward rule of ${title} runs.`; // which are folded
   const given = inputs.filter((x) => x.flows).map((x) => `${x.downstream} to ${x.name}`).join(", ") || "nothing";
-  const told = inputs.length ? ` gets upstream ${outputs.map((o) => o.upstream).join(", ")} and returns ${given}` : "";
-  return `${at}: ${title}${told}.`;
+  return `${at}: ${title} gets upstream ${outputs.map((o) => o.upstream).join(", ")} and returns ${given}.`;
 }
 
 /** What a screen reader says of a node at `step`; what it gets back may be `hidden`. */
