@@ -265,6 +265,14 @@ def show(notebook, request) -> Iterator[object]:
     keep(notebook.page, request, errors)
 
 
+def until(page, condition):
+    """Wait until this holds in a saved page, whose policy forbids what `wait_for_function` does."""
+    ends = time.monotonic() + 30
+    while not page.evaluate(condition):
+        assert time.monotonic() < ends, condition
+        page.wait_for_timeout(50)
+
+
 def has_count(locator, count):
     """Wait until there are so many: what a click brings may come a moment later."""
     from playwright.sync_api import expect

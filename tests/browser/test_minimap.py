@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 import cgviz
 
-from .conftest import has_count
+from .conftest import has_count, until
 from .test_flight import VIEW
 
 LAYERS = 50
@@ -69,13 +69,13 @@ def test_the_frame_is_around_what_is_in_sight_and_moves_by_key_and_click(opened)
     assert strip.get_attribute("aria-valuetext").startswith("depths 1 to ")
     strip.focus()
     opened.keyboard.press("End")
-    opened.wait_for_function(f"{SCROLLED} > 0.99 && ({FRAME})()[1] > 0.99")  # once it has scrolled
+    until(opened, f"{SCROLLED} > 0.99 && ({FRAME})()[1] > 0.99")  # once it has scrolled
     assert re.search(r"to (\d+) of \1 in sight$", said(opened, strip))
     box = strip.bounding_box()
     opened.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    opened.wait_for_function(f"Math.abs({SCROLLED} - 0.5) < 0.03")
+    until(opened, f"Math.abs({SCROLLED} - 0.5) < 0.03")
     middle = f"({FRAME})().reduce((a, b) => a + b) / 2"
-    opened.wait_for_function(f"Math.abs({middle} - 0.5) < 0.03")  # once it has scrolled
+    until(opened, f"Math.abs({middle} - 0.5) < 0.03")  # once it has scrolled
 
 
 def test_the_map_is_gone_while_all_of_it_is_in_sight(opened):

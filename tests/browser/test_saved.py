@@ -9,7 +9,7 @@ import cgviz
 from cgviz import style
 from cgviz.live import assets
 
-from .conftest import has_count
+from .conftest import has_count, until
 
 ATTACK = "</script><img src=x onerror=alert(1)>"
 
@@ -429,7 +429,7 @@ def test_the_pointer_drags_and_a_turn_of_the_wheel_is_taken_back(offline, tmp_pa
     offline.mouse.wheel(0, -600)
     offline.mouse.wheel(0, -600)  # at once: one turn of the wheel
     offline.keyboard.up("Control")
-    offline.wait_for_function(f"{CAMERA} !== {whole!r}")
+    until(offline, f"{CAMERA} !== {whole!r}")
     large = offline.evaluate(CAMERA)
     offline.mouse.down()
     offline.mouse.move(x - 30, y - 20, steps=3)

@@ -4,7 +4,7 @@ import pytest
 
 import cgviz
 
-from .conftest import has_count
+from .conftest import has_count, until
 from .test_flight import VIEW
 
 SETUP = """\
@@ -64,5 +64,5 @@ def test_without_a_kernel_it_stays_as_it_was_saved(page, tmp_path):
     page.set_viewport_size({"width": 600, "height": 900})
     page.goto((tmp_path / "flow.html").as_uri())
     has_count(page.locator(".cgviz-svg"), 1)
-    page.wait_for_function(f"{VIEW}.width > 0")
+    until(page, f"{VIEW}.width > 0")
     assert page.evaluate(DIRECTION) == "right"
