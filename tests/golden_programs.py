@@ -251,7 +251,7 @@ def _names(trace, which):
 def _live(trace, which, toggled):
     """The words of the live picture, with the step at which each comes, and the side panels."""
     page = _builder(trace, which).page(which, toggled)
-    shown = page["display"]
+    shown = page["displays"][0]
     said = {
         (text["of"], text["i"], text["role"]): versions
         for text, versions in zip(shown["texts"], page["texts"]["written"], strict=True)

@@ -10,6 +10,7 @@ import cgviz
 from cgviz import history as history_module
 from cgviz import style
 from cgviz.history import Series
+from cgviz.live import training
 from cgviz.live.pages import PageBuilder
 
 RANDOM = np.random.default_rng(0)
@@ -315,7 +316,7 @@ def test_the_kernel_answers_with_the_numbers_of_each_step_in_one_picture():
         (answer,) = answers(shown, ask="pages", which=0, toggled=[f"step:{step}"])
         (page,) = answer["pages"]
         assert answer["key"] == f"0|step:{step}"
-        assert page["display"] == first["display"]
+        assert page["displays"][0] == first["displays"][0]
         gradient = history.trace(step).variables["w"]
         assert any(words.endswith(f"= {style.array(gradient)}") for words in written(page))
     (answer,) = answers(shown, ask="panels", which=0, toggled=["step:2"], key="k", side=0)
@@ -330,8 +331,8 @@ def test_the_picture_has_space_for_the_numbers_of_every_step():
     alone, later = (PageBuilder(history.trace(i)).page() for i in (0, 1))
     lines = [max(text.count("\n") for text in written(page)) for page in (alone, later)]
     assert lines[0] < lines[1]
-    heights = [max(n["height"] for n in page["display"]["nodes"]) for page in (alone, later)]
-    drawn = history.view().document["pages"][0]["display"]["nodes"]
+    heights = [max(n["height"] for n in page["displays"][0]["nodes"]) for page in (alone, later)]
+    drawn = history.view().document["pages"][0]["displays"][0]["nodes"]
     assert heights[0] < heights[1] == max(node["height"] for node in drawn)
 
 
@@ -348,7 +349,7 @@ def test_a_trace_of_another_program_has_a_picture_of_its_own():
         answers(shown, ask="pages", which=0, toggled=[name])[0]["pages"]
         for name in ("step:1", "step:3")
     )
-    assert same["display"] == shown.document["pages"][0]["display"] != other["display"]
+    assert same["displays"][0] == shown.document["pages"][0]["displays"][0] != other["displays"][0]
 
 
 def test_a_map_of_many_steps_is_thinned_and_has_all_that_were_kept():
@@ -361,6 +362,17 @@ def test_a_map_of_many_steps_is_thinned_and_has_all_that_were_kept():
     for step, (tone, sign, words) in zip(shown["columns"], row["cells"], strict=True):
         zero = history.variables["w"].state[step] == "zero"
         assert (tone is None, sign, words) == ((True, "○", "zero") if zero else (False, "", "1"))
+
+
+def test_a_step_of_a_training_is_said_with_its_number_and_its_targets():
+    w = tf.Variable(1.0, name="w")
+    history = cgviz.watch(descent(lambda: w * w, [w], 0.5), 2)
+    shown = history.view().document["history"]
+    assert shown["said"] == ["step 0 of 1, target 1", "step 1 of 1, target 0"]
+    assert shown["points"] == [{"f": 1.0}, {"f": 0.0}]
+    lines = [{"name": "right", "role": "f"}, {"name": "wrong", "role": "body"}]
+    said = training._said(5, 7, lines, {"f": 0.12345, "body": None})
+    assert said == "step 5 of 7, target of right 0.1235, wrong not finite"
 
 
 def test_a_series_names_the_attributes_that_it_has():

@@ -1,6 +1,7 @@
 """The display list: what is drawn of a selection, as plain data that paper and screen draw.
 
     make       a selection -> its Display
+    both       a selection -> its Displays, in each direction in which it can run
     Display    paths and texts, with what each belongs to and the steps at which it changes
     signature  two selections with one signature differ in their texts only
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -41,6 +42,7 @@ NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "�
 
 Document = dict[str, Any]
 Box = tuple[float, float, float, float]  # left or middle, top or middle, width, height
+Fields = Mapping[tuple[str, int], tuple[float, float]]  # "node" or "link", which: width, height
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,6 @@ def make(
     space: tuple[float, float] | None = None,
     *,
     roomy: bool = False,
-    enough: float = inf,
-    alike: Sequence[Selection] = (),
 ) -> Display:
     """Arrange a selection, running right where that fits and down where it does not.
 
@@ -147,32 +147,55 @@ def make(
         space: The width and height that the picture gets, in points; by default it is as large as
             its content, and no wider than a notebook.
         roomy: Leave space for other numbers than those of now, as a slider brings them.
-        enough: The scale from which on a picture in its space need not be larger.
-        alike: Others of the same signature, for whose texts there is space, too.
 
     Returns:
         The display list.
     """
-    directions: list[Direction] = ["right", "down"]
-    if len({node.level for node in shown.nodes}) > 1:
-        directions = ["right"]  # so that a band is above the other
-    elif space is None and shown.depth > DEEPEST:
-        directions = ["down"]
+    width, height = space or (NOTEBOOK, inf)
+
+    def scale(each: _Arranged) -> float:
+        return min(width / each.width, height / (each.height + LEGEND))
+
+    found: list[_Arranged] = []
+    for direction in _directions(shown, DEEPEST if space is None else inf):
+        found.append(_Arranged(shown, written(shown), direction, roomy))
+        if scale(found[0]) >= (1.0 if space is None else inf):
+            break
+    return (found[-1] if space is None else max(found, key=scale)).display()
+
+
+def both(
+    shown: Selection,
+    deepest: float,
+    *,
+    roomy: bool = False,
+    alike: Sequence[Selection] = (),
+    fields: Fields | None = None,
+) -> list[Display]:
+    """Arrange a selection in each direction, for who knows the space that it gets.
+
+    Args:
+        shown: The selection.
+        deepest: The length of the longest path that may run right.
+        roomy: Leave space for other numbers than those of now, as a slider brings them.
+        alike: Others of the same signature, for whose texts there is space, too.
+        fields: What its gradients are typed into, by what they belong to.
+
+    Returns:
+        One that runs right and one that runs down, or one alone that can.
+    """
     texts = written(shown)
     for other in alike:  # before one's own, which is what is read at each step
         pairs = zip(texts, written(other), strict=True)
         texts = [replace(own, versions=(*its.versions, *own.versions)) for own, its in pairs]
-    width, height = space or (NOTEBOOK, inf)
+    directions = _directions(shown, deepest)
+    return [_Arranged(shown, texts, each, roomy, fields).display() for each in directions]
 
-    def scale(each: _Arranged) -> float:
-        return min(width / each.width, height / (each.height + LEGEND), enough)
 
-    found = []
-    for direction in directions:
-        found.append(_Arranged(shown, texts, direction, roomy))
-        if scale(found[0]) >= (1.0 if space is None else enough):
-            break
-    return (found[-1] if space is None else max(found, key=scale)).display()
+def _directions(shown: Selection, deepest: float) -> list[Direction]:
+    if len({node.level for node in shown.nodes}) > 1:
+        return ["right"]  # so that a band is above the other
+    return ["right", "down"] if shown.depth <= deepest else ["down"]
 
 
 def signature(shown: Selection) -> tuple[Any, ...]:
@@ -190,9 +213,14 @@ class _Arranged:
     """A selection in its place, in one direction; targets are behind their nodes as boxes."""
 
     def __init__(
-        self, shown: Selection, texts: Sequence[Text], direction: Direction, roomy: bool
+        self,
+        shown: Selection,
+        texts: Sequence[Text],
+        direction: Direction,
+        roomy: bool,
+        fields: Fields | None = None,
     ) -> None:
-        self.shown, self.texts, self.roomy = shown, texts, roomy
+        self.shown, self.texts, self.roomy, self.fields = shown, texts, roomy, fields or {}
         self.direction: Direction = direction
         self.across, self.along = (0, 1) if direction == "down" else (1, 0)
         self.moments = Moments(shown)
@@ -240,6 +268,8 @@ class _Arranged:
                 words = NUMBER.sub(lambda found: max(found[0], LONG, key=len), words)
             # A label is bold while its step is the current one.
             sizes.append(extent(words, text.size, text.of == "link"))
+        if text.role == "gradient" and (text.of, text.i) in self.fields:
+            sizes.append(self.fields[text.of, text.i])
         return max(w for w, _ in sizes), max(h for _, h in sizes)
 
     def _rows(self, i: int) -> list[Text]:

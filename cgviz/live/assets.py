@@ -41,7 +41,7 @@ DARK = (
     ":is(html[theme=dark] .cgviz-view):not(.cgviz-light)",
     ".cgviz-view.cgviz-dark:not(.cgviz-light)",
 )
-MOST_FOLDS = 1_000_000  # bytes of the pictures in which one fold is opened or closed
+MOST_FOLDS = 1_000_000  # bytes of the pictures, in one direction, in which one fold is turned
 MOST_MORE = 36_000  # bytes up to which there are those in which several are
 BODY = """\
 body { margin: 0; padding: 1rem; font-family: system-ui, sans-serif; }
@@ -199,7 +199,7 @@ def _state(
     which = which if which is not None else patient[0].which or 0
     document = pages.document(patient, which) | (extra or {})
     found = {"": document.pop("pages"), **dict(_others(patient, which, len(document["passes"])))}
-    step = found[""][0]["display"]["steps"] if start == "end" else 0
+    step = found[""][0]["displays"][0]["steps"] if start == "end" else 0
     state = {"document": document, "which": which, "step": step}
     return packed({"state": state, "pages": [*found.items()]})
 
@@ -232,7 +232,7 @@ def _others(
             seen.add(then)
             waiting.append(then)
             found = pages.pages(builders, which, then)
-            size += len(zlib.compress(json.dumps([x["display"] for x in found]).encode()))
+            size += len(zlib.compress(json.dumps([x["displays"][0] for x in found]).encode()))
             yield pages.page_key(which, then), found
 
 

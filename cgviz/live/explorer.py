@@ -31,7 +31,7 @@ from ..drawing import display
 from ..graph import Array, Trace
 from ..reading import summary
 from ..recording import api, arguments, tf_hooks
-from . import panel
+from . import curves, panel
 from .pages import Document, PageBuilder, texts_of
 from .view import View
 
@@ -337,7 +337,7 @@ class Explorer(View):
         if swept == self.swept:
             return False
         self.swept = swept
-        self.curves = self.sweeper.curves(self.values, active, self.focus, self.custom)
+        self.curves = _plotted(self.sweeper.curves(self.values, active, self.focus, self.custom))
         return True
 
     def _answer(self, content: Document, buffers: Any) -> None:
@@ -353,10 +353,6 @@ class Explorer(View):
             answer["error"] = _told(error)
         answer["took"] = round(1e3 * (time.perf_counter() - start), 2)
         self.send(answer)
-
-    def _begin_with(self, **found: Any) -> None:
-        (self.page,) = found.get("pages", [self.page])  # it may have turned
-        super()._begin_with(**found)
 
     def _moved(self, content: Document, settled: bool) -> Document:
         active = int(content["active"])
@@ -381,14 +377,13 @@ class Explorer(View):
         if settled:
             if self._sweep(active):
                 answer["curves"] = self.curves
-            self._begin_with(**self._extra(), pages=[self.page])
+            # What a view that is opened later begins with; those that are open know it.
+            self._trait_values["document"] = self.document | self._extra() | {"pages": [self.page]}
         return answer
 
     def _at(self, values: Sequence[float]) -> PageBuilder:
         found = self.sweeper.trace(values, self.trace)
-        builder = PageBuilder(found, self.which, roomy=True, framed=False)
-        builder.space = self.builders[0].space
-        return builder
+        return PageBuilder(found, self.which, roomy=True, framed=False)
 
     # --- in a saved page ---
 
@@ -398,7 +393,7 @@ class Explorer(View):
         There are the fewer positions the more sliders there are and the slower f is; one of them
         is where the slider is now.
         """
-        flows: dict[Any, Document] = {}
+        flows: dict[Any, list[Document]] = {}
         self._kept_at(self.values, flows)  # the first takes longer than those that follow
         times = [time.process_time()]
         first = self._kept_at(self.values, flows)
@@ -417,17 +412,17 @@ class Explorer(View):
         for slider in extra["sliders"]:
             slider["positions"] = _positions(slider, count)
         places = [slider["positions"] for slider in extra["sliders"]]
-        answers, curves = {}, {}
+        answers, swept = {}, {}
         for at in itertools.product(*(range(len(each)) for each in places)):
             values = [each[i] for each, i in zip(places, at, strict=True)]
             answers[_key(at)] = self._kept_at(values, flows)
             for k in range(many):
                 if at[k] == 0 and count > 1:  # they run over all positions of this one
-                    curves[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
-        kept = {"flows": [*flows.values()], "answers": answers, "curves": curves}
+                    swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
+        kept = {"flows": [*flows.values()], "answers": answers, "curves": swept}
         return extra | {"kept": kept}
 
-    def _kept_at(self, values: Sequence[float], flows: dict[Any, Document]) -> Document:
+    def _kept_at(self, values: Sequence[float], flows: dict[Any, list[Document]]) -> Document:
         """What is shown at these values; `flows` gets each picture once."""
         try:
             builder = self._at(values)
@@ -436,7 +431,7 @@ class Explorer(View):
         shown = builder.selection()
         signature = display.signature(shown)
         if signature not in flows:
-            flows[signature] = builder.display().document()
+            flows[signature] = [each.document() for each in builder.displays()]
         focuses = [k for k, slider in enumerate(self.sliders) if not slider.upstream]
         return {
             "flow": [*flows].index(signature),
@@ -447,7 +442,13 @@ class Explorer(View):
 
     def _kept_curves(self, values: Sequence[float], active: int) -> Document:
         focus = 0 if self.sliders[active].upstream else active
-        return self.sweeper.curves(values, active, focus, self.custom)
+        return _plotted(self.sweeper.curves(values, active, focus, self.custom))
+
+
+def _plotted(found: Document) -> Document:
+    """Curves as the browser draws them."""
+    drawn = [curves.plot(each["title"], found["xs"], each["lines"]) for each in found["plots"]]
+    return {"active": found["active"], "plots": drawn}
 
 
 def _positions(slider: Document, count: int) -> list[float]:

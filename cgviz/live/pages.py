@@ -28,8 +28,6 @@ from . import panel
 Document = dict[str, Any]
 
 MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
-SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
-READABLE = 11 / 11.5  # of the size on paper: labels are then 11 pixels high
 MOST_REPEATS = 40  # that a file keeps of a row: the time to write it stays a few seconds
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
 MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page
@@ -61,11 +59,11 @@ class PageBuilder:
     ) -> None:
         self.trace, self.full, self.roomy, self.framed = trace, full, roomy, framed
         self.patient = False
-        self.space = SCREEN  # for a picture, in pixels; a browser may tell another
+        self.fields: display.Fields = {}  # for which a quiz leaves space in its picture
         self.moments = moments or {}
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
         self._selections: dict[Any, Selection] = {}
-        self._displays: dict[Any, Display] = {}
+        self._displays: dict[Any, list[Display]] = {}
         self._rows: dict[Any, Any] = {}
 
     def patiently(self) -> PageBuilder:
@@ -108,20 +106,20 @@ class PageBuilder:
             if k != each.at
         ]
 
-    def display(self, which: int | None = None, toggled: Sequence[str] = ()) -> Display:
-        """What is drawn of it."""
+    def displays(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Display]:
+        """What is drawn of it, in each direction in which it can run."""
         shown = self.selection(which, toggled)
         drawn, opened = display.signature(shown), self._at(toggled)[1]
-        key = drawn, opened, self.space
+        key = drawn, opened
         if key not in self._displays:
             names = [[], *([name] for name in self.moments)]
             others = [self.selection(which, [*opened, *name]) for name in names]
-            self._displays[key] = display.make(
+            self._displays[key] = display.both(
                 shown,
-                self.space if shown.depth <= DEEP else None,
+                DEEP,
                 roomy=self.roomy,
-                enough=READABLE,
                 alike=[x for x in others if x is not shown and display.signature(x) == drawn],
+                fields=self.fields,
             )
         return self._displays[key]
 
@@ -132,7 +130,7 @@ class PageBuilder:
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
         return {
-            "display": self.display(which, toggled).document(),
+            "displays": [each.document() for each in self.displays(which, toggled)],
             "texts": texts_of(shown),
             "panels": panel.panels(trace, shown, panel.small if cheap else _never),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
@@ -266,7 +264,6 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
         "passes": names,
         "which": which,
         "names": [each.trace.title for each in builders],
-        "space": builders[0].space[0],
         "pages": pages(builders, which, []),
         "latex": [chain_rule.chain_rule(trace, i).latex for i in range(len(names) * few)],
     }
@@ -305,7 +302,7 @@ def mark(one: Document, other: Document) -> None:
 def _comparable(page: Document) -> Document:
     """Each node and link by what it is called and where it is, and what it says at the end."""
     said: dict[tuple[str, int], dict[str, str]] = {}
-    for text, versions in zip(page["display"]["texts"], page["texts"]["written"], strict=True):
+    for text, versions in zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True):
         said.setdefault((text["of"], text["i"]), {})[text["role"]] = versions[-1][1]
 
     def words(of: str, i: int) -> dict[str, str]:
@@ -321,9 +318,9 @@ def _comparable(page: Document) -> Document:
         key = own.get("kind") or own.get("title"), own.get("name", "").split(" = ")[0]
         seen[key] += 1  # equal ones are told apart in their order
         nodes.append(((key, seen[key]), words("node", i)))
-    ends = [key for key, _ in nodes] + ["target"] * len(page["display"]["nodes"])
+    ends = [key for key, _ in nodes] + ["target"] * len(page["displays"][0]["nodes"])
     links = [
         ((ends[x["source"]], ends[x["target"]], x["position"]), words("link", i))
-        for i, x in enumerate(page["display"]["links"])
+        for i, x in enumerate(page["displays"][0]["links"])
     ]
     return {"nodes": nodes, "links": links}

@@ -86,7 +86,23 @@ def panel(trace: Trace, shown: Selection, i: int, ask: Ask) -> Document:
         if op.rule_variables:  # in TensorFlow's order
             given = map(_written, node.step.downstream[-len(op.rule_variables) :])
             found["variables"] = list(zip(op.rule_variables, given, strict=False))
-    return found
+    return found | {"ran": _ran(found), "ruled": _ruled(found) if each and node.orders else ""}
+
+
+def _ran(found: Document) -> str:
+    """What an op did, in a sentence."""
+    made = ", ".join(f"{each['name']} = {each['value']}" for each in found["outputs"])
+    return f"{found['title']} makes {made}."
+
+
+def _ruled(found: Document) -> str:
+    """What its backward rule did, in a sentence."""
+    if not found["inputs"]:
+        return f"a backward rule of {found['title']} runs."  # one of those that are folded
+    upstream = ", ".join(each["upstream"] for each in found["outputs"])
+    given = [f"{x['downstream']} to {x['name']}" for x in found["inputs"] if x["flows"]]
+    returned = ", ".join(given) or "nothing"
+    return f"{found['title']} gets upstream {upstream} and returns {returned}."
 
 
 def small(step: Step) -> bool:

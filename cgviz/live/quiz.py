@@ -22,6 +22,8 @@ from .view import View
 
 HIDE = ("downstream", "local", "gradient")
 MOST_NUMBERS = 4  # that a learner is asked to type
+# Points: the width of a field for a number of six letters, for each more number; its height.
+FIELD, MORE, HIGH = 54, 22, 24
 
 
 def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None) -> Quiz:
@@ -63,6 +65,8 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
             f"there is no {hide} to ask for in this trace: questions are about arrays of at most "
             f"{MOST_NUMBERS} numbers"
         )
+    owners = [("node", q["node"]) if q["link"] is None else ("link", q["link"]) for q in found]
+    builder.fields = dict(zip(owners, (q["size"] for q in found), strict=True))
     return Quiz([builder], {"quiz": {"questions": found}}, drawn=False)
 
 
@@ -152,6 +156,7 @@ def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Documen
     return {
         "text": text,
         "answer": _numbers(answer),
+        "size": (FIELD + MORE * (answer.size - 1), HIGH),
         "shown": style.array(answer),
         "mistakes": [(kind, _numbers(a)) for kind, a in alike],
     }

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import style
 from ..drawing import history_figure as figure
+from . import curves
 from .pages import Document, PageBuilder
 from .view import View
 
@@ -48,7 +49,8 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
     powers = [figure.powers(series) for series in maps]
     ends = figure.ends(powers)
     states = {state for series in maps for each in series for state in each.state}
-    lines, tables = [], []
+    lines: list[Document] = []
+    tables = []
     for i, each in enumerate(histories):
         place = {step: k for k, step in enumerate(each.steps)}
         target = [each.target[place[step]] for step in points]
@@ -58,11 +60,21 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
         rows = zip(maps[i], powers[i], strict=True)
         at = [place[step] for step in columns]
         tables.append([{"name": s.name, "cells": _cells(s, row, at, ends)} for s, row in rows])
+    targets = [{line["role"]: line["ys"][points.index(step)] for line in lines} for step in kept]
+    said = [_said(step, steps[-1], lines, each) for step, each in zip(kept, targets, strict=True)]
+    plot = curves.plot("target", points, lines, poles=False) if len(points) > 1 else None
     return {
-        **{"kept": kept, "last": steps[-1], "steps": points, "columns": columns},
-        **{"lines": lines, "maps": tables, "scale": [style.number(round(x, 1)) for x in ends]},
+        **{"kept": kept, "said": said, "points": targets, "plot": plot, "columns": columns},
+        **{"maps": tables, "scale": [style.number(round(x, 1)) for x in ends]},
         "signs": [str(sign) for state, sign in figure.SIGNS.items() if state in states],
     }
+
+
+def _said(step: int, last: int, lines: Sequence[Document], targets: Document) -> str:
+    """Where a step is in a training, and its targets."""
+    numbers = ((line["name"], targets[line["role"]]) for line in lines)
+    told = ", ".join(f"{n} {'not finite' if y is None else style.number(y)}" for n, y in numbers)
+    return f"step {step} of {last}, {'target of ' * (len(lines) > 1)}{told}"
 
 
 def _thinned(steps: list[int], kept: Sequence[int], most: int) -> list[int]:

@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STARTS = ("forward", "end")
-# Per number of pictures beside each other, the width that each has, as a browser told it last: the
-# views of a kernel are mostly equally wide, so that the next one need not turn before one's eyes.
-widths: dict[int, float] = {}
+SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
+READABLE = 11 / 11.5  # of the size on paper: labels are then 11 pixels high
 MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
 
 
@@ -96,13 +95,11 @@ class View(anywidget.AnyWidget):
         self.start, self.drawn, self.paper = start, drawn, paper
         self.words = words or repr(self.trace)
         which = builders[0].which or 0
-        for each in self.builders:
-            each.space = widths.get(len(builders), pages.SCREEN[0]), pages.SCREEN[1]
         shown = pages.document(self.builders, which) | self.extra
         super().__init__(
             shared=Shared.one(),
             document=shown,
-            step=shown["pages"][0]["display"]["steps"] if start == "end" else 0,
+            step=shown["pages"][0]["displays"][0]["steps"] if start == "end" else 0,
             which=which,
         )
         self.on_msg(type(self)._answer)  # a function: no widget that refers to itself
@@ -118,23 +115,8 @@ class View(anywidget.AnyWidget):
             side = int(content.get("side", 0))
             found = self.builders[side].panels(which, toggled)
             self.send({"panels": found, "side": side, "key": content.get("key")})
-        elif content.get("ask") == "width":
-            widths[len(self.builders)] = width = float(content["width"])
-            for each in self.builders:
-                each.space = width, pages.SCREEN[1]
-            drawn = [each.display(which, toggled).direction for each in self.builders]
-            if drawn != content["directions"]:
-                found = pages.pages(self.builders, which, toggled)
-                key = pages.page_key(which, toggled)
-                self.send({"pages": found, "key": key, "turned": content["view"]})
-                self._begin_with(pages=pages.pages(self.builders, self.document["which"], []))
-            self._begin_with(space=width)
         elif content.get("ask") == "module":
             self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
-
-    def _begin_with(self, **found: Any) -> None:
-        """Change what a view that is opened later begins with; those that are open know it."""
-        self._trait_values["document"] = self.document | found
 
     @property
     def model_id(self) -> str:
@@ -188,7 +170,11 @@ class View(anywidget.AnyWidget):
         if not self.drawn:
             return f"<pre>{words}</pre>"
         image = self.paper and saved_as_png(self.paper())
-        source = b64encode(image or png(self.builders[0].display())).decode()
+        drawn = max(
+            self.builders[0].displays(),
+            key=lambda each: min(*np.divide(SCREEN, figure.size(each)), READABLE),
+        )
+        source = b64encode(image or png(drawn)).decode()
         return f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

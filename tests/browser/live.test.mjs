@@ -3,18 +3,15 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { sentence, spoken } from "../../cgviz/live/js/aria.mjs";
-import { curvePath, nearest, rangeOf, ticks } from "../../cgviz/live/js/explore.mjs";
+import { nearest, number } from "../../cgviz/live/js/explore.mjs";
 import { landedOn, legs } from "../../cgviz/live/js/flight.mjs";
-import { roamed, stepWords } from "../../cgviz/live/js/history.mjs";
+import { roamed } from "../../cgviz/live/js/history.mjs";
 import { staticModel } from "../../cgviz/live/js/mount.mjs";
 import { largest, layersOf } from "../../cgviz/live/js/minimap.mjs";
-import { number } from "../../cgviz/live/js/numbers.mjs";
 import { PageCache, pageKey, turnedOver } from "../../cgviz/live/js/pages.mjs";
 import { equation, rows } from "../../cgviz/live/js/panel.mjs";
-import { reading } from "../../cgviz/live/js/picture.mjs";
 import { Questions, VERDICTS, judge } from "../../cgviz/live/js/predict.mjs";
-import { SEED, moments, next, nodeAt, previous, textAt } from "../../cgviz/live/js/time.mjs";
+import { SEED, moments, next, nodeAt, previous, sentence, spoken, textAt } from "../../cgviz/live/js/time.mjs";
 
 const { numbers, page, opened, elements, panels } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
 const question = (answer, mistakes = []) => ({ answer, mistakes });
@@ -200,8 +197,9 @@ test("an answer is right to the digits that were shown", () => {
   assert.equal(judge("[1, 2.5; 3]", question([1, 2.5, 3])), "right");
   assert.equal(judge("1 2 3", question([1, 2, 3])), "right");
   assert.equal(judge("nan", question(["NaN"])), "right");
+  assert.equal(judge("twelve", question(["NaN"])), "unreadable");
+  assert.equal(judge("1 NaN", question([1, "NaN"])), "right");
   assert.equal(judge("-inf", question(["-Infinity"])), "right");
-  assert.equal(judge("None", question(null)), "right");
 });
 
 test("a mistake is called by its name", () => {
@@ -214,7 +212,6 @@ test("a mistake is called by its name", () => {
   assert.equal(judge("twelve", asked), "unreadable");
   assert.equal(judge("", asked), "unreadable");
   assert.equal(judge("1 2", asked), "count");
-  assert.equal(judge("0", question(null)), "none");
 });
 
 test("what is right is right, even where a mistake gives the same", () => {
@@ -222,7 +219,7 @@ test("what is right is right, even where a mistake gives the same", () => {
 });
 
 test("every verdict has words", () => {
-  for (const name of ["right", "unreadable", "count", "none", "sign", "upstream", "local", "path", "sum", "wrong"]) {
+  for (const name of ["right", "unreadable", "count", "sign", "upstream", "local", "path", "sum", "wrong"]) {
     assert.ok(VERDICTS[name].length > 5);
   }
 });
@@ -252,16 +249,12 @@ test("without a kernel what was clicked is as wanted, and the rest as at first w
   assert.equal(after([0, "a"], [0, "a"]), "0|");
 });
 
-test("the body of a custom op comes with the op, and is read after it", () => {
+test("the body of a custom op comes with the op", () => {
   const { display } = opened;
   const owner = display.frames.find((frame) => frame.node >= 0).node;
   const inside = display.nodes.flatMap((node, i) => (node.owner === owner ? [i] : []));
   assert.equal(inside.length, 3);
   for (const i of inside) assert.equal(display.nodes[i].step, display.nodes[owner].step);
-  const order = reading(display)
-    .map(({ kind, i }) => (kind === "frame" ? display.frames[i].name : display.nodes[i].key));
-  assert.deepEqual(order.slice(0, 3), ["0:x", "scope:part:0", "1:square"]);
-  assert.equal(order.length, 5); // ports and targets are passed by
 });
 
 test("a minimap has the largest gradient of each depth, once its step has come", () => {
@@ -273,38 +266,6 @@ test("a minimap has the largest gradient of each depth, once its step has come",
   assert.deepEqual(layers.map(([, nodes]) => largest(nodes).step), [2, 1, SEED]);
   const sizes = [{ size: null }, { size: 0 }, { size: 3 }, { size: Infinity }];
   assert.deepEqual(sizes.map((_, n) => largest(sizes.slice(0, n + 1)).size), [null, 0, 3, Infinity]);
-});
-
-test("an axis has round steps", () => {
-  assert.deepEqual(ticks(-3, 3), [-2, 0, 2]);
-  assert.deepEqual(ticks(0, 1), [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
-});
-
-test("a curve breaks where there is no number", () => {
-  const same = (v) => v;
-  assert.equal(curvePath([0, 1, 2, 3], [0, 1, null, 3], same, same), "M0.00 0.00L1.00 1.00M3.00 3.00");
-});
-
-test("a curve is not drawn through a pole, wherever it lies between two points", () => {
-  const same = (v) => v;
-  const breaks = (f, xs) => curvePath(xs, xs.map(f), same, same).split("M").length - 2;
-  for (const pole of [0.001, 0.1, 0.5, 0.75, 0.999]) {
-    const xs = Array.from({ length: 41 }, (_, i) => i - 20);
-    assert.equal(breaks((x) => 1 / (x - pole), xs), 1, `a pole at ${pole}`);
-    assert.equal(breaks((x) => -1 / (x - pole) ** 3, xs), 1, `a pole at ${pole}`);
-  }
-  const xs = Array.from({ length: 81 }, (_, i) => (i - 40) / 10);
-  for (const f of [Math.sin, Math.abs, (x) => 1 / (1 + Math.exp(-99 * x)), (x) => Math.sin(31 * x), (x) => (x > 0 ? 1 : 0)]) {
-    assert.equal(breaks(f, xs), 0, String(f));
-  }
-});
-
-test("the range of a plot is that of its numbers, and leaves a pole out", () => {
-  const [low, high] = rangeOf([[...Array(100).fill(1), 1e9]]);
-  assert.ok(low <= 1 && high < 10);
-  const [least, most] = rangeOf([[100, 101, 102]]);
-  assert.ok(least > 99 && most < 103);
-  assert.deepEqual(rangeOf([[null]]), [-1, 1]);
 });
 
 test("a page without a kernel keeps its state and sends nothing", () => {
@@ -360,14 +321,6 @@ test("a cell of a training opens the nearest step that was kept", () => {
   assert.deepEqual([0, 4, 5, 9].map((step) => nearest([0, 4, 7], step)), [0, 4, 4, 7]);
 });
 
-test("a step of a training is said with its number and its targets", () => {
-  const doc = { steps: [0, 5], last: 5, lines: [{ name: "target", ys: [3, null] }] };
-  assert.equal(stepWords(doc, 0), "step 0 of 5, target 3");
-  assert.equal(stepWords(doc, 5), "step 5 of 5, target not finite");
-  const two = [{ name: "right", ys: [1, 0.12345] }, { name: "wrong", ys: [1, 2] }];
-  assert.equal(stepWords({ ...doc, lines: two }, 5), "step 5 of 5, target of right 0.1235, wrong 2");
-});
-
 test("the keyboard stays within a map", () => {
   assert.deepEqual(roamed([0, 0], "ArrowUp", 2, 3), [0, 0]);
   assert.deepEqual(roamed([0, 0], "End", 2, 3), [0, 2]);
@@ -391,11 +344,4 @@ test("without a kernel a step of a training is as it was stored where what is op
   cache.turn(0, "", "step:7");
   cache.turn(1);
   assert.deepEqual([cache.pages, cache.chosen("step:")], ["1", []]);
-});
-
-test("a peak of a training is drawn whole, and not taken for a pole", () => {
-  const same = (x) => x;
-  const loss = [4, 3, 2, 30, 4, 3, 2];
-  assert.equal(curvePath([0, 1, 2, 3, 4, 5, 6], loss, same, same, false).split("M").length - 1, 1);
-  assert.ok(rangeOf([[...Array(100).fill(1), 30]], false)[1] > 30);
 });

@@ -57,12 +57,31 @@ def test_what_is_typed_stays_where_a_picture_turns(show):
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_without_a_kernel_it_stays_as_it_was_saved(page, tmp_path):
+def test_without_a_kernel_it_turns_too(page, tmp_path):
     namespace = {}
     exec(SETUP, namespace)
     cgviz.trace(namespace["f"], 2.0, 3.0).save(tmp_path / "flow.html")
     page.set_viewport_size({"width": 600, "height": 900})
     page.goto((tmp_path / "flow.html").as_uri())
-    has_count(page.locator(".cgviz-svg"), 1)
     until(page, f"{VIEW}.width > 0")
-    assert page.evaluate(DIRECTION) == "right"
+    assert page.evaluate(DIRECTION) == "down"
+    page.set_viewport_size({"width": 1600, "height": 900})
+    until(page, f"{DIRECTION} === 'right'")
+    page.set_viewport_size({"width": 600, "height": 900})
+    until(page, f"{DIRECTION} === 'down'")
+
+
+def test_no_picture_is_seen_that_turns_at_once(page, tmp_path):
+    """Which way it runs is known before the first frame is painted."""
+    namespace = {}
+    exec(SETUP, namespace)
+    cgviz.trace(namespace["f"], 2.0, 3.0).save(tmp_path / "flow.html")
+    page.set_viewport_size({"width": 600, "height": 900})
+    page.add_init_script(
+        "const seen = globalThis.seen = []; const look = () => { requestAnimationFrame(look); "
+        "const view = document.querySelector('.cgviz-view')?.cgvizView; "
+        "if (view) setTimeout(() => seen.push(view.clock.direction)); }; look();"
+    )
+    page.goto((tmp_path / "flow.html").as_uri())
+    until(page, "globalThis.seen.length > 5")
+    assert set(page.evaluate("globalThis.seen")) == {"down"}

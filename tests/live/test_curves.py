@@ -1,10 +1,12 @@
 """Curves over a slider: f, its rule, its body, its differences; and what is a slider."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cgviz.live import explorer
+from cgviz.live import curves, explorer
 from cgviz.live.explorer import Sweeper, sliders
 
 
@@ -210,3 +212,57 @@ def test_only_a_function_can_be_explored():
 
 def test_there_are_enough_points_to_see_a_bend():
     assert explorer.POINTS >= 41
+
+
+# --- as they are drawn ---
+
+
+def drawn(xs, f, poles=True):
+    ys = [f(x) for x in xs]
+    (line,) = curves.plot("f", xs, [{"role": "f", "name": "f", "ys": ys}], poles=poles)["lines"]
+    return line["d"]
+
+
+def test_an_axis_has_round_numbers():
+    assert curves.ticks(-3, 3) == [-2, 0, 2]
+    assert curves.ticks(0, 1) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
+    plot = curves.plot("f", [0, 4], [{"role": "f", "name": "f", "ys": [0.0, 1e6]}])
+    assert plot["columns"][-1] == ("4", 100)
+    assert ("1000000", 6.9) in [(words, round(place, 1)) for words, place in plot["rows"]]
+
+
+def test_a_drawn_curve_breaks_where_there_is_no_number():
+    d = drawn([0, 1, 2, 3], [0.0, 1.0, None, 3.0].__getitem__)
+    assert re.sub(r"[\d.]+ [\d.]+", "", d) == "MLM"
+    assert [float(x) for x in re.findall(r"[ML]([\d.]+)", d)] == [0, 33.33, 100]
+
+
+@pytest.mark.parametrize("pole", [0.001, 0.1, 0.5, 0.75, 0.999])
+@pytest.mark.parametrize("power", [1, -3])
+def test_a_curve_is_not_drawn_through_a_pole_wherever_it_lies_between_two_points(pole, power):
+    f = (lambda x: 1 / (x - pole)) if power == 1 else (lambda x: -1 / (x - pole) ** 3)
+    assert drawn(range(-20, 21), f).count("M") == 2
+
+
+@pytest.mark.parametrize(
+    "f",
+    [np.sin, abs, lambda x: 1 / (1 + np.exp(-99 * x)), lambda x: np.sin(31 * x), lambda x: x > 0],
+)
+def test_a_steep_curve_is_drawn_whole(f):
+    assert drawn([x / 10 for x in range(-40, 41)], f).count("M") == 1
+
+
+def test_a_peak_of_a_training_is_drawn_whole_and_not_taken_for_a_pole():
+    loss = [4, 3, 2, 30, 4, 3, 2]
+    assert drawn(range(7), loss.__getitem__, poles=False).count("M") == 1
+    assert curves.limits([np.array([1.0] * 100 + [30.0])], False)[1] > 30
+
+
+def test_the_range_of_a_plot_is_that_of_its_numbers_and_leaves_a_pole_out():
+    low, high = curves.limits([np.array([1.0] * 100 + [1e9])], True)
+    assert low <= 1
+    assert high < 10
+    least, most = curves.limits([np.array([100.0, 101.0, 102.0])], True)
+    assert least > 99
+    assert most < 103
+    assert curves.limits([np.array([np.nan])], True) == (-1, 1)

@@ -58,6 +58,8 @@ def data(tmp_path_factory):
         for name, trace in ((name, program()) for name, program in (PROGRAMS | RULES).items())
         for which in range(len(trace.passes))
     }
+    for each in (page, opened, *(found["page"] for found in elements.values())):
+        each["display"] = each["displays"][0]  # as the browser does
     path = tmp_path_factory.mktemp("node") / "data.json"
     found = {"numbers": numbers(), "page": page, "opened": opened, "elements": elements}
     found["panels"] = panels

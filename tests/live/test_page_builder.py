@@ -38,7 +38,7 @@ def with_rule(rule):
 
 def test_a_picture_is_arranged_once():
     builder = PageBuilder(with_rule(square))
-    assert builder.display() is builder.display(0)
+    assert builder.displays() is builder.displays(0)
     assert builder.selection() is builder.selection(0)
 
 
@@ -46,21 +46,21 @@ def test_a_trace_without_a_backward_pass_has_a_page():
     with cgviz.record() as trace:
         tf.sin(tf.constant(1.0))
     page = PageBuilder(trace).page()
-    assert page["display"]["which"] is None
-    assert page["display"]["backward"] == []
+    assert page["displays"][0]["which"] is None
+    assert page["displays"][0]["backward"] == []
 
 
 def test_an_opened_custom_op_is_a_frame_with_its_body_in_it():
     builder = PageBuilder(with_rule(square))
     assert builder.names() == ["custom:a"]
-    shown = builder.page(None, ["custom:a"])["display"]
+    shown = builder.page(None, ["custom:a"])["displays"][0]
     (frame,) = shown["frames"]
     owner = shown["nodes"][frame["node"]]
     inside = [node for node in shown["nodes"] if node["owner"] == frame["node"]]
     assert [node["kind"] for node in inside] == ["port", "op", "port"]
     assert owner["group"] == frame["name"] == "custom:a"
-    assert shown["backward"] == builder.page()["display"]["backward"]
-    assert shown["forward"] == builder.page()["display"]["forward"]
+    assert shown["backward"] == builder.page()["displays"][0]["backward"]
+    assert shown["forward"] == builder.page()["displays"][0]["forward"]
 
 
 def test_the_side_panels_inside_a_custom_op_say_that_no_gradient_comes_there():

@@ -88,7 +88,7 @@ def test_the_frame_of_repeats_can_be_closed_at_each_of_them(tmp_path):
     for k in (0, 1, 2):
         (page,) = pages[f"0|repeat::0,repeat::0@{k}"]
         assert page["repeats"][0]["at"] == k
-        assert "repeat::0" in {node["group"] for node in page["display"]["nodes"]}
+        assert "repeat::0" in {node["group"] for node in page["displays"][0]["nodes"]}
 
 
 def test_without_scripts_it_says_the_same_in_words(tmp_path):

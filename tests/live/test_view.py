@@ -47,17 +47,28 @@ def test_a_finished_one_begins_at_the_end_of_the_pass(trace):
     assert trace.view(start="end").step == 2
 
 
-def test_once_a_width_was_told_the_next_views_are_drawn_for_it(trace, sent, monkeypatch):
-    monkeypatch.setattr(view, "widths", {})
-    shown = trace.view()
-    assert shown.document["pages"][0]["display"]["direction"] == "right"
-    told = {"ask": "width", "width": 200.0, "directions": ["right"], "view": "cgviz-1"}
-    shown._answer(told, None)
-    assert [answer["turned"] for answer in sent] == ["cgviz-1"]
-    for later in (shown, trace.view()):
-        assert later.document["space"] == 200.0
-        assert later.document["pages"][0]["display"]["direction"] == "down"
-    assert trace.view(against=trace).document["space"] > 200.0  # of two beside each other
+def test_it_is_drawn_in_each_direction_for_the_browser_to_choose(trace):
+    (page,) = trace.view().document["pages"]
+    assert [each["direction"] for each in page["displays"]] == ["right", "down"]
+    one, other = (
+        [(text["of"], text["i"], text["role"]) for text in each["texts"]]
+        for each in page["displays"]
+    )
+    assert one == other  # what is written is written once for both
+
+
+def test_bands_run_right_and_a_long_path_runs_down():
+    def deep(x):
+        for _ in range(20):
+            x = tf.sin(x)
+        return x
+
+    for shown, direction in (
+        (cgviz.trace(lambda x: x * x * x, 2.0, order=2).view(which=1), "right"),
+        (cgviz.trace(deep, 2.0).view(), "down"),
+    ):
+        (page,) = shown.document["pages"]
+        assert [each["direction"] for each in page["displays"]] == [direction]
 
 
 def test_it_can_be_linked_to_other_widgets(trace):
@@ -111,7 +122,7 @@ def test_another_pass_is_sent_when_it_is_asked_for(sent):
     shown._answer({"ask": "pages", "which": 1, "opened": []}, None)
     (answer,) = sent
     assert answer["key"] == "1|"
-    assert answer["pages"][0]["display"]["which"] == 1
+    assert answer["pages"][0]["displays"][0]["which"] == 1
 
 
 def test_local_jacobians_are_sent_when_they_are_asked_for(sent):

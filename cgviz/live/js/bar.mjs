@@ -43,7 +43,7 @@ const KEYS = [
   { name: "Its details", keys: ["Enter"], run: (view, item) => item && view.press(item) },
   { name: "Open or close it", keys: ["o"], run: (view, item) => item && view.turnOver(item.name) },
   { name: "Leave", keys: ["Escape"], run: (view) => view.leave() },
-  { name: "These keys", keys: ["?"], run: (view) => view.set({ help: !view.state.help }) },
+  { name: "These keys", keys: ["?"], run: (view) => view.help.element.togglePopover() },
 ];
 
 const SIGNS = { " ": "Space", ArrowLeft: "\u2190", ArrowRight: "\u2192", ArrowUp: "\u2191", ArrowDown: "\u2193" };
@@ -54,6 +54,7 @@ export const actionsOf = (view) => [...TIME, ...PICTURE, ...KEYS].filter(({ has 
 /** Do what a key means, unless what has the focus has its own use for it. */
 export function press(view, event) {
   const { key, target } = event;
+  if (key === "Escape" && view.root.querySelector(":popover-open")) return; // it closes
   if (target.closest("input, select") || ([" ", "Enter"].includes(key) && target.closest("button, summary"))) return;
   const name = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (key.length === 1 ? key.toLowerCase() : key);
   const action = view.actions.find(({ keys }) => keys.includes(name));
@@ -61,10 +62,9 @@ export function press(view, event) {
 }
 
 /** The keys and what they do. */
-export function makeHelp({ actions, state }) {
+export function makeHelp({ actions }) {
   const shown = (key) => SIGNS[key] ?? (key.length === 1 ? key.toUpperCase() : key);
-  const element = h("dl.keys", {}, ...actions.flatMap(({ name, keys }) => [h("dt", {}, keys.map(shown).join(", ")), h("dd", {}, name)]));
-  return { element, paint: () => (element.hidden = !state.help) };
+  return { element: h("dl.keys", { popover: true }, ...actions.flatMap(({ name, keys }) => [h("dt", {}, keys.map(shown).join(", ")), h("dd", {}, name)])) };
 }
 
 const icon = (d) => s("svg.icon", { viewBox: "0 0 16 14", "aria-hidden": "true" }, s("path", { d }));

@@ -19,6 +19,12 @@ export const readable = ({ width }) => width * LEAST + 2 * BESIDE + 2;
 /** The width and height of a picture, with the space for the equations of its op. */
 export const extentOf = ({ direction, width, height }) => ({ width, height: height + (direction === "right" ? BELOW : 0) });
 
+/** Of the display lists of a picture the one that is largest in this width: the first of those in which labels can be read. */
+export function directed(displays, space) {
+  const scales = displays.map(extentOf).map(({ width, height }) => Math.min(space / width, TALLEST / height, LEAST));
+  return displays[scales.indexOf(Math.max(...scales))];
+}
+
 /** Show a picture so large that it can be read, on a `screen` from the last row, above a sentence; what does not fit is panned. */
 export function fit(picture, screen) {
   const { width, height } = extentOf(picture.page.display);

@@ -1,11 +1,16 @@
 // Sliders, and the curves of f and of its derivatives over a slider.
 import { fill, h, makeSlider, s, say, toggle } from "./dom.mjs";
-import { number } from "./numbers.mjs";
 import { nodeAt } from "./time.mjs";
 
 const DRAG = 240; // pixels over which a node is dragged through the whole range of its slider
 const PATIENCE = 8000; // milliseconds without an answer: a kernel that is slow answers within it
 const SETTLED = 180; // milliseconds without a move, after which the numbers are made in full
+
+/** A number in so many significant digits, as Python writes it; whole numbers in full. */
+export function number(x, digits = 4) {
+  const shown = Number.isInteger(x) ? x : Number(x.toPrecision(digits));
+  return String(shown).replaceAll("-", "\u2212");
+}
 
 /** Of some numbers the one that is nearest to x. */
 export const nearest = (numbers, x) => numbers.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));
@@ -66,7 +71,7 @@ export function makeExplore(view) {
   /** Show these curves, or those that are there, with the points on them. */
   function draw(found) {
     if (found) {
-      plots = found.plots.map((plot) => makePlot(plot, found.xs, sliders[found.active].name));
+      plots = found.plots.map((plot) => makePlot(plot, sliders[found.active].name));
       fill(plotBox, ...plots.map((plot) => plot.element));
       drawn = found.active;
     }
@@ -112,50 +117,18 @@ export function makeExplore(view) {
 
 // --- curves ---
 
-/** Round steps for an axis. */
-export function ticks(low, high, about = 4) {
-  const rough = (high - low) / about;
-  const base = 10 ** Math.floor(Math.log10(rough));
-  const step = base * [1, 2, 5, 10].find((m) => m * base >= 0.7 * rough);
-  const first = Math.ceil(low / step);
-  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, n) => (first + n) * step);
-}
-
-/** The range of a plot: all numbers, but where there may be poles not the last few of one. */
-export function rangeOf(series, poles = true) {
-  const values = series.flat().filter((y) => y !== null).sort((a, b) => a - b);
-  const cut = poles ? Math.floor(values.length * 0.02) : 0;
-  const [low, high] = [values[cut] ?? 0, values.at(-1 - cut) ?? 0];
-  const margin = high - low < 1e-9 * Math.max(1, Math.abs(high)) ? 1 : 0.08 * (high - low);
-  return [low - margin, high + margin];
-}
-
-/** The `d` of a curve. It breaks where there is no number, and where it jumps as at a pole: against its course on both sides, and far. */
-export function curvePath(xs, ys, toX, toY, poles = true) {
-  const rise = (i) => (ys[i] ?? NaN) - (ys[i - 1] ?? NaN);
-  const jumps = (i) => {
-    const [before, own, after] = [rise(i - 1), rise(i), rise(i + 1)];
-    return poles && before * own < 0 && own * after < 0 && Math.abs(own) > Math.abs(before) + Math.abs(after);
-  };
-  const point = (y, i) => `${(ys[i - 1] ?? null) === null || jumps(i) ? "M" : "L"}${toX(xs[i]).toFixed(2)} ${toY(y).toFixed(2)}`;
-  return ys.map((y, i) => (y === null ? "" : point(y, i))).join("");
-}
-
-/** One plot: curves over a slider, and points where their values are known. What a training did has no `poles`: its peaks are real. */
-export function makePlot({ title, lines, poles = true }, xs, axis) {
-  const [[x0, x1], [y0, y1]] = [[xs[0], xs.at(-1)], rangeOf(lines.map((line) => line.ys), poles)];
+/** One plot, as Python made it: curves over a slider, and points where their values are known. */
+export function makePlot({ title, range: [x0, x1, y0, y1], columns, rows, lines }, axis) {
   const [toX, toY] = [(x) => (100 * (x - x0)) / (x1 - x0), (y) => (100 * (y1 - y)) / (y1 - y0)]; // in percent
   const line = (role, x, y) => s(`line.${role}`, { x1: `${x[0]}%`, x2: `${x[1]}%`, y1: `${y[0]}%`, y2: `${y[1]}%` });
   const tick = (words, place) => s("text.tick", { "text-anchor": "middle", ...place }, words);
-  const rows = ticks(y0, y1).map((y) => [number(y, 3), toY(y)]);
   const grid = [
-    ...ticks(x0, x1).flatMap((x) => [line("grid", [toX(x), toX(x)], [0, 100]), tick(number(x, 3), { x: `${toX(x)}%`, y: "100%", dy: 14 })]),
+    ...columns.flatMap(([words, x]) => [line("grid", [x, x], [0, 100]), tick(words, { x: `${x}%`, y: "100%", dy: 14 })]),
     ...rows.flatMap(([words, y]) => [line("grid", [0, 100], [y, y]), tick(words, { x: -5, y: `${y}%`, dy: 4, "text-anchor": "end" })]),
     tick(axis, { x: "50%", y: "100%", dy: 30 }),
   ];
-  const near = (y) => Math.min(Math.max(toY(y), -100), 200); // what is far off goes out of the plot all the same
-  const curve = ({ role, ys }) => s(`path.curve.${role}`, { d: curvePath(xs, ys, toX, near, poles) });
-  const curves = s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", width: "100%", height: "100%" }, ...lines.map(curve));
+  const paths = lines.map(({ role, d }) => s(`path.curve.${role}`, { d }));
+  const curves = s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", width: "100%", height: "100%" }, ...paths);
   const points = s("g"); // where x is, and what is known there
   const left = `${Math.max(...rows.map(([words]) => words.length))}ch`;
   const svg = s("svg.plot", { role: "img", "aria-label": `${title} over ${axis}`, "--cgviz-left": left }, ...grid, curves, points);

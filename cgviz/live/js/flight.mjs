@@ -1,11 +1,10 @@
 // The flight: numbers come to the op of a moment, are multiplied there, and fly on along the lines of the picture.
 //
 // The picture is painted as it is in the end. All that moves lies on top, or fades in: to land is to cancel.
-import { flat } from "./aria.mjs";
 import { fill, s, toggle } from "./dom.mjs";
 import { equation, sumOf } from "./panel.mjs";
 import { makeText, mark, write } from "./picture.mjs";
-import { nodeAt, previous, textAt } from "./time.mjs";
+import { flat, nodeAt, previous, textAt } from "./time.mjs";
 
 export const DURATION = 1800; // milliseconds at speed 1: time to read two numbers and their product
 const FADE = 300; // milliseconds, for those who want no motion

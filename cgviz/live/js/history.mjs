@@ -1,18 +1,10 @@
 // A training: its target over time, a map of its gradients, and a slider over the steps that were kept.
 import { h, makeSlider, set, toggle, use } from "./dom.mjs";
 import { makePlot, nearest } from "./explore.mjs";
-import { number } from "./numbers.mjs";
 import { makePlayer } from "./time.mjs";
 
 const MOMENT = "step:"; // before the number of a step that was kept, as what is turned over
 const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
-
-/** A step in words, as a screen reader says it. */
-export function stepWords({ steps, lines, last }, step) {
-  const k = steps.indexOf(step);
-  const targets = lines.map(({ name, ys }) => `${name} ${ys[k] === null ? "not finite" : number(ys[k])}`);
-  return `step ${step} of ${last}, ${lines.length > 1 ? "target of " : ""}${targets.join(", ")}`;
-}
 
 // By how many rows and columns the keys move in a map.
 const MOVES = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0], Home: [0, -1e9], End: [0, 1e9] };
@@ -51,7 +43,7 @@ function makeMap({ columns, kept }, rows, name, open) {
 /** The part of the view that moves through the training. */
 export function makeHistory(view) {
   const { cache, doc: { history: doc, names } } = view;
-  const { kept, lines, parted, signs, scale, steps } = doc;
+  const { kept, parted, signs, scale } = doc;
   const shown = () => Math.max(kept.findIndex((step) => cache.names.includes(MOMENT + step)), 0);
   const open = (step, then) => view.choose(MOMENT, step === kept[0] ? "" : MOMENT + step, then);
   const last = kept.length - 1;
@@ -72,9 +64,9 @@ export function makeHistory(view) {
     go(k);
   });
   slider.element.prepend(button);
-  const plot = steps.length > 1 && makePlot({ title: "target", lines, poles: false }, steps, "step");
+  const plot = doc.plot && makePlot(doc.plot, "step");
   const maps = doc.maps.map((rows, side) => {
-    const title = lines.length > 1 ? `gradients of ${names[side]}` : "gradients";
+    const title = names.length > 1 ? `gradients of ${names[side]}` : "gradients";
     return makeMap(doc, rows, title, (step, name) => open(step, () => view.goTo(side, name)));
   });
   const tones = [`log10 of the gradient per entry, from ${scale[0]} (pale) to ${scale[1]} (deep)`, ...signs];
@@ -86,8 +78,8 @@ export function makeHistory(view) {
     stop: () => play(0),
     paint() {
       const step = kept[shown()];
-      slider.paint(shown(), stepWords(doc, step));
-      if (plot) plot.move(step, Object.fromEntries(lines.map(({ role, ys }) => [role, ys[steps.indexOf(step)]])));
+      slider.paint(shown(), doc.said[shown()]);
+      if (plot) plot.move(step, doc.points[shown()]);
       maps.forEach((map) => map.paint(step));
     },
   };

@@ -1,6 +1,6 @@
 // The minimap of a large picture: a strip with the largest |gradient| at each depth, and a frame around what is in sight.
 import { fill, h, s, set } from "./dom.mjs";
-import { typed } from "./numbers.mjs";
+import { typed } from "./predict.mjs";
 
 export const MANY = 30; // nodes: of fewer most are in sight
 const [HIGH, LEAST_BAR] = [30, 4]; // pixels: the strip, and the bar of its smallest gradient

@@ -1,8 +1,7 @@
 // The picture: the SVG of one display list, built once, then painted at a step.
-import { spoken } from "./aria.mjs";
 import { extentOf } from "./camera.mjs";
 import { h, s, set, toggle } from "./dom.mjs";
-import { textAt } from "./time.mjs";
+import { spoken, textAt } from "./time.mjs";
 
 const STEP = 1.12; // from one line of a text to the next, in sizes, as on paper
 const HEIGHT = 0.97; // of the letters of a line, in sizes, as on paper
@@ -14,8 +13,8 @@ export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, a
  * The SVG of one page, the picture on this side; `listeners` makes what it answers to.
  *
  * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts`
- * every path and text of the display list; `items` its nodes and scopes in reading order,
- * for the keyboard. An arrow is the op that uses its value.
+ * every path and text of the display list; `items` its scopes and nodes, for the
+ * keyboard. An arrow is the op that uses its value.
  */
 export function makePicture(page, side, name, listeners) {
   const { display } = page;
@@ -35,7 +34,9 @@ export function makePicture(page, side, name, listeners) {
   }
   display.texts.forEach((text, k) => add(makeText(text), { ...text, k }));
   display.nodes.forEach((node, i) => groups.get(`node ${i}`).append(differenceMark(node)));
-  const items = reading(display).map(({ kind, i }) => itemOf(display, kind, i, side, groups.get(`${kind} ${i}`)));
+  const itemsOf = (kind, can) => display[`${kind}s`].flatMap((each, i) =>
+    can(each) ? [itemOf(display, kind, i, side, groups.get(`${kind} ${i}`))] : []);
+  const items = [...itemsOf("frame", ({ node }) => node < 0), ...itemsOf("node", ({ kind }) => !["target", "port"].includes(kind))];
   const itemOfNode = (i) => groups.get(`node ${i}`).cgvizItem;
   display.links.forEach(({ source, target }, i) => (groups.get(`link ${i}`).cgvizItem = itemOfNode(target) ?? itemOfNode(source)));
   // For what lies behind the picture for a while, and on it; and for the fields of questions.
@@ -130,24 +131,4 @@ export function paintPicture(picture, { step, selected, hidden }) {
 export function mark({ groups }, name, keys) {
   const wanted = new Set(keys);
   for (const [key, group] of groups) toggle(group, name, wanted.has(key));
-}
-
-/** Nodes and scopes as they are read: a body after its op, a scope before its ops. */
-export function reading(display) {
-  const found = [];
-  const told = new Set();
-  const enter = (k) => {
-    if (k < 0 || told.has(k)) return;
-    enter(display.frames[k].parent);
-    told.add(k);
-    if (display.frames[k].node < 0) found.push({ kind: "frame", i: k });
-  };
-  const visit = (owner) => display.nodes.forEach((node, i) => {
-    if (node.owner !== owner || node.kind === "target" || node.kind === "port") return;
-    enter(node.frame);
-    found.push({ kind: "node", i });
-    visit(i);
-  });
-  visit(-1);
-  return found;
 }

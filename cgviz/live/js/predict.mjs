@@ -1,9 +1,6 @@
 // Questions: what is asked, how an answer is judged, and what must not be told until then.
 import { h, s, say, set, toggle, use } from "./dom.mjs";
-import { typedAll } from "./numbers.mjs";
 import { ALIGNED } from "./picture.mjs";
-
-const [FIELD, MORE, TALL] = [54, 22, 24]; // points: the width of a field for a number of six letters, and for each more number; its height
 
 /** The questions of a quiz; of a view without one there are none, and everything is told. Each is `done` once it was answered. */
 export class Questions {
@@ -71,9 +68,9 @@ export function ask(q, display, done) {
   const section = h("section.input", {}, h("p.subtitle", {}, q.text), buttons, verdict);
   const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
   const label = display.texts.find((text) => text.of === of && text.i === i && text.role === "gradient");
-  const width = FIELD + MORE * ((q.answer?.length ?? 1) - 1);
-  const [x, y] = [label.x - ALIGNED[label.anchor] * width, label.y - ALIGNED[label.side] * TALL];
-  return { section, field: s("foreignObject.answer", { x, y, width, height: TALL }, input) };
+  const [width, height] = q.size;
+  const [x, y] = [label.x - ALIGNED[label.anchor] * width, label.y - ALIGNED[label.side] * height];
+  return { section, field: s("foreignObject.answer", { x, y, width, height }, input) };
 }
 
 /** A question that was answered, or whose answer was revealed. */
@@ -83,6 +80,20 @@ export function answered({ text, shown, revealed }) {
 }
 
 // --- judging ---
+
+/** A number that a learner typed: a comma or a point, any minus, a fraction; NaN if it is none. */
+export function typed(text) {
+  const plain = text.replaceAll("\u2212", "-").replace(",", ".").replace(/inf(inity)?|\u221e/i, "Infinity");
+  const [above, below, ...more] = plain.split("/").map((part) => (part.trim() ? Number(part) : NaN));
+  return more.length ? NaN : above / (below ?? 1);
+}
+
+/** The numbers of a vector as typed: `[1, 2, 3]`, `1 2 3` or `1; 2; 3`. */
+function typedAll(text) {
+  const inner = text.replace(/[[\]()]/g, " ").trim();
+  const parts = inner.includes(";") || /,\s/.test(inner) ? inner.split(/[;,]\s*/) : inner.split(/\s+/);
+  return parts.filter((part) => part).map(typed);
+}
 
 /** Whether a learner's number is the one meant: to half a percent, or as far as it was rounded. */
 const near = (given, meant) => Object.is(given, meant)
@@ -97,11 +108,8 @@ const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
  * `mistakes`, a list of [the name of a verdict, the numbers that come of that mistake].
  */
 export function judge(text, question) {
-  const word = text.trim().toLowerCase();
-  if (question.answer === null) return word === "none" ? "right" : "none";
-  const given = word === "nan" ? [NaN] : typedAll(text);
-  const wantsNaN = question.answer.some((x) => Number.isNaN(Number(x)));
-  if (!given.length || (!wantsNaN && given.some(Number.isNaN))) return "unreadable";
+  const given = typedAll(text);
+  if (!given.length || (given.some(Number.isNaN) && !/nan/i.test(text))) return "unreadable";
   if (given.length !== question.answer.length) return "count";
   const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers));
   return found?.[0] ?? "wrong";
@@ -111,7 +119,6 @@ export const VERDICTS = {
   right: "Right.",
   unreadable: "Type a number, such as 6 or \u22120.25.",
   count: "Not that many numbers: one for each entry.",
-  none: "Not a number: nothing flows here. What does TensorFlow say for nothing?",
   sign: "Wrong sign: the size is right.",
   upstream: "You forgot upstream: this is the local derivative alone.",
   local: "You forgot the local derivative: this is upstream alone.",

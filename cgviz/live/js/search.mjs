@@ -3,31 +3,21 @@ import { fill, h, makeSlider, say, set, use } from "./dom.mjs";
 
 /** A field that finds what is in the picture of a view, also in closed scopes. */
 export function makeSearch(view) {
-  let before = null; // what had the focus
   const field = h("input", {
-    type: "text", "aria-label": "Find an op, a variable or a scope", placeholder: "op, variable, scope", autocomplete: "off", oninput: find,
+    type: "text", autocomplete: "off", oninput: find,
+    "aria-label": "Find an op, a variable or a scope", placeholder: "op, variable, scope",
   });
   const list = h("select", { size: 10, "aria-label": "Found, the largest gradient first", onclick: pick });
   const count = h("p.count", { role: "status" });
   const by = (count) => () => choose(list.selectedIndex + count);
-  const keys = { ArrowDown: by(1), ArrowUp: by(-1), Enter: pick, Escape: leave };
-  const element = h("div.search", {
-    hidden: true,
-    onkeydown: (event) => use(event, keys[event.key]),
-    onfocusout: ({ relatedTarget }) => (element.hidden = !element.contains(relatedTarget)),
-  }, field, count, list);
+  const keys = { ArrowDown: by(1), ArrowUp: by(-1), Enter: pick };
+  const element = h("div.search", { popover: true, onkeydown: (event) => use(event, keys[event.key]) }, field, count, list);
 
   function show() {
-    element.hidden = false;
-    before = view.focused;
     field.value = "";
     find();
+    element.showPopover(); // which ends with Escape, and gives the focus back
     field.focus();
-  }
-
-  function leave() {
-    element.hidden = true;
-    before?.focus({ preventScroll: true });
   }
 
   /** The rows that have all the words. */
@@ -50,7 +40,7 @@ export function makeSearch(view) {
   function pick() {
     const row = view.page.search.rows[list.value];
     if (!row) return;
-    element.hidden = true;
+    element.hidePopover();
     view.find(...row);
   }
   return { element, show };

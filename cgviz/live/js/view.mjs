@@ -1,7 +1,6 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
-import { sentence } from "./aria.mjs";
 import { actionsOf, makeBar, makeHelp, makeLegend, press } from "./bar.mjs";
-import { fit, moving, readable, reveal, scale, showWhole, zoom } from "./camera.mjs";
+import { directed, fit, moving, readable, reveal, scale, showWhole, zoom } from "./camera.mjs";
 import { makeCode, together } from "./code.mjs";
 import { darkAround, fill, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
@@ -13,15 +12,14 @@ import { makePanel, makeTable } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
 import { makeRepeats, makeSearch } from "./search.mjs";
-import { makePlayer, moments, next, nodeAt } from "./time.mjs";
+import { makePlayer, moments, next, nodeAt, sentence } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
 const SHARED = 250; // milliseconds after which Python is told: many changes are told once
 const [ASIDE, BORDERS] = [362, 42]; // pixels of the side panel with its gap, and beside a picture, as in view.css
 const NARROW = 760; // pixels of a view below which the side panel is under the picture
-const OTHER = 0.15; // of the width that Python drew for: a smaller difference turns no picture
+const USUAL = 820; // pixels for a picture on a usual screen: what is assumed until there is a width
 const CLASSES = ["playing", "presenting", "blank"]; // of the state, as classes of the view
-let views = 0;
 
 /** A view, built into `el` and shown until `close`. */
 export class View {
@@ -32,7 +30,8 @@ export class View {
 
   constructor(model, el) {
     const doc = model.get("document");
-    Object.assign(this, { model, doc, id: `cgviz-${(views += 1)}`, pages: doc.pages, space: doc.space });
+    Object.assign(this, { model, doc });
+    this.pages = this.directed(doc.pages);
     this.questions = new Questions(doc.quiz);
     this.cache = new PageCache(doc, !model.cgvizStatic);
     this.state.step = this.moment(model.get("step") ?? 0);
@@ -151,6 +150,18 @@ export class View {
     for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), questions.hidden.nodes);
   }
 
+  /** How wide a picture can be. */
+  space(count) {
+    const { width } = this;
+    if (!width) return USUAL;
+    return (count > 1 ? width / count : width < NARROW ? width : width - ASIDE) - BORDERS;
+  }
+
+  /** Pages, each in the direction that this view has space for. */
+  directed(pages) {
+    return pages.map((page) => ({ ...page, display: directed(page.displays, this.space(pages.length)) }));
+  }
+
   // --- time ---
 
   go(step) {
@@ -254,14 +265,15 @@ export class View {
 
   /** Leave what was entered last. */
   leave() {
-    const { help, pinned, presenting } = this.state;
-    if (presenting && !help && !pinned) this.present(false);
-    else this.set(help ? { help: false } : pinned ? { pinned: null } : { selected: null });
+    const { pinned, presenting } = this.state;
+    if (presenting && !pinned) this.present(false);
+    else this.set(pinned ? { pinned: null } : { selected: null });
   }
 
   /** Show the picture alone, over the whole screen; or as before. */
   present(presenting) {
-    this.set({ presenting, blank: false, help: false });
+    this.set({ presenting, blank: false });
+    this.help.element.hidePopover();
     if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where a page may not, it covers the page
     else if (document.fullscreenElement) document.exitFullscreen();
     for (const picture of this.pictures) this.fit(picture);
@@ -280,19 +292,10 @@ export class View {
     const { clientWidth } = this.root;
     if (!clientWidth || Math.abs(clientWidth - (this.width ?? 0)) < 2) return;
     this.width = clientWidth;
-    this.tellWidth();
+    const pages = this.directed(this.pages);
+    if (!this.state.presenting && pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
     for (const picture of this.pictures) if (picture.fitted) this.fit(picture);
     this.follow();
-  }
-
-  /** Tell Python the space of a picture where it is another than the one it drew for. It answers where a picture should turn. */
-  tellWidth() {
-    const { cache: { which, names }, model, pages, state, width } = this;
-    const space = (pages.length > 1 ? width / pages.length : width < NARROW ? width : width - ASIDE) - BORDERS;
-    if (state.presenting || Math.abs(space / this.space - 1) < OTHER) return;
-    this.space = space;
-    const directions = pages.map(({ display }) => display.direction);
-    model.send({ ask: "width", width: space, directions, which, toggled: names, view: this.id });
   }
 
   /** Keep the op of this moment in sight. */
@@ -376,20 +379,21 @@ export class View {
   }
 
   /** Show pages: where only numbers differ, in the pictures that are there. */
-  show(pages, turned) {
+  show(pages) {
     const { then } = this;
     this.then = null;
+    const found = this.directed(pages);
     const drawn = (page) => JSON.stringify(page.display);
-    if (pages.every((page, i) => page.display === this.pages[i].display || drawn(page) === drawn(this.pages[i]))) {
-      this.pages = pages;
-      this.pictures.forEach((picture, i) => (picture.page = pages[i]));
+    if (found.every((page, i) => page.display === this.pages[i].display || drawn(page) === drawn(this.pages[i]))) {
+      this.pages = found;
+      this.pictures.forEach((picture, i) => (picture.page = found[i]));
       this.paint();
-    } else this.replace(pages, turned);
+    } else this.replace(found);
     then?.();
     this.share();
   }
 
-  /** Show other pictures; what has the focus keeps it. */
+  /** Show other pictures, or the pictures `turned`; what has the focus keeps it. */
   replace(pages, turned) {
     const { focused, pictures, state } = this;
     const held = pictures.flatMap(({ items }) => items).find(({ g }) => g === focused);
@@ -462,16 +466,12 @@ export class View {
   // --- messages ---
 
   receive(message) {
-    const { moved, key, side, pages, panels, turned } = message;
+    const { moved, key, side, pages, panels } = message;
     const { cache, explore } = this;
     if (moved) return explore?.receive(message);
-    if (turned && turned !== this.id) return; // another view of it, of another width
-    if (turned) cache.kept.clear(); // drawn for the width before
     if (pages) cache.kept.set(key, pages);
     if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
-    if (key !== cache.key) return;
-    if (pages) this.show(pages, turned);
-    if (panels) this.paint();
+    if (key === cache.key) this.show(cache.pages);
   }
 
   /** The numbers at the values of the sliders; whole pages where the flow has changed, too. */

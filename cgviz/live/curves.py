@@ -1,0 +1,103 @@
+"""Curves as the browser draws them: in percent of their plot, with round numbers at its axes.
+
+plot   curves over numbers -> a plot
+ticks  the round numbers of an axis
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import style
+
+Document = dict[str, Any]
+
+TICKS = 4  # of an axis, about: more would run into each other in a plot of 280 pixels
+POLE = 0.02  # of the numbers at each end, which may be those beside a pole
+SPARE = 0.08  # of the range, above and below the curves
+FAR = 100.0  # percent beyond the border: what is farther goes out of the plot all the same
+
+
+def plot(
+    title: str, xs: Sequence[float], lines: Sequence[Document], *, poles: bool = True
+) -> Document:
+    """A plot of some curves.
+
+    Args:
+        title: What is above it.
+        xs: The numbers along it, in order.
+        lines: Per curve its role, its name, and its `ys`, with None where there is no number.
+        poles: Whether there may be poles, through which nothing is drawn. A training has none: its
+            peaks are real.
+
+    Returns:
+        `range` of x and of y; per axis the ticks, each with its words and its place in percent;
+        per curve its role, its name and `d`, its path.
+    """
+    curves = [np.array(line["ys"], float) for line in lines]
+    (x0, x1), (y0, y1) = (xs[0], xs[-1]), limits(curves, poles)
+
+    def across(x: Any) -> Any:
+        return 100 * (x - x0) / (x1 - x0)
+
+    def down(y: Any) -> Any:
+        return 100 * (y1 - y) / (y1 - y0)
+
+    def path(ys: Any) -> str:
+        places = zip(across(np.array(xs)), np.clip(down(ys), -FAR, 100 + FAR), strict=True)
+        return "".join(
+            f"{'M' if starts else 'L'}{x:.2f} {y:.2f}"
+            for starts, (x, y) in zip(_starts(ys, poles), places, strict=True)
+            if not np.isnan(y)
+        )
+
+    return {
+        "title": title,
+        "range": [x0, x1, y0, y1],
+        "columns": [(style.number(x, 3), round(across(x), 2)) for x in ticks(x0, x1)],
+        "rows": [(style.number(y, 3), round(down(y), 2)) for y in ticks(y0, y1)],
+        "lines": [
+            {"role": line["role"], "name": line["name"], "d": path(ys)}
+            for line, ys in zip(lines, curves, strict=True)
+        ],
+    }
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """The round numbers of an axis.
+
+    >>> ticks(-3, 3)
+    [-2.0, 0.0, 2.0]
+    """
+    rough = (high - low) / TICKS
+    base = 10.0 ** np.floor(np.log10(rough))
+    step = base * next(m for m in (1, 2, 5, 10) if m * base >= 0.7 * rough)
+    places = np.arange(np.ceil(low / step), np.floor(high / step + 1e-9) + 1)
+    return [float(x) for x in places * step + 0.0]
+
+
+def limits(curves: Sequence[Any], poles: bool) -> tuple[float, float]:
+    """The range of a plot: all numbers; where there may be poles, not the last few."""
+    values = np.sort(np.concatenate(curves))
+    values = values[~np.isnan(values)]
+    if not values.size:
+        return -1.0, 1.0
+    cut = int(values.size * POLE) if poles else 0
+    low, high = float(values[cut]), float(values[-1 - cut])
+    margin = SPARE * (high - low) if high - low >= 1e-9 * max(1.0, abs(high)) else 1.0
+    return low - margin, high + margin
+
+
+def _starts(ys: Any, poles: bool) -> Any:
+    """Where a curve begins anew: after no number, and where it jumps as at a pole.
+
+    There it jumps against its course on both sides, and farther than it does there.
+    """
+    rise = np.diff(ys, prepend=np.nan, append=np.nan)[:-1]
+    before, after = np.append(np.nan, rise[:-1]), np.append(rise[1:], np.nan)
+    turns = (before * rise < 0) & (rise * after < 0)
+    jumps = poles & turns & (np.abs(rise) > np.abs(before) + np.abs(after))
+    return np.append(True, np.isnan(ys[:-1])) | jumps
