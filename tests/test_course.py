@@ -62,7 +62,7 @@ def minutes(notebook):
     each picture and each prediction.
 
     What is folded away is not counted, nor is a line without a word: a table of numbers, a bracket.
-    Readers of ten lessons took within seven minutes of it.
+    It is an estimate: no learner was timed.
     """
     text = re.sub(r"\$\$.*?\$\$", " formula " * 8, "\n".join(prose(notebook)), flags=re.S)
     words = re.findall(r"[\w']+", re.sub(r"<details>.*?</details>", "", text, flags=re.S))

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -352,6 +353,12 @@ def test_a_kernel_that_is_interrupted_while_it_records_is_as_good_as_new():
         manager.shutdown_kernel(now=True)
 
 
+def run(coroutine):
+    """Run it on a thread of its own: this one has a loop already if a browser is open in it."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 def test_tasks_that_take_turns_on_one_thread_have_a_recording_each():
     async def task(number):
         x = tf.constant(number)
@@ -368,7 +375,7 @@ def test_tasks_that_take_turns_on_one_thread_have_a_recording_each():
     async def together():
         return await asyncio.gather(*map(task, (1.0, 2.0, 3.0)))
 
-    for number, trace in zip((1.0, 2.0, 3.0), asyncio.run(together()), strict=True):
+    for number, trace in zip((1.0, 2.0, 3.0), run(together()), strict=True):
         assert trace.gradients == (2.0 * number,)
         assert [op.name for op in trace.ops] == ["x", "y"]
 
@@ -384,7 +391,7 @@ def test_a_task_inside_a_recording_is_told_that_it_cannot_record_its_own_part():
 
     before = state()
     with pytest.raises(RuntimeError, match="around the tasks or in each"):
-        asyncio.run(together())
+        run(together())
     assert state() == before
 
 
@@ -403,7 +410,7 @@ def test_a_task_that_outlives_a_recording_is_recorded_no_more():
         await task
         return trace
 
-    assert asyncio.run(main()).ops == ()
+    assert run(main()).ops == ()
 
 
 # --- what it sees ----------------------------------------------------------------------------
