@@ -189,6 +189,16 @@ def test_axe_finds_no_violation(notebook, show, dark):
     assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
 
 
+def test_nothing_moves_by_itself_for_more_than_five_seconds(show):
+    page = show("cgviz.trace(f, 2.0)")
+    ends = "document.getAnimations().map((each) => each.effect.getComputedTiming().endTime)"
+    breath = page.evaluate(ends)
+    button(page, "One step forward").click()
+    page.wait_for_function("document.getAnimations().some((a) => a.animationName === 'cgviz-flow')")
+    assert breath
+    assert all(end <= 5000 for end in [*breath, *page.evaluate(ends)])
+
+
 def test_those_who_want_no_motion_get_none(show):
     page = show("cgviz.trace(f, 2.0)")
     breathing = f"getComputedStyle({PLAY}).animationName"
