@@ -149,7 +149,8 @@ def compare(
 
     Circles are the upper moon, triangles the lower one; a cross marks a point on the wrong side.
     The hatched side is the one that the network gives to the triangles. A network that answers
-    NaN has no sides; a cross on its loss curve marks the last step whose loss is a number.
+    NaN has no sides. A cross marks where a loss curve ends early: at the last step whose loss is
+    a number, or of the shorter run.
 
     Args:
         right: The run on the left, a solid loss curve.
@@ -166,6 +167,7 @@ def compare(
     figure: Any = new_figure(9.5, 3.2, layout="constrained")
     plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
     axes = figure.subplots(1, 3)
+    longest = max(len(right.losses), len(wrong.losses))
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
@@ -177,13 +179,16 @@ def compare(
         tone = look.forward if dashes == "-" else look.backward
         axes[2].plot(run.losses, dashes, color=tone, linewidth=2, label=name)
         finite = np.flatnonzero(np.isfinite(run.losses))
-        if broken and finite.size:
+        short = not broken and len(run.losses) < longest
+        then = "then NaN" if broken else "ends here" if short else ""
+        if then and finite.size:
             end = finite[-1], run.losses[finite[-1]]
             axes[2].plot(*end, "x", color=tone, markersize=10, markeredgewidth=2)
-            axes[2].annotate("then NaN", end, (8, 12), textcoords="offset points", color=look.text)
+            axes[2].annotate(then, end, (8, 12), textcoords="offset points", color=look.text)
         first, last = (style.number(run.losses[i], 2) for i in (0, -1))
         said = said.replace("% right", "% of the points right")
-        lines.append(f"{name}: {said}, loss {first} -> {last}.")
+        after = f" after {len(run.losses)} steps" if short else ""
+        lines.append(f"{name}: {said}, loss {first} -> {last}{after}.")
     if units:
         lines.append("Dotted: where the input of each hidden unit is 0.")
     axes[2].set(title="loss", xlabel="step", ylim=(0, None))

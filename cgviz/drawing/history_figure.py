@@ -163,8 +163,8 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
         return []
     places, names, sizes = zip(*known, strict=True)
     ax.plot(sizes, places, "D", color=look.variable, markersize=6)
-    ax.set_xscale("log")
-    ax.axvline(1e-3, color=look.muted, linestyle=":", linewidth=1)  # what is usual
+    low, high = np.floor(np.log10([min(sizes), max(sizes)]))
+    ax.set(xscale="log", xlim=(10.0**low, 10.0 ** (high + 1)))  # whole powers: their labels fit
     ax.set_title("update / weight", fontsize=9)
     ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=[])
     ax.grid(axis="x", color=look.muted, alpha=0.3)
