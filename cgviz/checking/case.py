@@ -23,7 +23,7 @@ from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .differences import apart, largest, timed, wobble
+from .comparison import apart, largest, timed, wobble
 from .flattened import Flattened, Kept, Pulled
 
 

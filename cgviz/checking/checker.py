@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,12 @@ import tensorflow as tf
 from .. import style
 from ..findings import Outcome, Progress
 from ..graph import Array
-from ..reading.format import html_table
+from ..reading.format import counted, html_table
 from ..recording import arguments, tf_hooks
 from . import derivatives, places, rules
-from .case import Case, Results, Row, Rule, examine
-from .differences import largest, slope
+from .case import Case, Results, Row, examine
+from .comparison import largest
+from .differences import slope
 from .flattened import Flattened, kept
 
 if TYPE_CHECKING:
@@ -97,20 +97,16 @@ def check(
     try:
         with kept(f, given) as variables:
             case = examine(case, variables)
-            judged: tuple[Rule, ...] = rules.RULES[:1]
-            if case.base is not None:
-                visited = [rule for name, rule in places.PLACES.items() if name in wanted]
-                judged = (*RULES, *visited)
-            for rule in judged:
+            visited = [rule for name, rule in places.PLACES.items() if name in wanted]
+            for rule in (*RULES, *visited) if case.base is not None else rules.RULES[:1]:
                 progress.doing = rule.name
                 if rule.judge is not None:
                     rule.judge(case)
     finally:
         progress.close()
     eager = Row("eager", "pass" if case.error is None else "fail", "runs here")
-    rows = {"eager": eager} | {k: results.rows.get(rule.name) for k, rule in places.PLACES.items()}
-    visits = [(name, rows[name]) for name in known if name in wanted]
-    badges = [replace(row, rule=name) for name, row in visits if row is not None]
+    rows = {"eager": eager} | results.rows
+    badges = [rows[name] for name in known if name in wanted and name in rows]
     return Report(title, results, badges, _notes(case, wanted), partial(_plot, case))
 
 
@@ -155,7 +151,7 @@ class Report(Outcome):
         self._plot = plot
         errors = sum(f.level == "error" for f in self.findings)
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
-        words = ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n)
+        words = ", ".join(counted(n, word) for n, word in counts if n)
         outcome = "✓ right" if self.ok else "✗ wrong"
         self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"
 
@@ -213,10 +209,8 @@ EXTRA = """<style>
 
 
 def _mark(state: str) -> str:
-    return (
-        f'<span class="cgviz-mark cgviz-{state}" role="img" aria-label="{WORDS[state]}">'
-        f"{MARKS[state]}</span>"
-    )
+    classes = f"cgviz-mark cgviz-{state}"
+    return f'<span class="{classes}" role="img" aria-label="{WORDS[state]}">{MARKS[state]}</span>'
 
 
 # --- its picture -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ..graph import Array, dtypes
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Rule
-from .differences import Comparison, Map, Mismatch, apart, compare, largest
+from .comparison import Comparison, Map, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
@@ -40,7 +40,7 @@ def value(case: Case) -> None:
         judged.push,
         [leaf.stop - leaf.start for leaf in judged.leaves],
     )
-    found = compare(problem)
+    found = Comparison(problem)
     _kinks(case, found)
     if case.surrogate:
         _bias(case, found)
@@ -291,7 +291,7 @@ def second_order(case: Case) -> None:
         _finite(case, level)
     except Exception as error:
         message = f"the second derivative raised {rules.first_line(error)}"
-        hint = rules.explain(error, True)[1]
+        hint = rules.explain(error)[1]
         results.broken("second order", "raises", message, hint, level=level)
         return
     if found.mismatches:
@@ -327,7 +327,7 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     def pull(upstream: Array, x: Array) -> Array:
         return first.pull(upstream, x).vector
 
-    return compare(Map(first.x, first.scale, first.forward, pull, dtype), FEW)
+    return Comparison(Map(first.x, first.scale, first.forward, pull, dtype), FEW)
 
 
 def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str) -> None:

@@ -11,17 +11,15 @@ real ones: TensorFlow's gradient of it is then the pair of real gradients.
 
 from __future__ import annotations
 
-import functools
 import logging
 import random
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import StringIO
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -33,6 +31,12 @@ from ..recording.build import dense, variable_name
 
 DEEPEST = 6  # containers, and functions inside functions, that are looked into
 LARGEST = 1000  # entries of a container that are looked at
+# Attributes that hold what a callable uses: of functions, methods, partials, `tf.function`s,
+# models and generators of random numbers.
+HOLDERS = (
+    *("__self__", "__func__", "__wrapped__", "__defaults__", "__dict__"),
+    *("func", "args", "keywords", "python_function", "variables", "state"),
+)
 
 Kept = dict[int, tuple[Any, Any]]
 """Variables by their id, each with a copy of its value."""
@@ -151,7 +155,7 @@ class Flattened:
 
     f: Callable[..., Any]
     given: Sequence[Any]
-    names: Mapping[int, str]  # by the id of the tensor
+    names: Mapping[int, str]  # by the id of the tensor; variables have their own
     variables: Sequence[Any] = ()  # trainable ones that f reads, besides those given
     seeded: bool = False  # f draws random numbers: the streams are seeded before each run
     changed: Kept = field(default_factory=dict)  # what a run changes, put back before the next
@@ -170,11 +174,11 @@ class Flattened:
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """What f is differentiated by."""
-        pairs = [(arguments.as_source(t), self.names.get(id(t), "x")) for t in self.flat]
-        pairs += [(v, variable_name(v)) for v in self.variables]
         named: dict[int, tuple[Any, str]] = {}
-        for source, name in pairs:
+        for given in (*self.flat, *self.variables):
+            source = arguments.as_source(given)
             if arguments.can_be_watched(source):
+                name = self.names.get(id(given)) or variable_name(source)
                 named.setdefault(id(source), (source, name))
         return lay(*zip(*named.values(), strict=True)) if named else ()
 
@@ -272,30 +276,29 @@ class Flattened:
 
     def widened(self) -> Flattened:
         """The function with float64 (complex128) arguments; variables f reads stay as they are."""
-        names: dict[int, str] = {}
-        made_of: dict[int, Any] = {}
+        read = {id(variable) for variable in self.variables}
+        given = [leaf for leaf in self.leaves if id(leaf.source) not in read]
+        made = {id(leaf.source): _in_double(leaf.source) for leaf in given}
 
         def wide(leaf: Any) -> Any:
-            source = arguments.as_source(leaf)
-            if not arguments.can_be_watched(source):
-                return leaf
-            if id(source) in made_of:  # one variable given twice stays one
-                return made_of[id(source)]
-            dtype = tf.complex128 if source.dtype.is_complex else tf.float64
-            made = tf.cast(tf.convert_to_tensor(source), dtype)
-            if isinstance(source, tf.Variable):
-                made = tf.Variable(made, name=variable_name(source), trainable=source.trainable)
-            made_of[id(source)] = made
-            names[id(made)] = self.names.get(id(leaf), "x")
-            return made
+            return made.get(id(arguments.as_source(leaf)), leaf)
 
-        given = tf.nest.map_structure(wide, list(self.given))
-        return replace(self, given=given, names=names)
+        names = {id(made[id(leaf.source)]): leaf.name for leaf in given}
+        return replace(self, given=tf.nest.map_structure(wide, list(self.given)), names=names)
 
     @property
     def wide(self) -> bool:
         """Whether every leaf is in double precision already."""
         return all(leaf.source.dtype in (tf.float64, tf.complex128) for leaf in self.leaves)
+
+
+def _in_double(source: Any) -> Any:
+    """A tensor or variable in double precision."""
+    dtype = tf.complex128 if source.dtype.is_complex else tf.float64
+    made = tf.cast(tf.convert_to_tensor(source), dtype)
+    if isinstance(source, tf.Variable):
+        return tf.Variable(made, name=variable_name(source), trainable=source.trainable)
+    return made
 
 
 # --- the derivative as a function --------------------------------------------------------------
@@ -354,7 +357,7 @@ def kept(f: Any, args: Any) -> Iterator[Kept]:
                 stack.enter_context(tf_hooks.unrecorded())
                 stack.enter_context(tf_hooks.seeds_kept())
                 stack.enter_context(np.errstate(all="ignore"))
-                stack.enter_context(redirect_stdout(_OneThread(sys.stdout)))
+                stack.enter_context(redirect_stdout(StringIO()))
                 logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
                 yield variables
         finally:
@@ -362,20 +365,6 @@ def kept(f: Any, args: Any) -> Iterator[Kept]:
             np.random.set_state(numpy_state)
             random.setstate(python_state)
             restore(variables)
-
-
-class _OneThread(StringIO):
-    """Takes what one thread prints; what others print goes where it would have gone."""
-
-    def __init__(self, passed_on: Any) -> None:
-        super().__init__()
-        self._passed_on = passed_on
-        self._thread = threading.get_ident()
-
-    def write(self, text: str) -> int:
-        if threading.get_ident() == self._thread:
-            return len(text)
-        return int(self._passed_on.write(text))
 
 
 def restore(variables: Kept) -> list[Any]:
@@ -404,25 +393,19 @@ def within(values: Iterable[Any]) -> list[Any]:
 
 def _inside(value: Any) -> list[Any]:
     """What a value holds: of a function what its code can get at by a name."""
-    if isinstance(value, tf.Variable):
-        return []
     if isinstance(value, list | tuple | dict):
         inside = list(value.values() if isinstance(value, dict) else value)
         return inside if len(inside) < LARGEST else []
-    if isinstance(value, tf.random.Generator):
-        return [value.state]
-    if isinstance(value, functools.partial):
-        return [value.func, value.args, value.keywords]
-    if isinstance(value, MethodType):
-        return [value.__self__, value.__func__, getattr(value.__self__, "__dict__", {})]
-    if isinstance(value, FunctionType):
-        return [*_named(value), value.__defaults__ or (), getattr(value, "__wrapped__", None)]
-    if isinstance(value, tf.Module) or hasattr(value, "trainable_variables"):
-        with suppress(AttributeError, TypeError, ValueError):  # a Keras model that is not built yet
-            return list(value.variables)
-    if callable(value) and not isinstance(value, type):  # a `tf.function` has a python_function
-        return [getattr(value, "python_function", None), *getattr(value, "__dict__", {}).values()]
-    return []
+    if isinstance(value, tf.Variable | type):
+        return []
+    if not callable(value) and not isinstance(value, tf.Module | tf.random.Generator):
+        return []
+    found = list(_named(value)) if isinstance(value, FunctionType) else []
+    found.append(getattr(getattr(value, "__self__", None), "__dict__", {}))  # of a method
+    for name in HOLDERS:
+        with suppress(AttributeError, TypeError, ValueError):  # a Keras model is not built yet
+            found.append(getattr(value, name))
+    return found
 
 
 def _named(f: FunctionType) -> Iterator[Any]:

@@ -23,7 +23,7 @@ from ..lessons import GRAPHS
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
-from .differences import largest
+from .comparison import largest
 from .flattened import Pulled, join, split
 
 # --- run again ---------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def visit(
     try:
         found = run(case)
     except Exception as error:
-        about, mend = rules.explain(error, True)
+        about, mend = rules.explain(error)
         if results.has(about):
             results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
         else:

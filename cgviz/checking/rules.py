@@ -20,41 +20,23 @@ from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..recording import arguments
 from ..recording.build import dense, variable_name
 from .case import Case, CustomStep, Rule
-from .differences import apart, largest
+from .comparison import apart, largest
 from .flattened import join, split, to_vector
 
 # --- what f raises -----------------------------------------------------------------------------
 
-_SHAPES = (
-    "[Ii]ncompatible shapes|[Ii]nconsistent shape|Dimensions must be equal|must be broadcastable"
-    "|is not compatible with supplied shape"
-)
 LONGEST = 300  # characters of an exception that are quoted: some three lines
 
 
-def explain(error: BaseException, backward: bool) -> tuple[str, str]:
-    """The rule that an exception is about, and a hint; "runs" where nothing more is known.
-
-    Args:
-        error: The exception, with its traceback.
-        backward: Whether it came from the backward pass.
-
-    Returns:
-        The name of the rule, and what to do, empty where nothing is sure.
+def explain(error: BaseException) -> tuple[str, str]:
+    """The rule that an exception is about, and what to do: "runs" and "" where nothing is sure.
 
     Example:
-        >>> explain(TypeError("grad_fn must accept keyword argument 'variables'"), False)[0]
+        >>> explain(TypeError("grad_fn must accept keyword argument 'variables'"))[0]
         'variables'
     """
     hint = hints.explain(error)
-    if hint is not None:
-        return hint.rule or "runs", hint.fix
-    if backward and re.search(_SHAPES, str(error)):
-        return (
-            "shape",
-            "A rule returns each gradient in the shape of its input: sum what was broadcast.",
-        )
-    return "runs", ""
+    return (hint.rule or "runs", hint.fix) if hint is not None else ("runs", "")
 
 
 def first_line(error: BaseException) -> str:
@@ -91,7 +73,7 @@ def runs(case: Case) -> None:
         targets = case.flat.call(case.flat.arguments(case.flat.x))
     except Exception:
         targets = None
-    rule, hint = explain(case.error, targets is not None)
+    rule, hint = explain(case.error)
     when = "f raised" if targets is None else "the backward pass raised"
     results.broken(rule, "raises", f"{when} {first_line(case.error)}", hint)
     if rule != "runs":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -24,6 +23,7 @@ from ..findings import Finding, Outcome
 from ..graph import Trace, wide
 from ..history import History, Series
 from ..lessons import DEBUGGING, KINKS, STABILITY, VARIABLES
+from ..reading.format import counted
 from . import none, numbers
 from .pass_graph import Cause, PassGraph, listed, walk
 
@@ -44,8 +44,7 @@ class Diagnosis(Outcome, Sequence[Finding]):
         self, title: str, findings: Iterable[Finding], healthy: str, notes: Iterable[str] = ()
     ) -> None:
         super().__init__(title, findings, notes)
-        count = len(self)
-        said = f"{count} finding{'s' * (count != 1)}" if count else healthy
+        said = counted(len(self), "finding") if self.findings else healthy
         self.headline = f"diagnosis of {title}: {said}"
 
     def __len__(self) -> int:
@@ -383,10 +382,11 @@ def parted(history: History, against: History) -> str:
         whole = step in history.traces and step in against.traces
         mine = _flow(history, place, whole)
         theirs = _flow(against, against.steps.index(step), whole)
+        names = list(zip(mine, theirs, strict=False))
         if len(mine) != len(theirs):  # the programs differ: by what both have
-            both = Counter(name for name, _ in mine) & Counter(name for name, _ in theirs)
-            mine, theirs = _shared(mine, both), _shared(theirs, both)
-        for (name, one), (its, other) in zip(mine, theirs, strict=True):
+            names = [(name, name) for name in mine if name in theirs]
+        for name, its in names:
+            one, other = mine[name], theirs[its]
             if not _close(one, other):
                 what = "" if whole else "the norm of "
                 there = f" ({its})" if its != name else ""
@@ -397,38 +397,27 @@ def parted(history: History, against: History) -> str:
     return f"They do not part in {len(history)} recorded steps."
 
 
-def _flow(history: History, place: int, whole: bool) -> list[tuple[str, Any]]:
-    """All that flows in one step, in its order, each with its words: arrays, or else norms."""
+def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
+    """All that flows in one step, in its order, by its name in words: arrays, or else norms."""
     known = history.ancestors  # not what runs after the pass, such as the update
+    found: dict[str, Any]
     if not whole:
         series = [s for s in history.series.values() if s.name in known]
-        values = [(f"the value of `{s.name}`", s.moments[place].value) for s in series]
-        backward = ((s.name, s.moments[place].gradient) for s in series[::-1])
-        return values + [(f"the gradient of `{name}`", norm) for name, norm in backward]
+        found = {f"the value of `{s.name}`": s.moments[place].value for s in series}
+        backward = {f"the gradient of `{s.name}`": s.moments[place].gradient for s in series[::-1]}
+        return found | backward
     trace = history.traces[history.steps[place]]
-    outputs = [(op.name, op.outputs[0]) for op in trace.ops if op.outputs and op.name in known]
-    found: list[tuple[str, Any]] = [
-        (f"the value of `{name}`", value.numpy()) for name, value in outputs if value.differentiable
-    ]
     pass_ = trace.pass_(history.which)
+    values = {op.name: op.outputs[0] for op in trace.ops if op.outputs and op.name in known}
+    found = {f"the value of `{k}`": v.numpy() for k, v in values.items() if v.differentiable}
     for step in pass_.steps:
         for used, given in zip(step.op.inputs, step.downstream, strict=True):
             made = trace.producer(used)
             to = f" to `{made[0].name}`" if made else ""
-            found.append((f"what `{step.op.name}` returns{to}", given))
+            found[f"what `{step.op.name}` returns{to}"] = given
     for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
         if made := trace.producer(value):
-            found.append((f"the gradient of `{made[0].name}`", gradient))
-    return found
-
-
-def _shared(row: list[tuple[str, Any]], both: Counter[str]) -> list[tuple[str, Any]]:
-    """What another row has as well: of a name that comes more often here, the first ones."""
-    found, seen = [], Counter[str]()
-    for name, given in row:
-        seen[name] += 1
-        if seen[name] <= both[name]:
-            found.append((name, given))
+            found[f"the gradient of `{made[0].name}`"] = gradient
     return found
 
 

@@ -241,6 +241,13 @@ BOOK: tuple[Hint, ...] = (
         "this upstream is a tf.IndexedSlices, the sparse gradient of tf.gather and embeddings.",
         "Make it dense first: `dy = tf.convert_to_tensor(dy)`.",
     ),
+    Hint("ValueError InvalidArgumentError", INPUTS, IN_BACKWARD, rule="shape").says(
+        "[Ii]ncompatible shapes|[Ii]nconsistent shape|Dimensions must be equal"
+        "|must be broadcastable|is not compatible with supplied shape",
+        "two shapes that met in the backward pass do not fit. An upstream has the shape of its "
+        "output, and what a rule returns the shape of its input.",
+        "A rule returns each gradient in the shape of its input: sum what was broadcast.",
+    ),
     Hint("ValueError", NESTED).says(
         "Tape is (?:still|already) recording",
         "a tape was entered again while it was still open.",

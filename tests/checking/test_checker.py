@@ -91,6 +91,13 @@ def test_a_finding_names_the_place_the_hint_and_the_lesson():
     assert {each.level for each in found} == {"error"}
 
 
+def test_a_variable_that_is_an_argument_has_its_own_name():
+    f = tf.custom_gradient(lambda x, w: (x * w, lambda dy: (dy * x, dy * w)))
+    found = cgviz.check(lambda x, w: f(x, w), 2.0, tf.Variable(3.0, name="weight")).findings
+    assert [each.message.split(":")[0] for each in found] == ["d out / d x", "d out / d weight"]
+    assert "This is the gradient of `weight`" in found[0].hint
+
+
 def test_a_report_raises_only_when_it_is_asked_to():
     report = cgviz.check(lambda x: tf.custom_gradient(lambda x: (x, lambda dy: -dy))(x), 1.0)
     assert not report.ok

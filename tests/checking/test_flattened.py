@@ -105,7 +105,7 @@ def test_an_upstream_that_grows_is_differentiated_too():
 
 
 def test_an_upstream_grows_with_each_input_and_part_of_a_complex_number():
-    s = Flattened(tf.abs, [tf.constant([3 + 4j], tf.complex128)], {})
+    s = flattened(tf.abs, tf.constant([3 + 4j], tf.complex128))
     first = first_derivative(s, np.ones(1), growing=True)
     claimed = np.stack([first.pull(unit).vector for unit in np.eye(2)])
     ahead, behind = (

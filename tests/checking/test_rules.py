@@ -144,13 +144,13 @@ ERRORS = {
 
 @pytest.mark.parametrize("rule", ERRORS)
 def test_an_error_is_about_a_rule(rule):
-    found, hint = explain(error_of(ERRORS[rule], [1.0, 2.0, 3.0]), True)
+    found, hint = explain(error_of(ERRORS[rule], [1.0, 2.0, 3.0]))
     assert found == rule
     assert bool(hint) == (rule != "runs")
 
 
 def test_shapes_that_do_not_fit_in_the_forward_part_are_no_rules_fault():
-    assert explain(ValueError("Incompatible shapes: [3] vs. [4]"), False)[0] == "runs"
+    assert explain(ValueError("Incompatible shapes: [3] vs. [4]"))[0] == "runs"
 
 
 def test_a_long_message_becomes_one_line():

@@ -1,0 +1,325 @@
+"""What f's rules claim against finite differences of f.
+
+Map          f as a function of one vector, with the derivative that is claimed
+Comparison   the claims against slopes: what disagrees, and how much was looked at
+
+A slope along a direction d is J · d, one number for each output. Of up to `MANY` inputs each is
+moved by itself, so every entry of the Jacobian J is seen. More inputs are moved in blocks, with
+random weights: each entry is part of one sum, and whatever is wrong with it shows there. What the
+rules claim for the same sum is found by pulling each output, upstream · J, or, where the outputs
+are more than the directions, by pushing each direction: upstream · J is linear in upstream, so
+its own derivative by upstream is J (J. Townsend, "A new trick for calculating Jacobian vector
+products", 2017).
+An elementwise rule of 100,000 numbers is judged in 16 directions. Where a sum disagrees, halves of
+it find the entry in about log2(n) more slopes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from ..graph import Array, dtypes
+from ..graph.dtypes import Dtype
+from .differences import Slope, slope
+
+MANY = 128  # inputs up to which each is moved by itself, and outputs that are pulled one by one
+BLOCKS = 16  # in which more are moved: in float64, sums of a thousand hide nothing that matters
+FEWEST = 4  # however slow f is: so that one error does not vanish among all derivatives
+SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
+FEW = 40  # inputs that are looked at one by one also where that takes longer, for the hints
+SLOW = 0.1  # seconds of a run from which that would take a minute
+QUICK = 0.003  # seconds of a run that need not be measured again: everything is affordable
+TRIES = 3
+LADDER = 20  # runs that a slope takes, as a rule
+MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
+SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
+SMALL_BESIDE = 1e-5  # of the largest slope beside it: what is less need not be right to the digit
+MOST_LOCATED = 4  # sums whose wrong entry is searched for, until one is found: log2(n) slopes each
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Map:
+    """Something from R^n to R^m that can be evaluated, and whose derivative is claimed."""
+
+    x: Array
+    scale: Array  # the size of each entry of x: steps are fractions of it
+    forward: Callable[[Array], Array]
+    pull: Callable[[Array, Array], Array]  # upstream of size m, x -> claimed gradient of size n
+    dtype: Dtype  # the precision of forward's values, and from which error on a claim is told
+    push: Callable[[Array, Array], Array] | None = None  # direction, x -> claimed slope of size m
+    sizes: Sequence[int] = ()  # of the tensors that x was made of: a block is within one
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One entry of the Jacobian that is claimed wrong."""
+
+    output: int
+    input: int
+    yours: float
+    low: float  # the true slope; at a kink the two sides
+    high: float
+    error: float
+    beside: float = 0.0  # the largest slope of any output for this input
+
+    @property
+    def size(self) -> float:
+        """How far off the claim is."""
+        return max(self.low - self.yours, self.yours - self.high)
+
+    @property
+    def part(self) -> float:
+        """How far off it is by the size of the true slope, or of what is small beside others."""
+        true = max(abs(self.low), abs(self.high), SMALL_BESIDE * self.beside)
+        return self.size / true if true else np.inf
+
+
+class Comparison:
+    """What a map claims, held against its slopes.
+
+    Args:
+        problem: The map, at its point.
+        most: The most inputs that are moved, and outputs that are pulled, by themselves.
+
+    Attributes:
+        mismatches: The entries that are claimed wrong, the worst first.
+        bends: Where f has a kink or jumps: output, input or -1, and what it does.
+        judged: How many entries, or sums of them, were judged.
+        summed: The number of entries in the longest sum.
+        blind: One entry that is off by this part of the mean one goes unseen.
+        claimed: The whole Jacobian as it is claimed, where it is small.
+        true: The same as it is.
+    """
+
+    claimed: Array | None = None
+    true: Array | None = None
+
+    def __init__(self, problem: Map, most: int = MANY) -> None:
+        self.problem = problem
+        self.mismatches: list[Mismatch] = []
+        self.bends: list[tuple[int, int, str]] = []
+        self.judged, self.summed, self.blind = 0, 1, 0.0
+        with np.errstate(all="ignore"):
+            self.middle, seconds = timed(lambda: problem.forward(problem.x))
+            if problem.x.size and self.middle.size:
+                self._compare(seconds, most)
+        self.mismatches.sort(key=lambda each: -each.size)
+
+    def _compare(self, seconds: float, most: int) -> None:
+        """Compare claims and slopes: entries, or sums of them, all times their weights."""
+        problem, n, m = self.problem, self.problem.x.size, self.middle.size
+        few = n if n <= FEW and seconds < SLOW else FEWEST
+        columns = _blocks(problem.sizes or [n], _affordable(LADDER * seconds, most, few), m)
+        directions = columns * problem.scale
+        slopes = [self._slope(each) for each in directions]
+        value, low, high, error, kink, jump = (
+            np.stack([getattr(each, name) for each in slopes], axis=1)
+            for name in ("value", "low", "high", "error", "kink", "jump")
+        )
+        rows, claims, wobbles = self._claims(directions, most)
+        alone = len(columns) == n
+        for bent, words in ((kink, "has a kink"), (jump, "jumps")):
+            self.bends += [(i, j if alone else -1, words) for i, j in np.argwhere(bent).tolist()]
+        exact = alone and rows is None
+        if rows is not None:
+            up, down = np.maximum(rows, 0), np.minimum(rows, 0)
+            low, high = up @ low + down @ high, up @ high + down @ low
+            error = np.abs(rows) @ error
+        reach = np.fmax(np.abs(low), np.abs(high))
+        # The size of the entries in each sum: with random signs, the root of the sum of their
+        # squares.
+        terms = np.fmax(np.abs(claims), reach)
+        if not exact:
+            terms = np.fmax(terms, np.sqrt(np.mean(terms**2, axis=1, keepdims=True)))
+        give = problem.dtype.told * terms + 5 * error + 10 * wobbles
+        parts = give / terms
+        # The last bits of the largest number beside it are nobody's mistake.
+        beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
+        give = give + SMALL_BESIDE * problem.dtype.told * beside
+        known = np.isfinite(claims + give) & np.isfinite(low) & np.isfinite(high)
+        gap = np.fmax(low - claims, claims - high) - give
+        enough = np.fmax(0.3 * terms, problem.dtype.wrong * np.fmax(beside, largest(self.middle)))
+        outside = np.argwhere(known & (gap > 0)).tolist()
+        self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
+        if exact:
+            claims, low, high, error = (each / problem.scale for each in (claims, low, high, error))
+            beside = beside / problem.scale
+            for i, j in outside:
+                ends = float(low[i, j]), float(high[i, j])
+                yours, off = float(claims[i, j]), float(error[i, j])
+                self.mismatches.append(Mismatch(i, j, yours, *ends, off, float(beside[j])))
+            if claims.size <= SMALL:
+                self.claimed, self.true = claims, value / problem.scale
+            return
+        self.summed = -(-n // len(columns)) * -(-m // len(claims))
+        parts = parts[np.isfinite(parts)]
+        self.blind = np.sqrt(self.summed) * np.median(parts) if parts.size else np.inf
+        outside.sort(key=lambda at: -gap[*at])
+        for row, column in outside[:MOST_LOCATED]:
+            upstream = np.eye(1, m, row)[0] if rows is None else rows[row]
+            if self._locate(upstream, directions[column]):
+                break
+
+    def _slope(self, direction: Array) -> Slope:
+        """The slope of the map along a direction that is already scaled."""
+        forward, x = self.problem.forward, self.problem.x
+        return slope(lambda t: forward(x + t * direction), self.middle, self.problem.dtype.eps)
+
+    def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
+        """What is claimed of each direction.
+
+        Returns:
+            The weights of the sums of outputs, or None where each output is by itself; the claims,
+            one row for each of these and one column for each direction; and how far rounding moves
+            them.
+        """
+        problem, size = self.problem, self.middle.size
+        if 2 * len(directions) < size:  # a push costs two pulls
+            pushed = self._pushed(directions)
+            if pushed is not None:
+                return None, *pushed
+        _, seconds = timed(lambda: problem.pull(np.ones(size), problem.x))
+        rows = _blocks([size], _affordable(4 * seconds, most), problem.x.size)
+        found = [self._moving(partial(problem.pull, row)) for row in rows]
+        claims = np.stack([directions @ claim for claim, _ in found])
+        wobbles = np.stack([np.abs(directions) @ moved for _, moved in found])
+        return None if len(rows) == size else rows, claims, wobbles
+
+    def _pushed(self, directions: Array) -> tuple[Array, Array] | None:
+        """The claims by pushing; None where the rules cannot be differentiated by upstream."""
+        problem, size = self.problem, self.middle.size
+        if problem.push is None:
+            return None
+        try:
+            found = [self._moving(partial(problem.push, each)) for each in directions]
+        except Exception:  # an op of a rule that has no gradient
+            return None
+        claims, wobbles = np.stack(found, axis=-1)
+        upstream = np.random.default_rng(7).uniform(-1.5, 1.5, size)
+        expected = directions @ problem.pull(upstream, problem.x)
+        give = problem.dtype.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
+        wrong = apart(upstream @ claims, expected, give)  # as of a rule of a rule that is wrong
+        return None if wrong.size else (claims, wobbles)
+
+    def _moving(self, run: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """What is claimed at the point, and how far rounding moves it: in float64 nothing.
+
+        What rounding the inputs alone can do to a gradient is nobody's mistake: near a singular
+        matrix it is much.
+        """
+        x, eps = self.problem.x, self.problem.dtype.eps
+        here = run(x)
+        return here, wobble(run, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
+
+    def _locate(self, u: Array, direction: Array) -> bool:
+        """Note the entry where upstream u and this direction disagree: halve, keep the worse."""
+        pull, x = self.problem.pull, self.problem.x
+
+        def gap(upstream: Array, heading: Array) -> float:
+            truth = self._slope(heading)
+            claimed = float(pull(upstream, x) @ heading)
+            value = float(upstream @ np.nan_to_num(truth.value))
+            low, high = float(upstream @ truth.low), float(upstream @ truth.high)
+            return max(abs(claimed - value) - abs(high - low), 0.0)
+
+        j = _halved(np.flatnonzero(direction), lambda part: gap(u, _only(direction, part)))
+        heading = _only(direction, j)
+        i = _halved(np.flatnonzero(u), lambda part: gap(_only(u, part), heading))
+        truth, by = self._slope(heading), float(heading[j])
+        low, high = sorted((float(truth.low[i] / by), float(truth.high[i] / by)))
+        yours = float(pull(np.eye(1, u.size, i)[0], x)[j])
+        error, beside = float(truth.error[i] / abs(by)), largest(truth.value) / abs(by)
+        mismatch = Mismatch(i, j, yours, low, high, error, beside)
+        # Else roundings add up, and no entry by itself is off.
+        off = mismatch.size > self.problem.dtype.told * max(abs(low), abs(high)) + 5 * error
+        if off:
+            self.mismatches.append(mismatch)
+        return off
+
+
+def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
+    """How many runs of so many seconds each there is time for."""
+    return int(np.clip(SECONDS / (seconds + 1e-9), min(fewest, most), most))
+
+
+def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
+    """Weights, one row for each block: every entry alone, or random ones in sums.
+
+    Args:
+        sizes: Of the tensors that the entries are of.
+        most: Entries up to which each is alone.
+        other: Numbers that are found for each block.
+    """
+    total = sum(sizes)
+    if total <= most:
+        return np.eye(total)
+    count = int(np.clip(MOST_CELLS // max(total, other), 1, min(most, BLOCKS)))
+    random = np.random.default_rng(8)
+    blocks = []
+    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+        for entries in np.array_split(random.permutation(size), -(-count * size // total) or 1):
+            blocks.append(np.zeros(total))
+            weights = random.choice([-1.0, 1.0], entries.size)
+            # Unlike ones, or two entries of a block could be exchanged unseen; 64ths, because
+            # x + h stays exact with them.
+            weights *= random.integers(32, 65, entries.size) / 64
+            blocks[-1][end - size + entries] = weights
+    return np.stack(blocks)
+
+
+def _only(vector: Array, entries: Array | int) -> Array:
+    """A vector with all but some entries set to 0."""
+    kept = np.zeros_like(vector)
+    kept[entries] = vector[entries]
+    return kept
+
+
+def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
+    """The entry that is left when the half with the larger gap is kept, again and again."""
+    while entries.size > 1:
+        first, second = np.array_split(entries, 2)
+        entries = first if gap(first) >= gap(second) else second
+    return int(entries[0])
+
+
+# --- vectors -------------------------------------------------------------------------------------
+
+
+def timed(run: Callable[[], Result]) -> tuple[Result, float]:
+    """What a run returns, and its seconds: the fewest of some, for a busy machine adds to them."""
+    seconds = np.inf
+    for _ in range(TRIES):
+        start = time.monotonic()
+        result = run()
+        seconds = min(seconds, time.monotonic() - start)
+        if seconds < QUICK:
+            break
+    return result, seconds
+
+
+def largest(array: Array) -> float:
+    """The size of the largest finite number; 0 if there is none."""
+    return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
+
+
+def apart(one: Array, other: Array, give: Array | float) -> Array:
+    """The indices of the finite numbers of two vectors that differ by more than `give`."""
+    with np.errstate(all="ignore"):
+        known = np.isfinite(one) & np.isfinite(other)
+        return np.flatnonzero(known & (np.abs(one - other) > give))
+
+
+def wobble(run: Callable[[Array], Array], x: Array, eps: float) -> Array:
+    """By how much a claim at x moves when the last bits of x do."""
+    random = np.random.default_rng(3)
+    here = run(x)
+    there = [run(x * (1 + 2 * eps * random.choice([-1.0, 1.0], x.size))) for _ in range(2)]
+    return np.asarray(np.fmax(*(np.abs(each - here) for each in there)))
