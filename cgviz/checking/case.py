@@ -168,16 +168,9 @@ class Case:
         return wobble(lambda x: flat.pull(self.upstream, x).vector, flat.x, eps)
 
     @property
-    def own_dtypes(self) -> list[Dtype]:
-        """The dtypes of the inputs as they were given."""
-        return [
-            dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in self.flat.leaves
-        ]
-
-    @property
     def largest(self) -> float:
         """The largest number that the inputs' dtypes can hold."""
-        return max((each.largest for each in self.own_dtypes), default=np.inf)
+        return max((each.largest for each in self.flat.dtypes), default=np.inf)
 
     def output_name(self, index: int) -> str:
         """The name of an entry of y: `out`, `out[1]`; `out[1][0]` of several tensors."""
@@ -250,10 +243,12 @@ def examine(case: Case, variables: Kept) -> Case:
         base, seconds = timed(flat.pull) if targets else (None, 0.0)
     except Exception as raised:  # what raises only as a graph: the recording opens functions
         return replace(case, error=raised)
-    case = replace(
+    judged, dtype = _widened(flat, trace)
+    return replace(
         case,
         flat=flat,
-        judged=flat,
+        judged=judged,
+        dtype=dtype,
         trace=trace,
         steps=_custom_steps(log),
         targets=targets,
@@ -262,8 +257,6 @@ def examine(case: Case, variables: Kept) -> Case:
         written=sorted(written),
         deterministic=deterministic,
     )
-    judged, dtype = _widened(flat, case.own_dtypes, trace)
-    return replace(case, judged=judged, dtype=dtype)
 
 
 def _custom_steps(log: Sequence[Any]) -> list[CustomStep]:
@@ -285,10 +278,10 @@ def _settled(flat: Flattened) -> tuple[Flattened, bool]:
     return flat, False
 
 
-def _widened(flat: Flattened, own: Sequence[Dtype], trace: Trace) -> tuple[Flattened, Dtype]:
+def _widened(flat: Flattened, trace: Trace) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
-    coarsest = _coarsest(own)
-    if flat.wide or not flat.leaves:
+    coarsest = _coarsest(flat.dtypes)
+    if flat.wide:
         return flat, _coarsest([coarsest, *_met(trace)])
     try:
         wide = flat.widened()

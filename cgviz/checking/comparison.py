@@ -1,8 +1,5 @@
 """What f's rules claim against finite differences of f.
 
-Map          f as a function of one vector, with the derivative that is claimed
-Comparison   the claims against slopes: what disagrees, and how much was looked at
-
 A slope along a direction d is J · d, one number for each output. Of up to `MANY` inputs each is
 moved by itself, so every entry of the Jacobian J is seen. More inputs are moved in blocks, with
 random weights: each entry is part of one sum, and whatever is wrong with it shows there. What the
@@ -20,13 +17,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
 from .differences import Slope, slope
+
+if TYPE_CHECKING:
+    from .flattened import Flattened
 
 MANY = 128  # inputs up to which each is moved by itself, and outputs that are pulled one by one
 BLOCKS = 16  # in which more are moved: in float64, sums of a thousand hide nothing that matters
@@ -43,19 +43,6 @@ SMALL_BESIDE = 1e-5  # of the largest slope beside it: what is less need not be 
 MOST_LOCATED = 4  # sums whose wrong entry is searched for, until one is found: log2(n) slopes each
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Map:
-    """Something from R^n to R^m that can be evaluated, and whose derivative is claimed."""
-
-    x: Array
-    scale: Array  # the size of each entry of x: steps are fractions of it
-    forward: Callable[[Array], Array]
-    pull: Callable[[Array, Array], Array]  # upstream of size m, x -> claimed gradient of size n
-    dtype: Dtype  # the precision of forward's values, and from which error on a claim is told
-    push: Callable[[Array, Array], Array] | None = None  # direction, x -> claimed slope of size m
-    sizes: Sequence[int] = ()  # of the tensors that x was made of: a block is within one
 
 
 @dataclass(frozen=True)
@@ -83,10 +70,11 @@ class Mismatch:
 
 
 class Comparison:
-    """What a map claims, held against its slopes.
+    """What the rules of a function claim at its point, held against its slopes.
 
     Args:
-        problem: The map, at its point.
+        f: The function.
+        dtype: The precision of its values, and from which error on a claim is told.
         most: The most inputs that are moved, and outputs that are pulled, by themselves.
 
     Attributes:
@@ -102,23 +90,23 @@ class Comparison:
     claimed: Array | None = None
     true: Array | None = None
 
-    def __init__(self, problem: Map, most: int = MANY) -> None:
-        self.problem = problem
+    def __init__(self, f: Flattened, dtype: Dtype, most: int = MANY) -> None:
+        self.f, self.dtype = f, dtype
         self.mismatches: list[Mismatch] = []
         self.bends: list[tuple[int, int, str]] = []
         self.judged, self.summed, self.blind = 0, 1, 0.0
         with np.errstate(all="ignore"):
-            self.middle, seconds = timed(lambda: problem.forward(problem.x))
-            if problem.x.size and self.middle.size:
+            self.middle, seconds = timed(lambda: f.forward(f.x))
+            if f.x.size and self.middle.size:
                 self._compare(seconds, most)
         self.mismatches.sort(key=lambda each: -each.size)
 
     def _compare(self, seconds: float, most: int) -> None:
         """Compare claims and slopes: entries, or sums of them, all times their weights."""
-        problem, n, m = self.problem, self.problem.x.size, self.middle.size
+        dtype, scale, n, m = self.dtype, self.f.scale, self.f.x.size, self.middle.size
         few = n if n <= FEW and seconds < SLOW else FEWEST
-        columns = _blocks(problem.sizes or [n], _affordable(LADDER * seconds, most, few), m)
-        directions = columns * problem.scale
+        columns = _blocks(self.f.sizes, _affordable(LADDER * seconds, most, few), m)
+        directions = columns * scale
         slopes = [self._slope(each) for each in directions]
         value, low, high, error, kink, jump = (
             np.stack([getattr(each, name) for each in slopes], axis=1)
@@ -139,25 +127,25 @@ class Comparison:
         terms = np.fmax(np.abs(claims), reach)
         if not exact:
             terms = np.fmax(terms, np.sqrt(np.mean(terms**2, axis=1, keepdims=True)))
-        give = problem.dtype.told * terms + 5 * error + 10 * wobbles
+        give = dtype.told * terms + 5 * error + 10 * wobbles
         parts = give / terms
         # The last bits of the largest number beside it are nobody's mistake.
         beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
-        give = give + SMALL_BESIDE * problem.dtype.told * beside
+        give = give + SMALL_BESIDE * dtype.told * beside
         known = np.isfinite(claims + give) & np.isfinite(low) & np.isfinite(high)
         gap = np.fmax(low - claims, claims - high) - give
-        enough = np.fmax(0.3 * terms, problem.dtype.wrong * np.fmax(beside, largest(self.middle)))
+        enough = np.fmax(0.3 * terms, dtype.wrong * np.fmax(beside, largest(self.middle)))
         outside = np.argwhere(known & (gap > 0)).tolist()
         self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
         if exact:
-            claims, low, high, error = (each / problem.scale for each in (claims, low, high, error))
-            beside = beside / problem.scale
+            claims, low, high, error = (each / scale for each in (claims, low, high, error))
+            beside = beside / scale
             for i, j in outside:
                 ends = float(low[i, j]), float(high[i, j])
                 yours, off = float(claims[i, j]), float(error[i, j])
                 self.mismatches.append(Mismatch(i, j, yours, *ends, off, float(beside[j])))
             if claims.size <= SMALL:
-                self.claimed, self.true = claims, value / problem.scale
+                self.claimed, self.true = claims, value / scale
             return
         self.summed = -(-n // len(columns)) * -(-m // len(claims))
         parts = parts[np.isfinite(parts)]
@@ -169,9 +157,9 @@ class Comparison:
                 break
 
     def _slope(self, direction: Array) -> Slope:
-        """The slope of the map along a direction that is already scaled."""
-        forward, x = self.problem.forward, self.problem.x
-        return slope(lambda t: forward(x + t * direction), self.middle, self.problem.dtype.eps)
+        """The slope along a direction that is already scaled."""
+        f, eps = self.f, self.dtype.eps
+        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps)
 
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
         """What is claimed of each direction.
@@ -181,31 +169,28 @@ class Comparison:
             one row for each of these and one column for each direction; and how far rounding moves
             them.
         """
-        problem, size = self.problem, self.middle.size
+        f, size = self.f, self.middle.size
         if 2 * len(directions) < size:  # a push costs two pulls
             pushed = self._pushed(directions)
             if pushed is not None:
                 return None, *pushed
-        _, seconds = timed(lambda: problem.pull(np.ones(size), problem.x))
-        rows = _blocks([size], _affordable(4 * seconds, most), problem.x.size)
-        found = [self._moving(partial(problem.pull, row)) for row in rows]
+        _, seconds = timed(lambda: f.claim(np.ones(size), f.x))
+        rows = _blocks([size], _affordable(4 * seconds, most), f.x.size)
+        found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([directions @ claim for claim, _ in found])
         wobbles = np.stack([np.abs(directions) @ moved for _, moved in found])
         return None if len(rows) == size else rows, claims, wobbles
 
     def _pushed(self, directions: Array) -> tuple[Array, Array] | None:
         """The claims by pushing; None where the rules cannot be differentiated by upstream."""
-        problem, size = self.problem, self.middle.size
-        if problem.push is None:
-            return None
         try:
-            found = [self._moving(partial(problem.push, each)) for each in directions]
+            found = [self._moving(partial(self.f.push, each)) for each in directions]
         except Exception:  # an op of a rule that has no gradient
             return None
         claims, wobbles = np.stack(found, axis=-1)
-        upstream = np.random.default_rng(7).uniform(-1.5, 1.5, size)
-        expected = directions @ problem.pull(upstream, problem.x)
-        give = problem.dtype.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
+        upstream = np.random.default_rng(7).uniform(-1.5, 1.5, self.middle.size)
+        expected = directions @ self.f.claim(upstream, self.f.x)
+        give = self.dtype.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
         wrong = apart(upstream @ claims, expected, give)  # as of a rule of a rule that is wrong
         return None if wrong.size else (claims, wobbles)
 
@@ -215,17 +200,17 @@ class Comparison:
         What rounding the inputs alone can do to a gradient is nobody's mistake: near a singular
         matrix it is much.
         """
-        x, eps = self.problem.x, self.problem.dtype.eps
+        x, eps = self.f.x, self.dtype.eps
         here = run(x)
         return here, wobble(run, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
 
     def _locate(self, u: Array, direction: Array) -> bool:
         """Note the entry where upstream u and this direction disagree: halve, keep the worse."""
-        pull, x = self.problem.pull, self.problem.x
+        claim, x = self.f.claim, self.f.x
 
         def gap(upstream: Array, heading: Array) -> float:
             truth = self._slope(heading)
-            claimed = float(pull(upstream, x) @ heading)
+            claimed = float(claim(upstream, x) @ heading)
             value = float(upstream @ np.nan_to_num(truth.value))
             low, high = float(upstream @ truth.low), float(upstream @ truth.high)
             return max(abs(claimed - value) - abs(high - low), 0.0)
@@ -235,11 +220,11 @@ class Comparison:
         i = _halved(np.flatnonzero(u), lambda part: gap(_only(u, part), heading))
         truth, by = self._slope(heading), float(heading[j])
         low, high = sorted((float(truth.low[i] / by), float(truth.high[i] / by)))
-        yours = float(pull(np.eye(1, u.size, i)[0], x)[j])
+        yours = float(claim(np.eye(1, u.size, i)[0], x)[j])
         error, beside = float(truth.error[i] / abs(by)), largest(truth.value) / abs(by)
         mismatch = Mismatch(i, j, yours, low, high, error, beside)
         # Else roundings add up, and no entry by itself is off.
-        off = mismatch.size > self.problem.dtype.told * max(abs(low), abs(high)) + 5 * error
+        off = mismatch.size > self.dtype.told * max(abs(low), abs(high)) + 5 * error
         if off:
             self.mismatches.append(mismatch)
         return off

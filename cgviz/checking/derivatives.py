@@ -17,7 +17,7 @@ from ..graph import Array, dtypes
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Rule
-from .comparison import Comparison, Map, Mismatch, apart, largest
+from .comparison import Comparison, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
@@ -30,17 +30,7 @@ def value(case: Case) -> None:
     """What the rules claim is the derivative, for each input and variable."""
     results, judged, dtype = case.results, case.judged, case.dtype
     assert case.base is not None
-    linear, ones = case.linear, np.ones(case.y.size)
-    problem = Map(
-        judged.x,
-        judged.scale,
-        judged.forward if linear else lambda x: judged.forward(x).sum(keepdims=True),
-        lambda u, x: judged.pull(u if linear else u[0] * ones, x).vector,
-        dtype,
-        judged.push,
-        [leaf.stop - leaf.start for leaf in judged.leaves],
-    )
-    found = Comparison(problem)
+    found = Comparison(judged if case.linear else judged.summed(), dtype)
     _kinks(case, found)
     if case.surrogate:
         _bias(case, found)
@@ -62,7 +52,7 @@ def value(case: Case) -> None:
             )
     if found.judged:
         results.passed("value", _agreement(case, found))
-    elif judged.x.size and ones.size:
+    elif judged.x.size and case.y.size:
         results.skipped("value", "finite differences are too uncertain here")
     else:
         results.passed("value", "nothing to compare: no numbers")
@@ -122,7 +112,7 @@ def precision(case: Case) -> None:
     """The rule is as accurate in f's own dtype as the inputs allow."""
     if case.judged is case.flat:
         return
-    eps = max(each.eps for each in case.own_dtypes)
+    eps = max(each.eps for each in case.flat.dtypes)
     mine = case.flat.pull(case.upstream).vector
     wide = case.judged.pull(case.upstream).vector
     # A percent, some last bits of the largest number, and what rounding f's value does.
@@ -323,11 +313,7 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     first = first_derivative(case.judged, seed, growing)
     told = 10 * case.dtype.wrong  # a gradient is rounded more often than a value
     dtype = replace(case.dtype, told=told, wrong=told)
-
-    def pull(upstream: Array, x: Array) -> Array:
-        return first.pull(upstream, x).vector
-
-    return Comparison(Map(first.x, first.scale, first.forward, pull, dtype), FEW)
+    return Comparison(first, dtype, FEW)
 
 
 def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str) -> None:

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..graph import Array
+from ..graph import Array, dtypes
+from ..graph.dtypes import Dtype
 from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
 
@@ -89,8 +90,8 @@ def split(vector: Array, like: Sequence[Any]) -> list[Any]:
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
     """The inner product of two lists of tensors as vectors, in float64; None counts as 0."""
     pairs = [(a, b) for a, b in zip(tensors, others, strict=True) if a is not None]
-    products = [tf.reduce_sum(tf.math.real(tf.math.conj(a) * b)) for a, b in pairs]
-    return tf.add_n([tf.zeros([], tf.float64), *(tf.cast(each, tf.float64) for each in products)])
+    products = [tf.cast(tf.math.real(tf.math.conj(a) * b), tf.float64) for a, b in pairs]
+    return tf.add_n([tf.zeros([], tf.float64), *map(tf.reduce_sum, products)])
 
 
 # --- the function ------------------------------------------------------------------------------
@@ -193,6 +194,11 @@ class Flattened:
             sizes[leaf.start : leaf.stop] = 2.0 ** np.round(np.log2(part))
         return sizes
 
+    @property
+    def sizes(self) -> list[int]:
+        """How many entries of x each leaf has."""
+        return [leaf.stop - leaf.start for leaf in self.leaves]
+
     def call(self, args: Sequence[Any]) -> list[Any]:
         """The outputs of f that have a derivative."""
         self.on_run()
@@ -251,6 +257,10 @@ class Flattened:
         gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
         return self.pulled(gradients or [None] * len(sources), join(targets))
 
+    def claim(self, upstream: Array, x: Array) -> Array:
+        """Upstream · df/dx as one vector."""
+        return self.pull(upstream, x).vector
+
     def push(self, direction: Array, x: Array) -> Array:
         """df/dx · direction as f's own rules claim it: their derivative by upstream."""
         tape, sources, targets = self.taped(x)
@@ -274,6 +284,15 @@ class Flattened:
                 vector[leaf.start : leaf.stop] = part if fits else np.nan
         return Pulled(value, tuple(found), vector)
 
+    def summed(self) -> Flattened:
+        """The sum of all entries of y, as a function of its own."""
+
+        def total(*args: Any) -> Any:
+            targets = self.outputs(self.f(*args))
+            return dot(split(np.ones(sum(map(vector_size, targets))), targets), targets)
+
+        return replace(self, f=total)
+
     def widened(self) -> Flattened:
         """The function with float64 (complex128) arguments; variables f reads stay as they are."""
         read = {id(variable) for variable in self.variables}
@@ -287,9 +306,14 @@ class Flattened:
         return replace(self, given=tf.nest.map_structure(wide, list(self.given)), names=names)
 
     @property
+    def dtypes(self) -> list[Dtype]:
+        """The dtype of each leaf."""
+        return [dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in self.leaves]
+
+    @property
     def wide(self) -> bool:
         """Whether every leaf is in double precision already."""
-        return all(leaf.source.dtype in (tf.float64, tf.complex128) for leaf in self.leaves)
+        return all(each is dtypes.FLOAT64 for each in self.dtypes)
 
 
 def _in_double(source: Any) -> Any:
