@@ -218,6 +218,11 @@ def unreduced_assign():
     v.assign_sub(tape.gradient(y, v))
 
 
+def unreduced_and_used_twice():
+    k = tf.ones(3)
+    gradient(lambda k: times_unreduced(tf.ones((4, 3)), k) + tf.ones((4, 1)) * tf.exp(k), k)
+
+
 def unreduced_optimizer():
     keras.optimizers.SGD().apply([tf.ones((4, 3))], [keras.Variable([1.0, 2.0, 3.0])])
 
@@ -349,6 +354,7 @@ REAL = {
     "10 optimizer": (unreduced_optimizer, "reduce_sum"),
     "10 graph": (unreduced_optimizer_in_a_graph, "reduce_sum"),
     "10 graph, same rank": (unreduced_optimizer_in_a_graph_of_the_same_rank, "reduce_sum"),
+    "10 two uses": (unreduced_and_used_twice, "sum what was broadcast"),
     "10 fused": (unreduced_fused_optimizer, "has the shape [4,3], and its variable [3]"),
     "11 outputs": (a_rule_with_one_argument_for_two_outputs, "one upstream per output"),
     "11 upstreams": (

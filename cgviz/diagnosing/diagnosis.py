@@ -24,7 +24,7 @@ from ..graph import Trace, wide
 from ..history import History, Series
 from ..lessons import DEBUGGING, KINKS, STABILITY, VARIABLES
 from ..reading.format import counted
-from . import none, numbers
+from . import none, numbers, sizes
 from .pass_graph import Cause, PassGraph, listed, walk
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
@@ -33,7 +33,7 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     none.find,
     numbers.not_finite,
     numbers.zero,
-    numbers.scale,
+    sizes.scale,
 )
 
 
@@ -62,7 +62,7 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     found = [(0, each) for each in numbers.forward(trace, every)]  # the training step, the finding
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
-    first = _first_in_time(found, numbers.diverging(graphs))
+    first = _first_in_time(found, sizes.diverging(graphs))
     findings = _unique([each for each in first if each.level != "note"])
     told = [f"{each.message} {each.hint}" for each in first if each.level == "note"]
     remarks = [text[0].upper() + text[1:] for text in dict.fromkeys(told)]
@@ -316,10 +316,10 @@ def growth(history: History, end: int) -> Iterator[Seen]:
     """Gradients that grow from step to step, and the target with them."""
     if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
         return
-    found, limit = [], {"limit": style.number(numbers.GROWN)}
+    found, limit = [], {"limit": style.number(sizes.GROWN)}
     for series in history.variables.values():
         gradient = np.asarray(series.gradient[:end])
-        place = _tail(gradient > numbers.GROWN * gradient[0]) if gradient[0] > 0 else None
+        place = _tail(gradient > sizes.GROWN * gradient[0]) if gradient[0] > 0 else None
         found += [] if place is None else [Seen(GROWTH, place, series, limit)]
     yield from sorted(found, key=lambda each: each.place)[:1]
 

@@ -243,7 +243,8 @@ BOOK: tuple[Hint, ...] = (
     ),
     Hint("ValueError InvalidArgumentError", INPUTS, IN_BACKWARD, rule="shape").says(
         "[Ii]ncompatible shapes|[Ii]nconsistent shape|Dimensions must be equal"
-        "|must be broadcastable|is not compatible with supplied shape",
+        "|must be broadcastable|is not compatible with supplied shape"
+        "|must have the same size and shape",
         "two shapes that met in the backward pass do not fit. An upstream has the shape of its "
         "output, and what a rule returns the shape of its input.",
         "A rule returns each gradient in the shape of its input: sum what was broadcast.",

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from cgviz.diagnosing import none, numbers
+from cgviz.diagnosing import none, sizes
 from cgviz.diagnosing import pass_graph as code
 from cgviz.graph import Op, Source
 
@@ -234,6 +234,6 @@ def test_the_line_that_changes_the_variables_is_found(line):
             loss = tf.square(x - w)  # here
             optimizer.apply_gradients([(tape.gradient(loss, w), w)])
         """
-    ((_, where),) = code.calls(line(text), numbers.UPDATES)
+    ((_, where),) = code.calls(line(text), sizes.UPDATES)
     assert where.text.startswith("optimizer.apply_gradients")
-    assert code.calls(None, numbers.UPDATES) == []
+    assert code.calls(None, sizes.UPDATES) == []

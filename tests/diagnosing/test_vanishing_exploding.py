@@ -11,7 +11,7 @@ from troubles import found, only
 
 import cgviz
 from cgviz import graph
-from cgviz.diagnosing import numbers
+from cgviz.diagnosing import sizes
 from cgviz.diagnosing.pass_graph import PassGraph
 
 
@@ -29,14 +29,14 @@ from cgviz.diagnosing.pass_graph import PassGraph
     ],
 )
 def test_sizes_are_those_of_the_formula(arrays, norm, typical):
-    assert math.isclose(numbers.wide_norm(arrays), norm, rel_tol=1e-3)
-    assert math.isclose(numbers.typical(arrays), typical, rel_tol=1e-3)
+    assert math.isclose(sizes.wide_norm(arrays), norm, rel_tol=1e-3)
+    assert math.isclose(sizes.typical(arrays), typical, rel_tol=1e-3)
 
 
 def test_a_small_gradient_is_not_zero_though_its_squares_are_in_float32():
     small = np.full(4, 1e-30, np.float32)
     assert graph.norm(small) == 0
-    assert math.isclose(numbers.wide_norm([small]), 2e-30, rel_tol=1e-3)
+    assert math.isclose(sizes.wide_norm([small]), 2e-30, rel_tol=1e-3)
 
 
 def repeated(step, times):
@@ -137,7 +137,7 @@ def test_a_sum_and_a_mean_over_many_are_neither_rise_nor_fall():
 
 def test_a_second_order_is_left_alone():
     trace = cgviz.trace(lambda x: x**9 * 1e-9, 0.1, order=2)
-    first, second = (numbers.scale(PassGraph(trace, each)) for each in trace.passes)
+    first, second = (sizes.scale(PassGraph(trace, each)) for each in trace.passes)
     assert trace.passes[1].gradients[0] < 1e-14
     assert [each.what for each in first] == ["vanishing"]
     assert second == []
@@ -146,14 +146,14 @@ def test_a_second_order_is_left_alone():
 @pytest.mark.parametrize("upstream", [0.0, np.inf, np.nan])
 def test_an_upstream_that_is_zero_or_not_finite_has_no_size_to_compare_with(upstream):
     trace = cgviz.trace(repeated(lambda x: 0.1 * x, 8), 1.0, upstream=upstream)
-    assert numbers.scale(PassGraph(trace, trace.passes[0])) == []
+    assert sizes.scale(PassGraph(trace, trace.passes[0])) == []
 
 
 def test_gradients_that_are_none_zero_or_empty_are_for_others_to_explain():
     trace = cgviz.trace(
         lambda x, y, z: tf.round(x) + tf.sign(y) + tf.reduce_sum(z), 1.0, 1.0, np.float32([])
     )
-    assert numbers.scale(PassGraph(trace, trace.passes[0])) == []
+    assert sizes.scale(PassGraph(trace, trace.passes[0])) == []
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64])
@@ -175,7 +175,7 @@ def test_the_way_of_the_largest_contribution_is_followed():
     y = tape.op("y", "AddV2", [small, large], 1.0, back=[1.0, 2.0])
     trace = tape.trace(y, [x])
     graph = PassGraph(trace, trace.passes[0])
-    onward = partial(numbers.largest, graph, numbers.wide_norm)
-    taken = [(step.op.name, factor) for factor, step, _ in numbers.path(onward, x)]
+    onward = partial(sizes.largest, graph, sizes.wide_norm)
+    taken = [(step.op.name, factor) for factor, step, _ in sizes.path(onward, x)]
     assert taken == [("large", 4.0), ("y", 2.0)]
-    assert numbers.path(onward, y) == []
+    assert sizes.path(onward, y) == []

@@ -1,0 +1,274 @@
+"""Gradients whose size changes by powers of ten: on their way through a pass, or step by step.
+
+scale       vanishing and exploding gradients of a pass
+diverging   gradients that grow from step to step of a training
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import style
+from ..findings import Finding
+from ..graph import Array, Op, Step, Value, ratio, wide
+from ..graph.jacobian import tolerance
+from ..lessons import CHAIN, STABILITY
+from .numbers import is_bad, is_ordinary, is_zero, rerun, unlike
+from .pass_graph import Cause, PassGraph, at, calls, line, listed
+
+# The size of a gradient is compared with that of the upstream the pass started with. A gradient is
+# vanishing when its L2 norm is below a millionth of that, exploding when its typical entry (root
+# mean square) is above a million of it. The two measures differ so that a mean over many entries
+# is no fall and a sum over many entries no rise. float32 has 7 digits: a step this much smaller
+# than usual is lost in a weight, and one this much larger leaves nothing of the weight.
+DECADES = 6
+# Units alone must raise no alarm: `1e-8 * x` has a small gradient and nothing is wrong. So without
+# the op that changed the size most it is still this much; grams for kilograms are one such factor.
+SEVERAL = 3
+ALIKE = 0.1  # contributions of one order of magnitude: the longest path tells most
+GROWN = 1e3  # a training that converges has its largest gradients within 100 times the first
+# Calls that change variables, as an optimizer's step does.
+UPDATES = r".+\.(assign|assign_add|assign_sub|apply|apply_gradients|minimize)"
+Size = Callable[[Sequence[Array]], float]
+
+
+class Factor(NamedTuple):
+    """By how much a step multiplied the size of a gradient, on the path into one of its inputs."""
+
+    size: float
+    step: Step
+    position: int
+
+
+class Change(NamedTuple):
+    """By how much the gradient of a value changed on its way, and at which steps."""
+
+    ratio: float
+    value: Value
+    factors: list[Factor]
+
+
+VANISHING = Cause("vanishing").says(
+    "the gradient vanishes on its way to {who}: at {worst} its L2 norm is {ratio} times that of "
+    "the upstream at the target. It fell most at {lines}.",
+    "Keep each factor near 1: other activations, scaled weights, skip connections, normalisation.",
+)
+EXPLODING = Cause("exploding").says(
+    "the gradient explodes on its way to {who}: at {worst} its typical entry is {ratio} times that "
+    "of the upstream at the target. It rose most at {lines}.",
+    "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm.",
+)
+CANCELLED = Cause("zero", CHAIN).says(
+    "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.",
+    "The function does not change that way, as a softmax does not when its inputs shift.",
+)
+DIVERGING = Cause("exploding", STABILITY).says(
+    "the training diverges: the gradient of {who} grows from step to step ({sizes}), and {target} "
+    "grows with it. Each update goes too far{line}.",
+    "Make the learning rate ten times smaller. If it still grows, the update has a wrong sign.",
+)
+
+
+def scale(graph: PassGraph) -> list[Finding]:
+    """Explain gradients that vanish or explode on their way.
+
+    A gradient that is mathematically 0 is small too, as it comes out of a sum whose terms cancel
+    but for rounding. It is told as that: of one among others that learn, such as the bias of the
+    keys under a softmax, as a remark.
+
+    Args:
+        graph: The pass; passes over a backward pass are left alone.
+
+    Returns:
+        At most one finding for vanishing and one for exploding, with all the sources; and one for
+        each op at which gradients cancel, a note where others learn.
+    """
+    seeds = [s for s in graph.seeds.values() if s is not None and s.size]
+    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
+        return []
+    judged = cache(cancels)  # paths to many sources have most of their steps in common
+    onward = {size: cache(partial(largest, graph, size)) for size in (wide_norm, typical)}
+    changed: dict[Cause, list[Change]] = {VANISHING: [], EXPLODING: []}
+    cancelled: dict[Op, list[Value]] = {}
+    learns = False
+    for value, gradient in graph.gradients:
+        if gradient is None or not is_ordinary(gradient):
+            continue
+        for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1)):
+            times = ratio(size([gradient]), size(seeds))
+            change = sign * decades(times)
+            learns = learns or (size is wide_norm and change <= DECADES)
+            if not change > DECADES:
+                continue
+            factors = path(onward[size], value)
+            most = max((sign * decades(each.size) for each in factors), default=0.0)
+            at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
+            if op := next(at_sum, None):
+                cancelled.setdefault(op, []).append(value)
+            elif most > 0 and change - most > SEVERAL:
+                changed[cause].append(Change(times, value, factors))
+    found = [_changed(graph, cause, each) for cause, each in changed.items() if each]
+    for op, values in cancelled.items():
+        words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
+        note = graph.finding(CANCELLED.name, words, op, values)
+        found.append(replace(note, level="note") if learns else note)
+    return found
+
+
+def decades(times: float) -> float:
+    """How many powers of ten a ratio is; of 0, as of squares below every number, −∞."""
+    return math.log10(times) if times else -math.inf
+
+
+def cancels(step: Step, j: int) -> bool:
+    """Whether the terms that a step adds up cancel but for rounding.
+
+    Its rule is run again for an upstream without signs, of which no two entries are alike: there
+    nothing cancels.
+    """
+    given = step.downstream[j]
+    if step.op.kind != "op" or given is None:
+        return False
+    terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
+    if terms is None:
+        return False
+    return wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
+
+
+def wide_norm(arrays: Sequence[Array]) -> float:
+    """The L2 norm of all entries, also where their squares are beyond every number.
+
+    A gradient of 1e-30 in float32 is small and not zero; `graph.norm`, in the array's own
+    precision, is faster and tells 0.
+    """
+    entries = [np.abs(wide(a)) for a in arrays]
+    largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
+    if not 0.0 < largest < math.inf:
+        return largest
+    return largest * math.sqrt(sum(float(np.square(a / largest).sum()) for a in entries))
+
+
+def typical(arrays: Sequence[Array]) -> float:
+    """The root mean square of all entries."""
+    count = sum(a.size for a in arrays)
+    return wide_norm(arrays) / math.sqrt(count) if count else 0.0
+
+
+def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -> list[Factor]:
+    """The steps from a value to the target along the largest contributions.
+
+    Args:
+        onward: `largest` of a graph and a size.
+        value: Where it begins.
+    """
+    found = []
+    while step := onward(value):
+        factor, value = step
+        found.append(factor)
+    return found
+
+
+def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] | None:
+    """The step that returned the largest contribution to a value, and the output it was made of."""
+    parts = graph.contributions(here)
+    sizes = [wide_norm([part[2]]) for part in parts]
+    alike = [part for part, each in zip(parts, sizes, strict=True) if each >= ALIKE * max(sizes)]
+    if not alike:
+        return None
+    step, j, gradient = alike[-1]  # the first of a loop's rounds: the last on the way back
+    pairs = zip(step.op.outputs, step.upstream, strict=True)
+    arrived = [(v, u) for v, u in pairs if u is not None]
+    before = size([u for _, u in arrived])
+    if before == 0:
+        return None
+    factor = Factor(size([gradient]) / before, step, j)
+    return factor, max(arrived, key=lambda pair: wide_norm([pair[1]]))[0]
+
+
+def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
+    """The worst change in words, with the three lines that made most of it."""
+    worst = max(changes, key=lambda change: abs(decades(change.ratio)))
+    values = [change.value for change in changes]
+    by_line: dict[object, list[Factor]] = {}
+    for factor in worst.factors:
+        op = factor.step.op
+        key = (op.type, op.source.file, op.source.line) if op.source else op
+        by_line.setdefault(key, []).append(factor)
+    totals = [(math.prod(each.size for each in row), row) for row in by_line.values()]
+    fell = worst.ratio < 1
+    first, *more = sorted(totals, key=lambda pair: pair[0], reverse=not fell)[:3]
+    lines = [
+        f"{at(row[0].step.op)} {f'{len(row)} times, in all' if len(row) > 1 else 'once,'} "
+        f"× {style.number(total, 2)}"
+        for total, row in (first, *(pair for pair in more if (pair[0] < 1) == fell))
+    ]
+    known = {
+        "who": listed(map(graph.name, values)),
+        "worst": graph.name(worst.value),
+        "ratio": style.number(worst.ratio, 2),
+        "lines": ", ".join(lines),
+    }
+    return graph.finding(cause.name, cause.words(known), first[1][0].step.op, values)
+
+
+# --- from step to step -------------------------------------------------------------------------
+
+
+def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
+    """Say that a training diverges: each step that is too large makes the next gradient larger.
+
+    What follows, exploding gradients, infinity and at last NaN, is told once and by its cause.
+
+    Args:
+        graphs: The passes of a recording, in execution order.
+
+    Returns:
+        A finding where the gradients of some variables, or the variables themselves, become more
+        than 1,000 times as large as at first before anything is infinite, and the target grows too.
+    """
+    steps = list({graph.training_step: graph for graph in reversed(graphs)}.values())[::-1]
+    if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
+        return None
+    first, target = steps[0], steps[0].pass_.targets[0]
+    grown = {v: sizes for v in first.pass_.sources if (sizes := _growth(steps, v))}
+    if not grown or not _size(steps[-1].pass_.targets[0].numpy()) > _size(target.numpy()):
+        return None
+    sizes = max(grown.values(), key=lambda found: found[-1] / found[0])
+    maker = first.maker(target)
+    update = next((where for _, where in calls(maker.source if maker else None, UPDATES)), None)
+    known = {
+        "who": listed(map(first.name, grown)),
+        "sizes": ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4),
+        "target": first.name(target),
+        "line": line(update),
+    }
+    return replace(first.finding("exploding", DIVERGING.words(known), None, grown), line=update)
+
+
+def _growth(steps: Sequence[PassGraph], value: Value) -> list[float]:
+    """The sizes of a variable's gradient from step to step; empty where the variable is stable."""
+    variable = steps[0].maker(value)
+    pairs = (
+        pair for graph in steps for pair in graph.gradients if graph.maker(pair[0]) is variable
+    )
+    # Of a variable that only a closed function reads, nothing is known but its handle.
+    found = [
+        (_size(g), _size(v.numpy()) if v.differentiable else 0.0) for v, g in pairs if g is not None
+    ]
+    last = next((i for i, pair in enumerate(found) if math.isinf(pair[0])), len(found))
+    if not variable or len(found[: last + 1]) < 2 or not last or not found[0][0]:
+        return []
+    gradients, values = zip(*found[: last + 1], strict=True)
+    apart = max(gradients[:last]) > GROWN * gradients[0] or max(values) > GROWN * values[0] > 0
+    return list(gradients) if apart else []
+
+
+def _size(array: Array) -> float:
+    """The typical entry; infinite where one is not finite."""
+    return math.inf if is_bad(array) else typical([array])
