@@ -218,6 +218,10 @@ def unreduced_assign():
     v.assign_sub(tape.gradient(y, v))
 
 
+def unreduced_in_a_closed_function():
+    gradient(tf.function(lambda k: times_unreduced(tf.ones((4, 3)), k)), tf.ones(3))
+
+
 def unreduced_and_used_twice():
     k = tf.ones(3)
     gradient(lambda k: times_unreduced(tf.ones((4, 3)), k) + tf.ones((4, 1)) * tf.exp(k), k)
@@ -354,6 +358,7 @@ REAL = {
     "10 optimizer": (unreduced_optimizer, "reduce_sum"),
     "10 graph": (unreduced_optimizer_in_a_graph, "reduce_sum"),
     "10 graph, same rank": (unreduced_optimizer_in_a_graph_of_the_same_rank, "reduce_sum"),
+    "10 closed": (unreduced_in_a_closed_function, "sum what was broadcast"),
     "10 two uses": (unreduced_and_used_twice, "sum what was broadcast"),
     "10 fused": (unreduced_fused_optimizer, "has the shape [4,3], and its variable [3]"),
     "11 outputs": (a_rule_with_one_argument_for_two_outputs, "one upstream per output"),

@@ -58,7 +58,9 @@ _NO_LEARNER = r"(?:\n(?=.*[\\/](?:tensorflow|keras|tf_keras|Lib|lib[\\/]python.*
 BY_RULE_CALL = _RULE + _NO_LEARNER  # or by taking apart what the rule returned
 BY_FUNCTION_CALL = _FUNCTION + _NO_LEARNER  # or by taking apart what the function returned
 # While a gradient was being taken; where TensorFlow has hidden its frames the learner's line tells.
-IN_BACKWARD = rf"{_LIBRARY}imperative_grad\.py:|{_RULE}|\A.*\.(?:gradient|jacobian)\("
+IN_BACKWARD = (
+    rf"{_LIBRARY}(?:imperative_grad|gradients_util)\.py:|{_RULE}|\A.*\.(?:gradient|jacobian)\("
+)
 IN_COND = _LIBRARY + r"cond_v2\.py:"
 IN_OPTIMIZER = _LIBRARY + r"optimizer\.py:"
 # While a custom function ran, or tensors were made of its arguments.
