@@ -15,7 +15,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import StringIO
@@ -377,11 +377,12 @@ def kept(f: Any, args: Any) -> Iterator[Kept]:
         logger = tf.get_logger()
         level = logger.level
         try:
-            with ExitStack() as stack:
-                stack.enter_context(tf_hooks.unrecorded())
-                stack.enter_context(tf_hooks.seeds_kept())
-                stack.enter_context(np.errstate(all="ignore"))
-                stack.enter_context(redirect_stdout(StringIO()))
+            with (
+                tf_hooks.unrecorded(),
+                tf_hooks.seeds_kept(),
+                np.errstate(all="ignore"),
+                redirect_stdout(StringIO()),
+            ):
                 logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
                 yield variables
         finally:

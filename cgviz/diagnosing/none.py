@@ -197,8 +197,7 @@ class Cut:
             "due": due,
             "assigned": _ASSIGNED if calls(source, ASSIGNS) else "",
         }
-        words = CAUSES[self.cause].words(known)
-        return replace(graph.finding("none", words, op, sources), line=self.line)
+        return graph.finding("none", CAUSES[self.cause].words(known), op, sources, line=self.line)
 
 
 # --- the learner's own text --------------------------------------------------------------------

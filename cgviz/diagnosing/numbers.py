@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import islice
 from typing import Any
@@ -289,12 +289,10 @@ class GradientCase(Case):
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
         because, hint, lesson = self.words
         message = f"{head} {'exactly 0' if self.what == 'zero' else 'not finite'}: {began}{because}"
-        found = graph.finding(self.what, (message, hint, lesson), op, values)
         # A network in which one parameter has no effect, as a bias before a softmax, still learns.
-        note = self.cause.name == "cancels" and any(
-            g is not None and is_ordinary(g) for _, g in graph.gradients
-        )
-        return replace(found, level="note") if note else found
+        learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
+        level = "note" if self.cause.name == "cancels" and learns else "error"
+        return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
     def flows_for(self, change: Callable[[Array], Array]) -> bool:
         """Whether the rule returns anything to the input for a changed upstream."""

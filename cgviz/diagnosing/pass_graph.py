@@ -90,10 +90,12 @@ class PassGraph:
         reads = maker.outputs if maker and maker.kind == "variable" else [value]
         return [part for read in reads for part in self.pass_.contributions(read)]
 
-    def finding(self, what: str, words: Words, op: Op | None, sources: Iterable[Value]) -> Finding:
+    def finding(
+        self, what: str, words: Words, op: Op | None, sources: Iterable[Value], **more: Any
+    ) -> Finding:
         """A finding about the gradients of some sources."""
         who = tuple(dict.fromkeys(names.value_name(self.trace, v) for v in sources))
-        return Finding(what, *words, op, who, self.pass_.index)
+        return Finding(what, *words, op, who, self.pass_.index, **more)
 
     @cached_property
     def _leading(self) -> set[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -116,8 +115,8 @@ def scale(graph: PassGraph) -> list[Finding]:
     found = [_changed(graph, cause, each) for cause, each in changed.items() if each]
     for op, values in cancelled.items():
         words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
-        note = graph.finding(CANCELLED.name, words, op, values)
-        found.append(replace(note, level="note") if learns else note)
+        level = "note" if learns else "error"
+        found.append(graph.finding(CANCELLED.name, words, op, values, level=level))
     return found
 
 
@@ -248,7 +247,7 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
         "target": first.name(target),
         "line": line(update),
     }
-    return replace(first.finding("exploding", DIVERGING.words(known), None, grown), line=update)
+    return first.finding("exploding", DIVERGING.words(known), None, grown, line=update)
 
 
 def _growth(steps: Sequence[PassGraph], value: Value) -> list[float]:
