@@ -139,6 +139,7 @@ def make(
     space: tuple[float, float] | None = None,
     *,
     roomy: bool = False,
+    enough: float = inf,
 ) -> Display:
     """Arrange a selection, running right where that fits and down where it does not.
 
@@ -147,6 +148,7 @@ def make(
         space: The width and height that the picture gets, in points; by default it is as large as
             its content, and no wider than a notebook.
         roomy: Leave space for other numbers than those of now, as a slider brings them.
+        enough: The scale from which on a picture in its space need not be larger.
 
     Returns:
         The display list.
@@ -154,12 +156,12 @@ def make(
     width, height = space or (NOTEBOOK, inf)
 
     def scale(each: _Arranged) -> float:
-        return min(width / each.width, height / (each.height + LEGEND))
+        return min(width / each.width, height / (each.height + LEGEND), enough)
 
     found: list[_Arranged] = []
     for direction in _directions(shown, DEEPEST if space is None else inf):
         found.append(_Arranged(shown, written(shown), direction, roomy))
-        if scale(found[0]) >= (1.0 if space is None else inf):
+        if scale(found[0]) >= (1.0 if space is None else enough):
             break
     return (found[-1] if space is None else max(found, key=scale)).display()
 
@@ -172,7 +174,9 @@ def both(
     alike: Sequence[Selection] = (),
     fields: Fields | None = None,
 ) -> list[Display]:
-    """Arrange a selection in each direction, for who knows the space that it gets.
+    """Arrange a selection in each direction, without space for a legend.
+
+    For a browser, which knows the space, and has a legend of its own.
 
     Args:
         shown: The selection.
@@ -189,7 +193,7 @@ def both(
         pairs = zip(texts, written(other), strict=True)
         texts = [replace(own, versions=(*its.versions, *own.versions)) for own, its in pairs]
     directions = _directions(shown, deepest)
-    return [_Arranged(shown, texts, each, roomy, fields).display() for each in directions]
+    return [_Arranged(shown, texts, each, roomy, fields, False).display() for each in directions]
 
 
 def _directions(shown: Selection, deepest: float) -> list[Direction]:
@@ -219,6 +223,7 @@ class _Arranged:
         direction: Direction,
         roomy: bool,
         fields: Fields | None = None,
+        legend: bool = True,
     ) -> None:
         self.shown, self.texts, self.roomy, self.fields = shown, texts, roomy, fields or {}
         self.direction: Direction = direction
@@ -246,7 +251,7 @@ class _Arranged:
         if shown.which is not None:
             self.legend.append(("backward", "backward gradient"))
         words = [*(text for _, text in self.legend), f"step {shown.steps} of {shown.steps}"]
-        least = sum(SAMPLE + extent(text, SMALL)[0] for text in words)
+        least = sum(SAMPLE + extent(text, SMALL)[0] for text in words if legend)
         self.width = max(self.layout.width, least) + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
         self.shift = (self.width - self.layout.width) / 2, MARGIN

@@ -33,7 +33,8 @@ SIDE = 0.38
 GAP = 14.0  # between neighbours on a rank, where two arrows pass; half of it between two links
 RANK_GAP = 11.0  # between ranks: a link's stem and a little more
 STEM = 8.0  # how far a link runs straight before it bends, so that its arrow points at the box
-BEND = 12.0, 40.0  # least and most space between ranks for a link's way to the side
+BEND = 16.0, 40.0  # least and most space between ranks for a link's way to the side
+LEVEL = 0.42  # of that space, the radius of a bend at most: half of it would make lines level
 STEEP = 0.2  # of the way to the side, the space for it: lines farther apart look level
 RADIUS = 12.0  # of a bend, at most: a larger one reads as a slope
 ARC = 0.3  # radians from point to point of a bend: an eighth of a point from the true arc
@@ -579,7 +580,7 @@ def _bend(across: float, along: float) -> list[Point]:
     if side < 1e-6 or way < 1e-6:
         return [(across, along)]
     # Never quite level: two lines on one level could not be told apart.
-    radius = min((way * way + side * side) / (4 * side), 0.32 * way, RADIUS)
+    radius = min((way * way + side * side) / (4 * side), LEVEL * way, RADIUS)
     # way = 2 r sin(angle) + d cos(angle), side = 2 r (1 - cos(angle)) + d sin(angle)
     angle = asin(min(1.0, 2 * radius / hypot(way, 2 * radius - side)))
     angle -= atan2(2 * radius - side, way)

@@ -27,7 +27,7 @@ from IPython.display import publish_display_data
 
 from .. import files
 from ..drawing import figure
-from ..drawing.display import Display
+from ..drawing.display import Display, make
 from ..graph import Trace
 from ..reading import summary
 from . import assets, pages
@@ -170,10 +170,8 @@ class View(anywidget.AnyWidget):
         if not self.drawn:
             return f"<pre>{words}</pre>"
         image = self.paper and saved_as_png(self.paper())
-        drawn = max(
-            self.builders[0].displays(),
-            key=lambda each: min(*np.divide(SCREEN, figure.size(each)), READABLE),
-        )
+        shown, roomy = self.builders[0].selection(), self.builders[0].roomy
+        drawn = make(shown, SCREEN, roomy=roomy, enough=READABLE)
         source = b64encode(image or png(drawn)).decode()
         return f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
 

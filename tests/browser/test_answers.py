@@ -23,7 +23,11 @@ FIELDS = f"""() => {{
     const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
     const mark = picture.parts.find((p) => p.of === of && p.i === i && p.role === "gradient");
     const {{ ariaLabel: label }} = input, {{ cgvizWords: says }} = mark.element;
-    return {{ label, text: q.text, says, box: box(input), mark: box(mark.element) }};
+    const others = picture.parts.filter((p) => p.of === "node" && p.role === "outline");
+    const nodes = others.filter((p) => of === "link" || p.i !== i).map((p) => box(p.element));
+    const labels = picture.parts.filter((p) => p.role === "value" && p.element.cgvizWords);
+    const covered = [...nodes, ...labels.map((p) => box(p.element))];
+    return {{ label, text: q.text, says, box: box(input), mark: box(mark.element), covered }};
   }});
 }}"""
 
@@ -34,6 +38,7 @@ def quiz(page, tmp_path, name, hide):
     has_count(page.locator(".cgviz-svg"), 1)
 
 
+@pytest.mark.parametrize("width", [420, 1280])
 @pytest.mark.parametrize(
     ("name", "hide"),
     [
@@ -43,7 +48,10 @@ def quiz(page, tmp_path, name, hide):
         ("fan_out", "gradient"),
     ],
 )
-def test_each_field_is_on_its_own_question_mark(page, tmp_path, name, hide):
+def test_each_field_is_on_its_own_question_mark_and_on_nothing_else(
+    page, tmp_path, name, hide, width
+):
+    page.set_viewport_size({"width": width, "height": 900})
     quiz(page, tmp_path, name, hide)
     asked = 0
     for _ in range(page.evaluate(f"{VIEW}.clock.steps")):
@@ -53,7 +61,8 @@ def test_each_field_is_on_its_own_question_mark(page, tmp_path, name, hide):
             left, top, right, bottom = field["mark"]
             assert (field["label"], field["says"]) == (field["text"], "?")
             assert holds(field["box"], (left + right) / 2, (top + bottom) / 2)
-            assert not any(meaning.overlap(field["box"], other["box"]) for other in fields[:n])
+            covered = [*field["covered"], *(other["box"] for other in fields[:n])]
+            assert not any(meaning.overlap(field["box"], each) for each in covered)
             asked += 1
         while page.get_by_role("button", name="Reveal").count():
             page.get_by_role("button", name="Reveal").first.click()

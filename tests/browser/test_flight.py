@@ -159,3 +159,56 @@ def test_a_chip_at_the_border_is_not_cut(page, tmp_path):
       }});
     }}"""
     assert page.evaluate(inside)
+
+
+NOTE = f"""() => {{
+  const view = {VIEW}, [picture] = view.pictures;
+  view.advance();
+  const box = (element) => {{
+    const {{ left, top, right, bottom }} = element.getBoundingClientRect();
+    return [left, top, right, bottom];
+  }};
+  const note = picture.layer.querySelector(".cgviz-note > rect:not(.cgviz-leader)");
+  const names = picture.parts.filter(({{ of, element }}) => of === "node" && element.cgvizWords)
+    .map(({{ element }}) => [element.cgvizWords, box(element)]);
+  return {{ note: note && box(note), names, stage: box(picture.box) }};
+}}"""
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("name", ["chain", "fan_out", "custom", "two_outputs", "variables"])
+def test_equations_are_in_sight_and_on_no_name(page, tmp_path, name, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    opened(page, tmp_path, PROGRAMS[name]())
+    noted = 0
+    for _ in range(page.evaluate(f"{VIEW}.clock.backward.length + 1")):
+        found = page.evaluate(NOTE)
+        if found["note"] is None:
+            continue
+        noted += 1
+        inside = [*(a >= b for a, b in zip(found["note"][:2], found["stage"][:2], strict=True))]
+        inside += [a <= b for a, b in zip(found["note"][2:], found["stage"][2:], strict=True)]
+        assert all(inside), found
+        for words, box in found["names"]:
+            assert not meaning.overlap(found["note"], box), words
+    assert noted > 0
+
+
+@pytest.mark.parametrize("width", [1500, 700])
+def test_a_low_picture_is_in_the_middle_of_its_stage_which_is_as_high_as_the_panel(
+    page, tmp_path, width
+):
+    page.set_viewport_size({"width": width, "height": 900})
+    opened(page, tmp_path, PROGRAMS["chain"]())
+    box = lambda selector: page.locator(selector).first.bounding_box()  # noqa: E731
+    stage, picture, legend, panel = map(
+        box, (".cgviz-stage", ".cgviz-svg", ".cgviz-legend", ".cgviz-panel")
+    )
+    above = picture["y"] - stage["y"]
+    below = stage["y"] + stage["height"] - picture["y"] - picture["height"]
+    assert abs(above - below) <= 3
+    if width > 1000:  # the panel is beside it
+        ends = [each["y"] + each["height"] for each in (legend, panel)]
+        assert abs(ends[0] - ends[1]) <= 3
+    else:
+        assert above < 30

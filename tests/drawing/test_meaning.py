@@ -1,9 +1,12 @@
 """What a picture says with its places, for every golden program and for random ones."""
 
+from math import inf
+
 import handmade
 import hypothesis
 import matplotlib
 import meaning
+import numpy as np
 import pytest
 import tensorflow as tf
 from golden_programs import PROGRAMS
@@ -15,6 +18,9 @@ from matplotlib import pyplot as plt
 import cgviz
 from cgviz.drawing import display, figure
 from cgviz.graph.selection import select
+
+SHARP = 0.9  # radians to which an arrow may turn within a FEW points: more looks like a corner
+FEW, FINE = 1.5, 0.5  # points: a width of a line; shorter pieces have no course of their own
 
 
 @pytest.fixture(params=PROGRAMS, scope="module")
@@ -43,6 +49,21 @@ def test_arrows_labels_and_sums_mean_what_they_show(trace):
 @pytest.mark.parametrize("space", [(300.0, 900.0), (2000.0, 300.0)], ids=["tall", "wide"])
 def test_they_do_so_in_both_directions(trace, space):
     check_everywhere(display.make(select(trace, 0), space))
+
+
+@pytest.mark.parametrize("space", [(300.0, 900.0), (2000.0, 300.0)], ids=["tall", "wide"])
+def test_no_arrow_has_a_corner(trace, space):
+    """Not even one that goes a little to the side, on the inner side of its bend."""
+    seen = meaning.of_display(display.make(select(trace, 0), space), inf)
+    for (role, i), line in seen.lines.items():
+        way = np.diff(line, axis=0)
+        lengths = np.hypot(*way.T)
+        long = lengths > FINE
+        course = np.unwrap(np.arctan2(*way[long].T))
+        ends, starts = np.cumsum(lengths)[long], (np.cumsum(lengths) - lengths)[long]
+        for n, end in enumerate(ends):
+            near = course[n:][starts[n:] <= end + FEW]
+            assert np.ptp(near) < SHARP, (role, i, line[n + 1])
 
 
 def test_they_do_so_with_scopes_and_custom_ops_open_and_closed(trace):

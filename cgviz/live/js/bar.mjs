@@ -64,7 +64,8 @@ export function press(view, event) {
 /** The keys and what they do. */
 export function makeHelp({ actions }) {
   const shown = (key) => SIGNS[key] ?? (key.length === 1 ? key.toUpperCase() : key);
-  return { element: h("dl.keys", { popover: true }, ...actions.flatMap(({ name, keys }) => [h("dt", {}, keys.map(shown).join(", ")), h("dd", {}, name)])) };
+  const rows = actions.flatMap(({ name, keys }) => [h("dt", {}, keys.map(shown).join(", ")), h("dd", {}, name)]);
+  return { element: h("dl.keys", { popover: true }, ...rows) };
 }
 
 const icon = (d) => s("svg.icon", { viewBox: "0 0 16 14", "aria-hidden": "true" }, s("path", { d }));

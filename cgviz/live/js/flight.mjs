@@ -1,6 +1,7 @@
 // The flight: numbers come to the op of a moment, are multiplied there, and fly on along the lines of the picture.
 //
 // The picture is painted as it is in the end. All that moves lies on top, or fades in: to land is to cancel.
+import { extentOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
 import { equation, sumOf } from "./panel.mjs";
 import { makeText, mark, write } from "./picture.mjs";
@@ -18,9 +19,8 @@ const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and
 const [PAD, BAR] = [12, 5]; // points: around the words of a chip; from one bar of a strip to the next
 const [LONGEST, MOST_ROWS] = [44, 4]; // letters of an equation, and equations, that leave most of a picture to be seen
 const APIECE = 12; // points from one place of a line that is looked at to the next
-const LETTERS = 14; // points: the height of a label, which a note should not cover
-// How bad it is that a note covers another, or is above the picture; a node or a label; a place of a line; a point from its op.
-const BAD = { note: 1e3, label: 1, line: 0.1, far: 0.005 };
+// How bad a place of a note is: per square point of what it covers, names and other notes above all; and per point from its op.
+const BAD = { placed: 1e3, line: 1, node: 1, label: 10, name: 100, far: 4 };
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
 export function legs(display, step) {
@@ -152,7 +152,8 @@ function chip(number, strip) {
 function equations(picture, node, step) {
   const panel = picture.page.panels[node];
   const inputs = panel.inputs.filter((input) => step > 0 && input.flows);
-  return note(picture, node, written(panel, step), inputs.flatMap((input) => input.depends));
+  const longest = Math.min(LONGEST, boxOf(picture, picture.box).width / DIGIT - 2);
+  return note(picture, node, written(panel, step, longest), inputs.flatMap((input) => input.depends));
 }
 
 /** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
@@ -164,23 +165,36 @@ export function stay(picture, step, hidden) {
   picture.layer.replaceChildren(shown);
 }
 
-/** Where a note of this size is at an op: to cover least of the picture, and none of the notes that are `placed`. */
+/** The box of an element in the points of its picture: its middle, and its size. */
+function boxOf({ inner }, element) {
+  const { a: k, e, f } = inner.getScreenCTM();
+  const { x, y, width, height } = element.getBoundingClientRect();
+  return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
+}
+
+/** Where a note of this size is at an op, in sight as the op is: to cover least of the picture, and no note that is `placed`. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
-  const { parts, page: { display } } = picture;
+  const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const places = display.direction === "right"
-    ? [[x, y + down], [x, y - down], [x, y + down + tall + 3], [x, display.height + tall / 2]]
-    : [[x + across, y], [x - across, y]];
+  const under = display.direction === "right" ? [display.height + tall / 2] : []; // where there is space for it
+  const rows = [y + down, y - down, y, y + down + tall + 3, ...under];
+  const places = [x, x + across, x - across].flatMap((column) => rows.map((row) => [column, row]));
   const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role));
-  picture.lines ??= lines.flatMap(({ element }) =>
-    Array.from({ length: element.getTotalLength() / APIECE }, (_, n) => element.getPointAtLength(n * APIECE)));
-  const found = places.map(([middle, cy]) => {
-    const cx = Math.max(Math.min(middle, display.width - wide / 2 - 2), wide / 2 + 2);
-    const covered = (all, high = 0) => all.filter((each) =>
-      Math.abs(each.x - cx) < (wide + (each.width ?? high)) / 2 && Math.abs(each.y - cy) < (tall + (each.height ?? high)) / 2).length;
-    const labels = covered([...display.nodes, ...display.texts], LETTERS);
-    const bad = BAD.note * (covered(placed) || cy < tall / 2) + BAD.label * labels + BAD.line * covered(picture.lines);
-    return { x: cx, y: cy, width: wide, height: tall, bad: bad + BAD.far * Math.hypot(cx - x, cy - y) };
+  const dotted = (line) => Array.from({ length: line.getTotalLength() / APIECE }, (_, n) => line.getPointAtLength(n * APIECE));
+  picture.lines ??= lines.flatMap(({ element }) => dotted(element)).map(({ x, y }) => ({ x, y, width: APIECE, height: APIECE }));
+  const texts = (owner) => parts.flatMap(({ of, element }) => (of === owner && element.cgvizWords ? [boxOf(picture, element)] : []));
+  const all = { placed, line: picture.lines, node: display.nodes, label: texts("link"), name: texts("node") };
+  const seen = boxOf(picture, box);
+  const sides = [-1, 1].map((side) => seen.x + (side * seen.width) / 2);
+  const [left, right] = x > sides[0] && x < sides[1] ? sides : [0, display.width];
+  const within = (at, length, low, high) => Math.max(Math.min(at, high - length / 2 - 2), low + length / 2 + 2);
+  const found = places.map(([column, row]) => {
+    const [cx, cy] = [within(column, wide, left, right), within(row, tall, 0, extentOf(display).height)];
+    const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
+    const area = (each) => common(cx, wide, each.x, each.width) * common(cy, tall, each.y, each.height);
+    const covered = Object.entries(all).map(([what, boxes]) => BAD[what] * boxes.reduce((sum, each) => sum + area(each), 0));
+    const bad = covered.reduce((sum, each) => sum + each, BAD.far * Math.hypot(cx - x, cy - y));
+    return { x: cx, y: cy, width: wide, height: tall, bad };
   });
   return found.reduce((best, each) => (each.bad < best.bad ? each : best));
 }
@@ -193,12 +207,11 @@ function note(picture, node, rows, positions, placed = []) {
   placed.push(place);
   const depends = ({ target, position }) => target === node && positions.includes(position);
   const values = parts.filter(({ of, i, role }) => of === "link" && role === "value" && depends(display.links[i]));
-  const { a: k, e, f } = picture.inner.getScreenCTM();
   const rings = values.map(({ element }) => {
-    const box = element.getBoundingClientRect();
-    const [left, top, long, high] = [(box.x - e) / k, (box.y - f) / k, box.width / k, box.height / k];
-    under.append(s("path.leader", { d: `M${place.x} ${place.y}L${left + long / 2} ${place.y > top ? top + high + 2 : top - 2}` }));
-    return s("rect.leader", { x: left - 7, y: top - 2, width: long + 14, height: high + 4, rx: 10 });
+    const { x, y, width, height } = boxOf(picture, element);
+    const [left, top, bottom] = [x - width / 2, y - height / 2, y + height / 2];
+    under.append(s("path.leader", { d: `M${place.x} ${place.y}L${x} ${place.y > top ? bottom + 2 : top - 2}` }));
+    return s("rect.leader", { x: left - 7, y: top - 2, width: width + 14, height: height + 4, rx: 10 });
   });
   const lines = rows.map((row, n) => s("text", { x: place.x, y: place.y + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
     ...row.map(([kind, words], nth) => s(`tspan.${kind}`, {}, nth ? ` ${words}` : words))));
@@ -206,15 +219,15 @@ function note(picture, node, rows, positions, placed = []) {
   return s("g.note", {}, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
 }
 
-/** What is written at an op: what it made; or what reached it, and upstream x local for each input. */
-function written(panel, step) {
+/** What is written at an op, in rows of so many letters: what it made; or what reached it, and upstream x local for each input. */
+function written(panel, step, longest) {
   const { inputs, outputs } = panel;
   if (step <= 0) return [[["value", `= ${outputs.map((o) => flat(o.value)).join(", ")}`]]];
   const [{ parts = [], upstream }] = outputs;
   const sum = outputs.length === 1 && parts.length > 1 ? [[["upstream", `${sumOf(parts)} = ${upstream}`]]] : [];
   const kinds = (part) => (typeof part === "string" ? ["times", part] : [part[0].split(" ")[0], flat(part[1])]);
   const products = inputs.filter((input) => input.flows).map((input) => equation(panel, input).flat().map(kinds));
-  const short = (row) => row.reduce((letters, [, words]) => letters + words.length, 0) <= LONGEST;
+  const short = (row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= longest;
   const plain = [["upstream", "upstream"], ["times", "\u00d7"], ["local", "local"]];
   const found = [...sum, ...products].map((row) => (short(row) ? row : plain));
   return [...new Map(found.map((row) => [row.join(), row])).values()].slice(0, MOST_ROWS);
