@@ -116,6 +116,7 @@ class ThreadRecorder:
         self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
         self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened
         self.replaced: set[int] = set()  # ids of events that another event replaces
+        self.left_to_python = False  # whether C++ asked for a variable and was given none
 
     def beside(self) -> ThreadRecorder:
         """A recorder of the same recordings for another thread, which waits while this one runs."""

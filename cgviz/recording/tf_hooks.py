@@ -234,7 +234,9 @@ class _Handle:
             return self
         # C++ asks from within the generated function of an op, which itself never does.
         asking = sys._getframe(1).f_globals.get("__name__", "")
-        if asking.startswith("tensorflow.python.ops.gen_") and _eager_recorder() is not None:
+        recorder = _eager_recorder()
+        if asking.startswith("tensorflow.python.ops.gen_") and recorder is not None:
+            recorder.left_to_python = True
             return None
         try:
             return variable.__dict__["_handle"]
@@ -417,8 +419,13 @@ def _on_variable_accessed(original: Any, variable: Any) -> None:
 
 
 def _on_matching(original: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
-    """Read the variables first: they decide the dtype, as in C++, and not a number before them."""
-    if _eager_recorder() is not None:
+    """Read the variables first where C++ would have: they decide the dtype, not a number before.
+
+    Not where C++ never asked for one: there TensorFlow itself refuses the op, and so it does here.
+    """
+    recorder = _eager_recorder()
+    if recorder is not None and recorder.left_to_python:
+        recorder.left_to_python = False
         variable = BaseResourceVariable
         values = [tf.convert_to_tensor(v) if isinstance(v, variable) else v for v in values]
     return original(values, *args, **kwargs)
@@ -455,9 +462,8 @@ def _open(called: Any, args: Any, kwargs: Any) -> Any:
     result = called.python_function(*args, **kwargs)
     # It has no graph of this call, as it would have. A model that is saved asks for them by this.
     specs = tf.nest.map_structure(_spec, (args, kwargs))
-    kinds = (s if isinstance(s, tf.TensorSpec) else id(s) for s in tf.nest.flatten(specs))
     asked = vars(called).setdefault(_LISTING, partial(_graphs, called, {}))
-    asked.args[1][tuple(kinds)] = specs
+    asked.args[1][tuple(map(_kind, tf.nest.flatten(specs)))] = specs
     return tf.nest.map_structure(_result, result)
 
 
@@ -466,7 +472,16 @@ def _argument(leaf: Any) -> Any:
 
 
 def _spec(leaf: Any) -> Any:
-    return tf.TensorSpec.from_tensor(leaf) if isinstance(leaf, tf.Tensor) else leaf
+    """What a graph is made for: of a tensor, a ragged or a sparse one too, not its numbers."""
+    is_tensor = tf.is_tensor(leaf) and not isinstance(leaf, tf.Variable)
+    return tf.type_spec_from_value(leaf) if is_tensor else leaf
+
+
+def _kind(spec: Any) -> Any:
+    """What two arguments share if they have one graph: the spec, the plain value, or the object."""
+    if isinstance(spec, bool | int | float | complex | str | bytes):
+        return type(spec), spec
+    return spec if isinstance(spec, tf.TypeSpec) else id(spec)
 
 
 def _result(leaf: Any) -> Any:

@@ -285,6 +285,23 @@ def test_a_number_before_a_variable_has_the_dtype_of_the_variable(read, dtype):
     same(trace.variables["w"], plain.numpy())
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda w: tf.concat([[1.0], w], 0),
+        lambda w: tf.concat([[1], w], 0),
+        lambda w: tf.where([True, False], 0, w),
+    ],
+)
+def test_what_tensorflow_refuses_is_refused_in_a_recording_too(refused):
+    w = tf.Variable([1.0, 2.0], dtype=tf.float64)
+    with pytest.raises(ValueError, match="Incompatible type conversion"):
+        refused(w)
+    with pytest.raises(ValueError, match="Incompatible type conversion"), cgviz.record():
+        tf.maximum(0, w)  # one that is read, before
+        refused(w)
+
+
 def test_stop_recording_leaves_ops_off_the_tape():
     x = tf.constant(2.0)
     with cgviz.record() as trace:

@@ -6,12 +6,14 @@ When it ends, however it ends, TensorFlow is exactly as it was: every test here 
 import asyncio
 import contextlib
 import contextvars
+import gc
 import linecache
 import os
 import re
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
@@ -618,6 +620,23 @@ def test_a_model_whose_functions_a_recording_opened_is_saved_with_their_graphs(i
     loaded = tf.saved_model.load(tmp_path)
     assert loaded(tf.constant(3.0)) == 18.0  # the graph of each call is there
     assert loaded(tf.constant([3.0])) == [18.0]
+
+
+def test_an_opened_function_keeps_no_arguments():
+    @tf.function
+    def total(ragged, sparse, scale):
+        return (tf.reduce_sum(ragged.to_tensor()) + tf.sparse.reduce_sum(sparse)) * scale
+
+    kept = []
+    for i in range(4):
+        ragged = tf.ragged.constant([[1.0, float(i)], [2.0]])
+        sparse = tf.sparse.from_dense([[1.0, 0.0]])
+        kept += [weakref.ref(ragged), weakref.ref(sparse)]
+        with cgviz.record():
+            total(ragged, sparse, float("0.5"))
+    del ragged, sparse
+    gc.collect()
+    assert [each() for each in kept] == [None] * 8
 
 
 def test_a_trace_without_a_pass_says_where_the_pass_was():
