@@ -445,6 +445,12 @@ def watch(
         for x in given:
             if not isinstance(x, int | np.integer) or isinstance(x, bool) or x < least:
                 raise ValueError(f"{argument} is {x!r}, and must be an integer from {least} on")
+    for x in asked:
+        if x >= steps or x % every:
+            raise ValueError(
+                f"an entry of `keep` is {x!r}, and step {x} is not recorded: "
+                f"{steps} steps run from 0 on, and every={every} records one in {every}"
+            )
     wanted = {*asked}
     name = getattr(step, "__name__", "step")
     history = History(name, which)

@@ -207,7 +207,10 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
     """Where each hidden unit changes sign: the line w1 · point + b1 = 0."""
     limits = ax.get_xlim(), ax.get_ylim()
     for (a, b), c in zip(np.transpose(network.w1), np.asarray(network.b1), strict=True):
-        foot = -c / (a * a + b * b) * np.array([a, b])  # the point of the line nearest to 0
+        length = a * a + b * b
+        if not (length and np.isfinite([length, c]).all()):
+            continue  # without a slope, or after an explosion: there is no such line
+        foot = -c / length * np.array([a, b])  # the point of the line nearest to 0
         ax.axline(foot, foot + np.array([b, -a]), color=look.muted, linestyle=":", linewidth=1.2)
     ax.set(xlim=limits[0], ylim=limits[1])
 

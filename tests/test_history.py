@@ -118,6 +118,14 @@ def test_a_bounded_number_of_traces_is_kept_evenly_and_those_asked_for():
         history.trace(3)
 
 
+@pytest.mark.parametrize(("every", "step"), [(2, 3), (1, 6)])
+def test_a_step_that_is_not_recorded_cannot_be_kept(every, step):
+    runs = []
+    with pytest.raises(ValueError, match=f"an entry of `keep` is {step}, and step {step} is not"):
+        cgviz.watch(lambda: runs.append(1), 6, every=every, keep=[step])
+    assert not runs
+
+
 def test_steps_at_which_a_gradient_changed_its_state_are_kept():
     w = tf.Variable(1.0, name="w")
     runs = []
@@ -446,6 +454,25 @@ def test_two_programs_part_at_the_gradient_that_one_of_them_lacks_a_part_of():
 def test_two_trainings_that_never_part_are_said_to():
     right, same = two(lambda u: 2.0 * u, lambda u: u + u)
     assert right.plot(against=same).alt.startswith("They do not part in 6 recorded steps.")
+
+
+def test_two_programs_that_run_equal_ops_in_another_order_do_not_part():
+    a, b, c = (tf.Variable(2.0, name="w") for _ in range(3))
+
+    def sine_last():
+        cos = tf.cos(b)
+        return tf.sin(b) * cos
+
+    def with_one_more():
+        cos = tf.cos(c)
+        return tf.identity(tf.sin(c) * cos) + 0.0
+
+    first, *others = (
+        cgviz.watch(descent(loss, [v], 0.01), 3)
+        for loss, v in ((lambda: tf.sin(a) * tf.cos(a), a), (sine_last, b), (with_one_more, c))
+    )
+    for other in others:
+        assert first.plot(against=other).alt.startswith("They do not part in 3 recorded steps.")
 
 
 def test_two_trainings_part_by_their_norms_where_no_trace_was_kept(monkeypatch):

@@ -1,5 +1,6 @@
 """The running problem: the same each time, learnable, and a picture that shows the damage."""
 
+import copy
 import re
 
 import numpy as np
@@ -104,6 +105,16 @@ def test_a_unit_is_drawn_where_its_input_is_zero(runs):
     assert len(dotted) == 8
     np.testing.assert_allclose(np.diag(inputs), 0.0, atol=1e-5)
     assert "Dotted: where the input of each hidden unit is 0." in figure.alt
+
+
+def test_a_unit_without_a_slope_has_no_line(runs):
+    right, _ = runs
+    first, *others = right.network.w1.numpy().T
+    network = copy.copy(right.network)
+    network.w1 = np.stack([0.0 * first, *others], axis=1)
+    figure = moons.compare(right._replace(network=network), right, units=True)
+    dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
+    assert len(dotted) == 7
 
 
 def test_the_picture_needs_no_colour(figure):

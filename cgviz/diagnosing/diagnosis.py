@@ -382,10 +382,7 @@ def parted(history: History, against: History) -> str:
         whole = step in history.traces and step in against.traces
         mine = _flow(history, place, whole)
         theirs = _flow(against, against.steps.index(step), whole)
-        names = list(zip(mine, theirs, strict=False))
-        if len(mine) != len(theirs):  # the programs differ: by what both have
-            names = [(name, name) for name in mine if name in theirs]
-        for name, its in names:
+        for name, its in _pairs(mine, theirs):
             one, other = mine[name], theirs[its]
             if not _close(one, other):
                 what = "" if whole else "the norm of "
@@ -411,14 +408,24 @@ def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
     values = {op.name: op.outputs[0] for op in trace.ops if op.outputs and op.name in known}
     found = {f"the value of `{k}`": v.numpy() for k, v in values.items() if v.differentiable}
     for step in pass_.steps:
-        for used, given in zip(step.op.inputs, step.downstream, strict=True):
+        for k, (used, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True), 1):
             made = trace.producer(used)
-            to = f" to `{made[0].name}`" if made else ""
-            found[f"what `{step.op.name}` returns{to}"] = given
+            words = f"what `{step.op.name}` returns{f' to `{made[0].name}`' if made else ''}"
+            found[f"{words} as input {k}" if words in found else words] = given
     for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
         if made := trace.producer(value):
             found[f"the gradient of `{made[0].name}`"] = gradient
     return found
+
+
+def _pairs(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Pair what has one name in both; the others go by position, or are left out."""
+    others = (name for name in theirs if name not in mine)
+    for name in mine:
+        if name in theirs:
+            yield name, name
+        elif len(mine) == len(theirs):
+            yield name, next(others)
 
 
 def _close(one: Any, other: Any) -> bool:

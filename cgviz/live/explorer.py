@@ -55,8 +55,9 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
         upstream: The range of upstream, `(low, high)` or `(low, high, start)`; every entry of
             f's value gets the same. None leaves it at ones.
         **given: By the name of a parameter of f: a range for a number, a list of ranges for the
-            entries of a vector, or a value that stays. Others keep their defaults. What has no
-            name of its own, as in `*args` or a Keras layer, is `x`; of several `x0`, `x1`.
+            entries of a vector, or a value that stays: a tensor or a flag such as `training=False`.
+            Others keep their defaults. What has no name of its own, as in `*args` or a Keras
+            layer, is `x`; of several `x0`, `x1`.
 
     Returns:
         The widget. `explorer.trace` is the trace at the place of the sliders.
@@ -107,17 +108,21 @@ def sliders(
     if not callable(f):
         raise TypeError(f"`f` must be a function, not {type(f).__name__}")
     name, signature = arguments.title(f), inspect.signature(f)
-    first, parameters = arguments.parameter_names(f, len(given)), [*signature.parameters]
+    parameters = [*signature.parameters]
+    # What can be no tensor with a gradient stays as it is.
+    flags = {key: x for key, x in given.items() if x is None or isinstance(x, bool | str)}
+    moving = given.keys() - flags.keys()
+    first = names = arguments.parameter_names(f, len(moving))
+    by_position = moving == set(first) and _takes(signature, first, flags)
     try:
-        if given.keys() == set(first):
-            signature.bind(*first)
-            called, names = f, first
-        else:
+        if not by_position:
             signature.bind(**given)
-            names = sorted(given, key=[*parameters, *given].index)
-            called = _taking(f, names)
+            names = sorted(moving, key=[*parameters, *given].index)
     except TypeError as error:
         raise TypeError(f"`{name}` takes {', '.join(parameters)}: {error}") from None
+    called = f
+    if flags or not by_position:
+        called = _taking(f, names, flags, by_position)
     found: list[Slider] = []
     fixed: list[Any] = []
     for place, each in enumerate(names):
@@ -139,11 +144,24 @@ def sliders(
     return called, tuple(found), tuple(fixed)
 
 
-def _taking(f: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-    """f as a function of these parameters alone, which are given to it by name."""
+def _takes(signature: inspect.Signature, given: Sequence[str], flags: Mapping[str, Any]) -> bool:
+    """Whether these can be given by their positions."""
+    try:
+        signature.bind(*given, **flags)
+    except TypeError:
+        return False
+    return True
+
+
+def _taking(
+    f: Callable[..., Any], names: Sequence[str], flags: Mapping[str, Any], by_position: bool
+) -> Callable[..., Any]:
+    """f as a function of these parameters alone; what is a flag is given to it as well."""
 
     def called(*given: Any) -> Any:
-        return f(**dict(zip(names, given, strict=True)))
+        if by_position:
+            return f(*given, **flags)
+        return f(**dict(zip(names, given, strict=True)), **flags)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     found: Any = called

@@ -158,6 +158,30 @@ def test_what_has_a_range_has_a_slider_however_f_takes_it(f, names):
     assert line["lines"][0]["ys"][-1] == 12.0
 
 
+def by_name_alone(*, x, k=2.0):
+    return x * k
+
+
+def flagged(x, training=False, mode="mul"):
+    return x * (3.0 if training else 1.0) if mode == "mul" else x + 1.0
+
+
+@pytest.mark.parametrize(
+    ("f", "given", "gradient"),
+    [
+        (by_name_alone, {}, 2.0),
+        (lambda **k: k["x"] * 2.0, {}, 2.0),
+        (flagged, {"training": True}, 3.0),
+        (flagged, {"training": True, "mode": "add"}, 1.0),
+        (tf.keras.layers.Dropout(0.5), {"training": False}, 1.0),
+    ],
+)
+def test_one_slider_is_enough_for_what_takes_it_by_name_beside_flags(f, given, gradient):
+    sweeper = Sweeper(*sliders(f, {"x": (0.0, 4.0), **given}, None))
+    assert [s.name for s in sweeper.sliders] == ["x"]
+    assert sweeper.trace([2.0]).gradients == (gradient,)
+
+
 def test_a_layer_is_explored_by_x():
     layer = tf.keras.layers.Activation("tanh")
     sweeper = Sweeper(*sliders(layer, {"x": (-3.0, 3.0)}, None))
