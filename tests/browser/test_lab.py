@@ -53,6 +53,8 @@ def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
     page = show("cgviz.trace(f, 2.0)")
     assert page.locator(".cgviz-status").inner_text().startswith("Forward 3 of 3")
     has_count(page.locator(".cgviz-ready"), 1)
+    for opened_by_a_key in (".cgviz-keys", ".cgviz-search"):
+        assert page.locator(opened_by_a_key).is_hidden()
     button(page, "To the start").click()
     assert page.locator(".cgviz-status").inner_text().startswith("Nothing has run yet")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 0)
