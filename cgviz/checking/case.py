@@ -8,7 +8,7 @@ Case      f at the point it is judged at, and what is known of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ import tensorflow as tf
 from ..findings import Finding
 from ..graph import Array, Op, Trace, dtypes
 from ..graph.dtypes import Dtype
+from ..graph.trace import with_bodies
 from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
@@ -127,7 +128,7 @@ class Case:
     @cached_property
     def custom(self) -> list[Op]:
         """The custom ops at any depth."""
-        ops = _walk(self.trace.ops) if self.trace else ()
+        ops = with_bodies(self.trace.ops) if self.trace else ()
         return [op for op in ops if op.kind == "custom" or op.rule_dropped]
 
     @cached_property
@@ -193,13 +194,6 @@ class Case:
     def gradient_name(self, index: int) -> str:
         """The name of an entry of the gradient."""
         return f"the gradient for {self.input_name(index)}"
-
-
-def _walk(ops: Sequence[Op]) -> Iterator[Op]:
-    """Ops, and those inside the bodies of custom ones."""
-    for op in ops:
-        yield op
-        yield from _walk(op.body)
 
 
 # --- making a case -----------------------------------------------------------------------------
@@ -301,7 +295,7 @@ def _met(trace: Trace) -> list[Dtype]:
     # A cast up of a variable rounds nothing; a cast down does.
     names = [
         value.dtype
-        for op in _walk(trace.ops)
+        for op in with_bodies(trace.ops)
         if op.kind in ("op", "custom")
         if op.type != "Cast" or dtypes.limits(op.inputs[0].dtype) is dtypes.FLOAT64
         for value in op.outputs

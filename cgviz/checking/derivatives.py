@@ -266,13 +266,14 @@ def second_order(case: Case) -> None:
     """The derivative of what the rules claim is found by differentiating the rules."""
     results = case.results
     level = "error" if case.order > 1 else "warning"
-    because = (
-        (not case.linear, "the rule is not linear in upstream"),
-        (case.order < 2 and case.seconds > SLOW, "f is slow: order=2 judges it"),
-    )
-    reason = next((f"not judged, for {words}" for holds, words in because if holds), "")
-    for about in ("variables", "shape", "dtype"):
-        reason = reason or (f"not judged: see {about}" if results.has(about) else "")
+    reasons = {
+        "not judged, for the rule is not linear in upstream": not case.linear,
+        "not judged, for f is slow: order=2 judges it": case.order < 2 and case.seconds > SLOW,
+        "not judged: see variables": results.has("variables"),
+        "not judged: see shape": results.has("shape"),
+        "not judged: see dtype": results.has("dtype"),
+    }
+    reason = next((words for words, holds in reasons.items() if holds), "")
     if reason:
         results.skipped("second order", reason)
         return

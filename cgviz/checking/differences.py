@@ -32,20 +32,10 @@ class Slope:
 
     value: Array
     error: Array
-    left: Array  # the derivatives from either side, which differ at a kink
-    right: Array
+    low: Array  # the smallest slope that touches f here: at a kink that of one side, else value
+    high: Array  # the largest
     kink: Array  # bool: the two sides differ by more than their errors
     jump: Array  # bool: f itself has a step here, so there is no derivative
-
-    @property
-    def low(self) -> Array:
-        """The smallest slope that touches f here."""
-        return np.where(self.kink, np.fmin(self.left, self.right), self.value)
-
-    @property
-    def high(self) -> Array:
-        """The largest slope that touches f here."""
-        return np.where(self.kink, np.fmax(self.left, self.right), self.value)
 
 
 def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
@@ -118,7 +108,9 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
     step = _steps_away(ahead, middle, least) | _steps_away(behind, middle, least)
     kink = apart & np.isfinite(gap) & np.isfinite(left) & np.isfinite(right) & ~step
     error = np.where(step | ~np.isfinite(error), np.inf, error)
-    return Slope(value, error, left, right, kink, step)
+    low = np.where(kink, np.fmin(left, right), value)
+    high = np.where(kink, np.fmax(left, right), value)
+    return Slope(value, error, low, high, kink, step)
 
 
 def _steps_away(side: Array, middle: Array, least: Array) -> Array:

@@ -7,7 +7,7 @@ diverging   gradients that grow from step to step of a training
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -228,46 +228,39 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
         graphs: The passes of a recording, in execution order.
 
     Returns:
-        A finding where the gradients of some variables, or the variables themselves, become more
-        than 1,000 times as large as at first before anything is infinite, and the target grows too.
+        A finding where the gradients, or the variables themselves, become more than 1,000 times as
+        large as at first before anything is infinite, and the target grows too.
     """
-    steps = list({graph.training_step: graph for graph in reversed(graphs)}.values())[::-1]
+    asked = [[graph.maker(value) for value in graph.pass_.sources] for graph in graphs]
+    # Of two networks that train in turns the first is looked at.
+    alike = [graph for graph, own in zip(graphs, asked, strict=True) if own == asked[0]]
+    steps = list({graph.training_step: graph for graph in reversed(alike)}.values())[::-1]
     if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
         return None
-    first, target = steps[0], steps[0].pass_.targets[0]
-    grown = {v: sizes for v in first.pass_.sources if (sizes := _growth(steps, v))}
-    if not grown or not _size(steps[-1].pass_.targets[0].numpy()) > _size(target.numpy()):
+    gradients = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
+    # Of a variable that only a closed function reads, nothing is known but its handle.
+    values = [_size(v.numpy() for v, _ in graph.gradients if v.differentiable) for graph in steps]
+    targets = [_size([graph.pass_.targets[0].numpy()]) for graph in steps]
+    finite = next((i for i, size in enumerate(gradients) if math.isinf(size)), len(steps))
+    series = gradients[:finite], values[: finite + 1]
+    grown = any(sizes and max(sizes) > GROWN * sizes[0] > 0 for sizes in series)
+    if not grown or not targets[-1] > targets[0]:
         return None
-    sizes = max(grown.values(), key=lambda found: found[-1] / found[0])
+    first, target = steps[0], steps[0].pass_.targets[0]
     maker = first.maker(target)
     update = next((where for _, where in calls(maker.source if maker else None, UPDATES)), None)
+    sources = [value for value, gradient in first.gradients if gradient is not None]
+    sizes = gradients[: finite + 1]
     known = {
-        "who": listed(map(first.name, grown)),
+        "who": listed(map(first.name, sources)),
         "sizes": ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4),
         "target": first.name(target),
         "line": line(update),
     }
-    return first.finding("exploding", DIVERGING.words(known), None, grown, line=update)
+    return first.finding("exploding", DIVERGING.words(known), None, sources, line=update)
 
 
-def _growth(steps: Sequence[PassGraph], value: Value) -> list[float]:
-    """The sizes of a variable's gradient from step to step; empty where the variable is stable."""
-    variable = steps[0].maker(value)
-    pairs = (
-        pair for graph in steps for pair in graph.gradients if graph.maker(pair[0]) is variable
-    )
-    # Of a variable that only a closed function reads, nothing is known but its handle.
-    found = [
-        (_size(g), _size(v.numpy()) if v.differentiable else 0.0) for v, g in pairs if g is not None
-    ]
-    last = next((i for i, pair in enumerate(found) if math.isinf(pair[0])), len(found))
-    if not variable or len(found[: last + 1]) < 2 or not last or not found[0][0]:
-        return []
-    gradients, values = zip(*found[: last + 1], strict=True)
-    apart = max(gradients[:last]) > GROWN * gradients[0] or max(values) > GROWN * values[0] > 0
-    return list(gradients) if apart else []
-
-
-def _size(array: Array) -> float:
+def _size(arrays: Iterable[Array]) -> float:
     """The typical entry; infinite where one is not finite."""
-    return math.inf if is_bad(array) else typical([array])
+    found = list(arrays)
+    return math.inf if any(map(is_bad, found)) else typical(found)

@@ -132,9 +132,9 @@ class Trace:
 
     def walk(self) -> Iterator[Op]:
         """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
-        yield from _with_bodies(self.ops)
+        yield from with_bodies(self.ops)
         for each in self.passes:
-            yield from _with_bodies(each.ops)
+            yield from with_bodies(each.ops)
 
     def table(self, which: int | None = None, *, full: bool = False) -> Table:
         """The backward table: one row per step, `downstream = upstream x local`.
@@ -334,7 +334,7 @@ class Trace:
         return self.view()
 
 
-def _with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
+def with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
     """Ops, each followed by those of its body."""
     stack = list(reversed(ops))
     while stack:

@@ -365,6 +365,15 @@ def gradient_penalty():
     outer.gradient(penalty, w)
 
 
+def two_networks_in_turns():
+    w, v = weights(3, 1), weights(1, 1, name="v")
+    for _ in range(3):
+        for variable, factor in ((w, 1e-4), (v, 1.0)):  # gradients of very different sizes
+            with tf.GradientTape() as tape:
+                loss = factor * tf.reduce_mean(tf.square((INPUTS @ w) @ v - TARGETS))
+            variable.assign_sub(0.01 * tape.gradient(loss, variable))
+
+
 def two_losses_on_one_tape():
     w, v = weights(3, 1), weights(1, 1, name="v")
     with tf.GradientTape(persistent=True) as tape:
@@ -376,7 +385,7 @@ def two_losses_on_one_tape():
 
 HEALTHY = (
     *(converging, keras_network, bias_before_a_normalisation, attention_with_a_bias_of_keys),
-    *(gradient_penalty, two_losses_on_one_tape),
+    *(gradient_penalty, two_networks_in_turns, two_losses_on_one_tape),
 )
 
 
