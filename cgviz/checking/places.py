@@ -20,6 +20,7 @@ import tensorflow as tf
 from .. import style
 from ..graph import Array
 from ..lessons import GRAPHS
+from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
@@ -58,8 +59,8 @@ def registry(case: Case) -> None:
     case.results.broken(
         "registry",
         f"{grown} more with each call",
-        f"each call of f leaves {grown} gradient{'s' * (grown > 1)} in TensorFlow's registry "
-        "for ever: f builds a graph anew whenever it runs.",
+        f"each call of f leaves {counted(grown, 'gradient')} in TensorFlow's registry for ever: f "
+        "builds a graph anew whenever it runs.",
         "Make the `tf.function` once, outside of f.",
     )
 

@@ -17,6 +17,7 @@ from .. import style
 from ..graph import Array
 from ..hinting import hints
 from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
+from ..reading.format import clipped
 from ..recording import arguments
 from ..recording.build import dense, variable_name
 from .case import Case, CustomStep, Rule
@@ -45,8 +46,7 @@ def first_line(error: BaseException) -> str:
     line = re.sub(r"\{\{function_node .*?\}\}\s*", "", text[0]) if text else ""
     if line.strip() == "in user code:":  # AutoGraph's: what was raised comes last
         return text[-1].strip()
-    line = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+    return f"{type(error).__name__}: {clipped(line, LONGEST)}" if line else type(error).__name__
 
 
 def more(count: int) -> str:

@@ -21,6 +21,7 @@ from ..findings import Finding
 from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names
 from ..graph.selection import Edge, Selection, select
 from ..lessons import DEBUGGING
+from ..reading.format import clipped
 
 MOST_ORIGINS = 3  # told per gradient: a fourth is seldom another mistake
 Item = TypeVar("Item", bound=Hashable)
@@ -172,7 +173,7 @@ def line(source: Source | None) -> str:
     """The learner's own line in brackets, with a space before; empty where it is not known."""
     if source is None:
         return ""
-    text = source.text if len(source.text) <= MOST_TEXT else source.text[: MOST_TEXT - 1] + "…"
+    text = clipped(source.text, MOST_TEXT)
     return f" (line {source.line}: `{text}`)" if text else f" (line {source.line})"
 
 
