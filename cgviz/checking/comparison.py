@@ -84,7 +84,7 @@ class Comparison:
         summed: The number of entries in the longest sum.
         blind: One entry that is off by this part of the mean one goes unseen.
         claimed: The whole Jacobian as it is claimed, where it is small.
-        true: The same as it is.
+        true: What the slopes say it is.
     """
 
     claimed: Array | None = None
