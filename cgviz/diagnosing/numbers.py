@@ -3,8 +3,8 @@
     zero, not_finite   of the gradients of a pass
     forward            of the values of the forward pass
 
-One walk serves all three: `followed` leads from number to number, always to what
-the number was made of, until it is in none of that. A gradient is followed from its source towards
+One walk serves all three: `origins` leads from number to number, always to what the number was
+made of, until the trouble is in none of that. A gradient is followed from its source towards
 the targets, to the step that made it or to a value whose gradients add up to it; a value of the
 forward pass is followed back to the op whose inputs were in order. `ZERO`, `BACKWARD` and
 `FORWARD` are the records of what can be the cause: the first that the numbers bear out is told.
@@ -79,20 +79,20 @@ class Number:
     position: int = 0  # to which input of its op
 
 
-def followed(
+def origins(
     made_of: Callable[[Number], list[Number]], test: Test, spreads: Spreads = any
-) -> Callable[[Number], list[Number]]:
-    """How a trouble is followed: from a number that has it to what it has it from.
+) -> Callable[[Number], Iterator[Number]]:
+    """How it is found where a trouble of a number began.
 
     Args:
         made_of: What a number was made of.
-        test: Whether an array has it.
+        test: Whether an array has the trouble.
         spreads: `all` if what is made has the trouble when all that it is made of has it, as zero;
             `any` if one is enough, as NaN.
 
     Returns:
-        The parts of a number that have it too, the first one last; none where it began. The paths
-        of many sources meet, so that each number is looked at once.
+        A function from a number with the trouble to those where it began. The paths of many
+        numbers meet, so that each is looked at once.
     """
 
     @cache
@@ -101,12 +101,7 @@ def followed(
         spread = parts and spreads(test(part.array) for part in parts)
         return [part for part in reversed(parts) if test(part.array)] if spread else []
 
-    return onward
-
-
-def origins(start: Number, onward: Callable[[Number], list[Number]]) -> Iterator[Number]:
-    """Where a trouble of a number began, followed by what `followed` returns."""
-    return (here for here in walk([start], onward) if not onward(here))
+    return lambda start: (here for here in walk([start], onward) if not onward(here))
 
 
 def _parts(graph: PassGraph, number: Number) -> list[Number]:
@@ -138,14 +133,14 @@ def not_finite(graph: PassGraph) -> list[Finding]:
 
 def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
     """One finding per cause, with all the sources behind it."""
-    onward = followed(partial(_parts, graph), test, spreads)
+    began = origins(partial(_parts, graph), test, spreads)
     case_of = cache(partial(GradientCase, graph, zero=test is is_zero))  # may run a rule
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
     for value, gradient in graph.gradients:
         if gradient is None or not test(gradient):
             continue
         start = Number(value, gradient, "gradient")
-        for origin in islice(origins(start, onward), MOST_ORIGINS):
+        for origin in islice(began(start), MOST_ORIGINS):
             case = case_of(origin)
             groups.setdefault((case.place, case.words), (case, []))[1].append(value)
     told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # by `forward`
@@ -393,9 +388,9 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         return (op := maker(value)) is None or op.kind in GIVEN
 
     starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
-    onward = followed(made_of, is_bad)
-    began = (maker(o.value) for start in starts for o in origins(start, onward))
-    ops = dict.fromkeys(_inside(op) for op in began if op)
+    began = origins(made_of, is_bad)
+    makers = (maker(origin.value) for start in starts for origin in began(start))
+    ops = dict.fromkeys(_inside(op) for op in makers if op)
     return [ForwardCase(trace, op).finding() for op in ops]
 
 

@@ -241,6 +241,10 @@ class Op:
     def __repr__(self) -> str:
         return f"<Op {self.name}: {self.kind} {self.type}>"
 
+    def follows(self, position: int) -> bool:
+        """Whether a tape follows an input here; where nobody noted it, whether the op is on one."""
+        return self.watched[position] if self.watched else self.recorded
+
 
 @dataclass(eq=False, repr=False)
 class Step:

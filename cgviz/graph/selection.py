@@ -203,7 +203,7 @@ class _Builder:
         self.outputs = self._outputs()
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
         self.live = {  # what a tape follows; a rule may return more, which the tape drops
-            v.key for op in pruned.levels for i, v in enumerate(op.inputs) if _followed(op, i)
+            v.key for op in pruned.levels for i, v in enumerate(op.inputs) if op.follows(i)
         }
         # By key, whose upstream is shown; of a source that is asked for twice, the first gradient.
         self.reached = self.live | {target.key for target in self.pass_.targets}
@@ -327,7 +327,7 @@ class _Builder:
                     continue
                 key = self.pruned.value(value).key
                 captured = position >= len(op.inputs)
-                flows = step is not None and not captured and _followed(op, position)
+                flows = step is not None and not captured and op.follows(position)
                 given = downstream[position] if flows else None
                 edge = Edge(
                     self.index[source],
@@ -367,11 +367,6 @@ class _Builder:
         if maker.kind in ("op", "custom") and (found == "not watched" or not shown.differentiable):
             return ""  # said once, where the path breaks, and not at all that comes of it
         return found
-
-
-def _followed(op: Op, position: int) -> bool:
-    """Whether a tape follows an input here; where nobody noted it, what an op has on tape."""
-    return op.watched[position] if op.watched else op.recorded
 
 
 def _joined(edges: Sequence[Edge], join: Callable[[Sequence[Any]], Any], **how: Any) -> Edge:
