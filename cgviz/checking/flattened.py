@@ -32,11 +32,11 @@ from ..recording.build import dense, variable_name
 
 DEEPEST = 6  # containers, and functions inside functions, that are looked into
 LARGEST = 1000  # entries of a container that are looked at
-# Attributes that hold what a callable uses: of functions, methods, partials, `tf.function`s,
-# models and generators of random numbers.
+# Attributes that hold what a value uses: of functions, methods, partials, `tf.function`s, and
+# generators of random numbers.
 HOLDERS = (
     *("__self__", "__func__", "__wrapped__", "__defaults__", "__dict__"),
-    *("func", "args", "keywords", "python_function", "variables", "state"),
+    *("func", "args", "keywords", "python_function", "state"),
 )
 
 Kept = dict[int, tuple[Any, Any]]
@@ -425,12 +425,12 @@ def _inside(value: Any) -> list[Any]:
         return []
     if not callable(value) and not isinstance(value, tf.Module | tf.random.Generator):
         return []
+    if isinstance(value, tf.Module) or hasattr(value, "trainable_variables"):
+        with suppress(AttributeError, TypeError, ValueError):  # a Keras model is not built yet
+            return list(value.variables)
     found = list(_named(value)) if isinstance(value, FunctionType) else []
     found.append(getattr(getattr(value, "__self__", None), "__dict__", {}))  # of a method
-    for name in HOLDERS:
-        with suppress(AttributeError, TypeError, ValueError):  # a Keras model is not built yet
-            found.append(getattr(value, name))
-    return found
+    return found + [getattr(value, name, None) for name in HOLDERS]
 
 
 def _named(f: FunctionType) -> Iterator[Any]:
