@@ -285,6 +285,16 @@ def test_the_figure_says_in_words_what_it_shows():
     assert names == [s.name for s in history.series.values() if s.kind != "input"]
 
 
+def test_updates_are_drawn_between_whole_powers_of_ten_and_nothing_else_is():
+    loss, variables = small()
+    figure = cgviz.watch(descent(loss, variables), 3).plot()
+    (beside,) = [ax for ax in figure.axes if ax.get_title() == "update / weight"]
+    (updates,) = beside.lines
+    low, high = beside.get_xlim()
+    assert low <= min(updates.get_xdata()) <= max(updates.get_xdata()) < high
+    assert np.log10([low, high]) == pytest.approx(np.round(np.log10([low, high])))
+
+
 def test_a_gradient_that_is_no_ordinary_number_has_a_mark_and_a_word():
     w, u = tf.Variable(1.0, name="w"), tf.Variable(-1.0, name="u")
 
