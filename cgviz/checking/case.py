@@ -168,16 +168,11 @@ class Case:
         """By how much rounding the inputs moves the gradient for `upstream`."""
         return wobble(lambda x: flat.pull(self.upstream, x).vector, flat.x, eps)
 
-    @property
-    def largest(self) -> float:
-        """The largest number that the inputs' dtypes can hold."""
-        return max((each.largest for each in self.flat.dtypes), default=np.inf)
-
     def output_name(self, index: int) -> str:
         """The name of an entry of y: `out`, `out[1]`; `out[1][0]` of several tensors."""
         several = len(self.targets) > 1
         names = [f"out[{i}]" if several else "out" for i in range(len(self.targets))]
-        return flattened.entry_name(flattened.lay(self.targets, names), index)
+        return flattened.leaf_at(flattened.lay(self.targets, names), index).entry(index)
 
     @property
     def sum_name(self) -> str:
@@ -189,7 +184,7 @@ class Case:
         leaves = self.flat.leaves
         if len(leaves) == 1 and not leaves[0].variable:
             leaves = flattened.lay([leaves[0].source], ["in"])
-        return flattened.entry_name(leaves, index)
+        return flattened.leaf_at(leaves, index).entry(index)
 
     def gradient_name(self, index: int) -> str:
         """The name of an entry of the gradient."""

@@ -136,11 +136,6 @@ def leaf_at(leaves: Sequence[Leaf], index: int) -> Leaf:
     return next(leaf for leaf in leaves if index < leaf.stop)
 
 
-def entry_name(leaves: Sequence[Leaf], index: int) -> str:
-    """The name of an entry of the vector."""
-    return leaf_at(leaves, index).entry(index)
-
-
 @dataclass(frozen=True)
 class Pulled:
     """One run, forward and backward: the value, and upstream · df/dx."""

@@ -296,7 +296,7 @@ def finite_forward(case: Case) -> None:
     assert case.base is not None
     i = int(bad[0])
     wide = case.judged.forward(case.judged.x)[i]
-    stable = np.isfinite(wide) and abs(wide) < case.largest
+    stable = abs(wide) < max(each.largest for each in case.flat.dtypes)
     mendable = stable or bool(np.isfinite(case.base.vector).all())
     also = ", while the rule stays finite" if mendable else ""
     also = f", and {style.number(wide)} in float64" if stable else also

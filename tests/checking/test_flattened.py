@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from cgviz.checking.flattened import (
     Flattened,
-    entry_name,
     first_derivative,
     kept,
     lay,
+    leaf_at,
     to_tensor,
     to_vector,
 )
@@ -78,7 +78,7 @@ def test_a_tensor_goes_to_a_vector_and_back(dtype):
 def test_entries_have_names():
     w, x, z = tf.zeros((2, 3)), tf.zeros(()), tf.zeros(2, tf.complex64)
     leaves = lay([w, tf.zeros(0), x, z], ["w", "empty", "x", "z"])
-    names = [entry_name(leaves, index) for index in (5, 6, 7, 10)]
+    names = [leaf_at(leaves, index).entry(index) for index in (5, 6, 7, 10)]
     assert names == ["w[1, 2]", "x", "real z[0]", "imag z[1]"]
 
 
