@@ -411,7 +411,7 @@ class Explorer(View):
         There are the fewer positions the more sliders there are and the slower f is; one of them
         is where the slider is now.
         """
-        flows: dict[Any, list[Document]] = {}
+        flows: dict[Any, Document] = {}
         self._kept_at(self.values, flows)  # the first takes longer than those that follow
         times = [time.process_time()]
         first = self._kept_at(self.values, flows)
@@ -440,7 +440,7 @@ class Explorer(View):
         kept = {"flows": [*flows.values()], "answers": answers, "curves": swept}
         return extra | {"kept": kept}
 
-    def _kept_at(self, values: Sequence[float], flows: dict[Any, list[Document]]) -> Document:
+    def _kept_at(self, values: Sequence[float], flows: dict[Any, Document]) -> Document:
         """What is shown at these values; `flows` gets each picture once."""
         try:
             builder = self._at(values)
@@ -449,7 +449,7 @@ class Explorer(View):
         shown = builder.selection()
         signature = display.signature(shown)
         if signature not in flows:
-            flows[signature] = [each.document() for each in builder.displays()]
+            flows[signature] = builder.picture()
         focuses = [k for k, slider in enumerate(self.sliders) if not slider.upstream]
         return {
             "flow": [*flows].index(signature),

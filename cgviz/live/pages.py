@@ -123,6 +123,21 @@ class PageBuilder:
             )
         return self._displays[key]
 
+    def picture(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
+        """What stays while only numbers change: the display lists, and the lines of the code.
+
+        Each line is with the nodes that it made.
+        """
+        lines: dict[tuple[int, str], list[int]] = {}
+        for i, node in enumerate(self.selection(which, toggled).nodes):
+            source = node.ops[0].source if len(node.ops) == 1 and node.kind != "port" else None
+            if source:
+                lines.setdefault((source.line, str(source)), []).append(i)
+        return {
+            "displays": [each.document() for each in self.displays(which, toggled)],
+            "lines": [(text, nodes) for (_, text), nodes in sorted(lines.items())],
+        }
+
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """One picture with its texts and side panels."""
         trace, _ = self._at(toggled)
@@ -130,7 +145,7 @@ class PageBuilder:
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
         return {
-            "displays": [each.document() for each in self.displays(which, toggled)],
+            **self.picture(which, toggled),
             "texts": texts_of(shown),
             "panels": panel.panels(trace, shown, panel.small if cheap else _never),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],

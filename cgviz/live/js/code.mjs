@@ -17,24 +17,14 @@ export function makeCode(view) {
   const list = h("ol.code");
   let shown = null;
   return makeFold("source", "The code, line by line", list, () => {
-    const { panels } = view.pages[0];
-    if (shown === panels) return;
-    shown = panels;
-    fill(list, ...linesOf(panels).map(([text, nodes]) => {
+    const { lines } = view.pages[0];
+    if (shown === lines) return;
+    shown = lines;
+    fill(list, ...lines.map(([text, nodes]) => {
       const onclick = () => view.set({ side: 0, selected: nodes.at(-1) });
       return h("li", {}, h("button.line", { type: "button", "data-nodes": nodes.join(" "), onclick }, h("code", {}, text)));
     }));
   });
-}
-
-/** The lines in their order, each with the nodes that it made. */
-function linesOf(panels) {
-  const found = new Map();
-  panels.forEach(({ facts }, i) => {
-    const [, text] = facts.find(([name]) => name === "your code") ?? [];
-    if (text) found.set(text, [...(found.get(text) ?? []), i]);
-  });
-  return [...found].sort(([a], [b]) => parseInt(a.slice(5), 10) - parseInt(b.slice(5), 10));
 }
 
 /** Light up what belongs to the nodes that the pointer or the focus is on. */

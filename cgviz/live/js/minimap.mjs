@@ -5,7 +5,7 @@ import { typed } from "./predict.mjs";
 export const MANY = 30; // nodes: of fewer most are in sight
 const [HIGH, LEAST_BAR] = [30, 4]; // pixels: the strip, and the bar of its smallest gradient
 
-/** The nodes at each depth, each with its |gradient| and the step at which that has come: [share of the way, nodes], in order. */
+/** The nodes at each depth, each with its |gradient| and the step at which that has come: [share of the way, nodes, the largest first]. */
 export function layersOf({ direction, nodes, links, width, height }, { rows, at }) {
   const [axis, all] = direction === "right" ? ["x", width] : ["y", height];
   const found = new Map();
@@ -17,9 +17,6 @@ export function layersOf({ direction, nodes, links, width, height }, { rows, at 
   });
   return [...found].sort(([a], [b]) => a - b);
 }
-
-/** The largest of some nodes, of which that without a gradient is the smallest; undefined of none. */
-export const largest = (nodes) => [...nodes].sort((a, b) => (b.size ?? -1) - (a.size ?? -1))[0];
 
 /** What stands for a |gradient| without a bar, as in the picture: of none, of zero, and of one that is not finite. */
 const markOf = (size) => (size === null ? "\u2205" : size === 0 ? "\u25cb" : Number.isFinite(size) ? "" : "\u26a0");
@@ -44,7 +41,7 @@ export function makeMinimap(picture) {
 
   /** The bar of some nodes at a depth, as high as the largest |gradient| that has come, by its power of ten. */
   function bar(share, nodes, step) {
-    const found = largest(nodes.filter((node) => node.step <= step));
+    const found = nodes.find((node) => node.step <= step);
     const x = `${100 * share}%`;
     if (!found) return null;
     if (markOf(found.size)) return s("text", { x, y: HIGH - 4, "text-anchor": "middle" }, markOf(found.size));
