@@ -46,8 +46,8 @@ export function makePicture(page, side, name, listeners) {
   const picture = { inner, under, layer, answers, groups, parts, items, page };
   const { width, height } = extentOf(display);
   const viewBox = `0 0 ${width} ${height}`;
-  picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, viewBox, ...listeners(picture) }, inner);
-  picture.box = h("div.box", {}, picture.svg);
+  picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, viewBox }, inner);
+  picture.box = h("div.box", listeners(picture), picture.svg);
   return picture;
 }
 
