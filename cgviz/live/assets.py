@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,12 @@ def _state(
     found = {"": document.pop("pages"), **dict(_others(patient, which, len(document["passes"])))}
     step = found[""][0]["displays"][0]["steps"] if start == "end" else 0
     state = {"document": document, "which": which, "step": step}
-    return packed({"state": state, "pages": [*found.items()]})
+    # The steps of a training share their pictures: each is kept once, and a page has their indices.
+    kept: dict[str, int] = {}
+    for page in chain.from_iterable(found.values()):
+        page["displays"] = [kept.setdefault(json.dumps(x), len(kept)) for x in page["displays"]]
+    displays = [json.loads(text) for text in kept]
+    return packed({"state": state, "pages": [*found.items()], "displays": displays})
 
 
 def _others(

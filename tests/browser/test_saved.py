@@ -294,6 +294,16 @@ def test_sliders_work_in_it_at_positions_that_were_computed(offline, tmp_path):
     assert offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d") != curve
 
 
+def test_it_begins_with_the_curves_of_the_slider_that_moved_last(offline, tmp_path):
+    explorer = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-2.0, 2.0))
+    explorer._moved({"move": [1.0, 0.5, 1.0], "active": 1, "id": 1}, True)
+    explorer.save(tmp_path / "sliders.html")
+    offline.goto((tmp_path / "sliders.html").as_uri())
+    offline.locator("g.cgviz-node").first.wait_for()
+    assert offline.locator(".cgviz-dot").count() == 2
+    assert offline.locator(".cgviz-stale").count() == 0
+
+
 def test_names_are_text(offline, tmp_path):
     trace = cgviz.trace(f, 2.0)
     for op in trace.ops:

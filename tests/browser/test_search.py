@@ -8,6 +8,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 import cgviz
 
+from .conftest import until
+
 FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
 
@@ -129,3 +131,20 @@ def test_no_label_is_smaller_than_11_pixels_at_first(opened, page):
             ".map((t) => parseFloat(t.getAttribute('font-size') || 12) * t.getScreenCTM().a)"
         )
         assert min(sizes) >= 10.99
+
+
+def test_what_is_in_a_scope_that_was_closed_by_hand_is_found(page, tmp_path):
+    def f(x):
+        for name in ("a", "b"):
+            with tf.name_scope(name):
+                x = tf.sin(tf.cos(x))
+        return x
+
+    cgviz.trace(f, 0.5).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    page.locator("g.cgviz-frame[role=button]").first.press("Enter")
+    assert "Cos" not in page.locator("g.cgviz-scope").first.text_content()
+    page.keyboard.press("/")
+    page.keyboard.type("Cos")
+    page.keyboard.press("Enter")
+    until(page, f"{FOCUSED}?.startsWith('Cos, value 0.8776')")

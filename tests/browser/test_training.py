@@ -10,6 +10,9 @@ import cgviz
 from cgviz import style
 from cgviz.live.pages import PageBuilder
 
+from .conftest import until
+from .test_flight import VIEW
+
 OPEN = "() => document.querySelector('.cgviz-view').cgvizView"
 SAID = (  # the texts of each picture, and the numbers of its nodes' panels
     "() => { const view = document.querySelector('.cgviz-view').cgvizView; "
@@ -71,6 +74,27 @@ def upstream(history, step, name):
     """What reached an op, as it is written."""
     (found,) = (each for each in history.trace(step).steps if each.op.name == name)
     return style.array(found.upstream[0])
+
+
+def test_a_step_with_a_larger_picture_is_fitted(page, tmp_path):
+    w, steps = tf.Variable(0.5, name="w"), []
+
+    def step():
+        with tf.GradientTape() as tape:
+            y = w * 2.0
+            for _ in range(14 * len(steps)):
+                y = tf.sin(y) * w
+        w.assign_sub(0.01 * tape.gradient(y, w))
+        steps.append(y)
+
+    slider = opened(page, cgviz.watch(step, 2).view(), tmp_path)
+    scale = f"{VIEW}.pictures[0].k"
+    alone = page.evaluate(scale)
+    slider.press("ArrowRight")
+    until(page, f"{scale} !== {alone}")
+    shown = page.evaluate(scale)
+    page.get_by_role("button", name="Fit", exact=True).click()
+    assert page.evaluate(scale) == shown < alone
 
 
 def test_each_key_shows_the_numbers_of_the_next_step_that_was_kept(page, right, tmp_path):

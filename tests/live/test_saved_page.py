@@ -64,7 +64,11 @@ def test_names_and_values_cannot_leave_their_place(tmp_path):
 
 def kept(text):
     state = re.search(r'id="cgviz-state">([A-Za-z0-9+/=]*)</script>', text)[1]
-    return json.loads(gzip.decompress(base64.b64decode(state)))
+    found = json.loads(gzip.decompress(base64.b64decode(state)))
+    for _, pages in found["pages"]:
+        for page in pages:
+            page["displays"] = [found["displays"][i] for i in page["displays"]]
+    return found
 
 
 def layers(x):
@@ -89,6 +93,19 @@ def test_the_frame_of_repeats_can_be_closed_at_each_of_them(tmp_path):
         (page,) = pages[f"0|repeat::0,repeat::0@{k}"]
         assert page["repeats"][0]["at"] == k
         assert "repeat::0" in {node["group"] for node in page["displays"][0]["nodes"]}
+
+
+def test_the_steps_of_a_training_share_their_picture(tmp_path):
+    w = tf.Variable(1.0, name="w")
+
+    def step():
+        with tf.GradientTape() as tape:
+            y = tf.sin(w) * w
+        w.assign_sub(0.1 * tape.gradient(y, w))
+
+    found = kept(saved(cgviz.watch(step, 8).view(), tmp_path))
+    assert len(found["pages"]) == 8
+    assert len(found["displays"]) == 2  # one for each direction
 
 
 def test_without_scripts_it_says_the_same_in_words(tmp_path):

@@ -28,7 +28,7 @@ export function makeExplore(view) {
   let { points } = view.doc;
   const values = sliders.map((slider) => slider.value);
   let [busy, waiting, idle, late, sent] = [false, false, 0, 0, 0];
-  let [active, drawn, plots] = [0, 0, []]; // the slider that moves, and that over which the curves are
+  let [active, drawn, plots] = [curves.active, curves.active, []]; // the slider that moves, and that over which the curves are
   const rows = sliders.map(({ name, low, high, positions, upstream }, k) => {
     const range = positions ? { max: positions.length - 1 } : { min: low, max: high, step: "any" };
     const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));

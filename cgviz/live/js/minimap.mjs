@@ -13,7 +13,7 @@ export function layersOf({ direction, nodes, links, width, height }, { rows, at 
     if (what === "scope") return;
     const place = Number((nodes[at[k]][axis] / all).toFixed(3));
     const step = Math.max(...links.filter((link) => link.source === at[k]).map((link) => link.step));
-    found.set(place, [...(found.get(place) ?? []), { step, size: words ? typed(words) : null }]);
+    found.set(place, [...(found.get(place) ?? []), { step, words, size: words ? typed(words) : null }]);
   });
   return [...found].sort(([a], [b]) => a - b);
 }
@@ -25,7 +25,8 @@ const markOf = (size) => (size === null ? "\u2205" : size === 0 ? "\u25cb" : Num
 export function makeMinimap(picture) {
   const { box, page: { display } } = picture;
   const right = display.direction === "right";
-  let [page, layers, powers] = [null, [], []];
+  let [page, layers, shown, now] = [null, [], [], 0]; // `shown`: the depths in sight
+  let [low, high] = [0, 0]; // of the powers of ten
   const [bars, frame] = [s("g"), s("rect.sight", { y: 1, height: HIGH - 2 })];
   const slider = h("input", {
     type: "range", min: 0, max: 100, step: 2, "aria-label": "Map: the largest |gradient| at each depth",
@@ -39,13 +40,14 @@ export function makeMinimap(picture) {
   /** Where what is in sight begins, how much that is, and of how much, in pixels. */
   const sizes = () => (right ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight]);
 
+  const come = (nodes) => nodes.find(({ step }) => step <= now);
+
   /** The bar of some nodes at a depth, as high as the largest |gradient| that has come, by its power of ten. */
-  function bar(share, nodes, step) {
-    const found = nodes.find((node) => node.step <= step);
+  function bar(share, nodes) {
+    const found = come(nodes);
     const x = `${100 * share}%`;
     if (!found) return null;
     if (markOf(found.size)) return s("text", { x, y: HIGH - 4, "text-anchor": "middle" }, markOf(found.size));
-    const [low, high] = [Math.min(...powers), Math.max(...powers)];
     const height = LEAST_BAR + (HIGH - 4 - LEAST_BAR) * ((Math.log10(found.size) - low) / (high - low || 1));
     return s("line", { x1: x, x2: x, y1: HIGH - 2, y2: HIGH - 2 - height });
   }
@@ -57,8 +59,16 @@ export function makeMinimap(picture) {
     if (element.hidden) return;
     slider.value = (100 * start) / Math.max(all - seen, 1);
     set(frame, { x: `${(100 * start) / all}%`, width: `${(100 * seen) / all}%` });
-    const shown = [...layers.keys()].filter((k) => layers[k][0] * all >= start && layers[k][0] * all <= start + seen);
-    if (shown.length) set(slider, { "aria-valuetext": `depths ${shown[0] + 1} to ${shown.at(-1) + 1} of ${layers.length} in sight` });
+    shown = [...layers.keys()].filter((k) => layers[k][0] * all >= start && layers[k][0] * all <= start + seen);
+    tell();
+  }
+
+  /** Say what is in sight. */
+  function tell() {
+    if (!shown.length) return;
+    const [most] = shown.flatMap((k) => come(layers[k][1]) ?? []).sort((a, b) => (b.size ?? -1) - (a.size ?? -1));
+    const size = !most ? "no gradient yet" : most.size === null ? "no gradient" : `|gradient| up to ${most.words}`;
+    set(slider, { "aria-valuetext": `depths ${shown[0] + 1} to ${shown.at(-1) + 1} of ${layers.length} in sight, ${size}` });
   }
 
   box.addEventListener("scroll", sight);
@@ -69,9 +79,12 @@ export function makeMinimap(picture) {
       if (page !== picture.page) { // the numbers of another step of a training
         page = picture.page;
         layers = layersOf(page.display, page.search);
-        powers = layers.flatMap(([, nodes]) => nodes.map(({ size }) => Math.log10(size))).filter(Number.isFinite);
+        const powers = layers.flatMap(([, nodes]) => nodes.map(({ size }) => Math.log10(size))).filter(Number.isFinite);
+        [low, high] = [Math.min(...powers), Math.max(...powers)];
       }
-      fill(bars, ...layers.map(([share, nodes]) => bar(share, nodes, step)));
+      now = step;
+      fill(bars, ...layers.map(([share, nodes]) => bar(share, nodes)));
+      tell();
     },
   };
 }

@@ -34,7 +34,9 @@ function keptAnswer({ sliders, kept }, { move, active, id }) {
 
 /** A view without a kernel, from its compressed state; dark where the page around it is. */
 async function mount(packed, el, linked) {
-  const { state, pages: [[, pages], ...more] } = await unpacked(packed);
+  const { state, displays, pages: every } = await unpacked(packed);
+  for (const page of every.flatMap(([, found]) => found)) page.displays = page.displays.map((i) => displays[i]);
+  const [[, pages], ...more] = every;
   Object.assign(state.document, { pages, more, linked });
   const view = new View(staticModel(state), el);
   const theme = () => toggle(view.root, "dark", darkAround(el));

@@ -327,7 +327,8 @@ export class View {
   set cameras(found) {
     this.pictures.forEach((picture, side) => {
       const { k, fitted, scrollLeft, scrollTop } = found[side];
-      scale(picture, k, fitted);
+      if (fitted) this.fit(picture); // which may be another one by now
+      else scale(picture, k);
       picture.box.scrollTo(scrollLeft, scrollTop);
     });
   }
@@ -459,8 +460,9 @@ export class View {
       return;
     }
     this.remember();
-    // What is open already is one of repeats, of which the last is shown once no other is.
-    this.choose(`${open[k].split("@")[0]}@`, cache.names.includes(open[k]) ? "" : open[k], () => this.find(name, what));
+    // Of repeats the last is shown once no other is.
+    const last = open[k].includes("@") && cache.names.includes(open[k]);
+    this.choose(`${open[k].split("@")[0]}@`, last ? "" : open[k], () => this.find(name, what));
   }
 
   // --- messages ---
