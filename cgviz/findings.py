@@ -42,7 +42,7 @@ class Finding:
     sources: tuple[str, ...] = ()  # names of what the gradient is taken of
     which: int | None = None  # the backward pass, as in `trace.passes`
     line: Source | None = None  # where it began, if that is no line of the op
-    level: str = "error"  # or "warning"; "note" is not shown
+    level: str = "error"  # or "warning"; "note" is shown as a remark
 
     @property
     def rule(self) -> str:

@@ -249,8 +249,9 @@ _UNTRACKED = (
     "without NumPy and stop_gradient. What the rule calls must have a gradient, too."
 )
 _WRONG_RULE = (
-    "The rule itself has a wrong derivative. A custom gradient in it, or one that it calls, takes "
-    "the input as an argument and returns a gradient for it: look at the rule of that one."
+    "The rule itself has a wrong derivative. Either NumPy or stop_gradient hides a part of it from "
+    "the tape, or a custom gradient in it, or one that it calls, is wrong: such a one takes the "
+    "input as an argument and returns a gradient for it."
 )
 _INNER = (
     "A rule of the rule answers only for the arguments it is given: give it the input beside "

@@ -41,7 +41,7 @@ ARC = 0.3  # radians from point to point of a bend: an eighth of a point from th
 # Rounds of swaps for the order: least for a large picture, most for a small one, where 60 leave 7 %
 # fewer crossings than 30 did; in between VISITS of items altogether, which take some 10 ms.
 ROUNDS, VISITS = (20, 60), 12_000
-TURNS = 7  # rounds of placing; 9 or 30 make no link shorter by more than one percent
+TURNS = 7  # rounds of placing; with 9 or 30 all links together are shorter by at most one percent
 LOOSE = 0.05  # what leads to one box only, as a weight, gives way to all else
 # Waypoints of all links, the shortest first; the others run straight, through boxes if need be, or
 # a weight that each of 400 steps uses would cost a minute.

@@ -219,7 +219,8 @@ class Op:
     """One op as it ran forward, or one of the things that ops start from.
 
     kind is "op", "custom" (a `tf.custom_gradient` call: one node, its `.body` kept), "variable",
-    "input" (an argument, or what a tape watched) or "constant".
+    "input" (an argument, or what a tape watched), "constant", or "port" (in a picture: where a
+    value enters or leaves an opened custom op).
     """
 
     name: str  # unique in the trace: the learner's own where it can be found
