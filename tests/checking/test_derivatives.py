@@ -76,7 +76,13 @@ def test_a_second_derivative_of_0_has_another_cause_than_one_by_a_wrong_factor()
     assert not hint(-4.0)
     (untracked,), (wrong,) = hint(0.0), hint(1.0)
     assert "a gradient, too" in untracked
-    assert "look at the rule of that one" in wrong
+    assert "a custom gradient in it, or one that it calls, is wrong" in wrong
+
+
+def test_a_rule_of_which_a_part_is_hidden_from_the_tape_is_told_both_causes():
+    f = tf.custom_gradient(lambda x: (x**3, lambda dy: dy * 3.0 * x * tf.stop_gradient(x)))
+    (found,) = cgviz.check(f, 1.3, order=2).findings
+    assert "NumPy or stop_gradient hides a part of it" in found.hint
 
 
 def test_a_rule_that_computes_in_less_than_f_is_not_blamed_for_the_second_order_too():
