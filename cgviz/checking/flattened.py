@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -376,7 +377,7 @@ def kept(f: Any, args: Any) -> Iterator[Kept]:
                 tf_hooks.unrecorded(),
                 tf_hooks.seeds_kept(),
                 np.errstate(all="ignore"),
-                redirect_stdout(StringIO()),
+                redirect_stdout(_OneThread(sys.stdout)),
             ):
                 logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
                 yield variables
@@ -385,6 +386,20 @@ def kept(f: Any, args: Any) -> Iterator[Kept]:
             np.random.set_state(numpy_state)
             random.setstate(python_state)
             restore(variables)
+
+
+class _OneThread(StringIO):
+    """Takes what one thread prints; what others print goes where it would have gone."""
+
+    def __init__(self, passed_on: Any) -> None:
+        super().__init__()
+        self._passed_on = passed_on
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() == self._thread:
+            return len(text)
+        return int(self._passed_on.write(text))
 
 
 def restore(variables: Kept) -> list[Any]:
