@@ -147,6 +147,17 @@ def test_what_cannot_be_shown_is_named(trace):
         trace.view(which=7)
 
 
+def test_two_of_one_name_are_told_apart():
+    def square(x):
+        return x * x
+
+    names = [
+        cgviz.trace(f, 2.0).view(against=cgviz.trace(g, 2.0)).document["names"]
+        for f, g in ((square, tf.sin), (lambda x: x * x, lambda x: x + x))
+    ]
+    assert names == [["square", "sin"], ["f (this trace)", "f (the other)"]]
+
+
 def test_two_traces_stand_side_by_side(trace):
     other = cgviz.trace(f, 3.0)
     pages = trace.view(against=other).document["pages"]
