@@ -63,7 +63,7 @@ def test_without_a_kernel_it_turns_too(page, tmp_path):
     cgviz.trace(namespace["f"], 2.0, 3.0).save(tmp_path / "flow.html")
     page.set_viewport_size({"width": 600, "height": 900})
     page.goto((tmp_path / "flow.html").as_uri())
-    until(page, f"{VIEW}.width > 0")
+    page.locator("g.cgviz-node").first.wait_for()
     assert page.evaluate(DIRECTION) == "down"
     page.set_viewport_size({"width": 1600, "height": 900})
     until(page, f"{DIRECTION} === 'right'")
