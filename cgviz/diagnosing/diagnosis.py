@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import style
-from ..drawing.history_figure import titles
 from ..findings import Finding, Outcome
 from ..graph import Trace, wide
 from ..history import History, Series
 from ..lessons import DEBUGGING, KINKS, STABILITY, VARIABLES
-from ..reading.format import counted
+from ..reading.format import counted, told_apart
 from . import none, numbers, sizes
 from .pass_graph import Cause, PassGraph, listed, walk
 
@@ -375,7 +374,7 @@ def parted(history: History, against: History) -> str:
     What is compared is every value in forward order, then every gradient in backward order: entry
     by entry where both kept the trace of a step, else by the norms.
     """
-    first, second = titles([history, against])
+    first, second = told_apart([history.title, against.title], "training")
     for place, step in enumerate(history.steps):
         if step not in against.steps:
             continue

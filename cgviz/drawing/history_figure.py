@@ -18,6 +18,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from .. import style
 from ..graph import Array
+from ..reading.format import told_apart
 from .figure import SpokenFigure, new_figure
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     above.xaxis.get_major_locator().set_params(integer=True)
     above.set_title(fill(parted, LINE) or "target", fontsize=9 if parted else None)
     words = [parted] if parted else []
-    looks = zip(titles(histories), (look.forward, look.custom), "-:", strict=False)
+    names = told_apart([each.title for each in histories], "training")
+    looks = zip(names, (look.forward, look.custom), "-:", strict=False)
     for i, (each, series, (title, colour, dashes)) in enumerate(
         zip(histories, maps, looks, strict=True), 1
     ):
@@ -71,12 +73,6 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
         above.legend(frameon=False)
     figure.alt = "\n".join(words)
     return figure
-
-
-def titles(histories: Sequence[History]) -> list[str]:
-    """What histories are called: by the functions that were watched, where these differ."""
-    names = [each.title for each in histories]
-    return names if len(set(names)) == len(names) else ["this training", "the other"]
 
 
 def rows(history: History) -> list[Series]:

@@ -23,6 +23,7 @@ from ..drawing.display import Display
 from ..graph import Array, Op, Pass, Step, Trace, statistics
 from ..graph.selection import Selection, select
 from ..reading import chain_rule, summary
+from ..reading.format import told_apart
 from . import panel
 
 Document = dict[str, Any]
@@ -273,15 +274,12 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
     counts = [len(each.steps) for each in trace.passes]
     names = [f"backward pass {i}: {n} step{'s' * (n != 1)}" for i, n in enumerate(counts)]
     few = sum(counts) <= MOST_STEPS  # else the formulas are too long to be read
-    titles = [each.trace.title for each in builders]
-    if len({*titles}) < len(titles):  # as of two lambdas
-        titles = [f"{trace.title} (this trace)", f"{trace.title} (the other)"]
     return {
         "title": trace.title,
         "about": summary.title(trace),
         "passes": names,
         "which": which,
-        "names": titles,
+        "names": told_apart([each.trace.title for each in builders], "trace"),
         "pages": pages(builders, which, []),
         "latex": [chain_rule.chain_rule(trace, i).latex for i in range(len(names) * few)],
     }

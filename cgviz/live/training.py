@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import style
 from ..drawing import history_figure as figure
+from ..reading.format import told_apart
 from . import curves
 from .pages import Document, PageBuilder
 from .view import View
@@ -34,7 +35,7 @@ def view(history: History, against: History | None = None, parted: str = "") -> 
     for each in histories:
         first, *others = ((f"step:{step}", each.trace(step)) for step in kept)
         builders.append(PageBuilder(first[1], each.which, moments=dict(others)))
-    names = figure.titles(histories)
+    names = told_apart([each.title for each in histories], "training")
     extra = {"names": names, "history": _document(histories, names, kept) | {"parted": parted}}
     words = "\n".join([*([parted] if parted else []), *map(repr, histories)])
     paper = partial(figure.plot, history, against, parted)

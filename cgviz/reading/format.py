@@ -2,6 +2,7 @@
 
     Rows        a table: a sequence of rows
     written     an array as text
+    told_apart  the names of two things beside each other
     text_table  lines of cells -> an aligned table
     html_table  rows of HTML -> a table
     sheet       parts of HTML -> what a notebook shows, with the look that all tables share
@@ -74,6 +75,12 @@ def counted(n: int, word: str) -> str:
     ('1 op', '0 passes')
     """
     return f"{n:,} {word}{'' if n == 1 else 'es' if word.endswith('s') else 's'}"
+
+
+def told_apart(titles: Sequence[str], kind: str) -> list[str]:
+    """What two of a kind are called: by their titles, where these differ."""
+    alike = len(set(titles)) < len(titles)
+    return [f"this {kind}", "the other"] if alike else [*titles]
 
 
 def clipped(text: str, width: int) -> str:

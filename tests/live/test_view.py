@@ -155,7 +155,7 @@ def test_two_of_one_name_are_told_apart():
         cgviz.trace(f, 2.0).view(against=cgviz.trace(g, 2.0)).document["names"]
         for f, g in ((square, tf.sin), (lambda x: x * x, lambda x: x + x))
     ]
-    assert names == [["square", "sin"], ["f (this trace)", "f (the other)"]]
+    assert names == [["square", "sin"], ["this trace", "the other"]]
 
 
 def test_two_traces_stand_side_by_side(trace):
