@@ -43,8 +43,6 @@ class Moment(NamedTuple):
     zeros: float = np.nan
     lost: float = np.nan
     state: str = "none"
-    value_state: str = "none"
-    returned_state: str = "none"
 
 
 @dataclass
@@ -62,7 +60,6 @@ class Series:
         dtype: Of its value.
         size: How many numbers its value has.
         source: The line of the learner's code, or "".
-        inputs: The names of what it uses.
         value: The norm of its value before the step.
         gradient: The norm of the gradient that reached it (upstream; of a variable: its gradient);
             NaN where that is None.
@@ -72,8 +69,6 @@ class Series:
         lost: The share of entries that were not 0 in upstream's place and are 0 in downstream.
         state: What the gradient is: "none", "zero", "nan", "inf", "" for an ordinary one, or
             "unasked" for a variable whose gradient the pass did not take.
-        value_state: The same of the value.
-        returned_state: The same of downstream, over all inputs together.
     """
 
     name: str
@@ -82,7 +77,6 @@ class Series:
     dtype: str
     size: int
     source: str = ""
-    inputs: tuple[str, ...] = ()
     moments: list[Moment] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> list[Any]:
@@ -113,6 +107,7 @@ class History:
         series: By name, in forward order: each op and variable that the backward pass came to.
         traces: By step: the whole traces that were kept.
         ancestors: The names of all that the target was computed from, in the first step.
+        broken: The first recorded step with NaN or infinity, in the target or a gradient, or None.
         stopped: Whether it ended before all steps were run.
 
     Example:
@@ -140,6 +135,7 @@ class History:
         self.series: dict[str, Series] = {}
         self.traces: dict[int, Trace] = {}
         self.ancestors: frozenset[str] = frozenset()
+        self.broken: int | None = None
         self.stopped = False
 
     def __len__(self) -> int:
@@ -302,28 +298,34 @@ class History:
                 [_measured(known, t) for t in returned if t is not None],
                 _measured(known, after, tensor, count=False),
             )
-            series = self._series(op, trace)
+            series = self._series(op)
             series.pad(len(self.steps) - 1)
             series.moments.append(moment if upstream else moment._replace(state="unasked"))
         for series in self.series.values():
             series.pad(len(self.steps))
-        changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in self.series.values())
+        every = self.series.values()
+        if self.broken is None and (
+            not np.isfinite(self.target[-1])
+            or any(each.moments[-1].state in ("nan", "inf") for each in every)
+        ):
+            self.broken = step
+        changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in every)
         return changed, sum(each.bytes for each in known.values())
 
     def cut(self, steps: int, series: int) -> None:
         """Keep only the first `steps` steps and `series` series, as before a call of `add`."""
         del self.steps[steps:], self.target[steps:]
+        self.broken = self.broken if self.broken in self.steps else None
         self.series = dict(islice(self.series.items(), series))
         for each in self.series.values():
             del each.moments[steps:]
         self.traces = {step: self.traces[step] for step in self.steps if step in self.traces}
 
-    def _series(self, op: Op, trace: Trace) -> Series:
+    def _series(self, op: Op) -> Series:
         if op.name not in self.series:
-            inputs = tuple(maker.name for maker in _makers(trace, op.inputs))
             value, source = op.outputs[0], str(op.source or "")
             self.series[op.name] = Series(
-                op.name, op.kind, op.type, value.dtype, value.size, source, inputs
+                op.name, op.kind, op.type, value.dtype, value.size, source
             )
         return self.series[op.name]
 
@@ -374,7 +376,6 @@ def _moment(
     value: Measured, gradient: Measured, returned: Sequence[Measured], moved: Measured
 ) -> Moment:
     down = float(np.linalg.norm([each.norm for each in returned])) if returned else np.nan
-    states = {each.state for each in returned}
     return Moment(
         value=value.norm,
         gradient=gradient.norm,
@@ -383,8 +384,6 @@ def _moment(
         zeros=gradient.zeros,
         lost=max((each.zeros for each in returned), default=np.nan),
         state=gradient.state,
-        value_state="" if value.state == "none" else value.state,
-        returned_state=next((state for state in ("nan", "inf") if state in states), ""),
     )
 
 
@@ -407,9 +406,9 @@ def watch(
         steps: How many times to run it.
         every: Record each `every`-th run, beginning with the first; the others run as they are.
         keep: The numbers, from 0, of steps whose whole traces are wanted. Besides them up to 20
-            are kept, fewer where those together hold more than 100 MB, and at least the first and
-            the last: evenly spread ones, and up to six at which a gradient became, or ceased to
-            be, None, zero, NaN or infinite.
+            are kept, fewer where those together hold more than 100 MB, and at least the first, the
+            last and the first with NaN or infinity: evenly spread ones, and up to six at which a
+            gradient became, or ceased to be, None, zero, NaN or infinite.
         which: The backward pass to follow, where a step has several, as in `trace.passes`.
 
     Returns:
@@ -472,9 +471,9 @@ def watch(
                 spread, changes = _places(steps, every, size)
                 wanted |= spread
             recorded.title = name
-            if i in wanted or (changed and changes):
+            if i in wanted or i == history.broken or (changed and changes):
                 history.traces[i] = recorded
-                changes -= i not in wanted
+                changes -= i not in wanted and i != history.broken
             finished = recorded, len(history.steps), len(history.series)
     except KeyboardInterrupt:  # perhaps while a step was being measured
         history.cut(*finished[1:])

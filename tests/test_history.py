@@ -96,7 +96,6 @@ def test_an_ops_local_effect_is_downstream_over_upstream():
     w = tf.Variable([3.0, 4.0], name="w")
     history = cgviz.watch(descent(lambda: tf.reduce_sum(2.0 * w), [w], 0.0), 2)
     assert history.ops["Mul"].local == [2.0, 2.0]
-    assert history.ops["Mul"].inputs[-1] == "w"
 
 
 def test_every_second_step_is_recorded_and_the_others_run():
@@ -395,7 +394,7 @@ def test_a_step_of_a_training_is_said_with_its_number_and_its_targets():
 
 def test_a_series_names_the_attributes_that_it_has():
     series = Series("w", "variable", "Variable", "float32", 1)
-    assert {"value", "gradient", "value_state", "returned_state"} <= set(dir(series))
+    assert {"value", "gradient", "state"} <= set(dir(series))
 
 
 def test_no_list_over_the_steps_is_made_anew_at_each_step(monkeypatch):
@@ -544,7 +543,7 @@ def test_a_relu_that_dies_is_told_since_the_step_at_which_it_died():
     (finding,) = cgviz.watch(step, 8).diagnose()
     assert (finding.what, finding.op.type) == ("zero", "Relu")
     assert finding.sources == ("w", "b")
-    assert finding.message.startswith("since step 3, `h` returns 0")
+    assert finding.message.startswith("since step 3, the gradient of `w` and `b` is exactly 0")
     assert "tf.nn.relu" in finding.message
 
 
@@ -606,7 +605,7 @@ def test_a_gradient_that_is_none_while_the_target_moves_is_told():
     w, u = tf.Variable(2.0, name="w"), tf.Variable(1.0, name="u")
     step = descent(lambda: w * w + tf.stop_gradient(u), [w, u])
     (finding,) = cgviz.watch(step, 5).diagnose()
-    assert (finding.what, finding.op.name) == ("none", "u")
+    assert (finding.what, finding.op.type, finding.sources) == ("none", "StopGradient", ("u",))
     assert "The target still moves, from 5 to " in finding.message
 
 
@@ -621,6 +620,15 @@ def test_the_first_step_with_nan_is_told_and_nothing_after_it():
 
     (finding,) = cgviz.watch(step, 8).diagnose()
     assert (finding.what, finding.op.name) == ("nan", "root")
+
+
+def test_the_first_trace_with_nan_is_kept_and_explained_however_large_the_traces(monkeypatch):
+    monkeypatch.setattr(cgviz.history, "MOST_BYTES", 0)
+    w = tf.Variable(0.5, name="w")
+    history = cgviz.watch(descent(lambda: tf.sqrt(w), [w], 0.3), 8)
+    assert sorted(history.traces) == [0, history.broken, 7]
+    (finding,) = history.diagnose()
+    assert finding.message.startswith(f"since step {history.broken}, the first NaN of the forward")
 
 
 def test_where_the_first_step_has_nan_no_variable_is_said_to_be_frozen():

@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,10 @@ from .. import style
 from ..findings import Finding, Outcome
 from ..graph import Trace, wide
 from ..history import History, Series
-from ..lessons import DEBUGGING, KINKS, STABILITY, VARIABLES
+from ..lessons import DEBUGGING, STABILITY, VARIABLES
 from ..reading.format import counted, told_apart
 from . import none, numbers, sizes
-from .pass_graph import Cause, PassGraph, listed, walk
+from .pass_graph import Cause, PassGraph, listed
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     numbers.values,
@@ -40,9 +39,13 @@ class Diagnosis(Outcome, Sequence[Finding]):
     """What `trace.diagnose()` found: a sequence of findings, empty where all is well."""
 
     def __init__(
-        self, title: str, findings: Iterable[Finding], healthy: str, notes: Iterable[str] = ()
+        self, title: str, told: Iterable[Finding], healthy: str, notes: Iterable[str] = ()
     ) -> None:
-        super().__init__(title, findings, notes)
+        self.remarks = tuple(each for each in told if each.level == "note")
+        texts = (f"{each.message} {each.hint}" for each in self.remarks)
+        remarks = dict.fromkeys(text[0].upper() + text[1:] for text in texts)
+        findings = [each for each in told if each.level != "note"]
+        super().__init__(title, findings, [*remarks, *notes])
         said = counted(len(self), "finding") if self.findings else healthy
         self.headline = f"diagnosis of {title}: {said}"
 
@@ -61,12 +64,9 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     found = [(0, each) for each in numbers.forward(trace, every)]  # the training step, the finding
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
-    first = _first_in_time(found, sizes.diverging(graphs))
-    findings = _unique([each for each in first if each.level != "note"])
-    told = [f"{each.message} {each.hint}" for each in first if each.level == "note"]
-    remarks = [text[0].upper() + text[1:] for text in dict.fromkeys(told)]
-    notes = [*_integers(trace, graphs), *remarks, *trace.notes]
-    return Diagnosis(trace.title, findings, _healthy(trace, graphs), notes)
+    told = _unique(_first_in_time(found, sizes.diverging(graphs)))
+    notes = [*_integers(trace, graphs), *trace.notes]
+    return Diagnosis(trace.title, told, _healthy(trace, graphs), notes)
 
 
 def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -> list[Finding]:
@@ -130,14 +130,7 @@ UNDERFLOW = 0.25  # of the entries: more new zeros than rounding makes of an ord
 ROUNDING = 1e-5  # of what is compared: a sum of float32 in another order differs by less
 
 
-class Seen(NamedTuple):
-    """What went wrong: since which recorded step, at which series, and what its words name."""
-
-    cause: Cause
-    place: int
-    series: Series
-    known: Mapping[str, str] = MappingProxyType({})
-    sources: tuple[str, ...] = ()
+Told = tuple[int, Finding]  # since which recorded step, by its place, and what
 
 
 def over_time(history: History) -> Diagnosis:
@@ -148,103 +141,81 @@ def over_time(history: History) -> Diagnosis:
     """
     if not history.steps:
         raise ValueError("nothing was recorded: the history has 0 steps")
-    seen = list(not_finite(history, len(history)))
-    end = seen[0].place if seen else len(history)
-    seen += [each for ask in OVER_TIME for each in ask(history, end)]
-    seen.sort(key=lambda each: each.place)
-    return Diagnosis("the history", [_told(history, each) for each in seen], "the gradients flow.")
+    end = len(history) if history.broken is None else history.steps.index(history.broken)
+    told = list(broken(history, end))
+    told += [each for ask in OVER_TIME for each in ask(history, end)]
+    told.sort(key=lambda each: each[0])
+    return Diagnosis("the history", [each for _, each in told], "the gradients flow.")
 
 
-def _told(history: History, seen: Seen) -> Finding:
-    cause, place, series, known, sources = seen
-    when = f"since step {history.steps[place]}" if place else "from the first step on"
+def _since(history: History, place: int) -> str:
+    return f"since step {history.steps[place]}" if place else "from the first step on"
+
+
+def _told(
+    history: History, place: int, cause: Cause, series: Series, known: Mapping[str, str]
+) -> Told:
+    """What a record says of a series."""
     where = f" ({series.source})" if series.source else ""
     message, hint, lesson = cause.words({"name": series.name, **known})
     ops = (op for trace in reversed(list(history.traces.values())) for op in trace.ops)
-    return Finding(
+    return place, Finding(
         cause.name,
-        f"{when}, {message}{where}",
+        f"{_since(history, place)}, {message}{where}",
         hint,
         lesson,
         next((op for op in ops if op.name == series.name), None),
-        sources or (series.name,) * (series.kind == "variable"),
+        (series.name,) * (series.kind == "variable"),
         history.which,
         level=cause.level,
     )
 
 
-WORDS = {"nan": "NaN", "inf": "infinite"}
-BAD_VALUE = Cause("nan", STABILITY).says(
-    "the value of `{name}` is {what}, first of all ops in forward order; every NaN and infinity "
-    "after it follows from it.",
-    "Look at its inputs one step before; most often the learning rate is too large.",
-)
-BAD_RULE = Cause("nan", STABILITY).says(
-    "the rule of `{name}` makes {what} of a finite upstream.",
-    "Look at its values: a root, a logarithm or a division at 0, or an overflow.",
-)
+# --- what the trace of one step explains ---
+
+LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
-def not_finite(history: History, end: int) -> Iterator[Seen]:
-    """The first NaN or infinity: a value in forward order, else a gradient in backward order."""
-    every = [series for series in history.series.values() if series.kind != "input"]
-    ops = list(history.ops.values())[::-1]
-    for place in range(end):
-        bad = [(BAD_VALUE, s, s.moments[place].value_state) for s in every]
-        now = [(s, s.moments[place]) for s in ops]
-        bad += [(BAD_RULE, s, moment.returned_state) for s, moment in now if not moment.state]
-        for cause, series, what in bad:
-            if what in WORDS:
-                yield Seen(replace(cause, name=what), place, series, {"what": WORDS[what]})
-                return
+def _explained(history: History, place: int) -> list[Finding]:
+    """What is wrong in the trace of a recorded step, or in the next one that was kept."""
+    step = min(step for step in history.traces if step >= history.steps[place])
+    found = diagnose(history.traces[step], history.which)
+    told = (*found, *found.remarks)
+    return [replace(x, message=f"{_since(history, place)}, {x.message}") for x in told]
 
 
-LOST = "`history.trace(...).diagnose()` says where it is lost."
-NO_GRADIENT = Cause("none", DEBUGGING).says("the gradient of `{name}` is None.{moves}", LOST)
+def broken(history: History, end: int) -> Iterator[Told]:
+    """The first NaN or infinity."""
+    if end < len(history):
+        found = (each for each in _explained(history, end) if each.what in ("nan", "inf"))
+        message = f"{_since(history, end)}, the target or a gradient is not finite."
+        yield end, next(found, Finding("nan", message, LOOK, STABILITY))
 
 
-def no_gradient(history: History, end: int) -> Iterator[Seen]:
-    """Variables whose gradient was asked for and is None."""
-    for series in history.variables.values():
-        place = _since(series, "none", end)
-        if place is not None:
-            first, last = (style.number(history.target[i]) for i in (place, end - 1))
-            moves = f" The target still moves, from {first} to {last}." if first != last else ""
-            yield Seen(NO_GRADIENT, place, series, {"moves": moves})
+def lost(history: History, end: int) -> Iterator[Told]:
+    """Variables whose gradient is None or 0, from some step on."""
+    named: set[str] = set()
+    for name, series in history.variables.items():
+        state = series.state[end - 1] if end else ""
+        if state not in ("none", "zero") or name in named:
+            continue
+        place = _tail(np.asarray(series.state[:end]) == state) or 0
+        every = _explained(history, place)
+        found = [each for each in every if each.what == state and name in each.sources]
+        if not found:
+            message = f"{_since(history, place)}, the gradient of `{name}` is {state}."
+            found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
+        named.update(source for each in found for source in each.sources)
+        moves = _moves(history, place, end) if state == "none" else ""
+        yield from ((place, replace(each, message=each.message + moves)) for each in found)
 
 
-DYING = Cause("zero", KINKS).says(
-    "`{name}` returns 0 for every entry of its upstream, as all its inputs are negative (a dying "
-    "ReLU). So the gradient of {who} is 0.",
-    "A smaller learning rate, another initial bias, or leaky_relu keeps it alive.",
-)
-DEAD = Cause("zero", KINKS).says(
-    "`{name}` returns 0 for every entry of its upstream. So the gradient of {who} is 0.",
-    "A derivative of 0 stops learning; a surrogate rule can replace it.",
-)
-STARVED = Cause("zero", DEBUGGING).says("the gradient of `{name}` is 0 in every entry.", LOST)
+def _moves(history: History, place: int, end: int) -> str:
+    first, last = (style.number(history.target[i]) for i in (place, end - 1))
+    return f" The target still moves, from {first} to {last}." if first != last else ""
 
 
-def zeros(history: History, end: int) -> Iterator[Seen]:
-    """Variables whose gradient is 0, with the op that made it so.
-
-    That op returns 0 for every entry of an upstream that is not 0, and stays so.
-    """
-    known = history.series
-    starved = [n for n, s in history.variables.items() if _since(s, "zero", end) is not None]
-    for series in reversed(list(history.ops.values())):
-        alive = np.asarray([not state for state in series.state[:end]], bool)
-        place = _tail((np.asarray(series.lost[:end]) == 1.0) & alive)
-        before = set(walk([series.name], lambda name: getattr(known.get(name), "inputs", ())))
-        mine = tuple(name for name in starved if name in before)
-        if place is not None and mine:
-            starved = [name for name in starved if name not in mine]
-            cause = DYING if "relu" in series.type.lower() else DEAD
-            who = listed(f"`{name}`" for name in mine)
-            yield Seen(cause, place, series, {"who": who}, mine)
-    for name in starved:
-        yield Seen(STARVED, _since(known[name], "zero", end) or 0, known[name])
-
+# --- what only the series show ---
 
 ROUNDED = Cause("zero", STABILITY).says(
     "{share} % of what `{name}` returns underflows to 0 in {dtype}, where its upstream is not 0.",
@@ -252,7 +223,7 @@ ROUNDED = Cause("zero", STABILITY).says(
 )
 
 
-def underflow(history: History, end: int) -> Iterator[Seen]:
+def underflow(history: History, end: int) -> Iterator[Told]:
     """Gradients of half precision that round to 0 on their way."""
     for series in reversed(list(history.ops.values())):
         if series.dtype not in ("float16", "bfloat16") or "relu" in series.type.lower():
@@ -261,7 +232,7 @@ def underflow(history: History, end: int) -> Iterator[Seen]:
         place = _often((lost - np.asarray(series.zeros[:end]) > UNDERFLOW) & (lost < 1.0))
         if place is not None:
             share = style.number(100 * lost[place], 2)
-            yield Seen(ROUNDED, place, series, {"share": share, "dtype": series.dtype})
+            yield _told(history, place, ROUNDED, series, {"share": share, "dtype": series.dtype})
             return
 
 
@@ -277,7 +248,7 @@ ROUNDS = Cause("", STABILITY).says(
 )
 
 
-def depth(history: History, end: int) -> Iterator[Seen]:
+def depth(history: History, end: int) -> Iterator[Told]:
     """Gradients that shrink or grow along the depth: layer by layer, or through repeated ops."""
     every = [s for s in history.series.values() if end and not any(s.state[:end])]
     weights = [s for s in every if s.kind == "variable" and s.size > 1]
@@ -300,7 +271,7 @@ def depth(history: History, end: int) -> Iterator[Seen]:
                 times = style.number(float(np.median(ratio[out])), 2)
                 known = {"times": times, "last": last.name, "verb": verb}
                 known["through"] = f"{len(row)} {what}"
-                yield Seen(replace(cause, name=name), place, first, known)
+                yield _told(history, place, replace(cause, name=name), first, known)
                 return
 
 
@@ -311,7 +282,7 @@ GROWTH = Cause("exploding", STABILITY).says(
 )
 
 
-def growth(history: History, end: int) -> Iterator[Seen]:
+def growth(history: History, end: int) -> Iterator[Told]:
     """Gradients that grow from step to step, and the target with them."""
     if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
         return
@@ -319,8 +290,8 @@ def growth(history: History, end: int) -> Iterator[Seen]:
     for series in history.variables.values():
         gradient = np.asarray(series.gradient[:end])
         place = _tail(gradient > sizes.GROWN * gradient[0]) if gradient[0] > 0 else None
-        found += [] if place is None else [Seen(GROWTH, place, series, limit)]
-    yield from sorted(found, key=lambda each: each.place)[:1]
+        found += [] if place is None else [_told(history, place, GROWTH, series, limit)]
+    yield from sorted(found, key=lambda each: each[0])[:1]
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
@@ -329,7 +300,7 @@ FROZEN = Cause("frozen", VARIABLES, level="warning").says(
 )
 
 
-def frozen(history: History, end: int) -> Iterator[Seen]:
+def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that take part, and that no step moves."""
     for series in history.variables.values():
         # Others than floats are such as the state of a random generator.
@@ -339,7 +310,7 @@ def frozen(history: History, end: int) -> Iterator[Seen]:
         if floats and series.name in history.ancestors and series.update and usual and not moved:
             asked = series.state[0] != "unasked"
             why = " although it has a gradient." if asked else ": no gradient is taken of it."
-            yield Seen(FROZEN, 0, series, {"why": why})
+            yield _told(history, 0, FROZEN, series, {"why": why})
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
@@ -348,7 +319,7 @@ LARGE = Cause("update", STABILITY, level="warning").says(
 )
 
 
-def large_updates(history: History, end: int) -> Iterator[Seen]:
+def large_updates(history: History, end: int) -> Iterator[Told]:
     """Steps that move a variable by a large part of itself."""
     found = []
     for series in history.variables.values():
@@ -359,10 +330,12 @@ def large_updates(history: History, end: int) -> Iterator[Seen]:
     if found:
         place, size, series = min(found, key=lambda each: each[:2])
         others = f" ({len(found) - 1} more)" if len(found) > 1 else ""
-        yield Seen(LARGE, place, series, {"size": style.number(-size, 2), "others": others})
+        yield _told(
+            history, place, LARGE, series, {"size": style.number(-size, 2), "others": others}
+        )
 
 
-OVER_TIME = (no_gradient, zeros, underflow, depth, growth, frozen, large_updates)
+OVER_TIME = (lost, underflow, depth, growth, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
@@ -450,7 +423,3 @@ def _tail(holds: np.ndarray) -> int | None:
 def _often(holds: np.ndarray) -> int | None:
     """When something first holds, if it holds in a good part of the steps."""
     return int(np.argmax(holds)) if holds.size and holds.mean() >= OFTEN else None
-
-
-def _since(series: Series, state: str, end: int) -> int | None:
-    return _tail(np.asarray([s == state for s in series.state[:end]], bool)) if end else None
