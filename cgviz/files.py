@@ -306,8 +306,11 @@ def _fits(found: Any, hint: Any) -> bool:
 def _kept(rows: Sequence[Sequence[Any]], step: Step) -> Local:
     """The local Jacobians that the file holds."""
     return tuple(
-        tuple(LargeJacobian(step, i, j) if isinstance(x, str) else x for j, x in enumerate(row))
-        for i, row in enumerate(rows)
+        tuple(
+            LargeJacobian(output.shape + value.shape) if isinstance(x, str) else x
+            for x, value in zip(row, step.op.inputs, strict=True)
+        )
+        for row, output in zip(rows, step.op.outputs, strict=True)
     )
 
 

@@ -9,12 +9,11 @@ Case      f at the point it is judged at, and what is known of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from ..findings import Finding
 from ..graph import Array, Op, Trace, dtypes
@@ -121,7 +120,8 @@ class Case:
     targets: Sequence[Any] = ()  # f's outputs that have a derivative
     base: Pulled | None = None  # value and gradient for ones as upstream
     seconds: float = 0.0  # that these took
-    written: Sequence[str] = ()  # variables that a run changes
+    variables: Kept = field(default_factory=dict)  # that a run touches
+    written: Sequence[str] = ()  # the names of those that it changes
     deterministic: bool = True
     dtype: Dtype = dtypes.FLOAT32  # the coarsest that f computes in where it is judged
 
@@ -130,6 +130,11 @@ class Case:
         """The custom ops at any depth."""
         ops = with_bodies(self.trace.ops) if self.trace else ()
         return [op for op in ops if op.kind == "custom" or op.rule_dropped]
+
+    @cached_property
+    def diagnosis(self) -> Sequence[Finding]:
+        """What is wrong with the gradients of the run."""
+        return self.trace.diagnose() if self.trace else ()
 
     @cached_property
     def distinct_steps(self) -> list[CustomStep]:
@@ -199,7 +204,7 @@ def examine(case: Case, variables: Kept) -> Case:
 
     Args:
         case: Holds f at its point, and what was asked for.
-        variables: Those in f's reach; what f reads besides is added.
+        variables: Those among f's arguments; what f touches besides is added.
 
     Returns:
         The case with all that is known, or with `error` where f or its backward pass raised.
@@ -208,22 +213,20 @@ def examine(case: Case, variables: Kept) -> Case:
     trace = error = None
     given = flat.arguments(flat.x)
     with tf_hooks.recording(True) as recording:
+        recording.recorder.before = variables
         try:
             trace = api.trace(flat.f, *given)
         except Exception as raised:
             error = raised
         log = recording.events()
-    touched = {id(v): v for v in recording.recorder.variables.values()}
-    for key, variable in touched.items():
-        variables.setdefault(key, (variable, tf.identity(variable)))
     written = {variable_name(v) for v in flattened.restore(variables)}
     own = {id(leaf.source) for leaf in flat.leaves}
-    read = [v for k, v in touched.items() if v.trainable and k not in own]
-    read = [v for v in read if arguments.can_be_watched(v)]
+    touched = recording.recorder.variables.values()
+    read = [v for v in touched if v.trainable and id(v) not in own and arguments.can_be_watched(v)]
     own |= {id(v) for v in read}
     changed = {k: pair for k, pair in variables.items() if k not in own} if written else {}
     flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # read anew
-    case = replace(case, flat=flat, judged=flat, error=error)
+    case = replace(case, flat=flat, judged=flat, error=error, variables=variables)
     if trace is None:
         return case
     try:

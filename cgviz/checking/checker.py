@@ -19,7 +19,7 @@ from . import derivatives, places, rules
 from .case import Case, Results, Row, examine
 from .comparison import largest
 from .differences import slope
-from .flattened import Flattened, kept
+from .flattened import Flattened, copies, kept
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +95,8 @@ def check(
     results = Results(EVERY_RULE)
     case = Case(flat, flat, results, order, bool(surrogate))
     try:
-        with kept(f, given) as variables:
+        variables = copies(leaf.source for leaf in flat.leaves if leaf.variable)
+        with kept(variables):
             case = examine(case, variables)
             visited = [rule for name, rule in places.PLACES.items() if name in wanted]
             for rule in (*RULES, *visited) if case.base is not None else rules.RULES[:1]:
@@ -243,7 +244,7 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
     def claimed() -> Array:
         return np.array([judged.pull(None, x).vector[leaf.start] for x in points])
 
-    with kept(case.flat.f, case.flat.given):
+    with kept(copies(variable for variable, _ in case.variables.values())):
         true = slope(moved, moved(0.0), case.dtype.eps)
         custom = claimed()
         with tf_hooks.rules_ignored():

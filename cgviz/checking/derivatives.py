@@ -165,8 +165,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
 
 def _nothing(case: Case, leaf: Leaf) -> Finding | None:
     """What a diagnosis says of a leaf to which nothing flows, or of what a rule captured."""
-    assert case.trace is not None
-    found = [each for each in case.trace.diagnose() if each.what == "none"]
+    found = [each for each in case.diagnosis if each.what == "none"]
     return next((each for each in found if leaf.name in each.sources), next(iter(found), None))
 
 

@@ -16,11 +16,10 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import StringIO
-from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -30,15 +29,6 @@ from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
 from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
-
-DEEPEST = 6  # containers, and functions inside functions, that are looked into
-LARGEST = 1000  # entries of a container that are looked at
-# Attributes that hold what a value uses: of functions, methods, partials, `tf.function`s, and
-# generators of random numbers.
-HOLDERS = (
-    *("__self__", "__func__", "__wrapped__", "__defaults__", "__dict__"),
-    *("func", "args", "keywords", "python_function", "state"),
-)
 
 Kept = dict[int, tuple[Any, Any]]
 """Variables by their id, each with a copy of its value."""
@@ -360,15 +350,9 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
 
 
 @contextmanager
-def kept(f: Any, args: Any) -> Iterator[Kept]:
-    """Leave variables, random streams and the terminal as they were, on every way out.
-
-    Yields:
-        The variables in reach; more may be added.
-    """
+def kept(variables: Kept) -> Iterator[None]:
+    """Leave variables, random streams and the terminal as they were, on every way out."""
     with _ALONE:
-        found = within([f, *tf.nest.flatten(list(args))])
-        variables = {id(v): (v, tf.identity(v)) for v in found}
         numpy_state, python_state = np.random.get_state(), random.getstate()
         logger = tf.get_logger()
         level = logger.level
@@ -380,12 +364,17 @@ def kept(f: Any, args: Any) -> Iterator[Kept]:
                 redirect_stdout(_OneThread(sys.stdout)),
             ):
                 logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
-                yield variables
+                yield
         finally:
             logger.setLevel(level)
             np.random.set_state(numpy_state)
             random.setstate(python_state)
             restore(variables)
+
+
+def copies(variables: Iterable[Any]) -> Kept:
+    """Variables as they are now."""
+    return {id(variable): (variable, tf.identity(variable)) for variable in variables}
 
 
 class _OneThread(StringIO):
@@ -411,46 +400,3 @@ def restore(variables: Kept) -> list[Any]:
                 variable.assign(value)
                 changed.append(variable)
     return changed
-
-
-def within(values: Iterable[Any]) -> list[Any]:
-    """The variables that some values can get at: functions, models, containers, generators."""
-    found, level = [], list(values)
-    seen: dict[int, Any] = {}  # it keeps them, so that no other gets the id
-    for _ in range(DEEPEST):
-        new = {id(value): value for value in map(arguments.as_source, level)}
-        fresh = [value for key, value in new.items() if key not in seen]
-        found += [value for value in fresh if isinstance(value, tf.Variable)]
-        level = [inner for value in fresh for inner in _inside(value)]
-        seen |= new
-    return found
-
-
-def _inside(value: Any) -> list[Any]:
-    """What a value holds: of a function what its code can get at by a name."""
-    if isinstance(value, list | tuple | dict):
-        inside = list(value.values() if isinstance(value, dict) else value)
-        return inside if len(inside) < LARGEST else []
-    if isinstance(value, tf.Variable | type):
-        return []
-    if not callable(value) and not isinstance(value, tf.Module | tf.random.Generator):
-        return []
-    if isinstance(value, tf.Module) or hasattr(value, "trainable_variables"):
-        with suppress(AttributeError, TypeError, ValueError):  # a Keras model is not built yet
-            return list(value.variables)
-    found = list(_named(value)) if isinstance(value, FunctionType) else []
-    found.append(getattr(getattr(value, "__self__", None), "__dict__", {}))  # of a method
-    return found + [getattr(value, name, None) for name in HOLDERS]
-
-
-def _named(f: FunctionType) -> Iterator[Any]:
-    """The values of a function's closure, and of the global names in its code."""
-    for cell in f.__closure__ or ():
-        with suppress(ValueError):  # not bound yet
-            yield cell.cell_contents
-    yield from (f.__globals__[name] for name in _names(f.__code__) & f.__globals__.keys())
-
-
-def _names(code: CodeType) -> set[str]:
-    inner = (each for each in code.co_consts if isinstance(each, CodeType))
-    return set(code.co_names).union(*map(_names, inner))

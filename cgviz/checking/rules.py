@@ -146,16 +146,9 @@ def _complaints(which: str, given: Any, gradient: Any) -> Iterator[tuple[str, st
 
 def keywords(case: Case) -> None:
     """A custom gradient that is called by keyword only is dropped, without a word."""
-    dropped = [op for op in case.custom if op.rule_dropped]
-    if dropped:
-        line = f" ({dropped[0].source})" if dropped[0].source else ""
-        case.results.broken(
-            "keywords",
-            "the rule is dropped",
-            f"a custom gradient is called with keyword arguments only{line}, so TensorFlow drops "
-            "its rule and differentiates its body.",
-            "Call it with positional arguments.",
-        )
+    if any(op.rule_dropped for op in case.custom):
+        found = next(each for each in case.diagnosis if each.op and each.op.rule_dropped)
+        case.results.broken("keywords", "the rule is dropped", found.message, found.hint)
     elif case.custom:
         case.results.passed("keywords", "no rule is dropped")
 

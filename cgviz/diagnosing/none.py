@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ..findings import Finding
 from ..graph import Op, Source, Value
 from ..graph.selection import Edge
+from ..graph.trace import with_bodies
 from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, line, listed, walk
 
@@ -44,7 +45,7 @@ def find(graph: PassGraph) -> list[Finding]:
 
 def dropped(graph: PassGraph) -> list[Finding]:
     """Custom rules that TensorFlow did not use: one finding per line that calls one."""
-    ops = [op for op in graph.trace.ops if op.rule_dropped and op.kind in ("op", "custom")]
+    ops = [op for op in with_bodies(graph.trace.ops) if op.rule_dropped]
     first = {line(op.source) + line(op.rule): op for op in reversed(ops)}
     found = [Cut(graph, "rule dropped", op).finding() for op in reversed(first.values())]
     return [replace(each, which=None) for each in found]

@@ -24,7 +24,7 @@ import numpy as np
 from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Trace, Value, wide
-from ..graph.dtypes import BOTH_SIDES, exp_limit, limits
+from ..graph.dtypes import limits
 from ..graph.names import INFIX, value_name
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, Words, at, listed, walk
@@ -329,8 +329,8 @@ _DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod"
 GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers somebody gave
 FORWARD = (
     _unstable("given", when=lambda case: case.given).says("", "Look where its numbers come from."),
-    _unstable("exp", when=lambda case: case.limit and case.x[0] is not None).says(
-        "{limit} it overflows in {dtype}.",
+    _unstable("exp", ops="Exp Expm1", when=lambda case: case.x[0] is not None).says(
+        "Above {limit} it overflows in {dtype}.",
         "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
         "tf.nn.log_softmax or by subtracting the maximum.",
     ),
@@ -416,9 +416,7 @@ class ForwardCase(Case):
         self.dtype = self.output.dtype
         known = limits(self.dtype)
         self.largest, self.real = (known.largest, known.name) if known else (math.nan, "")
-        exp = exp_limit(op.type, op.inputs[0].dtype) if op.inputs else None
-        beyond = "Beyond ±" if op.type in BOTH_SIDES else "Above "
-        self.limit = "" if exp is None else beyond + style.number(round(exp, 2), 5)
+        self.limit = style.number(round(math.log(self.largest), 2), 5)  # of the input of exp
         self.domain = _DOMAINS.get(op.type, "")
 
     def finding(self) -> Finding:

@@ -5,7 +5,6 @@ A complex type has the limits of its parts.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 
@@ -36,10 +35,6 @@ FLOAT64 = Dtype("float64", 2.0**-52, 2.0**1023 * (2 - 2.0**-52), 2.0**-1022, 1e-
 _KNOWN = {each.name: each for each in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
 _KNOWN |= {"complex64": FLOAT32, "complex128": FLOAT64}
 
-# Ops that overflow where exp(input) is so many times the largest number of their type.
-_EXP_LIKE = {"Exp": 1.0, "Expm1": 1.0, "Sinh": 2.0, "Cosh": 2.0}
-BOTH_SIDES = frozenset(("Sinh", "Cosh"))  # these overflow below minus their limit too
-
 
 def limits(name: str) -> Dtype | None:
     """What is known of a dtype; None for one that is neither floating nor complex.
@@ -48,17 +43,3 @@ def limits(name: str) -> Dtype | None:
     (65504.0, 'float32', None)
     """
     return _KNOWN.get(name)
-
-
-def exp_limit(op_type: str, dtype: str) -> float | None:
-    """The largest input for which an op like exp stays finite; None for other ops.
-
-    >>> [round(exp_limit("Exp", d), 2) for d in ("float16", "float32", "float64")]
-    [11.09, 88.72, 709.78]
-    >>> exp_limit("Mul", "float32") is None
-    True
-    """
-    known = limits(dtype)
-    if known is None or op_type not in _EXP_LIKE:
-        return None
-    return math.log(known.largest) + math.log(_EXP_LIKE[op_type])

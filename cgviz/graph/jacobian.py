@@ -12,6 +12,7 @@ import io
 import math
 import operator
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -72,31 +73,16 @@ def tolerance(dtype: Any) -> float:
     return 100 * float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
 
 
+@dataclass(frozen=True)
 class LargeJacobian:
-    """A Jacobian with too many numbers to write down: its shape and its products."""
+    """A Jacobian with too many numbers to write down: its shape. `Step.vjp` multiplies with it."""
 
-    def __init__(self, step: Step, output: int, input: int) -> None:
-        self._step = step
-        self._output = output
-        self._input = input
-        self.shape = step.op.outputs[output].shape + step.op.inputs[input].shape
+    shape: tuple[int, ...]
 
     @property
     def size(self) -> int:
         """How many numbers it would have."""
         return math.prod(self.shape)
-
-    def vjp(self, upstream: Any) -> Array | None:
-        """Upstream · Jacobian, for an upstream of the output's shape: one run of the rule."""
-        value = self._step.op.outputs[self._output]
-        given = np.asarray(upstream)
-        if given.shape != value.shape:
-            raise ValueError(
-                f"`upstream` has the shape {given.shape}, but the output of "
-                f"`{self._step.op.name}` has {value.shape}"
-            )
-        given = given.astype(dtype_of(value))
-        return self._step.vjp(_only(self._step, self._output, given))[self._input]
 
     def __repr__(self) -> str:
         return f"<LargeJacobian, a summary: shape {self.shape}, {self.size:,} numbers>"
@@ -126,7 +112,7 @@ def _row(step: Step, i: int) -> tuple[Any, ...]:
         if not flows[j]
         else _stack([row[j] for row in rows], output, value)
         if small[j]
-        else LargeJacobian(step, i, j)
+        else LargeJacobian(output.shape + value.shape)
         for j, value in enumerate(inputs)
     )
 

@@ -135,33 +135,24 @@ def as_numpy(reference: Any) -> Array | None:
 def total(arrays: Sequence[Any]) -> Any:
     """The sum of one or more arrays; where infinities meet it is NaN and no warning, as on a tape.
 
+    Where one of them is `Statistics`, nothing is known of the sum but its shape.
+
     >>> float(total([np.float32("inf"), np.float32("-inf")]))
     nan
     """
     with np.errstate(all="ignore"):
-        for each in arrays:
-            if isinstance(each, Statistics):  # of which nothing is known of a sum
-                return Statistics(each.dtype, each.shape, None, None, None, 0, 0, 0)
-        return sum(arrays[1:], arrays[0])
+        return _unknown(arrays, arrays[0].shape) or sum(arrays[1:], arrays[0])
 
 
 def stacked(arrays: Sequence[Any]) -> Any:
-    """Arrays of one shape along a new first axis; of statistics, those of all together."""
-    if not any(isinstance(each, Statistics) for each in arrays):
-        return np.stack(arrays)
-    found = [statistics(each) for each in arrays]
-    known = [each for each in found if each.low is not None and each.high is not None]
-    norms = [each.norm for each in found]
-    return Statistics(
-        found[0].dtype,
-        (len(found), *found[0].shape),
-        None if None in norms else math.hypot(*norms),  # type: ignore[arg-type]
-        min((each.low for each in known), default=None),  # type: ignore[type-var]
-        max((each.high for each in known), default=None),  # type: ignore[type-var]
-        sum(each.zeros for each in found),
-        sum(each.nans for each in found),
-        sum(each.infinities for each in found),
-    )
+    """Arrays of one shape along a new first axis; with `Statistics` among them, only its shape."""
+    return _unknown(arrays, (len(arrays), *arrays[0].shape)) or np.stack(arrays)
+
+
+def _unknown(arrays: Sequence[Any], shape: tuple[int, ...]) -> Statistics | None:
+    names = (each.dtype for each in arrays if isinstance(each, Statistics))
+    name = next(names, None)
+    return None if name is None else Statistics(name, shape, None, None, None, 0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)

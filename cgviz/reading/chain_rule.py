@@ -6,25 +6,36 @@ Each path's product starts with the upstream of the target, a row vector, so tha
 have the shape of the source and their sum is the gradient that TensorFlow computed. There may be
 exponentially many paths: they are counted, and summed, in one sweep over the steps each, and only
 a few are ever walked.
+
+It is written as LaTeX for a notebook and as text for a terminal, both from the same lines of
+factors. An equals sign is only between what is equal as printed: where digits were cut it is ≈, and
+where the product of the locals is not the gradient of the trace, a sentence says so instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
+from .. import style
 from ..graph import Array, Op, Pass, Step, Trace, Value, total, wide
 from ..graph.jacobian import LargeJacobian, is_linear, same, times
-from ..graph.names import value_name
-from . import formula
+from ..graph.names import is_folded, value_name
 
 MOST_PATHS = 8  # kept for each source: more are not read one by one
 MOST_RUNS = 2_000  # runs of backward rules that one total may cost, about 0.2 s
+MOST_ENTRIES = 4  # of a tensor whose Jacobians are written as matrices, at most 4 by 4
+MOST_FACTORS = 8  # of a product that is written in full: about a line
+MOST_SOURCES = 8  # that have a formula of their own: about a screen
+SHORT = 60  # columns of a sum on one line: it is read at a glance
+WIDTH = 96  # columns: 100 less the brackets and signs that are added to a full line
 
 
 def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
@@ -57,23 +68,13 @@ class ChainRule:
         self.sources = tuple(Derivative(trace, each, n, s, g) for n, s, g in named if g is not None)
         self.unreached = tuple(name for name, _, g in named if g is None)  # got no gradient
 
-    @property
-    def paths(self) -> list[Path]:
-        """The paths of every source, at most 8 each; `.sources[k].count` is how many there are."""
-        return [path for source in self.sources for path in source.paths]
-
-    @property
-    def total(self) -> dict[str, Array | None]:
-        """By the name of the source: the sum over all paths, of the source's shape."""
-        return {source.name: source.total for source in self.sources}
-
     def __repr__(self) -> str:
-        return formula.text(self.trace, self.sources, self.unreached)
+        return text(self.trace, self.sources, self.unreached)
 
     @property
     def latex(self) -> str:
         """The same in LaTeX, between dollar signs, to be taken to a slide or a paper."""
-        return formula.latex(self.trace, self.sources, self.unreached)
+        return latex(self.trace, self.sources, self.unreached)
 
     def _repr_latex_(self) -> str:
         return self.latex
@@ -108,15 +109,9 @@ class Factor:
 class Path:
     """One way from a target of the pass back to a source: its factors, target first."""
 
-    source: str
     upstream: Array
     target: Value
     factors: tuple[Factor, ...]
-
-    @property
-    def ops(self) -> tuple[Op, ...]:
-        """The ops along the path, target first."""
-        return tuple(factor.op for factor in self.factors)
 
     @property
     def locals(self) -> tuple[Any, ...]:
@@ -129,9 +124,6 @@ class Path:
         if any(isinstance(local, LargeJacobian) for local in self.locals):
             return None
         return reduce(_times_or_zero, self.factors, wide(self.upstream))
-
-    def __repr__(self) -> str:
-        return f"<Path to {self.source}: {' <- '.join(op.name for op in self.ops)}>"
 
 
 class Derivative:
@@ -180,7 +172,7 @@ class Derivative:
             while stack:
                 value, trail = stack.pop()
                 if value.key in self._keys:
-                    yield Path(self.name, seed, target, trail)
+                    yield Path(seed, target, trail)
                     continue
                 step, output = makers[value.key]
                 for j in reversed(range(len(step.op.inputs))):
@@ -244,14 +236,326 @@ class Derivative:
             return None
         return same(self.gradient, *self._sums)
 
-    @cached_property
-    def nonlinear(self) -> tuple[Op, ...]:
-        """The ops on the paths whose rule is not linear in its upstream."""
-        return tuple(step.op for step in self.steps if not is_linear(step))
-
 
 def _times_or_zero(row: Array, factor: Factor) -> Array:
     """The next row vector along a path; a rule that returned nothing here claims zeros."""
     if factor.local is None:
         return np.zeros(factor.op.inputs[factor.input].shape)
     return times(row, factor.local)
+
+
+# --- written out -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """A derivative; `slot` tells x as one input of an op from x as another."""
+
+    y: str
+    x: str
+    sign: str = "∂"
+    slot: int = 0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Numbers in rows; one number alone is a number."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+
+Part = Fraction | Matrix | str  # a string is words, or the dots of what is left out
+Terms = Sequence[Sequence[Part]]  # a sum of products
+DOTS = "⋯"
+
+
+Line = tuple[str, Terms]  # a sign or a few words, and the sum that follows
+
+
+def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
+    """The chain rule as text, at most about 96 columns wide where names are short.
+
+    Args:
+        trace: What it is read off.
+        sources: The derivative by each source that has a gradient.
+        unreached: The names of the sources that have none.
+    """
+    blocks = []
+    for derivative in sources[:MOST_SOURCES]:
+        writer = Writer(trace, derivative)
+        left = _joined(writer.left_side(), plain, " · ")
+        indent = len(left) if len(left) <= WIDTH // 3 else 1
+        rows = []
+        for sign, terms in writer.lines():
+            # Broken between factors only.
+            words = _joined(terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
+            found = textwrap.wrap(f"{sign}\xa0{words}".strip("\xa0"), WIDTH - indent, **UNBROKEN)
+            rows += [f"{'':{indent}} {row}".replace("\xa0", " ") for row in found]
+        rows[0] = f"{left}{rows[0][indent:]}" if indent > 1 else f"{left}\n{rows[0]}"
+        blocks.append("\n".join(rows))
+    return "\n\n".join(blocks + _rest(sources, unreached))
+
+
+UNBROKEN: Any = {"subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
+
+
+def latex(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
+    """The same as one LaTeX display."""
+    blocks = []
+    for derivative in sources[:MOST_SOURCES]:
+        writer = Writer(trace, derivative)
+        lines = [
+            f"&{TEX_SIGNS.get(sign, '')} {_joined(terms, tex, TEX_TIMES)}"
+            for sign, terms in writer.lines()
+        ]
+        lines[0] = f"{_joined(writer.left_side(), tex, TEX_TIMES)} {lines[0]}"
+        blocks.append(" \\\\[0.3em]\n".join(lines))
+    blocks += [f"&{tex(sentence)}" for sentence in _rest(sources, unreached)]
+    body = " \\\\[1.2em]\n".join(blocks)
+    return f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"
+
+
+def _joined(terms: Terms, write: Callable[[Part], str], times: str) -> str:
+    return " + ".join(times.join(map(write, term)) for term in terms)
+
+
+def _rest(sources: Sequence[Derivative], unreached: Sequence[str]) -> list[str]:
+    """What is said after the formulas: sources left out, sources without a gradient."""
+    found = []
+    if (left := len(sources) - MOST_SOURCES) > 0:
+        found.append(f"and {left} more source{'s' * (left > 1)}")
+    if unreached:
+        left = len(unreached) - MOST_SOURCES
+        more = f" and {left} more" * (left > 0)
+        found.append(f"no gradient: {', '.join(unreached[:MOST_SOURCES])}{more}")
+    return found or ([] if sources else ["no sources"])
+
+
+class Writer:
+    """Writes one derivative, line by line."""
+
+    def __init__(self, trace: Trace, derivative: Derivative) -> None:
+        self.trace = trace
+        self.derivative = derivative
+        self.paths = derivative.paths
+        if derivative.count > len(self.paths) and len(self.paths[0].factors) > MOST_FACTORS:
+            self.paths = self.paths[:3]
+        self.left = derivative.count - len(self.paths)
+        self.seeded = any(p.target.shape != () or not np.all(p.upstream == 1) for p in self.paths)
+
+    def name(self, value: Value) -> str:
+        """The learner's name of a value."""
+        return value_name(self.trace, value)
+
+    def left_side(self) -> Terms:
+        """`dy/dx`, with the upstream before it where it is not the number 1."""
+        source = self.derivative.name
+        targets = {path.target.key: path for path in self.paths}.values()
+        terms = [
+            [*self.seed(path), Fraction(self.name(path.target), source, "d")] for path in targets
+        ]
+        return terms or [[Fraction("", source, "d")]]
+
+    def seed(self, path: Path) -> list[Part]:
+        """The upstream of a path's target as a factor."""
+        if not self.seeded:
+            return []
+        several = len({p.target.key for p in self.paths}) > 1
+        return [f"upstream of {self.name(path.target)}" if several else "upstream"]
+
+    def lines(self) -> list[Line]:
+        """The whole formula."""
+        found = split("=", [self.symbols(path) for path in self.paths])
+        if self.left:
+            words = f"{DOTS} ({count(self.left)} more path{'s' * (self.left != 1)})"
+            found.append(("+", [[words]]))
+        problem = self.problem()
+        if not problem and self.is_small():
+            found += self.numbers()
+        found += self.result(problem)
+        # A product of one factor is its own value; terms that read the same are all there.
+        return found[:1] + [b for a, b in pairwise(found) if a != b or b[0] == "+"]
+
+    def symbols(self, path: Path) -> list[Part]:
+        """The product of a path in the learner's names."""
+        factors = self.seed(path)
+        for factor in self.cut(path):
+            if factor is None:
+                factors.append(DOTS)
+                continue
+            y = self.name(factor.op.outputs[factor.output])
+            x = self.name(factor.op.inputs[factor.input])
+            factors.append(Fraction(y, x, slot=factor.slot))
+        return factors or [row(1)]
+
+    def cut(self, path: Path) -> list[Any]:
+        """The factors but for identities, with None for those left out of a long product."""
+        factors = [factor for factor in path.factors if not is_folded(factor.op)]
+        if len(factors) <= MOST_FACTORS:
+            return factors
+        half = MOST_FACTORS // 2
+        return [*factors[:half], None, *factors[1 - half :]]
+
+    def is_small(self) -> bool:
+        """Whether every tensor on the paths is small enough to write its Jacobians down."""
+        values = [self.derivative.source]
+        values += [v for s in self.derivative.steps for v in s.op.outputs]
+        return not self.left and all(0 < value.size <= MOST_ENTRIES for value in values)
+
+    def numbers(self) -> list[Line]:
+        """The products in numbers, and where there are several, the values of each."""
+        products = [self.arrays(path) for path in self.paths]
+        terms = [[DOTS if a is None else matrix(a) for a in arrays] for arrays in products]
+        found = split(relation(*(a for arrays in products for a in arrays)), terms)
+        if len(self.paths) > 1 and max(map(len, terms)) > 1:
+            values = [path.product for path in self.paths]
+            found += split(relation(*values), [[row(v)] for v in values])
+        return found
+
+    def arrays(self, path: Path) -> list[Array | None]:
+        """The factors of a path as matrices; None for those left out."""
+        found: list[Array | None] = [path.upstream.reshape(1, -1)] if self.seeded else []
+        for factor in self.cut(path):
+            if factor is None:
+                found.append(None)
+                continue
+            local = np.zeros(1) if factor.local is None else np.asarray(factor.local)
+            found.append(local.reshape(factor.op.outputs[factor.output].size, -1))
+        return found or [np.ones((1, 1))]
+
+    def problem(self) -> str:
+        """Why no product of locals can be written as the gradient; empty if it can."""
+        if not self.derivative.count:
+            return "no path leads there"
+        try:
+            agrees = self.derivative.agrees
+            if agrees is None:
+                return "the Jacobians on the way are too large to multiply out"
+            if agrees:
+                return ""
+            nonlinear = [s.op.name for s in self.derivative.steps if not is_linear(s)]
+        except RuntimeError as error:
+            return str(error)
+        total = style.array(self.derivative.total)
+        why = "a factor that is not finite does not keep to the rules of numbers"
+        if nonlinear:
+            rules = " and ".join(f"`{name}`" for name in nonlinear[:3])
+            why = f"the rule of {rules} is not linear in its upstream"
+        elif np.isfinite(self.derivative.total).all():  # type: ignore[arg-type]
+            why = "they differ by more than rounding"
+        return f"the product of the locals would be {total}: {why}"
+
+    def result(self, problem: str) -> list[Line]:
+        """The gradient of the trace, and what keeps it from being the product."""
+        gradient = self.derivative.gradient
+        small = 0 < gradient.size <= 4 * MOST_ENTRIES
+        result = row(gradient, alone=True) if small else style.array(gradient)
+        if not problem:
+            return [(relation(gradient) if small else "=", [[result]])]
+        said = f"gradient in this trace: {plain(result)}"
+        return [("", [[words]]) for words in (said, *textwrap.wrap(f"({problem})", WIDTH - 20))]
+
+
+def split(sign: str, terms: Terms) -> list[Line]:
+    """A sum: on one line if it is short, else one line for each term."""
+    if len(_joined(terms, plain, " · ")) <= SHORT:
+        return [(sign, terms)]
+    return [(sign if n == 0 else "+", [term]) for n, term in enumerate(terms)]
+
+
+def count(n: int) -> str:
+    """How many, in full up to a quadrillion."""
+    return f"{n:,}" if n < 10**15 else f"about 10^{len(str(n)) - 1}"
+
+
+def relation(*arrays: Any) -> str:
+    """The sign before numbers: `=` where what is printed is the numbers themselves, else `≈`."""
+    for array in (np.asarray(a) for a in arrays if a is not None):
+        for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):
+            for x in part.reshape(-1):
+                text = number(x).replace(style.MINUS, "-").replace(style.INFINITY, "inf")
+                # What is printed is read in the array's own dtype: NumPy 1 compares in float64.
+                if not np.isnan(x) and part.dtype.type(float(text)) != x:
+                    return "≈"
+    return "="
+
+
+def number(x: Any) -> str:
+    """One number, in the one format."""
+    return style.number(x, 5)
+
+
+def matrix(array: Array, alone: bool = False) -> Matrix:
+    """An array of two axes; one negative entry is in brackets, unless it is alone on its line."""
+    rows = tuple(tuple(map(number, entries)) for entries in array)
+    if array.size == 1 and not alone and (rows[0][0].startswith(style.MINUS) or "+" in rows[0][0]):
+        rows = ((f"({rows[0][0]})",),)
+    return Matrix(rows)
+
+
+def row(array: Any, alone: bool = False) -> Matrix:
+    """A tensor as a row vector of all its entries."""
+    return matrix(np.asarray(array).reshape(1, -1), alone)
+
+
+# --- notations -----------------------------------------------------------------------------------
+
+
+def plain(factor: Part) -> str:
+    """A factor as text for a terminal."""
+    if isinstance(factor, str):
+        return factor
+    if isinstance(factor, Matrix):
+        rows = [f"[{', '.join(row)}]" for row in factor.rows]
+        if len(rows) == 1:
+            return rows[0] if len(factor.rows[0]) > 1 else factor.rows[0][0]
+        return f"[{', '.join(rows)}]"
+    y, x = (n if re.fullmatch(r"[\w\[\]]*", n) else f"({n})" for n in (factor.y, factor.x))
+    return f"{factor.sign}{y}/{factor.sign}{x}" + (f"|{factor.slot}" if factor.slot else "")
+
+
+TEX_TIMES = r" \cdot "
+TEX_SIGNS = {"=": "=", "≈": r"\approx", "+": r"\quad {} +"}
+_TEX = {
+    **{c: f"\\{c}" for c in "_{}$%#&"},
+    "\\": r"\backslash{}",
+    "^": r"\wedge{}",
+    "~": r"\sim{}",
+    " ": r"\ ",
+    ":": "{:}",
+    "'": r"\text{'}",
+    "`": "",
+    "·": r"\cdot{}",
+    "⋯": r"\ldots{}",
+    "-": "{-}",
+    "<": r"\lt{}",
+    ">": r"\gt{}",
+}
+
+
+def tex(factor: Part) -> str:
+    """A factor in LaTeX as MathJax, KaTeX and pdfTeX read it."""
+    if isinstance(factor, str):
+        return rf"\mathrm{{{''.join(_TEX.get(c, c) for c in factor)}}}"
+    if isinstance(factor, Matrix):
+        rows = [" & ".join(map(_tex_number, row)) for row in factor.rows]
+        if len(rows) == len(factor.rows[0]) == 1:
+            return rows[0]
+        return r"\begin{pmatrix} " + r" \\ ".join(rows) + r" \end{pmatrix}"
+    d = {"∂": r"\partial", "d": "d"}[factor.sign]
+    found = rf"\frac{{{d} {_tex_name(factor.y)}}}{{{d} {_tex_name(factor.x)}}}"
+    return rf"\left.{found}\right|_{{{factor.slot}}}" if factor.slot else found
+
+
+def _tex_name(name: str) -> str:
+    """A name after a d: a letter slanted, with its number below; anything else upright."""
+    letter = re.fullmatch(r"([^\W\d_])(?:_?(\d+))?", name)
+    if letter:
+        return letter[1] + (f"_{{{letter[2]}}}" if letter[2] else "")
+    return rf"\, {tex(name)}"
+
+
+def _tex_number(text: str) -> str:
+    text = re.sub(r"e([−\d]+)", r" \\times 10^{\1}", text)
+    text = text.replace("NaN", r"\mathrm{NaN}").replace(style.INFINITY, r"\infty")
+    return text.replace(style.MINUS, "-")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain, count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -58,16 +58,15 @@ def trace(
     """
     given, names = arguments.convert(f, args)
     arguments.check_order(order)
-    call = _Call(f, given, upstream, order)
     with _recording(open_functions) as recording:
-        call.differentiate(order, recording.recorder.events)
+        call = differentiate(f, given, upstream, order, recording.recorder.events)
         events = recording.events()
 
     def built() -> Trace:
         builder = Builder(events, recording.recorder, recording.root, names)
         passes = builder.passes()
         pairs = list(zip(call.sources, call.result, strict=True))
-        leaves = [_number(g, t.shape) for t, g in pairs[: len(call.flat)]]
+        leaves = [_number(g, t.shape) for t, g in pairs[: len(tf.nest.flatten(given))]]
         variables = {id(t): (t, g) for t, g in pairs if isinstance(t, tf.Variable)}
         return Trace(
             arguments.title(f),
@@ -162,43 +161,39 @@ def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     )
 
 
-class _Call:
-    """One call of f under nested tapes, one tape per order."""
+class Differentiated(NamedTuple):
+    """What f gave, and what its first backward pass did."""
 
+    value: Any
+    sources: list[Any]  # of all orders: the arguments, and the variables that f reads
     first: PassEvent
+    result: list[Any]
 
-    def __init__(self, f: Callable[..., Any], given: Any, upstream: Any, order: int) -> None:
-        self.f = f
-        self.given = given
-        self.upstream = upstream
-        self.order = order
-        self.flat = [arguments.as_source(t) for t in tf.nest.flatten(given)]
-        self.sources = self.flat  # of all orders: the arguments and the variables that f reads
 
-    def differentiate(self, order: int, events: list[Any]) -> tuple[list[Any], list[Any] | None]:
-        """The targets of the pass at `order`, and the upstream each starts with."""
-        if order == 0:
-            self.value = self.f(*self.given)
-            targets = arguments.check_value(self.value, self.f)
-            return targets, arguments.seeds(self.upstream, targets)
-        with tf.GradientTape() as tape:
-            tape.watch([t for t in self.flat if arguments.can_be_watched(t)])
-            targets, seeds = self.differentiate(order - 1, events)
-        if not targets:  # the order below gave no gradient at all
-            return [], None
-        if order == 1:
-            mine = {id(t) for t in self.flat}
-            found = [v for v in tape.watched_variables() if id(v) not in mine]
-            self.sources = [*self.flat, *found]
+def differentiate(
+    f: Callable[..., Any], given: Any, upstream: Any, order: int, events: list[Any]
+) -> Differentiated:
+    """Run f under nested tapes, one per order, and ask each for a gradient, the innermost first."""
+    flat = [arguments.as_source(t) for t in tf.nest.flatten(given)]
+    with ExitStack() as stack:
+        tapes = [stack.enter_context(tf.GradientTape()) for _ in range(order)]
+        for tape in tapes:
+            tape.watch([t for t in flat if arguments.can_be_watched(t)])
+        value = f(*given)
+        targets = arguments.check_value(value, f)
+        seeds = arguments.seeds(upstream, targets)
+        mine = {id(t) for t in flat}
+        sources = flat + [v for v in tapes[-1].watched_variables() if id(v) not in mine]
         place = len(events)
-        result = tape.gradient(targets, self.sources, output_gradients=seeds)
-        if order == 1:
-            self.first, self.result = events[place], result
-        if order == self.order:
-            return [], None
-        # A sparse gradient is no target; made dense under the outer tape, it is.
-        pairs = zip(self.sources, result, strict=True)
-        return [dense(g, t.shape) for t, g in pairs if g is not None], None
+        result = tapes[-1].gradient(targets, sources, output_gradients=seeds)
+        found = Differentiated(value, sources, events[place], result)
+        for tape in reversed(tapes[:-1]):
+            # A sparse gradient is no target; made dense under the outer tape, it is.
+            pairs = zip(sources, result, strict=True)
+            targets = [dense(g, t.shape) for t, g in pairs if g is not None]
+            if targets:
+                result = tape.gradient(targets, sources)
+        return found
 
 
 def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:

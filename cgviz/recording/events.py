@@ -112,6 +112,8 @@ class ThreadRecorder:
         self.finished: Body | None = None  # a custom body whose record is still to come
         self.variables: dict[int, Any] = {}  # by id of their handle
         self.handles: list[Any] = []  # keeps those ids from being used again
+        # Where it is asked for: variables by their id, with their values before they were touched.
+        self.before: dict[int, tuple[Any, Any]] | None = None
         self.dropped: dict[int, CallEvent] = {}  # calls whose rule has no effect, by their output's
         self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
         self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened

@@ -239,12 +239,24 @@ class _Handle:
             recorder.left_to_python = True
             return None
         try:
-            return variable.__dict__["_handle"]
+            handle = variable.__dict__["_handle"]
         except KeyError:
             raise AttributeError("_handle") from None
+        recorder = _open_recorder()
+        if recorder is not None and recorder.before is not None:
+            _note_before(recorder.before, variable, handle)
+        return handle
 
     def __set__(self, variable: Any, handle: Any) -> None:
         variable.__dict__["_handle"] = handle
+
+
+def _note_before(known: dict[int, tuple[Any, Any]], variable: Any, handle: Any) -> None:
+    """Note what a variable holds, the first time that code touches it."""
+    if id(variable) not in known:
+        # Not of one that is just being made.
+        with suppress(tf.errors.FailedPreconditionError), tf.init_scope():
+            known[id(variable)] = variable, read(variable, handle)
 
 
 def read(variable: Any, handle: Any) -> Any:

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from cgviz.checking.case import Case, Results, examine
 from cgviz.checking.checker import EVERY_RULE
-from cgviz.checking.flattened import Flattened, kept
+from cgviz.checking.flattened import Flattened, copies, kept
 from cgviz.graph import dtypes
 from cgviz.recording import arguments
 
@@ -13,7 +13,8 @@ from cgviz.recording import arguments
 def first(f, *args):
     given, named = arguments.convert(f, args)
     flat = Flattened(f, given, {id(t): n for t, n in named})
-    with kept(f, given) as variables:
+    variables = copies(leaf.source for leaf in flat.leaves if leaf.variable)
+    with kept(variables):
         return examine(Case(flat, flat, Results(EVERY_RULE)), variables)
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import cgviz
 from cgviz.checking.flattened import (
     Flattened,
+    copies,
     first_derivative,
     kept,
     lay,
@@ -159,35 +161,48 @@ def closure():
     return f, v
 
 
-def found(f, *args):
-    with kept(f, args) as variables:
-        return [variable for variable, _ in variables.values()]
-
-
-def test_variables_are_found_wherever_code_can_reach_them():
+@pytest.mark.parametrize("function", [lambda f: f, functools.partial, tf.function])
+def test_a_variable_that_a_run_changes_is_put_back_wherever_it_is_held(function):
     f, v = closure()
     module = Module()
-    decorated = tf.custom_gradient(lambda x: (x * v[0], lambda dy, variables=None: None))
     for g, variable in (
         (f, v),
         (uses_globals, counter),
         (module, module.w),
         (module.method, module.w),
-        (functools.partial(f), v),
-        (tf.function(f), v),
-        (decorated, v),
         (lambda x: f(x), v),
     ):
-        assert any(each is variable for each in found(g, 1.0)), g
-    assert found(tf.sin, v)[0] is v
-    assert len(found(f, v)) == 1
+        before = variable.numpy().tolist()
+        report = cgviz.check(function(g), 1.0)
+        assert variable.numpy().tolist() == before, g
+        assert f"`{variable.name[:-2]}`" in [x.message for x in report.findings][-1], g
+
+
+def test_a_variable_that_is_given_and_not_used_is_put_back():
+    v = tf.Variable([1.0, 2.0])
+    cgviz.check(lambda x, v: x * x, 3.0, v)
+    assert v.numpy().tolist() == [1.0, 2.0]
+
+
+def test_a_variable_that_f_makes_when_it_is_called_first_is_put_back_to_its_first_value():
+    made = []
+
+    def f(x):
+        if not made:
+            made.append(tf.Variable(2.0, name="late"))
+        made[0].assign_add(1.0)
+        return x * made[0]
+
+    report = cgviz.check(f, 3.0)
+    assert float(made[0]) == 2.0
+    assert "mutation" in [finding.rule for finding in report.findings]
 
 
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
 def test_variables_and_streams_are_put_back_on_every_way_out(error):
     f, v = closure()
     before = np.random.get_state()[1].tolist()
-    with suppress(ValueError, KeyboardInterrupt), kept(f, ()):
+    with suppress(ValueError, KeyboardInterrupt), kept(copies([v])):
         f(1.0)
         np.random.random()
         if error:

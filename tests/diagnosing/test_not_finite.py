@@ -23,6 +23,18 @@ def test_the_documented_log1pexp_overflows_in_its_body_though_the_gradient_is_fi
     assert "88.72" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("dtype", "limit"), [("float16", 11.09), ("bfloat16", 88.72), ("float64", 709.78)]
+)
+def test_the_largest_input_of_exp_is_that_of_its_type(dtype, limit):
+    finding = only(cgviz.trace(tf.exp, tf.constant(1000.0, dtype)))
+    assert f"Above {limit} it overflows in {dtype}" in finding.message
+    near = 0.02 if dtype == "bfloat16" else 0.001  # of three digits
+    below, above = (tf.exp(tf.cast(limit * (1 + side), dtype)) for side in (-near, near))
+    assert np.isfinite(float(below))
+    assert np.isinf(float(above))
+
+
 BAD = {
     "log of a negative number": (
         tf.math.log,
@@ -60,7 +72,7 @@ BAD = {
     "a product below every number": (lambda x: x * -1e30, [1e30], [("inf", "Mul")], "beyond ±"),
     "float64": (lambda x: x * x, np.float64(1e200), [("inf", "Mul")], "largest float64"),
     "complex": (lambda z: z * z, np.complex64(1e30j), [("inf", "Mul")], "largest float32"),
-    "cosh of a negative number": (tf.cosh, [-100.0], [("inf", "Cosh")], "Beyond ±89.42"),
+    "cosh of a negative number": (tf.cosh, [-100.0], [("inf", "Cosh")], "beyond ±3.403e38"),
     "exp of a negative number": (lambda x: 1.0 / tf.exp(x), [-200.0], [("inf", "RealDiv")], "by 0"),
     "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Sqrt")], "inputs of 0 or more"),
     "a pole at 1": (tf.atanh, [1.0], [("inf", "Atanh")], "between −1 and 1"),

@@ -211,21 +211,16 @@ def test_a_large_jacobian_is_a_summary_that_says_so():
     assert repr(large) == "<LargeJacobian, a summary: shape (300, 300), 90,000 numbers>"
 
 
-def test_a_large_jacobian_multiplies_like_the_small_one_would():
+def test_what_a_large_jacobian_multiplies_to_is_asked_of_the_step():
     w = np.random.default_rng(1).normal(size=(3, 300)).astype("f")
-    step = cgviz.trace(lambda x: tf.linalg.matvec(w, x, transpose_a=True), [1.0, 2.0, 3.0]).steps
-    large = next(s for s in step if s.op.type == "MatMul").local[0]
-    large = next(j for j in large if isinstance(j, LargeJacobian))
-    upstream = np.random.default_rng(2).normal(size=large.shape[:2]).astype("f")
+    steps = cgviz.trace(lambda x: tf.linalg.matvec(w, x, transpose_a=True), [1.0, 2.0, 3.0]).steps
+    step = next(s for s in steps if s.op.type == "MatMul")
+    j, large = next((j, x) for j, x in enumerate(step.local[0]) if isinstance(x, LargeJacobian))
+    upstream = np.random.default_rng(2).normal(size=step.op.outputs[0].shape).astype("f")
+    assert large.shape == upstream.shape + step.op.inputs[j].shape
     np.testing.assert_allclose(
-        large.vjp(upstream).reshape(-1), (w @ upstream.reshape(-1)), rtol=1e-4
+        step.vjp([upstream])[j].reshape(-1), (w @ upstream.reshape(-1)), rtol=1e-4
     )
-
-
-def test_an_upstream_of_another_shape_is_refused_by_name():
-    large = only_step(tf.sin, np.ones(300, "f")).local[0][0]
-    with pytest.raises(ValueError, match=r"`upstream` has the shape \(2,\).*`Sin` has \(300,\)"):
-        large.vjp([1.0, 2.0])
 
 
 def test_a_jacobian_whose_rule_is_gone_says_what_it_knows():
@@ -234,7 +229,7 @@ def test_a_jacobian_whose_rule_is_gone_says_what_it_knows():
     large = gone.local[0][0]
     assert "90,000 numbers" in repr(large)
     with pytest.raises(RuntimeError, match="cannot run again"):
-        large.vjp(np.ones(300))
+        gone.vjp([np.ones(300)])
 
 
 def test_a_rule_that_fails_the_second_time_is_one_clear_error():

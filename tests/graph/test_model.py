@@ -115,9 +115,6 @@ def test_a_rule_that_fails_the_second_time_names_itself_and_the_reason():
         step.vjp([])
 
 
-def test_what_is_known_of_stacked_statistics_is_what_is_known_of_all():
-    parts = np.array([3.0, np.nan]), np.array([0.0, 4.0])
-    found = model.stacked([model.statistics(part) for part in parts])
-    whole = model.statistics(np.stack(parts))
-    assert (found.shape, found.nans, found.zeros) == (whole.shape, whole.nans, whole.zeros)
-    assert (found.low, found.high) == (whole.low, whole.high)
+def test_of_stacked_statistics_only_the_shape_is_known():
+    found = model.stacked([model.statistics(np.array([3.0, 1.0])), np.array([0.0, 4.0])])
+    assert (found.shape, found.norm) == ((2, 2), None)

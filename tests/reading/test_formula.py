@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from matplotlib import mathtext
 
 import cgviz
-from cgviz.reading.formula import Fraction, Matrix, plain, tex
+from cgviz.reading.chain_rule import Fraction, Matrix, plain, tex
 
 
 @tf.custom_gradient
