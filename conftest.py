@@ -4,12 +4,33 @@ It is at the top so that it is read whatever pytest is asked to run.
 """
 
 import os
+import subprocess
+import sys
+import tempfile
 
+import forked
 from nbval.plugin import IPyNbCell
 
 # Both must be set before TensorFlow is imported; kernels inherit them.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+
+
+def pytest_configure(config):
+    """Let kernels be forked from one process for the whole run, where processes are forked."""
+    if hasattr(config, "workerinput"):
+        return  # a worker of xdist has what the run has set
+    folder = tempfile.TemporaryDirectory(prefix="cgviz-kernels-")
+    config.add_cleanup(folder.cleanup)
+    forked.kernel_spec(folder.name)
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(
+        filter(None, [folder.name, os.environ.get("JUPYTER_PATH")])
+    )
+    if sys.platform == "linux":
+        os.environ[forked.SERVER] = os.path.join(folder.name, "server")
+        command = [sys.executable, forked.__file__, "--serve", os.environ[forked.SERVER]]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE)
+        config.add_cleanup(server.communicate)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,0 +1,124 @@
+"""Kernels that share one import of TensorFlow: each is forked from a process that has it.
+
+python tests/forked.py --serve SOCKET     fork kernels until standard input ends
+python tests/forked.py -f CONNECTION ...  be a kernel: what the kernel spec of the tests starts
+
+The process that is forked is single-threaded, and has run no op and opened no connection, for
+none of these outlives a fork. A kernel starts as it does elsewhere where no such process answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from typing import NoReturn
+
+SERVER = "CGVIZ_TEST_FORK_SERVER"  # the environment variable that says where it listens
+SECONDS = 60.0  # that an answer may take: the first one imports TensorFlow on a busy machine
+MOST = 2**20  # bytes of what is asked, most of it the environment
+
+
+def serve(path: str) -> None:
+    """Fork a kernel for each connection; import nothing before the first."""
+    import selectors
+
+    # OpenBLAS starts threads when NumPy is imported, and Matplotlib reads its backend then.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a kernel but its client
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    del sys.path[0]  # the folder of this file
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(64)
+    selector = selectors.DefaultSelector()
+    selector.register(sys.stdin, selectors.EVENT_READ)
+    selector.register(listener, selectors.EVENT_READ)
+    while all(key.fileobj is listener for key, _ in selector.select()):
+        connection, _ = listener.accept()
+        asked, files, *_ = socket.recv_fds(connection, MOST, 3)
+        import ipykernel.kernelapp  # noqa: F401
+        import matplotlib.pyplot  # noqa: F401
+        import tensorflow  # noqa: F401
+
+        # With a second thread a fork could hang: then the client starts a kernel of its own.
+        if len(os.listdir("/proc/self/task")) == 1 and os.fork() == 0:
+            selector.close()
+            listener.close()
+            be_kernel(connection, files, **json.loads(asked))
+        connection.close()
+        for file in files:
+            os.close(file)
+
+
+def be_kernel(
+    connection: socket.socket, files: list[int], args: list[str], env: dict[str, str], cwd: str
+) -> NoReturn:
+    """Be a kernel in this process, which was forked for it, until it or its client ends."""
+    import threading
+
+    import numpy
+    from ipykernel import kernelapp
+
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    paths = env.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [path for path in paths if path and path not in sys.path]
+    numpy.random.seed()  # a fork has its parent's
+    connection.send(str(os.getpid()).encode())
+
+    def end_with_client() -> None:
+        connection.recv(1)
+        os._exit(1)
+
+    threading.Thread(target=end_with_client, daemon=True).start()
+    # 1 is nobody's number: it is the client, and not the parent, that a kernel must end with.
+    kernelapp.launch_new_instance(["--IPKernelApp.parent_handle=1", *args])
+    os._exit(0)
+
+
+def ask(path: str, args: list[str]) -> None:
+    """Have a kernel forked, pass signals on to it, and end when it ends; return if none comes."""
+    given = {"args": args, "env": dict(os.environ), "cwd": os.getcwd()}
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(SECONDS)
+    try:
+        connection.connect(path)
+        socket.send_fds(connection, [json.dumps(given).encode()], [0, 1, 2])
+        kernel = int(connection.recv(32))
+    except (OSError, ValueError):  # nobody listens, or nothing was answered
+        connection.close()
+        return
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, frame: os.kill(kernel, number))
+    connection.settimeout(None)
+    connection.recv(1)
+    sys.exit()
+
+
+def kernel_spec(folder: str) -> None:
+    """Write the kernel spec of the tests into a folder for JUPYTER_PATH."""
+    argv = [sys.executable, os.path.abspath(__file__), "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": "Python 3 (ipykernel)", "language": "python"}
+    os.makedirs(f"{folder}/kernels/python3")
+    with open(f"{folder}/kernels/python3/kernel.json", "w", encoding="utf-8") as file:
+        json.dump(spec | {"metadata": {"debugger": True}}, file)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        serve(sys.argv[2])
+    else:
+        ask(os.environ.get(SERVER, ""), sys.argv[1:])
+        command = [sys.executable, "-m", "ipykernel_launcher", *sys.argv[1:]]
+        os.execv(sys.executable, command)
