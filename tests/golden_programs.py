@@ -276,7 +276,27 @@ def _live(trace, which, toggled):
             ]
             for i, link in enumerate(shown["links"])
         ],
-        "side panels": page["panels"],
+        "side panels": [_panel(each) for each in page["panels"]],
         "forward": shown["forward"],
         "backward": shown["backward"],
     }
+
+
+def _panel(panel):
+    """A side panel with its elements as words."""
+    told = ("title", "shown", "why")
+    inputs = [
+        {name: _words(x) if name in told else x for name, x in each.items()}
+        for each in panel["inputs"]
+    ]
+    elements = {name: [_words(part) for part in panel[name]] for name in ("about", "more")}
+    return panel | elements | {"inputs": inputs}
+
+
+def _words(part):
+    """The text of an element; what is told from a step on has that step before it."""
+    if isinstance(part, str):
+        return part
+    tag, attributes, *children = part
+    text = (" " if tag in ("tr", "tbody", "tfoot") else "").join(map(_words, children))
+    return f"({attributes['since']}) {text}" if "since" in attributes else text

@@ -230,14 +230,19 @@ def texts_of(shown: Selection) -> Document:
 
     Returns:
         `written` has the versions of each text of the display list, `nodes` the names of its nodes,
-        and `links` what is said of each link: its value, its gradient or the reason for none,
+        `seed` what begins the backward pass, and `links` what is said of each link: its value, its gradient or the reason for none,
         and of arrays the strips that fly.
     """
     found = texts.written(shown)
     labels = {(text.i, text.role): text.versions[-1][1] for text in found if text.of == "link"}
     ends = [(edge.value, edge.contribution) for edge in (*shown.edges, *shown.targets)]
+    seeds = [
+        f"{panel.title(shown.nodes[edge.source])} gets upstream {texts.spoken(edge.contribution)}"
+        for edge in shown.targets
+    ]
     return {
         "written": [text.versions for text in found],
+        "seed": f"{', '.join(seeds)}.",
         "nodes": [texts.called(node) for node in shown.nodes],
         "links": [
             {

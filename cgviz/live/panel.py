@@ -23,21 +23,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import style
+from ..drawing.texts import Moments
 from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, as_numpy, jacobian, names, wide
 from ..graph.selection import Edge, Node, Selection
 from ..reading.chain_rule import Derivative, Path
 
 Document = dict[str, Any]
+Element = list[Any]  # its tag, its attributes, and its children, which are elements and texts
 Ask = Callable[[Step], bool]
 Term = tuple[int, Array, Any]  # which output, its upstream, its local by one input
-Line = tuple[str, list[tuple[str, str]]]  # its text; names and their numbers
+Line = tuple[str, list[str]]  # its text; names and their numbers, such as "x = 2"
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
 MOST_LETTERS = 6  # of a name beside each entry, or they leave no space for the numbers
 MOST_PATHS = 6  # of the chain rule that are listed: more are not followed one by one
 MOST_OPS = 12  # ops of a folded node that are listed
 TARGET = -1  # in place of an input, as in the display list: the link to a target
-RETURNED = "returned"  # in place of a name in the code of a rule
+MOST_OUTPUTS = 4  # of an op, in the panel: more would fill it
+LATER = "not yet"
+VARIABLES = "`variables`, in the order TensorFlow gives them to the rule"
 # Per input, the inputs from whose values the local derivative is made; of other ops it is constant,
 # or not known.
 _OF_ITS_INPUT = """Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Expm1 Log Log1p
@@ -49,60 +53,134 @@ DEPENDS: dict[str, tuple[tuple[int, ...], ...]] = {
     **dict.fromkeys(("Maximum", "Minimum", "Pow", "SquaredDifference"), _BOTH),
     **dict.fromkeys(("RealDiv", "DivNoNan"), ((1,), (0, 1))),
 }
-INSIDE = ("backward", "no gradient comes here: TensorFlow runs the custom rule instead")
+INSIDE = "no gradient comes here: TensorFlow runs the custom rule instead"
 KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; the others are their own
 
 
 def panels(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
     """The side panel of every node; `ask` tells for which steps to run the rule for its local."""
-    return [panel(trace, shown, i, ask) for i in range(len(shown.nodes))]
+    moments = Moments(shown)
+    return [panel(trace, shown, i, ask, moments) for i in range(len(shown.nodes))]
 
 
-def panel(trace: Trace, shown: Selection, i: int, ask: Ask) -> Document:
-    """The side panel of one node."""
-    node = shown.nodes[i]
+def panel(
+    trace: Trace, shown: Selection, i: int, ask: Ask, moments: Moments | None = None
+) -> Document:
+    """The side panel of one node.
+
+    Returns:
+        Elements as `element` makes them, each with the step from which on it is told: in `about`
+        what comes before the inputs, in `more` what comes after them. `inputs` has per input its
+        equation, told at the step `rule`; `rows` are the rows of the table; `come` is the step at
+        which its gradient is whole. What the picture itself says are `value` and `sum`.
+    """
+    node, moments = shown.nodes[i], moments or Moments(shown)
+    found: Document = {"title": title(node), "kind": node.kind, "inputs": [], "rows": []}
     if node.kind == "port":
-        name = names.value_name(trace, node.outputs[0])
-        return {"title": name, "kind": "port", "facts": [], "outputs": [], "inputs": []}
+        return found | {"title": names.value_name(trace, node.outputs[0]), "about": [], "more": []}
     each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
-    op, folded = node.ops[0], len(node.ops) > 1
-    kind = op.kind if node.kind == "use" else node.kind
-    found: Document = {
-        "title": title(node),
-        "kind": KINDS.get(kind, kind),
-        "facts": [] if folded else _facts(op) + ([INSIDE] if node.owner >= 0 else []),
-        "outputs": [_output(trace, shown, i, k, each) for k in range(len(node.outputs))],
-        "inputs": [],
-    }
+    op, step, folded = node.ops[0], node.step, len(node.ops) > 1
+    found["kind"] = KINDS.get(node.kind, op.kind if node.kind == "use" else node.kind)
+    ran = moments.of_node(i)
+    edges = *shown.outgoing[i], *shown.starts(i)
+    come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=ran)
     if each is not None and (paths := _paths(trace, shown, each, node, ask)):
         found["paths"] = paths
-    if folded:
-        found["ops"] = _listed(node)
-    elif node.step is not None:
-        found["asked"] = ask(node.step)
-        found["inputs"] = _inputs(trace, shown, i, node.step, found["asked"])
-        if op.kind == "custom":
-            found["code"] = rule_lines(node.step)
+    made = [_output(trace, shown, i, k, each) for k in range(len(node.outputs))]
+    if len(made) == 1 and made[0]["parts"]:
+        found["sum"] = made[0]["come"]
+    found["value"] = ", ".join(output["value"] for output in made)
+    upstream = ", ".join(output["upstream"] or "" for output in made)
+    about, more, returned = [] if folded else _facts(op, node.owner >= 0), [], []
+    if step is not None and not folded:
+        found["rule"] = order = max(node.orders)
+        found["asked"] = ask(step)
+        found["inputs"] = _inputs(trace, shown, i, step, found["asked"])
+        for one in found["inputs"]:
+            name, number, local = one.pop("row")
+            given = one["equation"][-1][-1][1]
+            found["rows"].append((f"{name} = {number}", upstream, local, given))
+            returned += [f"{given} to {name}"] if len(one["equation"]) > 1 else []
+        if op.kind == "custom" and (lines := rule_lines(step)):
+            more.append(_code(lines, max(order, come)))
         if op.rule_variables:  # in TensorFlow's order
-            given = map(_written, node.step.downstream[-len(op.rule_variables) :])
-            found["variables"] = list(zip(op.rule_variables, given, strict=False))
-    return found | {"ran": _ran(found), "ruled": _ruled(found) if each and node.orders else ""}
+            gradients = map(_written, step.downstream[-len(op.rule_variables) :])
+            rows = list(zip(op.rule_variables, gradients, strict=False))
+            more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
+    for output in made[:MOST_OUTPUTS]:
+        about += _told(output, ran, come, bool(found["inputs"]), "paths" in found)
+    if folded:
+        about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
+        found["rows"] = [("", upstream, "", "")]
+    level = f"in backward pass {node.level - 1} " if node.level else ""
+    values = ", ".join(f"{each['name']} = {each['value']}" for each in made)
+    found["ran"] = f"{level}{found['title']} makes {values}."
+    if found["inputs"]:
+        given = ", ".join(returned) or "nothing"
+        found["ruled"] = f"{found['title']} gets upstream {upstream} and returns {given}."
+    elif node.orders:
+        found["ruled"] = f"a backward rule of {found['title']} runs."  # one of the folded
+    return found | {"about": about, "more": more}
 
 
-def _ran(found: Document) -> str:
-    """What an op did, in a sentence."""
-    made = ", ".join(f"{each['name']} = {each['value']}" for each in found["outputs"])
-    return f"{found['title']} makes {made}."
+# --- elements ------------------------------------------------------------------------------------
 
 
-def _ruled(found: Document) -> str:
-    """What its backward rule did, in a sentence."""
-    if not found["inputs"]:
-        return f"a backward rule of {found['title']} runs."  # one of those that are folded
-    upstream = ", ".join(each["upstream"] for each in found["outputs"])
-    given = [f"{x['downstream']} to {x['name']}" for x in found["inputs"] if x["flows"]]
-    returned = ", ".join(given) or "nothing"
-    return f"{found['title']} gets upstream {upstream} and returns {returned}."
+def element(tag: str, *children: Any, **attributes: Any) -> Element:
+    """An element of the page, as the browser builds it: text stays text.
+
+    Args:
+        tag: Its tag with its classes, such as "p.fact".
+        children: Elements and texts.
+        attributes: Of it; it is told from the step `since` on, and until then says `later`.
+
+    Example:
+        >>> element("p.fact", "gradient ", element("b", "3", since=2))
+        ['p.fact', {}, 'gradient ', ['b', {'since': 2}, '3']]
+    """
+    return [tag, attributes, *children]
+
+
+def fact(name: str, *children: Any) -> Element:
+    """A line: what it is, and that."""
+    return element("p.fact", element("span.small", f"{name} "), *children)
+
+
+def grid(caption: str, columns: Sequence[str], rows: Sequence[Any], **attributes: Any) -> Element:
+    """A table of rows; the first cell of each row names it."""
+    head = element("tr", *(element("th", name, scope="col") for name in columns))
+    body = [
+        element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells))
+        for name, *cells in rows
+    ]
+    parts = element("caption", caption), element("thead", head), element("tbody", *body)
+    return element("table.plain", *parts, **attributes)
+
+
+def _told(output: Document, ran: int, come: float, rule: bool, paths: bool) -> list[Element]:
+    """An output: its value once it `ran`; what came back to it, and from where, once it has."""
+    value = element("span", output["value"], since=ran, later=LATER)
+    named = element("span.forwardtext", f"{output['name']} = ", value)
+    found = [fact("value", named, element("span.small", f" {output['is']}"))]
+    if output["upstream"] is not None:
+        gradient = element("span.backtext", output["come"], since=come, later=LATER)
+        found.append(fact("upstream" if rule else "gradient", gradient))
+    if output["parts"] and not paths:
+        rows = [element("li", element("span.backtext", g), f" {x}") for x, g in output["parts"]]
+        found.append(element("ul.parts", *rows, since=come))
+    return found
+
+
+def _code(lines: Sequence[Line], told: float) -> Element:
+    """The code of a rule, with what its names were in this step once that is told."""
+    rows = []
+    for text, numbers in lines:
+        indent = {"--cgviz-indent": f"{len(text) - len(text.lstrip())}ch"}
+        noted = element("p.noted", "\u2003".join(numbers), since=told, **indent)
+        rows.append(element("li", element("code", text), *([noted] if numbers else [])))
+    numbers = element("span", ", with the numbers of this step", since=told)
+    head = element("p.subtitle", "the backward rule", numbers)
+    return element("section.input", head, element("ol.code", *rows))
 
 
 def small(step: Step) -> bool:
@@ -115,16 +193,17 @@ def title(node: Node) -> str:
     return node.label or " ".join(node.symbol.split())
 
 
-def _facts(op: Op) -> list[tuple[str, str]]:
+def _facts(op: Op, inside: bool) -> list[Element]:
     captured = f"{len(op.captured)}: no gradient flows to it" if op.captured else ""
     facts = (
         ("type", op.type if op.kind in ("op", "custom") else ""),
-        ("your code", str(op.source or "")),
-        ("backward rule", str(op.rule or "")),
+        ("your code", element("code", str(op.source)) if op.source else ""),
+        ("backward rule", element("code", str(op.rule)) if op.rule else ""),
         ("scope", op.scope),
         ("captured by closure", captured),
+        ("backward", INSIDE if inside else ""),
     )
-    return [fact for fact in facts if fact[1]]
+    return [fact(*each) for each in facts if each[1]]
 
 
 def _listed(node: Node) -> list[tuple[str, str, str]]:
@@ -169,17 +248,24 @@ def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
 
 
 def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | None) -> Document:
-    """A value of a node: what it is, what came back to it, and from where."""
+    """A value of a node: what it is, what came back to it, and of a sum its terms."""
     node = shown.nodes[i]
     found = _value(trace, node.outputs[output], _called(trace, shown, i, output))
+    found |= {"upstream": None, "parts": []}
     if each is None:
-        return found | {"upstream": None}
+        return found
     uses = _uses(shown, node, output)
     parts = [(f"from {_user(shown, e.target)}", _written(e.contribution)) for e in uses]
     started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
     parts += [("the pass starts here", _written(seed)) for seed in started]
-    whole = all(e.values == 1 for e in uses)  # else it is one of many that share an arrow
-    return found | {"upstream": _written(node.upstream[output]), "parts": parts if whole else []}
+    come = found["upstream"] = _written(node.upstream[output])
+    # Of one of many that share an arrow there are no terms.
+    if len(parts) > 1 and all(e.values == 1 for e in uses):
+        terms = " + ".join(given for _, given in parts).replace(
+            f"+ {style.MINUS}", f"{style.MINUS} "
+        )
+        found["parts"], come = parts, f"{terms} = {come}"
+    return found | {"come": come}
 
 
 def _uses(shown: Selection, node: Node, output: int) -> list[Edge]:
@@ -216,70 +302,117 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
     depends = DEPENDS.get(step.op.type, ()) if step.op.kind == "op" else ()
     found = []
     for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
-        name = _called(trace, shown, *sources[j]) if j in sources else ""
-        one = _value(trace, value, name) | {
-            "downstream": _written(given),
-            "flows": given is not None,
-            "depends": depends[j] if j < len(depends) else (),
-            **{"products": [], "other": "", "why": ""},
-        }
-        if given is not None and local is not None:
-            one |= _equation(step, j, given, local, [*called, one["name"]])
+        own = _value(trace, value, _called(trace, shown, *sources[j]) if j in sources else "")
+        name, number = own["name"], own["value"]
+        detail = element("span.small", f" = {number}, {own['is']}")
+        one: Document = {"title": element("p.subtitle", f"to {name}", detail)}
+        if given is None:
+            none = f"{style.NONE}: nothing flows back to {name}."
+            one["shown"] = element("p.none", none)
+            one["equation"] = [["=", ("downstream", str(style.NONE))]]
+        else:
+            one |= _equation(step, j, given, local, [*called, name])
+        numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
+        one["row"] = name, number, ", ".join(words for kind, words in numbers if kind == "local")
+        if j < len(depends):
+            one["depends"] = depends[j]
         found.append(one)
     return found
 
 
 def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str]) -> Document:
-    """The products whose sum is `downstream`, and where it is not, what the sum is and why."""
+    """The products whose sum is `downstream`, and where it is not, what the sum is and why.
+
+    Returns:
+        `equation`: summands, between which a line may break, of signs and of numbers with what they
+        are. A small Jacobian is `shown` in its place. `why` the rule returned something else.
+    """
     value, columns = step.op.inputs[j], called[-1]
     terms = [
         (k, up, row[j])
-        for k, (up, row) in enumerate(zip(step.upstream, local, strict=True))
+        for k, (up, row) in enumerate(zip(step.upstream, local or (), strict=False))
         if row[j] is not None and up is not None
     ]
-    found: Document = {"products": [_product(up, part, value) for _, up, part in terms]}
-    plain = terms and not any(isinstance(part, jacobian.LargeJacobian) for *_, part in terms)
-    if not plain:
-        return found
-    total = sum((jacobian.times(up, part) for _, up, part in terms), np.zeros(()))
-    size = sum((jacobian.times(np.abs(up), np.abs(x)) for _, up, x in terms), np.zeros(()))
-    other = _written(total)
-    # What is equal to the digits that are shown makes a true equation, too.
-    differs = not jacobian.same(given, total, size) and other != _written(given)
-    if differs:
-        found |= {"other": other, "why": _why(step, j, given, total)}
-    sizes = [up.size * value.size for _, up, _ in terms]
-    few = max(value.size, *(up.size for _, up, _ in terms)) <= MOST_SIDE
-    whole = [part.size for *_, part in terms] == sizes and given.size == value.size
-    if few and whole and all(sizes) and set(sizes) != {1}:
-        rows = [(called[k], step.op.outputs[k]) for k, *_ in terms]
-        matrix = _matrix(terms, rows, (columns, value)) | {"sum": _numbers(given)}
-        found["products"] = [matrix | ({"other": _numbers(total)} if differs else {})]
-    return found
+    products = [_product(up, part, value) for _, up, part in terms]
+    total, found = None, {}
+    if terms and not any(isinstance(part, jacobian.LargeJacobian) for *_, part in terms):
+        total = sum((jacobian.times(up, part) for _, up, part in terms), np.zeros(()))
+        size = sum((jacobian.times(np.abs(up), np.abs(x)) for _, up, x in terms), np.zeros(()))
+        # What is equal to the digits that are shown makes a true equation, too.
+        if jacobian.same(given, total, size) or _written(total) == _written(given):
+            total = None
+        else:
+            found["why"] = element("p.why", _why(step, j, given, total))
+        sizes = [up.size * value.size for _, up, _ in terms]
+        few = max(value.size, *(up.size for _, up, _ in terms)) <= MOST_SIDE
+        whole = [part.size for *_, part in terms] == sizes and given.size == value.size
+        if few and whole and all(sizes) and set(sizes) != {1}:
+            rows = [(called[k], step.op.outputs[k]) for k, *_ in terms]
+            sums = [given] if total is None else [total, given]
+            found["shown"] = _heatmap(terms, rows, (columns, value), sums)
+            shapes = ", ".join(style.shape(part) for *_, part in terms)
+            products = [(", ".join(_written(up) for _, up, _ in terms), shapes)]
+    if not products:
+        products = [(", ".join(map(_written, step.upstream)), "…")]
+    summands: list[Any] = [[("upstream", up), "×", ("local", part)] for up, part in products]
+    for summand in summands[1:]:
+        summand.insert(0, "+")
+    if total is not None:
+        summands.append(["=", ("upstream × local", _written(total))])
+    summands.append(["=" if total is None else "≠", ("downstream", _written(given))])
+    return found | {"equation": summands}
 
 
-def _product(up: Array, local: Any, value: Value) -> Document:
+def _product(up: Array, local: Any, value: Value) -> tuple[str, str]:
     """Upstream and local of one output and one input, in short."""
     if isinstance(local, jacobian.LargeJacobian) or local.size != up.size * value.size:
-        return {"upstream": _written(up), "local": style.shape(local)}
-    short = style.summary(local, dtype=False) if local.size != 1 else style.number(local)
-    return {"upstream": _written(up) if local.size != 1 else style.number(up), "local": short}
+        return _written(up), style.shape(local)
+    if local.size == 1:
+        return style.number(up), style.number(local)
+    return _written(up), style.summary(local, dtype=False)
 
 
-def _matrix(
-    terms: Sequence[Term], outputs: Sequence[tuple[str, Value]], by: tuple[str, Value]
-) -> Document:
-    """Upstream and local of all outputs and one input, entry by entry."""
+def _heatmap(
+    terms: Sequence[Term],
+    outputs: Sequence[tuple[str, Value]],
+    by: tuple[str, Value],
+    sums: Sequence[Array],
+) -> Element:
+    """A small Jacobian as a heat map; upstream is before its rows as their weights.
+
+    The last of the `sums` is what the rule returned; one before it is what it should be.
+    """
     matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
-    return {
-        "upstream": ", ".join(_written(up) for _, up, _ in terms),
-        "local": ", ".join(style.shape(part) for *_, part in terms),
-        "weights": [x for _, up, _ in terms for x in _numbers(up)],
-        "cells": [_numbers(row) for row in matrix],
-        "heat": heat(matrix),
-        "rows": [entry for output in outputs for entry in _entries(*output)],
-        "columns": _entries(*by),
-    }
+    weights = [x for _, up, _ in terms for x in _numbers(up)]
+    entries = [entry for output in outputs for entry in _entries(*output)]
+
+    def cell(words: str, tone: float) -> Element:
+        share = {"--cgviz-heat": f"{round(abs(tone) * 42)}%"}
+        return element("td.negative" if tone < 0 else "td", words, **share)
+
+    def foot(array: Array, *words: Any) -> Element:
+        name = element("th", *words, scope="row", colspan=3)
+        return element("tr.sum", name, *(element("td.backtext", x) for x in _numbers(array)))
+
+    head = element("th", "upstream", scope="col"), element("td.sign"), element("td")
+    columns = [element("th", name, scope="col") for name in _entries(*by)]
+    body = []
+    for weight, entry, row, tones in zip(weights, entries, matrix, heat(matrix), strict=True):
+        before = element("td.backtext", weight), element("td.sign", "×")
+        name = element("th", entry, scope="row")
+        body.append(element("tr", *before, name, *map(cell, _numbers(row), tones)))
+    feet = [foot(sums[-1], "downstream")]
+    if len(sums) > 1:
+        feet = [
+            foot(sums[0], "upstream × local"),
+            foot(sums[1], element("span.unequal", "≠"), " downstream"),
+        ]
+    parts = ("thead", [element("tr", *head, *columns)]), ("tbody", body), ("tfoot", feet)
+    table = element("table.heat", *(element(tag, *rows) for tag, rows in parts))
+    caption = "local Jacobian: each row is weighted by its upstream, and the rows are added"
+    described = {"tabindex": 0, "role": "group", "aria-label": caption}
+    shown = element("p.small", caption, **{"aria-hidden": "true"})
+    return element("div.scroll", shown, table, **described)
 
 
 def _numbers(a: Any) -> list[str]:
@@ -376,7 +509,7 @@ def rule_lines(step: Step) -> list[Line]:
         step: A step of a custom op.
 
     Returns:
-        Every line: its text, and pairs of a name and a number; no line where the code is not known.
+        Every line: its text, and its names with their numbers; no line where the code is not known.
     """
     rule = step.op.rule
     if rule is None:
@@ -394,10 +527,10 @@ def rule_lines(step: Step) -> list[Line]:
     notes = [*code.uses, *((code.line, name) for name in rule.parameters)]
     for line, name in notes:
         if name in known and (code.times[name] + (name in rule.parameters)) < 2:
-            found[line - 1][1].append((name, known[name]))
+            found[line - 1][1].append(f"{name} = {known[name]}")
     if len(code.returns) == 1:
         given = ", ".join(map(style.array, step.downstream))
-        found[code.returns[0] - 1][1].append((RETURNED, given))
+        found[code.returns[0] - 1][1].append(f"returns {given}")
     return found
 
 

@@ -19,7 +19,7 @@ SAID = (  # the texts of each picture, and the numbers of its nodes' panels
     "return view.pictures.map(({ page, parts }) => ({ written: "
     "parts.filter(({ k }) => k !== undefined).sort((a, b) => a.k - b.k)"
     ".map(({ element }) => element.cgvizWords), "
-    "panels: page.panels.map((panel) => panel.outputs.map(({ value }) => value)) })); }"
+    "panels: page.panels.map(({ value }) => value) })); }"
 )
 
 
@@ -66,7 +66,7 @@ def opened(page, shown, tmp_path):
 
 def said(history, step):
     found = PageBuilder(history.trace(step), roomy=True).page()
-    panels = [[output["value"] for output in each["outputs"]] for each in found["panels"]]
+    panels = [each["value"] for each in found["panels"]]
     return {"written": [v[-1][1] for v in found["texts"]["written"]], "panels": panels}
 
 

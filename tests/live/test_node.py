@@ -9,7 +9,6 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from awkward_rules import RULES
 from golden_programs import PROGRAMS
 from programs import nested
 
@@ -53,16 +52,10 @@ def data(tmp_path_factory):
         for name, trace in ((name, program()) for name, program in PROGRAMS.items())
         for which in range(len(trace.passes))
     }
-    panels = {
-        f"{name}, pass {which}": PageBuilder(trace, which, full=True).panels(which)
-        for name, trace in ((name, program()) for name, program in (PROGRAMS | RULES).items())
-        for which in range(len(trace.passes))
-    }
     for each in (page, opened, *(found["page"] for found in elements.values())):
         each["display"] = each["displays"][0]  # as the browser does
     path = tmp_path_factory.mktemp("node") / "data.json"
     found = {"numbers": numbers(), "page": page, "opened": opened, "elements": elements}
-    found["panels"] = panels
     path.write_text(json.dumps(found))
     return path
 

@@ -1,12 +1,14 @@
 """The side panel of each node: upstream x local = downstream, with this trace's numbers."""
 
 import json
+import re
+from math import isfinite, isnan
 
 import golden_programs
 import tensorflow as tf
+from awkward_rules import RULES
 
 import cgviz
-from cgviz import style
 from cgviz.drawing import texts
 from cgviz.graph.selection import select
 from cgviz.live import panel
@@ -17,11 +19,50 @@ def panels_of(f, *args, ask=panel.small, **kwargs):
     return {each["title"]: each for each in panel.panels(trace, select(trace), ask)}
 
 
+def words(part):
+    """The text of an element."""
+    return part if isinstance(part, str) else "".join(map(words, part[2:]))
+
+
+def parts(part, tag):
+    """The elements of a tag in an element, such as "td"."""
+    if isinstance(part, str):
+        return []
+    own = [part] if part[0].split(".")[0] == tag else []
+    return own + [each for child in part[2:] for each in parts(child, tag)]
+
+
+def said(panel_):
+    """All that a panel says in elements."""
+    return [words(each) for each in panel_["about"] + panel_["more"]]
+
+
+def equation(given):
+    """The equation of an input in one line."""
+    every = [each for part in given["equation"] for each in part]
+    return " ".join(each if isinstance(each, str) else each[1] for each in every)
+
+
+def table(given):
+    """The numbers of a Jacobian that is shown: weights, rows, their names, and sums."""
+    head, body, foot = (parts(given["shown"], tag)[0] for tag in ("thead", "tbody", "tfoot"))
+    rows = [[words(cell) for cell in row[2:]] for row in body[2:]]
+    return {
+        "columns": [words(cell) for cell in head[2][5:]],
+        "rows": [row[2] for row in rows],
+        "weights": [row[0] for row in rows],
+        "cells": [row[3:] for row in rows],
+        "sums": [[words(cell) for cell in row[3:]] for row in foot[2:]],
+    }
+
+
 def test_a_scalar_rule_is_a_product_of_three_numbers():
     (given,) = panels_of(lambda x: tf.square(x), 3.0, upstream=5.0)["x²"]["inputs"]
-    assert given["products"] == [{"upstream": "5", "local": "6"}]
-    assert given["downstream"] == "30"
-    assert given["other"] == ""
+    assert given["equation"] == [
+        [("upstream", "5"), "×", ("local", "6")],
+        ["=", ("downstream", "30")],
+    ]
+    assert "why" not in given
 
 
 def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
@@ -31,21 +72,21 @@ def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
         y = tf.linalg.matmul(matrix, x)
         return y
 
-    (product,) = panels_of(f, tf.ones([3, 1]), upstream=tf.constant([[1.0], [-1.0]]))["y"][
-        "inputs"
-    ][1]["products"]
+    given = panels_of(f, tf.ones([3, 1]), upstream=tf.constant([[1.0], [-1.0]]))["y"]["inputs"][1]
+    product = table(given)
     assert product["weights"] == ["1", "−1"]
     assert product["cells"] == [["1", "2", "3"], ["4", "5", "6"]]
-    assert product["sum"] == ["−3", "−3", "−3"]
+    assert product["sums"] == [["−3", "−3", "−3"]]
     assert product["rows"] == ["y[0, 0]", "y[1, 0]"]
     assert product["columns"] == ["x[0, 0]", "x[1, 0]", "x[2, 0]"]
-    assert product["heat"][1][2] == 1.0
+    tones = [cell[1]["--cgviz-heat"] for cell in parts(given["shown"], "td") if cell[1]]
+    assert (len(tones), tones[-1]) == (6, max(tones, key=lambda x: int(x[:-1])))
 
 
 def test_a_fan_out_is_a_sum_of_parts():
-    (x,) = panels_of(lambda x: tf.sin(x) * x, 2.0)["x"]["outputs"]
-    assert [gradient for _, gradient in x["parts"]] == ["−0.8323", "0.9093"]
-    assert x["upstream"] == "0.077"
+    x = panels_of(lambda x: tf.sin(x) * x, 2.0)["x"]
+    assert x["sum"] == "−0.8323 + 0.9093 = 0.077"
+    assert "gradient −0.8323 + 0.9093 = 0.077" in said(x)
 
 
 def test_terms_of_a_sum_are_in_the_order_in_which_the_node_has_them():
@@ -60,22 +101,26 @@ def test_terms_of_a_sum_are_in_the_order_in_which_the_node_has_them():
                 if (each.of, each.role) == ("node", "gradient")
             }
             for i, each in enumerate(panel.panels(trace, shown, panel.small)):
-                for output in each["outputs"]:
-                    terms = [given for _, given in output.get("parts", [])]
-                    said = " + ".join(terms).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
-                    written = on_node.get(i, "Σ")
-                    if len(terms) > 1 and "Σ" not in written and "\n" not in written:
-                        assert f"{said} =" in written, (trace.title, i)
-                        compared += 1
+                written = on_node.get(i, "Σ")
+                if "sum" in each and "Σ" not in written and "\n" not in written:
+                    assert each["sum"] in written, (trace.title, i)
+                    compared += 1
     assert compared > 3
 
 
 def test_what_has_no_name_of_its_own_is_called_as_on_the_picture():
     panels = panels_of(lambda x: tf.sin(x * x) + 3.0 * (x * x), 2.0)
-    names = [x["name"] for each in panels.values() for x in each["inputs"] + each["outputs"]]
+    names = [row[0].split(" = ")[0] for each in panels.values() for row in each["rows"]]
+    names += [each["ran"].split(" makes ")[1].split(" = ")[0] for each in panels.values()]
     assert {"x", "×", "sin", "3 ×", "+"} <= set(names)
     assert not {"Mul", "Sin", "AddV2"} & set(names)
-    assert [words for words, _ in panels["x"]["outputs"][0]["parts"]] == ["from × = 4"] * 4
+
+
+def test_a_sum_without_paths_says_where_its_terms_are_from():
+    x = panels_of(lambda x: tf.sin(x * x) + 3.0 * (x * x), 2.0, ask=lambda step: False)["x"]
+    (terms,) = (each for part in x["about"] for each in parts(part, "ul"))
+    assert all(words(term).endswith(" from × = 4") for term in terms[2:])
+    assert len(terms[2:]) == 4
 
 
 def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
@@ -97,10 +142,12 @@ def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
     trace = cgviz.trace(f, 1.0)
     note = {n["title"]: n for n in panel.panels(trace, select(trace), panel.small)}["y"]
     assert note["kind"] == "custom op"
-    assert sorted(note["variables"]) == [("one", "10"), ("other", "20")]
+    (body,) = (each for part in note["more"] for each in parts(part, "tbody"))
+    rows = [[words(cell) for cell in row[2:]] for row in body[2:]]
+    assert sorted(rows) == [["one", "10"], ["other", "20"]]
     (op,) = [op for op in trace.ops if op.kind == "custom"]
-    assert [name for name, _ in note["variables"]] == list(op.rule_variables)
-    assert dict(note["facts"])["backward rule"].startswith("line ")
+    assert [name for name, _ in rows] == list(op.rule_variables)
+    assert any(each.startswith("backward rule line ") for each in said(note))
 
 
 def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
@@ -116,8 +163,8 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
         return y
 
     (given,) = panels_of(f, 1.0, upstream=5.0)["y"]["inputs"]
-    assert (given["downstream"], given["other"]) == ("1", "5")
-    assert given["why"].endswith("upstream × local is 5: it is not linear in its upstream.")
+    assert equation(given) == "5 × 1 = 5 ≠ 1"
+    assert words(given["why"]).endswith("upstream × local is 5: it is not linear in its upstream.")
 
 
 def test_a_rule_that_ignores_its_upstream_says_so():
@@ -130,14 +177,14 @@ def test_a_rule_that_ignores_its_upstream_says_so():
         return y
 
     (given,) = panels_of(f, 2.0, upstream=8.0)["y"]["inputs"]
-    assert (given["downstream"], given["other"]) == ("4", "32")
-    assert "so it ignores its upstream" in given["why"]
+    assert equation(given) == "8 × 4 = 32 ≠ 4"
+    assert "so it ignores its upstream" in words(given["why"])
 
 
 def test_a_number_that_its_dtype_cannot_hold_is_not_blamed_on_the_rule():
     found = panels_of(lambda x: x * 1e30, 1.0, upstream=1e30).values()
-    (given,) = [x for each in found for x in each["inputs"] if x["flows"] and x["why"]]
-    assert given["why"].endswith("which float32 cannot hold.")
+    (given,) = [x for each in found for x in each["inputs"] if "why" in x]
+    assert words(given["why"]).endswith("which float32 cannot hold.")
 
 
 def test_the_matrices_of_two_outputs_are_one_sum():
@@ -153,17 +200,16 @@ def test_the_matrices_of_two_outputs_are_one_sum():
         return first * second
 
     (custom,) = [p for p in panels_of(f, [2.0, 5.0]).values() if p["kind"] == "custom op"]
-    (product,) = custom["inputs"][0]["products"]
+    product = table(custom["inputs"][0])
     assert product["weights"] == ["5", "2"]
     assert product["cells"] == [["1", "0"], ["0", "3"]]
-    assert product["sum"] == ["5", "6"]
+    assert product["sums"] == [["5", "6"]]
 
 
 def test_no_rule_runs_where_nothing_is_asked():
     note = panels_of(tf.sin, 1.0, ask=lambda step: False)["sin"]
     assert note["asked"] is False
-    assert note["inputs"][0]["products"] == []
-    assert note["inputs"][0]["downstream"] == "0.5403"
+    assert equation(note["inputs"][0]) == "1 × … = 0.5403"
 
 
 def test_what_cannot_run_again_has_no_local():
@@ -180,28 +226,117 @@ def test_what_cannot_run_again_has_no_local():
         return z
 
     (given,) = panels_of(f, 2.0)["z"]["inputs"]
-    assert given["products"] == []
-    assert given["downstream"] == "4"
+    assert equation(given) == "1 × … = 4"
 
 
 def test_what_is_no_ordinary_number_has_a_sign():
     note = panels_of(lambda x: tf.sqrt(x) * 0.0, -1.0)["√x"]
-    assert note["outputs"][0]["value"] == "⚠ NaN"
+    assert note["value"] == "⚠ NaN"
 
 
 def test_none_says_so():
     given = panels_of(lambda x: x * tf.stop_gradient(x), 2.0)
-    flows = {i["name"]: i["flows"] for i in given["×"]["inputs"]}
-    assert set(flows.values()) == {True, False}
+    none = [words(i["shown"]) for i in given["×"]["inputs"] if "shown" in i]
+    assert none == ["∅ None: nothing flows back to stop_gradient."]
 
 
 def test_a_large_jacobian_is_a_shape():
     (given,) = panels_of(lambda x: tf.sin(x), tf.zeros([20]), ask=lambda step: True)["sin"][
         "inputs"
     ]
-    assert given["products"][0]["local"].startswith("[20×20]")
-    assert "cells" not in given["products"][0]
+    assert given["equation"][0][2][1].startswith("[20×20]")
+    assert "shown" not in given
 
 
 def test_it_is_strict_json():
     json.dumps(list(panels_of(lambda x: 1.0 / x, 0.0).values()), allow_nan=False)
+
+
+# --- what is printed is true ---------------------------------------------------------------------
+
+
+def read(text):
+    """A printed number, and how far it may be off: half of its fourth digit."""
+    plain = re.sub("^[⚠▲▼] ", "", text).replace("−", "-").replace("∞", "inf")
+    try:
+        x = float(plain)
+    except ValueError:
+        return None
+    return x, abs(x) * 5e-4
+
+
+def times(one, other):
+    (a, da), (b, db) = one, other
+    return a * b, abs(a) * db + abs(b) * da + da * db
+
+
+def plus(*terms):
+    return sum(x for x, _ in terms), sum(off for _, off in terms)
+
+
+def agree(one, other):
+    (a, da), (b, db) = one, other
+    return a == b or (isnan(a) and isnan(b)) or (isfinite(a - b) and abs(a - b) <= da + db)
+
+
+def holds(line):
+    """Whether each `=` and each `≠` in a line is true; None where it is not of numbers."""
+    *sides, last = re.split(" ?[=≠] ", line)
+    sums = []
+    for side in [*sides, last]:
+        terms = [[read(x) for x in term.split(" × ")] for term in side.split(" + ")]
+        if None in (x for term in terms for x in term):
+            return None
+        sums.append(plus(*(times(*x) if len(x) == 2 else x[0] for x in terms)))
+    signs = re.findall("[=≠]", line)
+    return all(agree(sums[n], sums[n + 1]) == (sign == "=") for n, sign in enumerate(signs))
+
+
+def by_entry(line):
+    """A sum of arrays as a line for each entry; none where not all entries are written out."""
+    if not line or "norm" in line:
+        return []
+    *terms, total = re.split(" [+=] ", line.replace(" − ", " + −"))
+    entries = [re.findall(r"[−\d.e∞]+|NaN", each) for each in (*terms, total)]
+    assert len({len(each) for each in entries}) == 1, line
+    return [f"{' + '.join(each)} = {last}" for *each, last in zip(*entries, strict=True)]
+
+
+def test_the_judge_of_equations_can_tell_a_false_one():
+    assert holds("1 × 2 = 2")
+    assert holds("1 × 2 + 1 × 1 = 3")
+    assert not holds("1 × 2 = 3")
+    assert holds("1 × 2 = 2 ≠ 3")
+    assert not holds("1 × 2 = 2 ≠ 2")
+    assert holds("1 × [2×2] = 2") is None
+    assert by_entry("[1, 2] + [−3, 5] = [−2, 7]") == ["1 + −3 = −2", "2 + 5 = 7"]
+    assert by_entry("1 − 3 = −2") == ["1 + −3 = −2"]
+
+
+def test_every_equation_that_is_printed_is_true():
+    judged = 0
+    for name, make in (golden_programs.PROGRAMS | RULES).items():
+        trace = make()
+        for which in range(len(trace.passes)):
+            for each in panel.panels(trace, select(trace, which, True), panel.small):
+                where = name, which, each["title"]
+                for given in each["inputs"]:
+                    if len(given["equation"]) < 2:
+                        continue
+                    if not parts(given.get("shown", ""), "table"):
+                        true = holds(equation(given))
+                        assert true is not False, (*where, equation(given))
+                        judged += true is True
+                        continue
+                    shown = table(given)
+                    for *cells, total in zip(*shown["cells"], shown["sums"][0], strict=True):
+                        products = map(times, map(read, shown["weights"]), map(read, cells))
+                        assert agree(plus(*products), read(total)), (*where, cells, total)
+                    sums = [list(map(read, numbers)) for numbers in shown["sums"]]
+                    if len(sums) > 1:
+                        assert not all(map(agree, *sums)), where
+                    judged += 1
+                for line in by_entry(each.get("sum", "")):
+                    assert holds(line), (*where, line)
+                    judged += 1
+    assert judged > 150

@@ -1,5 +1,7 @@
 """The code of a backward rule, with the numbers of one step under its names."""
 
+import re
+
 import numpy as np
 import tensorflow as tf
 
@@ -22,7 +24,11 @@ def log1pexp(x):
 def noted(f, *args, step=0):
     """The names and numbers under each line that has some."""
     steps = [each for each in cgviz.trace(f, *args).steps if each.op.kind == "custom"]
-    return {text.strip(): dict(names) for text, names in rule_lines(steps[step]) if names}
+    lines = ((text.strip(), numbers) for text, numbers in rule_lines(steps[step]) if numbers)
+    return {
+        text: dict(re.split(" = |(?<=returns) ", each) for each in numbers)
+        for text, numbers in lines
+    }
 
 
 def test_each_line_has_the_numbers_of_its_names():
@@ -34,7 +40,7 @@ def test_each_line_has_the_numbers_of_its_names():
     assert lines["local = share"] == {"share": share}
     assert lines["return upstream * local"] == {
         "upstream": "3",
-        "returned": f"{3 * e / (1 + e):.3f}",
+        "returns": f"{3 * e / (1 + e):.3f}",
     }
 
 
@@ -114,7 +120,7 @@ def test_numbers_of_the_closure_are_told_whatever_made_them():
         "upstream": "1",
         "count": "3",
         "table": "[1, 2]",
-        "returned": "6",
+        "returns": "6",
     }
 
 

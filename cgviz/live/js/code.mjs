@@ -1,16 +1,6 @@
-// The code: the backward rule of a custom op, and the lines of the program. Line, row of the table, op and arrows light up together.
+// The code: the lines of the program. Line, row of the table, op and arrows light up together.
 import { fill, h, makeFold, toggle } from "./dom.mjs";
 import { mark } from "./picture.mjs";
-
-const RETURNED = "returned"; // what Python writes in place of a name
-
-/** The backward rule of a custom op, with what its names were in this step once that is `told`. */
-export function ruleCode(lines, told) {
-  const noted = ([name, number]) => (name === RETURNED ? `returns ${number}` : `${name} = ${number}`);
-  return h("section.input", {}, h("p.subtitle", {}, told ? "the backward rule, with the numbers of this step" : "the backward rule"),
-    h("ol.code", {}, ...lines.map(([text, names]) => h("li", {}, h("code", {}, text),
-      told && names.length > 0 && h("p.noted", { "--cgviz-indent": `${text.search(/\S/)}ch` }, names.map(noted).join("\u2003"))))));
-}
 
 /** The lines of the program whose ops are shown. */
 export function makeCode(view) {

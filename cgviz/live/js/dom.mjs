@@ -15,6 +15,15 @@ const maker = (namespace) => (tag, props = {}, ...children) => {
 export const h = maker("http://www.w3.org/1999/xhtml");
 export const s = maker("http://www.w3.org/2000/svg");
 
+/** What Python wrote, a text or [tag, attributes, ...children], as it is told at a step: from `since` on, and `later` before. */
+export function built(part, step, make = h) {
+  if (typeof part === "string") return part;
+  const [tag, { since, later, ...props }, ...children] = part;
+  if (since > step) return later && h("span.none", {}, later);
+  const own = tag.startsWith("svg") ? s : make;
+  return own(tag, props, ...children.map((child) => built(child, step, own)));
+}
+
 /** Put these into an element in place of what is there, if that is something else; what is nothing is left out. */
 export function fill(element, ...children) {
   const found = children.filter((child) => ![null, undefined, false, ""].includes(child));

@@ -3,7 +3,6 @@
 // The picture is painted as it is in the end. All that moves lies on top, or fades in: to land is to cancel.
 import { extentOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
-import { equation, sumOf } from "./panel.mjs";
 import { makeText, mark, write } from "./picture.mjs";
 import { flat, nodeAt, previous, textAt } from "./time.mjs";
 
@@ -151,9 +150,9 @@ function chip(number, strip) {
 /** The equations of an op at a moment, with what its local derivatives depend on. */
 function equations(picture, node, step) {
   const panel = picture.page.panels[node];
-  const inputs = panel.inputs.filter((input) => step > 0 && input.flows);
+  const inputs = step > 0 ? panel.inputs : [];
   const longest = Math.min(LONGEST, boxOf(picture, picture.box).width / DIGIT - 2);
-  return note(picture, node, written(panel, step, longest), inputs.flatMap((input) => input.depends));
+  return note(picture, node, written(panel, step, longest), inputs.flatMap(({ depends = [] }) => depends));
 }
 
 /** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
@@ -221,14 +220,12 @@ function note(picture, node, rows, positions, placed = []) {
 
 /** What is written at an op, in rows of so many letters: what it made; or what reached it, and upstream x local for each input. */
 function written(panel, step, longest) {
-  const { inputs, outputs } = panel;
-  if (step <= 0) return [[["value", `= ${outputs.map((o) => flat(o.value)).join(", ")}`]]];
-  const [{ parts = [], upstream }] = outputs;
-  const sum = outputs.length === 1 && parts.length > 1 ? [[["upstream", `${sumOf(parts)} = ${upstream}`]]] : [];
+  const { value, sum, inputs } = panel;
+  if (step <= 0) return [[["value", `= ${flat(value)}`]]];
   const kinds = (part) => (typeof part === "string" ? ["times", part] : [part[0].split(" ")[0], flat(part[1])]);
-  const products = inputs.filter((input) => input.flows).map((input) => equation(panel, input).flat().map(kinds));
+  const products = inputs.filter(({ equation }) => equation.length > 1).map(({ equation }) => equation.flat().map(kinds));
   const short = (row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= longest;
   const plain = [["upstream", "upstream"], ["times", "\u00d7"], ["local", "local"]];
-  const found = [...sum, ...products].map((row) => (short(row) ? row : plain));
+  const found = [...(sum ? [[["upstream", sum]]] : []), ...products].map((row) => (short(row) ? row : plain));
   return [...new Map(found.map((row) => [row.join(), row])).values()].slice(0, MOST_ROWS);
 }

@@ -30,9 +30,9 @@ export class Questions {
     return { nodes: new Set(this.open.flatMap((q) => q.nodes)), links: new Set(this.open.map((q) => q.link)) };
   }
 
-  /** Whether the details of an op whose rule runs in these steps would tell what comes later, or is asked for. */
-  hides(orders, step) {
-    return orders.some((order) => order > step) || this.openAt(orders[0]).length > 0;
+  /** Up to which step everything is told: what comes with the first open question is not. */
+  told(step) {
+    return Math.min(step, ...this.open.map((q) => q.step - 0.5));
   }
 
   /** How many were predicted, in words. */

@@ -42,22 +42,14 @@ export const flat = (text) => text.replace(/\s*\n\s*/g, " ");
 /** What happens at a step, in one sentence; at an open question nothing but that it is `asked`. */
 export function sentence({ display, panels, texts }, step, asked = false) {
   const where = whereIs(display, step);
-  const at = where[0].toUpperCase() + where.slice(1);
-  if (asked) return `${at}: predict before you go on.`;
-  if (step === SEED) {
-    const told = ({ source }, i) => `${panels[source].title} gets upstream ${texts.links[i].gradient}`;
-    return `${at}: ${display.links.flatMap((link, i) => (link.position < 0 ? [told(link, i)] : [])).join(", ")}.`;
-  }
-  const i = nodeAt(display, step);
-  if (i < 0) return "Nothing has run yet: inputs and variables have their values.";
-  const { level } = display.nodes[i];
-  if (step <= 0) return `${at}${level ? `, run by backward pass ${level - 1}` : ""}: ${panels[i].ran}`;
-  return `${at}: ${panels[i].ruled}`;
+  const panel = panels[nodeAt(display, step)];
+  const told = asked ? "predict before you go on." : step === SEED ? texts.seed : step > 0 ? panel?.ruled : panel?.ran;
+  return `${where[0].toUpperCase()}${where.slice(1)}: ${told ?? "nothing has run yet; inputs and variables have their values."}`;
 }
 
 /** What a screen reader says of a node at `step`; what it gets back may be `hidden`. */
 export function spoken({ display, texts, panels }, i, step, hidden) {
-  const value = display.nodes[i].step <= step ? `value ${panels[i].outputs.map((o) => o.value).join(", ")}` : "not run yet";
+  const value = display.nodes[i].step <= step ? `value ${panels[i].value}` : "not run yet";
   if (hidden) return flat(`${texts.nodes[i]}, ${value}, gradient hidden: predict it`);
   const own = display.texts.findIndex((text) => text.of === "node" && text.i === i && text.role === "gradient");
   const gradient = own < 0 ? "" : textAt(texts.written[own], step);
