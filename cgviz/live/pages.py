@@ -230,8 +230,8 @@ def texts_of(shown: Selection) -> Document:
 
     Returns:
         `written` has the versions of each text of the display list, `nodes` the names of its nodes,
-        `seed` what begins the backward pass, and `links` what is said of each link: its value, its gradient or the reason for none,
-        and of arrays the strips that fly.
+        `seed` what begins the backward pass, and `links` what is said of each link: its value, its
+        gradient or the reason for none, and of arrays the strips that fly.
     """
     found = texts.written(shown)
     labels = {(text.i, text.role): text.versions[-1][1] for text in found if text.of == "link"}

@@ -255,16 +255,15 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
     if each is None:
         return found
     uses = _uses(shown, node, output)
-    parts = [(f"from {_user(shown, e.target)}", _written(e.contribution)) for e in uses]
     started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
-    parts += [("the pass starts here", _written(seed)) for seed in started]
     come = found["upstream"] = _written(node.upstream[output])
     # Of one of many that share an arrow there are no terms.
-    if len(parts) > 1 and all(e.values == 1 for e in uses):
-        terms = " + ".join(given for _, given in parts).replace(
-            f"+ {style.MINUS}", f"{style.MINUS} "
-        )
-        found["parts"], come = parts, f"{terms} = {come}"
+    if len(uses) + len(started) > 1 and all(e.values == 1 for e in uses):
+        parts = [(f"from {_user(shown, e.target)}", _written(e.contribution)) for e in uses]
+        parts += [("the pass starts here", _written(seed)) for seed in started]
+        terms = " + ".join(given for _, given in parts)
+        come = f"{terms.replace(f'+ {style.MINUS}', f'{style.MINUS} ')} = {come}"
+        found["parts"] = parts
     return found | {"come": come}
 
 

@@ -72,7 +72,8 @@ class View(anywidget.AnyWidget):
     shared = traitlets.Instance(Shared).tag(sync=True, **ipywidgets.widget_serialization)
     step = traitlets.Int().tag(sync=True)
     which = traitlets.Int().tag(sync=True)
-    document = traitlets.Dict().tag(sync=True)
+    # It travels compressed: it is mostly paths and words that are much alike.
+    document = traitlets.Dict().tag(sync=True, to_json=lambda found, _: assets.packed(found))
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ def test_it_is_live_in_notebook_7(host, page):
 )
 def test_it_is_dark_where_the_page_around_a_shadow_root_is(page, ground, dark):
     shown = cgviz.trace(lambda x: x * x, 3.0).view()
-    state = {"document": shown.document, "which": 0, "step": 0}
+    state = {"document": assets.packed(shown.document), "which": 0, "step": 0}
     source = b64encode(assets.module().encode()).decode()
     page.set_content(f'<body style="background: {ground}"><div id="host"></div>')
     page.evaluate(

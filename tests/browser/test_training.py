@@ -179,7 +179,7 @@ ASKING = """() => {
   const old = document.querySelector('.cgviz-view').cgvizView;
   const kept = new Map(old.cache.kept);
   const document_ = { ...old.doc, more: [], pages: structuredClone(kept.get("0|")) };
-  const heard = {}, state = { document: document_, step: 99, which: 0 };
+  const heard = {}, state = { step: 99, which: 0 };
   old.close();
   window.asked = [];
   const send = ({ ask, which, toggled }) => {
@@ -188,7 +188,8 @@ ASKING = """() => {
     setTimeout(() => heard["msg:custom"]({ pages: structuredClone(kept.get(key)), key }), 50);
   };
   const model = { get: (name) => state[name], set() {}, save_changes() {}, off() {}, send };
-  new old.constructor({ ...model, on: (event, run) => (heard[event] = run) }, document.body);
+  const on = (event, run) => (heard[event] = run);
+  new old.constructor({ ...model, on }, document_, document.body);
 }"""
 
 

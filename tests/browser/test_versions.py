@@ -40,7 +40,7 @@ OTHER = {
 
 def place(page, el, version, shared):
     shown = cgviz.trace(lambda x: x * x, 3.0).view(start="end")
-    values = {"document": shown.document, "step": shown.step, "which": 0}
+    values = {"document": assets.packed(shown.document), "step": shown.step, "which": 0}
     stub = assets.stub().replace(assets.version(), version)
     page.evaluate(SHOW, [el, stub, shared, values])
 

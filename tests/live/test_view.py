@@ -95,7 +95,7 @@ def test_module_and_stylesheet_travel_once_for_all_views_of_a_kernel(trace, monk
         sent.clear()
         shown = trace.view()
         costs.append(sum(sent))
-    content = len(json.dumps(shown.document))
+    content = len(assets.packed(shown.document))
     assert costs[0] > whole
     assert costs[1] == costs[2] < content + 8_000 < whole
 

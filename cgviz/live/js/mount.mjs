@@ -38,7 +38,7 @@ async function mount(packed, el, linked) {
   for (const page of every.flatMap(([, found]) => found)) page.displays = page.displays.map((i) => displays[i]);
   const [[, pages], ...more] = every;
   Object.assign(state.document, { pages, more, linked });
-  const view = new View(staticModel(state), el);
+  const view = new View(staticModel(state), state.document, el);
   const theme = () => toggle(view.root, "dark", darkAround(el));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
   const watch = new MutationObserver(theme);
@@ -58,8 +58,8 @@ export function boot() {
 }
 
 export default {
-  render({ model, el }) {
-    const view = new View(model, el);
+  async render({ model, el }) {
+    const view = new View(model, await unpacked(model.get("document")), el);
     return () => view.close();
   },
   /** In the place of a picture on a page whose style is another. */

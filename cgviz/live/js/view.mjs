@@ -28,8 +28,7 @@ export class View {
   pictures = [];
   past = []; // what `undo` comes back to
 
-  constructor(model, el) {
-    const doc = model.get("document");
+  constructor(model, doc, el) {
     Object.assign(this, { model, doc });
     this.pages = this.directed(doc.pages);
     this.questions = new Questions(doc.quiz);
