@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .diagnosing.pass_graph import walk
 from .findings import Progress
 from .graph import Array, Op, Trace, Value, norm, ratio, readable
+from .graph.trace import walk
 
 if TYPE_CHECKING:
     from .diagnosing.diagnosis import Diagnosis
@@ -77,7 +76,7 @@ class Series:
     dtype: str
     size: int
     source: str = ""
-    moments: list[Moment] = field(default_factory=list)
+    moments: tuple[Moment, ...] = ()
 
     def __getattr__(self, name: str) -> list[Any]:
         if name not in Moment._fields:
@@ -86,10 +85,6 @@ class Series:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *Moment._fields]
-
-    def pad(self, length: int) -> None:
-        """Fill the steps in which it did not run."""
-        self.moments += [Moment()] * (length - len(self.moments))
 
     @property
     def rms(self) -> Array:
@@ -108,6 +103,7 @@ class History:
         traces: By step: the whole traces that were kept.
         ancestors: The names of all that the target was computed from, in the first step.
         broken: The first recorded step with NaN or infinity, in the target or a gradient, or None.
+        last: The trace of the last recorded step.
         stopped: Whether it ended before all steps were run.
 
     Example:
@@ -136,6 +132,7 @@ class History:
         self.traces: dict[int, Trace] = {}
         self.ancestors: frozenset[str] = frozenset()
         self.broken: int | None = None
+        self.last: Trace | None = None
         self.stopped = False
 
     def __len__(self) -> int:
@@ -270,17 +267,16 @@ class History:
                 "`tf.GradientTape` and call `tape.gradient`"
             )
         pass_ = trace.pass_(self.which)
-        if not self.steps:
-            found = walk(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
-            self.ancestors = frozenset(op.name for op in found)
-        self.steps.append(step)
-        self.target.append(sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets))
+        trace.title = self.title
+        target = sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets)
         known: dict[Any, Measured] = {}  # what is used twice is measured once
         with ThreadPoolExecutor(2) as pool:  # most of the work, while TensorFlow's kernels wait
             tensors = (t for taken in pass_.steps for t in taken.returned)
             list(pool.map(partial(_measured, known), tensors))
         keys = (value.key for value in pass_.sources)
         gradients = dict(zip(keys, pass_.gradient_references, strict=True))
+        series = dict(self.series)
+        moments: dict[str, Moment] = {}
         for op in trace.ops:
             received = [gradients[v.key] for v in op.outputs if v.key in gradients]
             source = op.kind == "variable" or bool(received)
@@ -298,36 +294,23 @@ class History:
                 [_measured(known, t) for t in returned if t is not None],
                 _measured(known, after, tensor, count=False),
             )
-            series = self._series(op)
-            series.pad(len(self.steps) - 1)
-            series.moments.append(moment if upstream else moment._replace(state="unasked"))
-        for series in self.series.values():
-            series.pad(len(self.steps))
-        every = self.series.values()
-        if self.broken is None and (
-            not np.isfinite(self.target[-1])
-            or any(each.moments[-1].state in ("nan", "inf") for each in every)
-        ):
-            self.broken = step
+            moments[op.name] = moment if upstream else moment._replace(state="unasked")
+            if op.name not in series:
+                about = op.kind, op.type, value.dtype, value.size, str(op.source or "")
+                series[op.name] = Series(op.name, *about, (Moment(),) * len(self.steps))
+        for name, old in series.items():
+            series[name] = replace(old, moments=(*old.moments, moments.get(name, Moment())))
+        every = series.values()
+        bad = any(each.moments[-1].state in ("nan", "inf") for each in every)
+        first_bad = self.broken is None and (bad or not np.isfinite(target))
+        found = walk(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
+        ancestors = self.ancestors or frozenset(op.name for op in found)
+        # At once: where an interrupt comes before, there is nothing of this step.
+        self.steps, self.target = [*self.steps, step], [*self.target, target]
+        self.series, self.ancestors, self.last = series, ancestors, trace
+        self.broken = step if first_bad else self.broken
         changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in every)
         return changed, sum(each.bytes for each in known.values())
-
-    def cut(self, steps: int, series: int) -> None:
-        """Keep only the first `steps` steps and `series` series, as before a call of `add`."""
-        del self.steps[steps:], self.target[steps:]
-        self.broken = self.broken if self.broken in self.steps else None
-        self.series = dict(islice(self.series.items(), series))
-        for each in self.series.values():
-            del each.moments[steps:]
-        self.traces = {step: self.traces[step] for step in self.steps if step in self.traces}
-
-    def _series(self, op: Op) -> Series:
-        if op.name not in self.series:
-            value, source = op.outputs[0], str(op.source or "")
-            self.series[op.name] = Series(
-                op.name, op.kind, op.type, value.dtype, value.size, source
-            )
-        return self.series[op.name]
 
 
 def _makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
@@ -454,8 +437,6 @@ def watch(
     name = getattr(step, "__name__", "step")
     history = History(name, which)
     progress = Progress(f"watch of {name}")
-    # The last trace, how many steps there are with it, and how many series.
-    finished: tuple[Trace | None, int, int] = None, 0, 0
     changes = 0  # how many more traces there is space for
     try:
         for i in range(steps):
@@ -467,21 +448,18 @@ def watch(
             with record() as recorded:
                 step()
             changed, size = history.add(i, recorded)
-            if finished[0] is None:
+            if len(history) == 1:
                 spread, changes = _places(steps, every, size)
                 wanted |= spread
-            recorded.title = name
             if i in wanted or i == history.broken or (changed and changes):
                 history.traces[i] = recorded
                 changes -= i not in wanted and i != history.broken
-            finished = recorded, len(history.steps), len(history.series)
     except KeyboardInterrupt:  # perhaps while a step was being measured
-        history.cut(*finished[1:])
         history.stopped = True
     finally:
         progress.close()
-    if finished[0] is not None:
-        history.traces[history.steps[-1]] = finished[0]
+    if history.last is not None:
+        history.traces[history.steps[-1]] = history.last
     return history
 
 

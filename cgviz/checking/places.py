@@ -179,21 +179,20 @@ def reload(folder: str) -> None:
 
     module = tf.saved_model.load(f"{folder}/model")
     variables = list(module.leaves)
-    tensors = [tf.convert_to_tensor(each) for each in variables]
     with tf.GradientTape() as tape:
-        tape.watch([*variables, *tensors])
-        targets = module.call(*tensors)
+        tape.watch(variables)
+        # Of a leaf that f itself reads, too, the gradients of both uses are added up.
+        targets = module.call(*(each.read_value() for each in variables))
     upstream = [tf.convert_to_tensor(each) for each in module.upstream]
-    sources = [*tensors, *variables]  # a leaf is the one or the other, and the other gets 0
-    found = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
-    for i, (gradient, source) in enumerate(zip(found, sources, strict=True)):
+    found = tape.gradient(targets, variables, upstream, unconnected_gradients="zero")
+    for i, (gradient, variable) in enumerate(zip(found, variables, strict=True)):
         if isinstance(gradient, tf.IndexedSlices):  # they may not know of what shape
-            slices = tf.IndexedSlices(gradient.values, gradient.indices, tf.shape(source))
+            slices = tf.IndexedSlices(gradient.values, gradient.indices, tf.shape(variable))
             found[i] = tf.convert_to_tensor(slices)
-    both = zip(found[: len(tensors)], found[len(tensors) :], strict=True)
-    found = [*targets, *(one + other for one, other in both)]
     # NumPy's files know no bfloat16.
-    wide = [tf.cast(t, tf.complex128 if t.dtype.is_complex else tf.float64) for t in found]
+    wide = [
+        tf.cast(t, tf.complex128 if t.dtype.is_complex else tf.float64) for t in (*targets, *found)
+    ]
     np.savez(f"{folder}/found.npz", *wide)
 
 

@@ -39,7 +39,7 @@ class Diagnosis(Outcome, Sequence[Finding]):
     """What `trace.diagnose()` found: a sequence of findings, empty where all is well."""
 
     def __init__(
-        self, title: str, told: Iterable[Finding], healthy: str, notes: Iterable[str] = ()
+        self, title: str, told: Sequence[Finding], healthy: str, notes: Iterable[str] = ()
     ) -> None:
         self.remarks = tuple(each for each in told if each.level == "note")
         texts = (f"{each.message} {each.hint}" for each in self.remarks)
@@ -158,7 +158,7 @@ def _told(
     """What a record says of a series."""
     where = f" ({series.source})" if series.source else ""
     message, hint, lesson = cause.words({"name": series.name, **known})
-    ops = (op for trace in reversed(list(history.traces.values())) for op in trace.ops)
+    ops = history.last.ops if history.last else ()
     return place, Finding(
         cause.name,
         f"{_since(history, place)}, {message}{where}",

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from ..findings import Finding
 from ..graph import Op, Source, Value
 from ..graph.selection import Edge
-from ..graph.trace import with_bodies
+from ..graph.trace import walk, with_bodies
 from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
-from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, line, listed, walk
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, line, listed
 
 
 def find(graph: PassGraph) -> list[Finding]:

@@ -26,8 +26,9 @@ from ..findings import Finding
 from ..graph import Array, Op, Step, Trace, Value, wide
 from ..graph.dtypes import limits
 from ..graph.names import INFIX, value_name
+from ..graph.trace import walk
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
-from .pass_graph import MOST_ORIGINS, Cause, PassGraph, Words, at, listed, walk
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, Words, at, listed
 
 Test = Callable[[Any], bool]
 Spreads = Callable[[Iterable[bool]], bool]

@@ -1,7 +1,6 @@
 """One backward pass as a graph that is followed from a gradient to where a trouble began.
 
 PassGraph   the pass: what each value is called, what reached it, which ops lead to the targets
-walk        the one walk that all questions share
 Cause       a record of why something is so, and of what is said of it
 at, line    an op, a line of the learner's in words
 calls       what the learner's own text calls around a line
@@ -12,19 +11,19 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 from ..findings import Finding
 from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names
 from ..graph.selection import Edge, Selection, select
 from ..lessons import DEBUGGING
 from ..reading.format import clipped
+from ..recording.source import parsed
 
 MOST_ORIGINS = 3  # told per gradient: a fourth is seldom another mistake
-Item = TypeVar("Item", bound=Hashable)
 
 
 class PassGraph:
@@ -116,23 +115,6 @@ class PassGraph:
         return [e for e in leaving if self.op(e.target).type not in names.SHAPE_HELPERS]
 
 
-def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
-    """All that can be reached from some items, themselves included, each once.
-
-    >>> sorted(walk([6], lambda n: [n // 2, n - 2] if n > 1 else []))
-    [0, 1, 2, 3, 4, 6]
-    """
-    stack = list(start)
-    seen = set(stack)
-    while stack:
-        here = stack.pop()
-        for each in onward(here):
-            if each not in seen:
-                seen.add(each)
-                stack.append(each)
-        yield here
-
-
 # --- causes ------------------------------------------------------------------------------------
 
 Words = tuple[str, str, str]  # a message, a hint and a lesson
@@ -216,18 +198,10 @@ def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
 
 def around(source: Source | None) -> list[ast.AST]:
     """The tree of a file, and its statements that hold a line, outermost first."""
-    tree = _parsed("".join(linecache.getlines(source.file)) if source else "")
+    tree = parsed("".join(linecache.getlines(source.file)) if source else "")
     return [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.stmt) and holds(n, source))]
 
 
 def holds(node: ast.stmt | ast.expr, source: Source | None) -> bool:
     """Whether a line is one of a node's."""
     return source is not None and node.lineno <= source.line <= (node.end_lineno or 0)
-
-
-@lru_cache(maxsize=32)  # of a few notebook cells; parsing a long file takes 50 ms
-def _parsed(text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError):
-        return ast.Module([], [])

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from . import names
 from .model import Op, Pass, Value
-from .trace import Trace
+from .trace import Trace, walk
 
 LEAST = 4  # repeats of which one is shown: of three, the two beside it are all
 
@@ -126,13 +126,7 @@ def _ancestors(pruned: Pruned) -> set[Op]:
     if pruned.pass_ is None:
         return set(pruned.ops)
     ends = [v for each in (pruned.pass_, *pruned.below) for v in each.targets + each.sources]
-    stack = [maker[0] for v in ends if (maker := pruned.maker(v))]
-    found = set(stack)
-    while stack:
-        new = set(pruned.feeds(stack.pop())) - found
-        found |= new
-        stack += new
-    return found
+    return set(walk([maker[0] for v in ends if (maker := pruned.maker(v))], pruned.feeds))
 
 
 def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:

@@ -29,10 +29,8 @@ INFIX = {
     "AddV2": "+",
     "AddN": "+",
     "BiasAdd": "+",
-    "AccumulateNV2": "+",
     "Sub": "−",
     "RealDiv": "÷",
-    "Div": "÷",
     "DivNoNan": "÷",
     "FloorDiv": "//",
     "FloorMod": "mod",
@@ -53,7 +51,6 @@ SYMBOLS = {
     "Sqrt": "√x",
     "Rsqrt": "1/√x",
     "Reciprocal": "1/x",
-    "Inv": "1/x",
     "Abs": "|x|",
     "ComplexAbs": "|z|",
     "Pow": "xʸ",
@@ -79,7 +76,7 @@ SYMBOLS = {
 ELEMENTWISE = frozenset(
     (
         *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "Sigmoid", "Tanh"),
-        *("Sqrt", "Rsqrt", "Reciprocal", "Inv"),
+        *("Sqrt", "Rsqrt", "Reciprocal"),
     )
 )
 _SUPERSCRIPT = str.maketrans("0123456789-−.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻·")

@@ -6,10 +6,10 @@ called: the data model needs nothing above it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .model import Array, Op, Pass, Step, Value
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ..reading.chain_rule import ChainRule
     from ..reading.summary import Summary
     from ..reading.table import Table
+
+
+Item = TypeVar("Item", bound=Hashable)
 
 
 @dataclass(eq=False, repr=False)
@@ -341,3 +344,20 @@ def with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
         op = stack.pop()
         yield op
         stack.extend(reversed(op.body))
+
+
+def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
+    """All that can be reached from some items, themselves included, each once.
+
+    >>> sorted(walk([6], lambda n: [n // 2, n - 2] if n > 1 else []))
+    [0, 1, 2, 3, 4, 6]
+    """
+    stack = list(start)
+    seen = set(stack)
+    while stack:
+        here = stack.pop()
+        for each in onward(here):
+            if each not in seen:
+                seen.add(each)
+                stack.append(each)
+        yield here

@@ -184,14 +184,19 @@ def _node(code: CodeType | None, lasti: int) -> tuple[ast.AST | None, ast.AST | 
 @lru_cache(maxsize=64)
 def _tree(text: str) -> dict[Span, tuple[ast.AST, ast.AST]]:
     """Every expression and augmented assignment of a file by its span, with its parent."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return {}
     found: dict[Span, tuple[ast.AST, ast.AST]] = {}
-    for parent in ast.walk(tree):
+    for parent in ast.walk(parsed(text)):
         for node in ast.iter_child_nodes(parent):
             if isinstance(node, ast.expr | ast.AugAssign):
                 span = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
                 found[span] = (node, parent)
     return found
+
+
+@lru_cache(maxsize=32)  # of a few notebook cells; parsing a long file takes 50 ms
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a file; an empty one where it has none."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])

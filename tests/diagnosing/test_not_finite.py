@@ -393,10 +393,7 @@ def call(type_, x):
     return raw(**given, **({"DstT": tf.float64} if type_ == "Cast" else {}))
 
 
-@pytest.mark.parametrize(
-    "type_",
-    sorted(numbers.BY_ENTRY - {"AccumulateNV2"}),  # that one runs in graphs alone
-)
+@pytest.mark.parametrize("type_", sorted(numbers.BY_ENTRY))
 def test_in_an_op_by_entry_one_entry_does_not_change_another(type_):
     x = np.array([[0.3, -0.2], [0.3, 0.9], [-0.5, 0.1]], np.float32)
     change = np.zeros_like(x)

@@ -7,8 +7,9 @@ from handmade import Tape
 
 import cgviz
 from cgviz.diagnosing import none, numbers, pass_graph
-from cgviz.diagnosing.pass_graph import PassGraph, walk
+from cgviz.diagnosing.pass_graph import PassGraph
 from cgviz.graph import Op, Source
+from cgviz.graph.trace import walk
 
 
 def graph_of(trace, which=0):
