@@ -98,8 +98,8 @@ def check(
         variables = copies(leaf.source for leaf in flat.leaves if leaf.variable)
         with kept(variables):
             case = examine(case, variables)
-            visited = [rule for name, rule in places.PLACES.items() if name in wanted]
-            for rule in (*RULES, *visited) if case.base is not None else rules.RULES[:1]:
+            chosen = [rule for name, rule in places.PLACES.items() if name in wanted]
+            for rule in (*RULES, *chosen) if case.base is not None else rules.RULES[:1]:
                 progress.doing = rule.name
                 if rule.judge is not None:
                     rule.judge(case)
@@ -107,8 +107,8 @@ def check(
         progress.close()
     eager = Row("eager", "pass" if case.error is None else "fail", "runs here")
     rows = {"eager": eager} | results.rows
-    badges = [rows[name] for name in known if name in wanted and name in rows]
-    return Report(title, results, badges, _notes(case, wanted), partial(_plot, case))
+    visited = [rows[name] for name in known if name in wanted and name in rows]
+    return Report(title, results, visited, _notes(case, wanted), partial(_plot, case))
 
 
 def _notes(case: Case, where: Sequence[str]) -> list[str]:
@@ -132,8 +132,8 @@ class Report(Outcome):
     """The outcome of `cgviz.check`.
 
     `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
-    with `.rule .level .message .hint .lesson`; `.rows` is the table. A report never raises by
-    itself: `.assert_ok()` does.
+    with `.rule .level .message .hint .lesson`; `.rows` is the table, and `.places` has how f fared in
+    each of the places asked for. A report never raises by itself: `.assert_ok()` does.
     """
 
     def __init__(
@@ -178,18 +178,13 @@ class Report(Outcome):
         return self._plot(ax)
 
     def head(self) -> list[str]:
-        """The headline with the places, and the table."""
-        places = "  ".join(f"{p.rule} {MARKS[p.state]}" for p in self.places)
+        """The headline and the table."""
         width = max((len(row.rule) for row in self.rows), default=0)
         rows = [f"{MARKS[r.state]} {r.rule.ljust(width)}  {r.reason}" for r in self.rows]
-        return [f"{self.headline}\n{places}".rstrip(), "\n".join(rows)]
+        return [self.headline, "\n".join(rows)]
 
     def page(self) -> str:
-        """The headline, the places and the table as HTML."""
-        badges = "".join(
-            f'<span class="cgviz-badge">{escape(p.rule)} {_mark(p.state)}</span> '
-            for p in self.places
-        )
+        """The headline and the table as HTML."""
         rows = "".join(
             f'<tr class="cgviz-first"><td>{_mark(row.state)}</td>'
             f'<th scope="row">{escape(row.rule)}</th>'
@@ -197,12 +192,10 @@ class Report(Outcome):
             for row in self.rows
         )
         table = html_table("The rules, and how each fared", ["outcome", "rule", "why"], [], rows)
-        return f"{EXTRA}\n{super().page()}<p>{badges}</p>\n{table}"
+        return f"{EXTRA}\n{super().page()}{table}"
 
 
 EXTRA = """<style>
-.cgviz-report .cgviz-badge { border: 1px solid var(--jp-border-color1, #a8a8a8);
-  border-radius: 1em; padding: 0.05em 0.7em; }
 .cgviz-report table.cgviz-rows td.cgviz-reason { white-space: normal; max-width: 60em; }
 .cgviz-report .cgviz-fail { color: var(--cgviz-wrong, light-dark(#A34700, #FF9A57)); }
 .cgviz-report .cgviz-mark { font-weight: 700; }

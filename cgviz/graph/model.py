@@ -53,13 +53,6 @@ class Statistics:
         return math.prod(self.shape)
 
     @property
-    def largest(self) -> float | None:
-        """The largest absolute value; None where an entry is not finite, or there is none."""
-        if self.low is None or self.high is None or self.nans or self.infinities:
-            return None
-        return max(abs(self.low), abs(self.high))
-
-    @property
     def ndim(self) -> int:
         """How many axes the array has."""
         return len(self.shape)
