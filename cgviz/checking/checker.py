@@ -132,8 +132,8 @@ class Report(Outcome):
     """The outcome of `cgviz.check`.
 
     `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
-    with `.rule .level .message .hint .lesson`; `.rows` is the table, and `.places` has how f fared in
-    each of the places asked for. A report never raises by itself: `.assert_ok()` does.
+    with `.rule .level .message .hint .lesson`; `.rows` is the table, and `.places` tells how it
+    went in each place that was asked for. A report never raises by itself: `.assert_ok()` does.
     """
 
     def __init__(

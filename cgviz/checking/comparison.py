@@ -103,58 +103,69 @@ class Comparison:
 
     def _compare(self, seconds: float, most: int) -> None:
         """Compare claims and slopes: entries, or sums of them, all times their weights."""
-        dtype, scale, n, m = self.dtype, self.f.scale, self.f.x.size, self.middle.size
+        n, m = self.f.x.size, self.middle.size
         few = n if n <= FEW and seconds < SLOW else FEWEST
         columns = _blocks(self.f.sizes, _affordable(LADDER * seconds, most, few), m)
-        directions = columns * scale
-        slopes = [self._slope(each) for each in directions]
-        value, low, high, error, kink, jump = (
-            np.stack([getattr(each, name) for each in slopes], axis=1)
-            for name in ("value", "low", "high", "error", "kink", "jump")
-        )
+        directions = columns * self.f.scale
+        each = zip(*map(self._slope, directions), strict=True)
+        slopes = Slope(*(np.stack(part, axis=1) for part in each))
         rows, claims, wobbles = self._claims(directions, most)
         alone = len(columns) == n
-        for bent, words in ((kink, "has a kink"), (jump, "jumps")):
+        for bent, words in ((slopes.kink, "has a kink"), (slopes.jump, "jumps")):
             self.bends += [(i, j if alone else -1, words) for i, j in np.argwhere(bent).tolist()]
-        exact = alone and rows is None
-        if rows is not None:
-            up, down = np.maximum(rows, 0), np.minimum(rows, 0)
-            low, high = up @ low + down @ high, up @ high + down @ low
-            error = np.abs(rows) @ error
-        reach = np.fmax(np.abs(low), np.abs(high))
-        # The size of the entries in each sum: with random signs, the root of the sum of their
-        # squares.
-        terms = np.fmax(np.abs(claims), reach)
-        if not exact:
-            terms = np.fmax(terms, np.sqrt(np.mean(terms**2, axis=1, keepdims=True)))
-        give = dtype.told * terms + 5 * error + 10 * wobbles
-        parts = give / terms
-        # The last bits of the largest number beside it are nobody's mistake.
-        beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
-        give = give + SMALL_BESIDE * dtype.told * beside
-        known = np.isfinite(claims + give) & np.isfinite(low) & np.isfinite(high)
-        gap = np.fmax(low - claims, claims - high) - give
-        enough = np.fmax(0.3 * terms, dtype.wrong * np.fmax(beside, largest(self.middle)))
-        outside = np.argwhere(known & (gap > 0)).tolist()
-        self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
-        if exact:
-            claims, low, high, error = (each / scale for each in (claims, low, high, error))
-            beside = beside / scale
-            for i, j in outside:
-                ends = float(low[i, j]), float(high[i, j])
-                yours, off = float(claims[i, j]), float(error[i, j])
-                self.mismatches.append(Mismatch(i, j, yours, *ends, off, float(beside[j])))
-            if claims.size <= SMALL:
-                self.claimed, self.true = claims, value / scale
+        if alone and rows is None:
+            self._note(slopes, claims, self._outside(slopes, claims, wobbles, claims))
             return
         self.summed = -(-n // len(columns)) * -(-m // len(claims))
-        parts = parts[np.isfinite(parts)]
-        self.blind = np.sqrt(self.summed) * np.median(parts) if parts.size else np.inf
-        outside.sort(key=lambda at: -gap[*at])
-        for row, column in outside[:MOST_LOCATED]:
+        sums = slopes if rows is None else slopes.summed(rows)
+        # The size of the entries in each sum: with random signs, the root of the sum of their
+        # squares.
+        sizes = np.fmax(np.abs(claims), sums.reach)
+        sizes = np.sqrt(np.mean(sizes**2, axis=1, keepdims=True))
+        for row, column in self._outside(sums, claims, wobbles, sizes)[:MOST_LOCATED]:
             upstream = np.eye(1, m, row)[0] if rows is None else rows[row]
             if self._locate(upstream, directions[column]):
                 break
+
+    def _outside(
+        self, slopes: Slope, claims: Array, wobbles: Array, sizes: Array
+    ) -> list[list[int]]:
+        """Judge each claim, and tell which are off by more than errors explain, the worst first.
+
+        Args:
+            slopes: What is true.
+            claims: What is claimed, of the same shape.
+            wobbles: How far rounding moves the claims.
+            sizes: Of what a claim is the sum of.
+        """
+        reach = slopes.reach
+        terms = np.fmax(np.fmax(np.abs(claims), reach), np.abs(sizes))
+        give = self.dtype.told * terms + 5 * slopes.error + 10 * wobbles
+        if self.summed > 1:
+            parts = (give / terms)[np.isfinite(give / terms)]
+            self.blind = np.sqrt(self.summed) * np.median(parts) if parts.size else np.inf
+        # The last bits of the largest number beside it are nobody's mistake.
+        beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
+        give = give + SMALL_BESIDE * self.dtype.told * beside
+        known = np.isfinite(claims + give) & np.isfinite(slopes.low) & np.isfinite(slopes.high)
+        gap = np.fmax(slopes.low - claims, claims - slopes.high) - give
+        enough = np.fmax(0.3 * terms, self.dtype.wrong * np.fmax(beside, largest(self.middle)))
+        self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
+        outside = np.argwhere(known & (gap > 0)).tolist()
+        return sorted(outside, key=lambda at: -gap[*at])
+
+    def _note(self, slopes: Slope, claims: Array, outside: list[list[int]]) -> None:
+        """Keep single entries: those that are claimed wrong, and of a small Jacobian all."""
+        claims, low, high, error, true = (
+            part / self.f.scale
+            for part in (claims, slopes.low, slopes.high, slopes.error, slopes.value)
+        )
+        beside = [largest(column) for column in slopes.reach.T] / self.f.scale
+        for i, j in outside:
+            yours, least, most, off = (float(part[i, j]) for part in (claims, low, high, error))
+            self.mismatches.append(Mismatch(i, j, yours, least, most, off, float(beside[j])))
+        if claims.size <= SMALL:
+            self.claimed, self.true = claims, true
 
     def _slope(self, direction: Array) -> Slope:
         """The slope along a direction that is already scaled."""

@@ -11,7 +11,7 @@ Steps are powers of two, so that x + h and x - h are exact wherever h is not bel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ ROUNDING = 4.0  # last bits by which two values of f may differ for no reason bu
 PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
 
 
-@dataclass(frozen=True)
-class Slope:
+class Slope(NamedTuple):
     """The derivative of each entry of f along one direction, with an estimate of its error."""
 
     value: Array
@@ -36,6 +35,20 @@ class Slope:
     high: Array  # the largest
     kink: Array  # bool: the two sides differ by more than their errors
     jump: Array  # bool: f itself has a step here, so there is no derivative
+
+    @property
+    def reach(self) -> Array:
+        """The size of the slopes, at a kink that of the steeper side."""
+        return np.fmax(np.abs(self.low), np.abs(self.high))
+
+    def summed(self, rows: Array) -> Slope:
+        """The slopes of sums of the entries, one for each row of weights."""
+        up, down = np.maximum(rows, 0), np.minimum(rows, 0)
+        return self._replace(
+            low=up @ self.low + down @ self.high,
+            high=up @ self.high + down @ self.low,
+            error=np.abs(rows) @ self.error,
+        )
 
 
 def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
