@@ -395,7 +395,7 @@ def watch(
         which: The backward pass to follow, where a step has several, as in `trace.passes`.
 
     Returns:
-        A `History`. Per op and recorded step it keeps about 260 bytes, besides the whole traces.
+        A `History`. Per op and recorded step it keeps about 240 bytes, besides the whole traces.
 
     Raises:
         TypeError: `step` is not callable, or `keep` is no list.

@@ -161,7 +161,7 @@ class Comparison:
             for part in (claims, slopes.low, slopes.high, slopes.error, slopes.value)
         )
         beside = [largest(column) for column in slopes.reach.T] / self.f.scale
-        for i, j in outside:
+        for i, j in sorted(outside):
             yours, least, most, off = (float(part[i, j]) for part in (claims, low, high, error))
             self.mismatches.append(Mismatch(i, j, yours, least, most, off, float(beside[j])))
         if claims.size <= SMALL:
