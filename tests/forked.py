@@ -28,6 +28,7 @@ def serve(path: str) -> None:
     # OpenBLAS starts threads when NumPy is imported, and Matplotlib reads its backend then.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+    begun = {*os.environ}
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a kernel but its client
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     del sys.path[0]  # the folder of this file
@@ -48,14 +49,19 @@ def serve(path: str) -> None:
         if len(os.listdir("/proc/self/task")) == 1 and os.fork() == 0:
             selector.close()
             listener.close()
-            be_kernel(connection, files, **json.loads(asked))
+            be_kernel(connection, files, begun, **json.loads(asked))
         connection.close()
         for file in files:
             os.close(file)
 
 
 def be_kernel(
-    connection: socket.socket, files: list[int], args: list[str], env: dict[str, str], cwd: str
+    connection: socket.socket,
+    files: list[int],
+    begun: set[str],
+    args: list[str],
+    env: dict[str, str],
+    cwd: str,
 ) -> NoReturn:
     """Be a kernel in this process, which was forked for it, until it or its client ends."""
     import threading
@@ -69,7 +75,8 @@ def be_kernel(
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    os.environ.clear()
+    for name in begun - env.keys():  # what TensorFlow has added stays
+        del os.environ[name]
     os.environ.update(env)
     os.chdir(cwd)
     paths = env.get("PYTHONPATH", "").split(os.pathsep)

@@ -14,6 +14,7 @@ LOOKS = """\
 import os, pathlib, sys
 parent = pathlib.Path(f"/proc/{os.getppid()}/cmdline").read_text()
 print("tensorflow" in sys.modules, "--serve" in parent)
+import tensorflow
 given = {k: v for k, v in os.environ.items() if not k.startswith(("JPY_", "CGVIZ_"))}
 print(os.getcwd(), sys.path, __name__, sorted(given.items()), os.umask(0))
 """
