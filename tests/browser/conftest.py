@@ -31,6 +31,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-site-isolation-trials",  # a process less for each page
 ]
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 SECONDS = 120  # that a server may take to start on a machine with other work

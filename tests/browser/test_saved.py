@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz import style
-from cgviz.live import assets
+from cgviz.live import assets, explorer
 
 from .conftest import has_count, until
 
@@ -274,7 +274,13 @@ def test_a_quiz_works_in_it(offline, tmp_path):
     assert "?" not in "".join(offline.locator(".cgviz-svg text").all_text_contents())
 
 
-def test_sliders_work_in_it_at_positions_that_were_computed(offline, tmp_path):
+@pytest.fixture
+def soon(monkeypatch):
+    """Saving computes fewer positions, and takes 2 s of the 10 s that it may take."""
+    monkeypatch.setattr(explorer, "SECONDS", 2.0)
+
+
+def test_sliders_work_in_it_at_positions_that_were_computed(offline, soon, tmp_path):
     cgviz.explore(f, x=(-3.0, 3.0, 1.7)).save(tmp_path / "sliders.html")
     offline.goto((tmp_path / "sliders.html").as_uri())
     slider = offline.get_by_label("x", exact=True)
@@ -294,10 +300,10 @@ def test_sliders_work_in_it_at_positions_that_were_computed(offline, tmp_path):
     assert offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d") != curve
 
 
-def test_it_begins_with_the_curves_of_the_slider_that_moved_last(offline, tmp_path):
-    explorer = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-2.0, 2.0))
-    explorer._moved({"move": [1.0, 0.5, 1.0], "active": 1, "id": 1}, True)
-    explorer.save(tmp_path / "sliders.html")
+def test_it_begins_with_the_curves_of_the_slider_that_moved_last(offline, soon, tmp_path):
+    shown = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-2.0, 2.0))
+    shown._moved({"move": [1.0, 0.5, 1.0], "active": 1, "id": 1}, True)
+    shown.save(tmp_path / "sliders.html")
     offline.goto((tmp_path / "sliders.html").as_uri())
     offline.locator("g.cgviz-node").first.wait_for()
     assert offline.locator(".cgviz-dot").count() == 2
