@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,7 +76,7 @@ class Series:
     dtype: str
     size: int
     source: str = ""
-    moments: tuple[Moment, ...] = ()
+    moments: list[Moment] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> list[Any]:
         if name not in Moment._fields:
@@ -297,15 +297,15 @@ class History:
             moments[op.name] = moment if upstream else moment._replace(state="unasked")
             if op.name not in series:
                 about = op.kind, op.type, value.dtype, value.size, str(op.source or "")
-                series[op.name] = Series(op.name, *about, (Moment(),) * len(self.steps))
-        for name, old in series.items():
-            series[name] = replace(old, moments=(*old.moments, moments.get(name, Moment())))
+                series[op.name] = Series(op.name, *about, [Moment()] * len(self.steps))
+        for name, each in series.items():
+            each.moments.append(moments.get(name, Moment()))
         every = series.values()
         bad = any(each.moments[-1].state in ("nan", "inf") for each in every)
         first_bad = self.broken is None and (bad or not np.isfinite(target))
         found = walk(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
         ancestors = self.ancestors or frozenset(op.name for op in found)
-        # At once: where an interrupt comes before, there is nothing of this step.
+        # At once: where an interrupt comes before, the step was not taken.
         self.steps, self.target = [*self.steps, step], [*self.target, target]
         self.series, self.ancestors, self.last = series, ancestors, trace
         self.broken = step if first_bad else self.broken
@@ -454,8 +454,10 @@ def watch(
             if i in wanted or i == history.broken or (changed and changes):
                 history.traces[i] = recorded
                 changes -= i not in wanted and i != history.broken
-    except KeyboardInterrupt:  # perhaps while a step was being measured
+    except KeyboardInterrupt:
         history.stopped = True
+        for series in history.series.values():  # of a step that was being measured
+            del series.moments[len(history) :]
     finally:
         progress.close()
     if history.last is not None:
