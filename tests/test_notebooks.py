@@ -77,7 +77,8 @@ def test_a_stored_picture_is_compared_by_its_text_alone(tmp_path):
     stored.cells[0].outputs[0].data["text/plain"] = "trace of cos"
     nbformat.write(stored, tmp_path / "other.ipynb")
     strict = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "-rA"]
-    strict += ["--nbval-current-env", "--rootdir", str(tmp_path), str(tmp_path)]
+    strict += ["--nbval-current-env", "-o", f"pythonpath={ROOT / 'tests'}"]  # of conftest.py
+    strict += ["--rootdir", str(tmp_path), str(tmp_path)]
     said = subprocess.run(strict, cwd=tmp_path, capture_output=True, text=True).stdout
     assert "PASSED same.ipynb" in said
     assert "FAILED other.ipynb" in said
