@@ -287,10 +287,20 @@ def _panel(panel):
     told = ("title", "shown", "why")
     inputs = [
         {name: _words(x) if name in told else x for name, x in each.items()}
+        | {"equation": " ".join(map(_line, each["equation"]))}
         for each in panel["inputs"]
     ]
-    elements = {name: [_words(part) for part in panel[name]] for name in ("about", "more")}
-    return panel | elements | {"inputs": inputs}
+    found = panel | {name: [_words(part) for part in panel[name]] for name in ("about", "more")}
+    if "note" in panel:
+        found["note"] = [*map(_line, panel["note"])]
+    if "paths" in panel:
+        found["paths"] = [x | {"rows": [*map(_line, x["rows"])]} for x in panel["paths"]]
+    return found | {"inputs": inputs}
+
+
+def _line(parts):
+    """The words of an equation, of which some say what they are."""
+    return " ".join(part if isinstance(part, str) else part[1] for part in parts)
 
 
 def _words(part):

@@ -375,7 +375,7 @@ def test_a_map_of_many_steps_is_thinned_and_has_all_that_were_kept():
     shown = history.view().document["history"]
     assert len(shown["columns"]) <= 60
     assert set(shown["kept"]) == set(history.traces) <= set(shown["columns"])
-    (row,) = (row for row in shown["maps"][0] if row["name"] == "w")
+    (row,) = (row for row in shown["maps"][0]["rows"] if row["name"] == "w")
     for step, (tone, sign, words) in zip(shown["columns"], row["cells"], strict=True):
         zero = history.variables["w"].state[step] == "zero"
         assert (tone is None, sign, words) == ((True, "○", "zero") if zero else (False, "", "1"))

@@ -124,9 +124,18 @@ class Display:
         """The last step at which something changes, at or before a step."""
         return max((m for m in self.backward if m <= step), default=min(step, 0))
 
+    def moments(self) -> list[tuple[float, str]]:
+        """Every step from which on something else is seen, and where it is in words."""
+        count = len(self.forward)
+        found: list[tuple[float, str]] = [
+            (n - count, f"forward {n} of {count}") for n in range(count + 1)
+        ]
+        found += [(SEED, "the backward pass starts")] if self.backward else []
+        return found + [(k, f"backward step {k} of {self.steps}") for k in self.backward]
+
     def document(self) -> Document:
         """Everything but what the texts say, for the browser."""
-        found = dict(vars(self))
+        found = vars(self) | {"moments": self.moments()}
         for name in ("paths", "texts", "nodes", "links", "frames"):
             found[name] = [dict(vars(each)) for each in found[name]]
         for text in found["texts"]:

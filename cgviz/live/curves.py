@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
+from .panel import Element, element
 
 Document = dict[str, Any]
 
@@ -22,20 +23,21 @@ FAR = 100.0  # percent beyond the border: what is farther goes out of the plot a
 
 
 def plot(
-    title: str, xs: Sequence[float], lines: Sequence[Document], *, poles: bool = True
+    title: str, axis: str, xs: Sequence[float], lines: Sequence[Document], *, poles: bool = True
 ) -> Document:
     """A plot of some curves.
 
     Args:
         title: What is above it.
+        axis: What is along it.
         xs: The numbers along it, in order.
         lines: Per curve its role, its name, and its `ys`, with None where there is no number.
         poles: Whether there may be poles, through which nothing is drawn. A training has none: its
             peaks are real.
 
     Returns:
-        `range` of x and of y; per axis the ticks, each with its words and its place in percent;
-        per curve its role, its name and `d`, its path.
+        Its `range` of x and of y, the `roles` of its curves, and its `element`, in which a group is
+        left for the points at one x.
     """
     curves = [np.array(line["ys"], float) for line in lines]
     (x0, x1), (y0, y1) = (xs[0], xs[-1]), limits(curves, poles)
@@ -54,15 +56,36 @@ def plot(
             if not np.isnan(y)
         )
 
+    def grid(x: Sequence[float], y: Sequence[float]) -> Element:
+        ends = {"x1": x[0], "x2": x[-1], "y1": y[0], "y2": y[-1]}
+        return element("line.grid", **{name: f"{end}%" for name, end in ends.items()})
+
+    def tick(words: str, anchor: str = "middle", **place: Any) -> Element:
+        return element("text.tick", words, **{"text-anchor": anchor}, **place)
+
+    columns = [(style.number(x, 3), round(across(x), 2)) for x in ticks(x0, x1)]
+    rows = [(style.number(y, 3), round(down(y), 2)) for y in ticks(y0, y1)]
+    drawn = [grid([x], [0, 100]) for _, x in columns] + [grid([0, 100], [y]) for _, y in rows]
+    drawn += [tick(words, x=f"{x}%", y="100%", dy=14) for words, x in columns]
+    drawn += [tick(words, "end", x=-5, y=f"{y}%", dy=4) for words, y in rows]
+    drawn.append(tick(axis, x="50%", y="100%", dy=30))
+    paths = [
+        element(f"path.curve.{x['role']}", d=path(ys)) for x, ys in zip(lines, curves, strict=True)
+    ]
+    whole = {"width": "100%", "height": "100%", "preserveAspectRatio": "none"}
+    drawn += [element("svg", *paths, viewBox="0 0 100 100", **whole), element("g")]
+    left = {"--cgviz-left": f"{max(len(words) for words, _ in rows)}ch"}
+    named = {"role": "img", "aria-label": f"{title} over {axis}"}
+    legend = []
+    for line in lines:
+        sample = element(f"path.curve.{line['role']}", d="M0 5H26")
+        swatch = element("svg.swatch", sample, viewBox="0 0 26 10", **{"aria-hidden": "true"})
+        legend.append(element("li", swatch, line["name"]))
+    parts = element("figcaption", title), element("svg.plot", *drawn, **named, **left)
     return {
-        "title": title,
         "range": [x0, x1, y0, y1],
-        "columns": [(style.number(x, 3), round(across(x), 2)) for x in ticks(x0, x1)],
-        "rows": [(style.number(y, 3), round(down(y), 2)) for y in ticks(y0, y1)],
-        "lines": [
-            {"role": line["role"], "name": line["name"], "d": path(ys)}
-            for line, ys in zip(lines, curves, strict=True)
-        ],
+        "roles": [line["role"] for line in lines],
+        "element": element("figure.plotbox", *parts, element("ul.legend", *legend)),
     }
 
 

@@ -264,7 +264,7 @@ class Sweeper:
         plots = [] if slider.upstream else [{"title": f"{name}({by})", "lines": [f]}]
         title = f"gradient to {by}: upstream × d{name}/d{by}"
         plots.append({"title": title, "lines": derivatives})
-        return {"xs": xs, "plots": plots, "active": active}
+        return {"xs": xs, "axis": slider.name, "plots": plots, "active": active}
 
     def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float, ...]:
         """f, and its derivative by the rule, without it, and by differences, at one point."""
@@ -437,7 +437,12 @@ class Explorer(View):
             for k in range(many):
                 if at[k] == 0 and count > 1:  # they run over all positions of this one
                     swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
+        counts = ", ".join(
+            f"{len(each['positions'])} of {each['name']}" for each in extra["sliders"]
+        )
+        about = "Saved without a kernel, with the numbers at some positions of the sliders: "
         kept = {"flows": [*flows.values()], "answers": answers, "curves": swept}
+        kept["about"] = f"{about}{counts}."
         return extra | {"kept": kept}
 
     def _kept_at(self, values: Sequence[float], flows: dict[Any, Document]) -> Document:
@@ -465,7 +470,8 @@ class Explorer(View):
 
 def _plotted(found: Document) -> Document:
     """Curves as the browser draws them."""
-    drawn = [curves.plot(each["title"], found["xs"], each["lines"]) for each in found["plots"]]
+    axis, xs = found["axis"], found["xs"]
+    drawn = [curves.plot(each["title"], axis, xs, each["lines"]) for each in found["plots"]]
     return {"active": found["active"], "plots": drawn}
 
 

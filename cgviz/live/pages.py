@@ -30,8 +30,14 @@ Document = dict[str, Any]
 
 MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
 MOST_REPEATS = 40  # that a file keeps of a row: the time to write it stays a few seconds
+MANY = 30  # nodes: of fewer most are in sight, without a minimap
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
 MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page
+# Of the legend: the line and the head of an arrow.
+SAMPLES = {
+    "forward": ("M0 5H28", "M34 5L26 8.3V1.7Z"),
+    "backward": ("M34 5H6", "M0 5L8 8.3V1.7Z"),
+}
 DEEP = 16  # a longer path runs down at once, as on paper
 
 
@@ -145,12 +151,18 @@ class PageBuilder:
         shown = self.selection(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
+        numbered = (
+            self.framed and not self.roomy
+        )  # not where numbers are asked for, or travel alone
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),
             "panels": panel.panels(trace, shown, panel.small if cheap else _never),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
+            **(
+                {"norms": self._norms(trace, shown)} if len(shown.nodes) > MANY and numbered else {}
+            ),
         }
 
     def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
@@ -170,7 +182,7 @@ class PageBuilder:
         where = {op: i for i, node in nodes for op in node.ops}
         if (trace, shown.which) not in self._rows:  # whatever is opened
             self._rows[trace, shown.which] = _rows(trace, shown.which, where)
-        rows = self._rows[trace, shown.which]
+        rows, _ = self._rows[trace, shown.which]
         turns = {
             op: f"{each.name}@{each.at if k == len(each.ops) - 1 else k}"  # the last needs no turn
             for each in shown.repeats
@@ -192,6 +204,30 @@ class PageBuilder:
             "open": [opens(ops) for _, ops in rows],
         }
 
+    def _norms(self, trace: Trace, shown: Selection) -> list[Any]:
+        """Per node the largest |gradient| of its ops, for the minimap.
+
+        Returns:
+            How high its bar is, from 0 to 1, by its power of ten; in words; and what stands in
+            place of a bar. None for a node that is another's.
+        """
+        _, sizes = self._rows[trace, shown.which]
+        alone = [n.kind not in ("use", "port") and n.owner < 0 for n in shown.nodes]
+        norms = [max((sizes.get(op, -1.0) for op in n.ops), default=-1.0) for n in shown.nodes]
+        powers = [np.log10(x) for x in norms if 0 < x < np.inf] or [0.0]
+        low, spread = min(powers), (max(powers) - min(powers)) or 1.0
+
+        def said(x: float) -> tuple[float, str, str]:
+            words = f"|gradient| up to {style.number(x)}"
+            if x < 0:
+                return -2.0, "no gradient", style.NONE.symbol
+            if x == 0:
+                return -1.0, words, style.ZERO.symbol
+            high = round(float((np.log10(x) - low) / spread), 3) if x < np.inf else 2.0
+            return high, words, "" if x < np.inf else style.NAN.symbol
+
+        return [said(x) if own else None for own, x in zip(alone, norms, strict=True)]
+
 
 def _never(step: Step) -> bool:
     return False
@@ -199,8 +235,8 @@ def _never(step: Step) -> bool:
 
 def _rows(
     trace: Trace, which: int | None, every: Iterable[Op]
-) -> list[tuple[tuple[str, str, str], list[Op]]]:
-    """The rows of a search, each with its ops.
+) -> tuple[list[tuple[tuple[str, str, str], list[Op]]], dict[Op, float]]:
+    """The rows of a search, each with its ops; and the |gradient| of each op, -1 for none.
 
     Its number is the L2 norm of what arrives at an op's outputs, and of a scope the largest in it.
     """
@@ -213,9 +249,14 @@ def _rows(
         for scope in accumulate(op.scope.split("/") if op.scope else [], "{}/{}".format):
             found.setdefault((scope, "scope"), []).append(op)
     largest = {row: max(sizes[op] for op in ops) for row, ops in found.items()}
-    words = {row: style.number(abs(x)) if x >= 0 else "" for row, x in largest.items()}
+    words = {
+        row: f"{'up to' if row[1] == 'scope' else '|gradient|'} {style.number(abs(x))}"
+        if x >= 0
+        else "no gradient"
+        for row, x in largest.items()
+    }
     order = sorted(found, key=lambda row: -largest[row])
-    return [((*row, words[row]), found[row]) for row in order]
+    return [((*row, words[row]), found[row]) for row in order], sizes
 
 
 def _size(each: Pass, op: Op) -> float:
@@ -285,9 +326,23 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
         "passes": names,
         "which": which,
         "names": told_apart([each.trace.title for each in builders], "trace"),
+        "legend": _legend(builders[0].displays(which)[0], len(builders) > 1),
         "pages": pages(builders, which, []),
         "latex": [chain_rule.chain_rule(trace, i).latex for i in range(len(names) * few)],
     }
+
+
+def _legend(shown: Display, two: bool) -> panel.Element:
+    """What the lines and marks of a picture mean."""
+    rows = []
+    for role, words in shown.legend:
+        d, head = SAMPLES[role]
+        sample = [panel.element(f"path.{role}", d=d), panel.element(f"path.{role}-head", d=head)]
+        hidden = {"viewBox": "0 0 34 10", "aria-hidden": "true"}
+        rows.append(panel.element("li", panel.element("svg.swatch", *sample, **hidden), words))
+    if two:
+        rows.append(panel.element("li", "≠ differs from the other picture"))
+    return panel.element("ul.legend", *rows)
 
 
 def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -> list[Document]:

@@ -41,6 +41,7 @@ MOST_OPS = 12  # ops of a folded node that are listed
 TARGET = -1  # in place of an input, as in the display list: the link to a target
 MOST_OUTPUTS = 4  # of an op, in the panel: more would fill it
 LATER = "not yet"
+LONGEST, MOST_ROWS = 44, 4  # letters, and rows, that leave most of a picture to be seen
 VARIABLES = "`variables`, in the order TensorFlow gives them to the rule"
 # Per input, the inputs from whose values the local derivative is made; of other ops it is constant,
 # or not known.
@@ -112,6 +113,7 @@ def panel(
     if folded:
         about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
         found["rows"] = [("", upstream, "", "")]
+    found["note"] = _note(found.get("sum", ""), found["inputs"])
     level = f"in backward pass {node.level - 1} " if node.level else ""
     values = ", ".join(f"{each['name']} = {each['value']}" for each in made)
     found["ran"] = f"{level}{found['title']} makes {values}."
@@ -121,6 +123,19 @@ def panel(
     elif node.orders:
         found["ruled"] = f"a backward rule of {found['title']} runs."  # one of the folded
     return found | {"about": about, "more": more}
+
+
+def _note(total: str, inputs: Sequence[Document]) -> list[list[tuple[str, str]]]:
+    """What is written at an op while its rule runs: each equation once, by words if it is long."""
+    rows = [[("upstream", total)]] if total else []
+    for given in inputs:
+        parts = [x for part in given["equation"] for x in part]
+        named = [("times", x) if isinstance(x, str) else (x[0].split()[0], x[1]) for x in parts]
+        rows += [named] if len(given["equation"]) > 1 else []
+    plain = [("upstream", "upstream"), ("times", "×"), ("local", "local")]
+    long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
+    found = [plain if each else row for row, each in zip(rows, long, strict=True)]
+    return [row for n, row in enumerate(found) if row not in found[:n]][:MOST_ROWS] or [plain[:1]]
 
 
 # --- elements ------------------------------------------------------------------------------------
@@ -484,14 +499,23 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
 
 
 def _path(path: Path, links: dict[tuple[int, int], int]) -> Document | None:
-    """One path; None where part of it is not shown."""
+    """One path: its links, the product at each of its ops, and all in one formula; or None.
+
+    None where part of it is not shown.
+    """
     keys = [(path.target.key, TARGET), *((id(f.step), f.input) for f in path.factors)]
     places = [links.get(key) for key in keys]
     if None in places or any(local is None for local in path.locals):
         return None
     products = [*accumulate(path.locals, jacobian.times, initial=wide(path.upstream))]
+    first, *more = map(_written, products)
     factors = [style.number(x) if x.size == 1 else style.shape(x) for x in path.locals]
-    return {"links": places, "factors": factors, "products": [_written(x) for x in products]}
+    rows = [
+        [("upstream", up), ("times", "·"), ("local", by), ("times", "="), ("downstream", down)]
+        for up, by, down in zip([first, *more], factors, more, strict=False)
+    ]
+    formula = f"{' · '.join([first, *factors])} = {[first, *more][-1]}"
+    return {"links": places, "rows": rows, "formula": formula}
 
 
 # --- the code of a rule --------------------------------------------------------------------------

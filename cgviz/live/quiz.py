@@ -21,6 +21,15 @@ from .pages import Document, PageBuilder
 from .view import View
 
 HIDE = ("downstream", "local", "gradient")
+MISTAKES = {
+    "sign": "Wrong sign: the size is right.",
+    "upstream": "You forgot upstream: this is the local derivative alone.",
+    "local": "You forgot the local derivative: this is upstream alone.",
+    "path": "You forgot to add the other path: a value used twice gets a gradient from each use.",
+    "times": "That is upstream × local already: the local derivative alone is asked for.",
+    "multiplied": "You multiplied where paths add.",
+    "sum": "You added where the chain rule multiplies.",
+}
 MOST_NUMBERS = 4  # that a learner is asked to type
 # Points: the width of a field for a number of six letters, for each more number; its height.
 FIELD, MORE, HIGH = 54, 22, 24
@@ -158,7 +167,7 @@ def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Documen
         "answer": _numbers(answer),
         "size": (FIELD + MORE * (answer.size - 1), HIGH),
         "shown": style.array(answer),
-        "mistakes": [(kind, _numbers(a)) for kind, a in alike],
+        "mistakes": [(MISTAKES[kind], _numbers(a)) for kind, a in alike],
     }
 
 

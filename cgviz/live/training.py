@@ -60,14 +60,21 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
         lines.append({"role": ROLES[i], "name": name, "ys": ys})
         rows = zip(maps[i], powers[i], strict=True)
         at = [place[step] for step in columns]
-        tables.append([{"name": s.name, "cells": _cells(s, row, at, ends)} for s, row in rows])
+        own = [{"name": s.name, "cells": _cells(s, row, at, ends)} for s, row in rows]
+        title = f"gradients of {name}" if len(histories) > 1 else "gradients"
+        tables.append({"title": title, "rows": own})
     targets = [{line["role"]: line["ys"][points.index(step)] for line in lines} for step in kept]
     said = [_said(step, steps[-1], lines, each) for step, each in zip(kept, targets, strict=True)]
-    plot = curves.plot("target", points, lines, poles=False) if len(points) > 1 else None
+    plot = curves.plot("target", "step", points, lines, poles=False) if len(points) > 1 else None
+    signs = [str(sign) for state, sign in figure.SIGNS.items() if state in states]
+    low, high = (style.number(round(x, 1)) for x in ends)
+    tones = f"log10 of the gradient per entry, from {low} (pale) to {high} (deep)"
+    stops = (
+        f"Steps whose whole trace was kept, at which the slider stops: {', '.join(map(str, kept))}"
+    )
     return {
         **{"kept": kept, "said": said, "points": targets, "plot": plot, "columns": columns},
-        **{"maps": tables, "scale": [style.number(round(x, 1)) for x in ends]},
-        "signs": [str(sign) for state, sign in figure.SIGNS.items() if state in states],
+        **{"maps": tables, "about": f"{stops} (▾). Map: {'; '.join([tones, *signs])}."},
     }
 
 

@@ -56,7 +56,7 @@ def test_a_trace_at_the_end_of_a_cell_is_live_and_steps(show):
     for opened_by_a_key in (".cgviz-keys", ".cgviz-search"):
         assert page.locator(opened_by_a_key).is_hidden()
     button(page, "To the start").click()
-    assert page.locator(".cgviz-status").inner_text().startswith("Nothing has run yet")
+    assert page.locator(".cgviz-status").inner_text().startswith("Forward 0 of 3: nothing has run")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), 0)
     for _ in range(3):
         button(page, "One step forward").click()

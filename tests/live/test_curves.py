@@ -243,16 +243,27 @@ def test_there_are_enough_points_to_see_a_bend():
 
 def drawn(xs, f, poles=True):
     ys = [f(x) for x in xs]
-    (line,) = curves.plot("f", xs, [{"role": "f", "name": "f", "ys": ys}], poles=poles)["lines"]
-    return line["d"]
+    plot = curves.plot("f", "x", xs, [{"role": "f", "name": "f", "ys": ys}], poles=poles)
+    (svg,) = elements(plot["element"], "svg.plot")
+    (path,) = elements(svg, "path.curve.f")
+    return path[1]["d"]
+
+
+def elements(part, tag):
+    """The elements of a tag with its classes in an element."""
+    if isinstance(part, str):
+        return []
+    return [part] * (part[0] == tag) + [x for child in part[2:] for x in elements(child, tag)]
 
 
 def test_an_axis_has_round_numbers():
     assert curves.ticks(-3, 3) == [-2, 0, 2]
     assert curves.ticks(0, 1) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
-    plot = curves.plot("f", [0, 4], [{"role": "f", "name": "f", "ys": [0.0, 1e6]}])
-    assert plot["columns"][-1] == ("4", 100)
-    assert ("1000000", 6.9) in [(words, round(place, 1)) for words, place in plot["rows"]]
+    plot = curves.plot("f", "x", [0, 4], [{"role": "f", "name": "f", "ys": [0.0, 1e6]}])
+    ticks = {text[2]: text[1] for text in elements(plot["element"], "text.tick")}
+    assert ticks["4"]["x"] == "100.0%"
+    assert round(float(ticks["1000000"]["y"][:-1]), 1) == 6.9
+    assert "x" in ticks
 
 
 def test_a_drawn_curve_breaks_where_there_is_no_number():

@@ -147,7 +147,8 @@ def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, 
         assert answer["panels"] == live["panels"]
         curve = found["kept"]["curves"][f"0|{j}"]
         *_, low, high = curve["plots"][1]["range"]
-        ends = re.findall(r" ([-\d.]+)", curve["plots"][1]["lines"][0]["d"])
+        line = re.search("path.curve.rule', {'d': '([^']*)'", str(curve["plots"][1]["element"]))[1]
+        ends = re.findall(r" ([-\d.]+)", line)
         percent = float(ends[0 if i == 0 else -1])
         gradient = explorer.trace.gradients[0].item()
         assert high - percent / 100 * (high - low) == pytest.approx(

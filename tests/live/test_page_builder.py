@@ -129,7 +129,7 @@ def loop(count=30):
 def test_what_is_found_has_its_own_gradient_and_the_largest_is_first():
     trace = loop()
     rows = PageBuilder(trace).page()["search"]["rows"]
-    found = {(name, what): size for name, what, size in rows}
+    found = {(name, what): size.split()[-1] for name, what, size in rows}
     assert found["x", "input"] == style.number(abs(trace.gradients[0]))
     for name in ("w", "v"):
         assert found[name, "variable"] == style.number(abs(trace.variables[name]))
@@ -137,7 +137,7 @@ def test_what_is_found_has_its_own_gradient_and_the_largest_is_first():
     inside = [s for s in trace.steps if s.op.scope == "head"]
     largest = max(float(np.linalg.norm(s.upstream[0])) for s in inside)
     assert found["head", "scope"] == style.number(largest)
-    sizes = [float(size.replace("−", "-")) for *_, size in rows if size]
+    sizes = [float(x.split()[-1].replace("−", "-")) for *_, x in rows if x != "no gradient"]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -156,6 +156,22 @@ def test_whatever_is_found_is_reached_by_what_is_to_be_turned_over():
         node = builder.selection(None, sorted(toggled)).nodes[search["at"][k]]
         assert not opens
         assert name in {op.name for op in node.ops} | {op.scope for op in node.ops}
+
+
+def test_a_large_picture_has_the_bars_of_its_minimap_and_a_small_one_none():
+    def deep(x, w, v):
+        for _ in range(40):
+            x = 0.5 * tf.sin(x)
+        return x + 0.0 * tf.sin(w) + tf.stop_gradient(v)
+
+    trace = cgviz.trace(deep, 0.5, 0.3, 0.2)
+    builder = PageBuilder(trace)
+    bars = {builder.selection().nodes[i].key: bar for i, bar in enumerate(builder.page()["norms"])}
+    heights = [high for high, words, sign in bars.values() if not sign]
+    assert (min(heights), max(heights)) == (0, 1)
+    assert {sign for *_, sign in bars.values()} == {"", "○", "∅"}
+    assert all((high < 0) == bool(sign) for high, _, sign in bars.values())
+    assert "norms" not in PageBuilder(cgviz.trace(tf.sin, 1.0)).page()
 
 
 def test_of_very_many_repeats_a_file_keeps_some_evenly():

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz.live.quiz import MISTAKES
 
 
 def f(x):
@@ -17,8 +18,9 @@ def f(x):
 
 def mistakes(question):
     found = {}
-    for kind, numbers in question["mistakes"]:
-        found.setdefault(kind, []).append(numbers)
+    kinds = {words: kind for kind, words in MISTAKES.items()}
+    for words, numbers in question["mistakes"]:
+        found.setdefault(kinds[words], []).append(numbers)
     return found
 
 

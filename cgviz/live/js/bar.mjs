@@ -1,7 +1,7 @@
 // What a view can do, in one table: the buttons of the bar, the keys, and the help that lists them.
 import { h, makeSlider, s, say, set, toggle, use } from "./dom.mjs";
 import { take } from "./take.mjs";
-import { moments, next, previous, whereIs } from "./time.mjs";
+import { moments, next, previous, textAt } from "./time.mjs";
 
 const atStart = ({ clock, state }) => previous(clock, state.step) === state.step;
 const atEnd = ({ clock, state }) => next(clock, state.step) === state.step;
@@ -105,18 +105,8 @@ export function makeBar(view) {
       set(play, { title: word, "aria-label": word });
       const every = moments(clock);
       set(seek.input, { max: every.length - 1 });
-      seek.paint(every.indexOf(state.step), whereIs(clock, state.step));
+      seek.paint(every.indexOf(state.step), textAt(clock.moments, state.step));
       if (passes) passes.value = view.cache.which;
     },
   };
-}
-
-const WAYS = { forward: ["M0 5H28", "M34 5L26 8.3V1.7Z"], backward: ["M34 5H6", "M0 5L8 8.3V1.7Z"] };
-
-/** What the lines and colours mean. */
-export function makeLegend({ clock, pages }) {
-  const sample = (role) => ["", "-head"].map((part, n) => s(`path.${role}${part}`, { d: WAYS[role][n] }));
-  return h("ul.legend", {}, ...clock.legend.map(([role, words]) =>
-    h("li", {}, s("svg.swatch", { viewBox: "0 0 34 10", "aria-hidden": "true" }, ...sample(role)), words)),
-  pages.length > 1 && h("li", {}, "\u2260 differs from the other picture"));
 }

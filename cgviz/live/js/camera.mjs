@@ -25,20 +25,14 @@ export function directed(displays, space) {
   return displays[scales.indexOf(Math.max(...scales))];
 }
 
-/** Show a picture so large that it can be read, on a `screen` from the last row, above a sentence; what does not fit is panned. */
-export function fit(picture, screen) {
+/** Show a picture so large that it can be read, on a `screen` from the last row, above a sentence; or the `whole`, however small. */
+export function fit(picture, screen, whole) {
   const { width, height } = extentOf(picture.page.display);
-  const whole = Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, NARROWEST) / width, TALLEST / height, LARGE);
-  const k = screen ? ((LAST_ROW / LABEL) * screen.width) / 1920 : Math.max(whole, LEAST);
-  picture.box.style.height = `${screen ? screen.height * ABOVE : Math.min(height * k, TALLEST)}px`;
+  const tallest = screen ? screen.height * ABOVE : TALLEST;
+  const all = Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, NARROWEST) / width, tallest / height, LARGE);
+  const k = whole ? all : screen ? ((LAST_ROW / LABEL) * screen.width) / 1920 : Math.max(all, LEAST);
+  picture.box.style.height = `${screen ? tallest : Math.min(height * k, TALLEST)}px`;
   scale(picture, k, true);
-}
-
-/** All of a picture in sight, however small. */
-export function showWhole(picture) {
-  const { width, height } = extentOf(picture.page.display);
-  const { clientWidth, clientHeight } = picture.box;
-  scale(picture, Math.min((clientWidth - 2 * BESIDE) / width, clientHeight / height, 2 * LARGE), true);
 }
 
 /** Show it at a scale; `fitted` tells that nobody chose it, so that it may change with the width. */

@@ -1,5 +1,5 @@
 // Sliders, and the curves of f and of its derivatives over a slider.
-import { fill, h, makeSlider, s, say, toggle } from "./dom.mjs";
+import { built, fill, h, makeSlider, s, say, toggle } from "./dom.mjs";
 import { nodeAt } from "./time.mjs";
 
 const DRAG = 240; // pixels over which a node is dragged through the whole range of its slider
@@ -37,9 +37,8 @@ export function makeExplore(view) {
   });
   const plotBox = h("div.plots");
   const note = h("p.none", { role: "status" });
-  const saved = sliders.map(({ name, positions }) => `${positions?.length} of ${name}`).join(", ");
   const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...rows.map((row) => row.element), note,
-    kept && h("p.small", {}, `Saved without a kernel, with the numbers at some positions of the sliders: ${saved}.`)), plotBox);
+    kept && h("p.small", {}, kept.about)), plotBox);
 
   /** Show where a slider is. */
   const show = (k) => rows[k].paint(sliders[k].positions?.indexOf(values[k]) ?? values[k], number(values[k]));
@@ -71,7 +70,7 @@ export function makeExplore(view) {
   /** Show these curves, or those that are there, with the points on them. */
   function draw(found) {
     if (found) {
-      plots = found.plots.map((plot) => makePlot(plot, sliders[found.active].name));
+      plots = found.plots.map(makePlot);
       fill(plotBox, ...plots.map((plot) => plot.element));
       drawn = found.active;
     }
@@ -118,27 +117,15 @@ export function makeExplore(view) {
 // --- curves ---
 
 /** One plot, as Python made it: curves over a slider, and points where their values are known. */
-export function makePlot({ title, range: [x0, x1, y0, y1], columns, rows, lines }, axis) {
-  const [toX, toY] = [(x) => (100 * (x - x0)) / (x1 - x0), (y) => (100 * (y1 - y)) / (y1 - y0)]; // in percent
-  const line = (role, x, y) => s(`line.${role}`, { x1: `${x[0]}%`, x2: `${x[1]}%`, y1: `${y[0]}%`, y2: `${y[1]}%` });
-  const tick = (words, place) => s("text.tick", { "text-anchor": "middle", ...place }, words);
-  const grid = [
-    ...columns.flatMap(([words, x]) => [line("grid", [x, x], [0, 100]), tick(words, { x: `${x}%`, y: "100%", dy: 14 })]),
-    ...rows.flatMap(([words, y]) => [line("grid", [0, 100], [y, y]), tick(words, { x: -5, y: `${y}%`, dy: 4, "text-anchor": "end" })]),
-    tick(axis, { x: "50%", y: "100%", dy: 30 }),
-  ];
-  const paths = lines.map(({ role, d }) => s(`path.curve.${role}`, { d }));
-  const curves = s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", width: "100%", height: "100%" }, ...paths);
-  const points = s("g"); // where x is, and what is known there
-  const left = `${Math.max(...rows.map(([words]) => words.length))}ch`;
-  const svg = s("svg.plot", { role: "img", "aria-label": `${title} over ${axis}`, "--cgviz-left": left }, ...grid, curves, points);
-  const swatch = (role) => s("svg.swatch", { viewBox: "0 0 26 10", "aria-hidden": "true" }, s(`path.curve.${role}`, { d: "M0 5H26" }));
-  const legend = h("ul.legend", {}, ...lines.map(({ role, name }) => h("li", {}, swatch(role), name)));
+export function makePlot({ element: written, range: [x0, x1, y0, y1], roles }) {
+  const element = built(written);
+  const points = element.querySelector("g"); // where x is, and what is known there
   /** Show where x is; `values` are known there, by the roles of the curves. */
   const move = (x, values) => {
-    const known = lines.filter(({ role }) => values[role] >= y0 && values[role] <= y1 && values[role] !== null);
-    fill(points, line("now", [toX(x), toX(x)], [0, 100]),
-      ...known.map(({ role }) => s(`circle.dot.${role}`, { cx: `${toX(x)}%`, cy: `${toY(values[role])}%`, r: 5 })));
+    const at = `${(100 * (x - x0)) / (x1 - x0)}%`;
+    const known = roles.filter((role) => values[role] >= y0 && values[role] <= y1 && values[role] !== null);
+    fill(points, s("line.now", { x1: at, x2: at, y1: "0%", y2: "100%" }),
+      ...known.map((role) => s(`circle.dot.${role}`, { cx: at, cy: `${(100 * (y1 - values[role])) / (y1 - y0)}%`, r: 5 })));
   };
-  return { element: h("figure.plotbox", {}, h("figcaption", {}, title), svg, legend), move };
+  return { element, move };
 }

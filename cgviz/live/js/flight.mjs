@@ -4,7 +4,7 @@
 import { extentOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
 import { makeText, mark, write } from "./picture.mjs";
-import { flat, nodeAt, previous, textAt } from "./time.mjs";
+import { nodeAt, previous, textAt } from "./time.mjs";
 
 export const DURATION = 1800; // milliseconds at speed 1: time to read two numbers and their product
 const FADE = 300; // milliseconds, for those who want no motion
@@ -16,10 +16,6 @@ const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at th
 const MOST = 24; // chips: more cannot be followed
 const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
 const [PAD, BAR] = [12, 5]; // points: around the words of a chip; from one bar of a strip to the next
-const [LONGEST, MOST_ROWS] = [44, 4]; // letters of an equation, and equations, that leave most of a picture to be seen
-const APIECE = 12; // points from one place of a line that is looked at to the next
-// How bad a place of a note is: per square point of what it covers, names and other notes above all; and per point from its op.
-const BAD = { placed: 1e3, line: 1, node: 1, label: 10, name: 100, far: 4 };
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
 export function legs(display, step) {
@@ -126,9 +122,7 @@ export function light(picture, path) {
   if (!path) return;
   mark(picture, "lit", path.links.flatMap((i) => [`link ${i}`, `node ${links[i].source}`, `node ${links[i].target}`]));
   const placed = [];
-  path.factors.forEach((factor, n) => {
-    const [upstream, downstream] = path.products.slice(n, n + 2).map(flat);
-    const row = [["upstream", upstream], ["times", "\u00b7"], ["local", flat(factor)], ["times", "="], ["downstream", downstream]];
+  path.rows.forEach((row, n) => {
     const shown = note(picture, links[path.links[n + 1]].target, [row], [], placed);
     layer.append(shown);
     if (!calm()) shown.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1));
@@ -147,12 +141,11 @@ function chip(number, strip) {
     s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), d && s("path", { d }));
 }
 
-/** The equations of an op at a moment, with what its local derivatives depend on. */
+/** What an op made at a moment, or the equations of its rule, with what its local derivatives depend on. */
 function equations(picture, node, step) {
-  const panel = picture.page.panels[node];
-  const inputs = step > 0 ? panel.inputs : [];
-  const longest = Math.min(LONGEST, boxOf(picture, picture.box).width / DIGIT - 2);
-  return note(picture, node, written(panel, step, longest), inputs.flatMap(({ depends = [] }) => depends));
+  const { value, note: rows, inputs } = picture.page.panels[node];
+  if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
+  return note(picture, node, rows, inputs.flatMap(({ depends = [] }) => depends));
 }
 
 /** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
@@ -171,31 +164,23 @@ function boxOf({ inner }, element) {
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
-/** Where a note of this size is at an op, in sight as the op is: to cover least of the picture, and no note that is `placed`. */
+/** Where a note of this size is at an op, in sight as the op is: the first place that covers nothing, or else the least. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const under = display.direction === "right" ? [display.height + tall / 2] : []; // where there is space for it
-  const rows = [y + down, y - down, y, y + down + tall + 3, ...under];
-  const places = [x, x + across, x - across].flatMap((column) => rows.map((row) => [column, row]));
-  const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role));
-  const dotted = (line) => Array.from({ length: line.getTotalLength() / APIECE }, (_, n) => line.getPointAtLength(n * APIECE));
-  picture.lines ??= lines.flatMap(({ element }) => dotted(element)).map(({ x, y }) => ({ x, y, width: APIECE, height: APIECE }));
-  const texts = (owner) => parts.flatMap(({ of, element }) => (of === owner && element.cgvizWords ? [boxOf(picture, element)] : []));
-  const all = { placed, line: picture.lines, node: display.nodes, label: texts("link"), name: texts("node") };
+  const labels = parts.filter(({ of, element }) => of === "link" && element.cgvizWords).map(({ element }) => boxOf(picture, element));
+  const taken = [...display.nodes, ...labels, ...placed];
   const seen = boxOf(picture, box);
-  const sides = [-1, 1].map((side) => seen.x + (side * seen.width) / 2);
-  const [left, right] = x > sides[0] && x < sides[1] ? sides : [0, display.width];
+  const half = seen.width / 2;
+  const [left, right] = Math.abs(x - seen.x) < half ? [seen.x - half, seen.x + half] : [0, display.width];
   const within = (at, length, low, high) => Math.max(Math.min(at, high - length / 2 - 2), low + length / 2 + 2);
-  const found = places.map(([column, row]) => {
-    const [cx, cy] = [within(column, wide, left, right), within(row, tall, 0, extentOf(display).height)];
-    const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
-    const area = (each) => common(cx, wide, each.x, each.width) * common(cy, tall, each.y, each.height);
-    const covered = Object.entries(all).map(([what, boxes]) => BAD[what] * boxes.reduce((sum, each) => sum + area(each), 0));
-    const bad = covered.reduce((sum, each) => sum + each, BAD.far * Math.hypot(cx - x, cy - y));
-    return { x: cx, y: cy, width: wide, height: tall, bad };
-  });
-  return found.reduce((best, each) => (each.bad < best.bad ? each : best));
+  const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
+  const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3].map((row) => {
+    const place = { x: within(column, wide, left, right), y: within(row, tall, 0, extentOf(display).height), width: wide, height: tall };
+    const areas = taken.map((each) => common(place.x, wide, each.x, each.width) * common(place.y, tall, each.y, each.height));
+    return { ...place, covered: areas.reduce((sum, area) => sum + area, 0) };
+  }));
+  return found.reduce((best, each) => (each.covered < best.covered ? each : best));
 }
 
 /** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
@@ -216,16 +201,4 @@ function note(picture, node, rows, positions, placed = []) {
     ...row.map(([kind, words], nth) => s(`tspan.${kind}`, {}, nth ? ` ${words}` : words))));
   const { x, y, width, height } = place;
   return s("g.note", {}, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
-}
-
-/** What is written at an op, in rows of so many letters: what it made; or what reached it, and upstream x local for each input. */
-function written(panel, step, longest) {
-  const { value, sum, inputs } = panel;
-  if (step <= 0) return [[["value", `= ${flat(value)}`]]];
-  const kinds = (part) => (typeof part === "string" ? ["times", part] : [part[0].split(" ")[0], flat(part[1])]);
-  const products = inputs.filter(({ equation }) => equation.length > 1).map(({ equation }) => equation.flat().map(kinds));
-  const short = (row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= longest;
-  const plain = [["upstream", "upstream"], ["times", "\u00d7"], ["local", "local"]];
-  const found = [...(sum ? [[["upstream", sum]]] : []), ...products].map((row) => (short(row) ? row : plain));
-  return [...new Map(found.map((row) => [row.join(), row])).values()].slice(0, MOST_ROWS);
 }

@@ -1,6 +1,6 @@
-// The side panel: what is chosen, and its rule with the numbers, upstream x local = downstream; and the table. Python wrote them.
-import { built, fill, h, makeFold, set } from "./dom.mjs";
-import { isOpen } from "./picture.mjs";
+// The side panel: what is chosen, and its rule with the numbers, upstream x local = downstream; below it the table, and the code.
+import { built, fill, h, makeFold, set, toggle } from "./dom.mjs";
+import { isOpen, mark } from "./picture.mjs";
 import { answered } from "./predict.mjs";
 import { nodeAt } from "./time.mjs";
 
@@ -52,7 +52,7 @@ export function makePanel(view) {
       const on = () => view.overlay(path);
       const onclick = () => view.set({ pinned: view.state.pinned === path ? null : path });
       const button = h("button.path", { type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick },
-        h("span.backtext", {}, [path.products[0], ...path.factors].join(" \u00b7 "), ` = ${path.products.at(-1)}`),
+        h("span.backtext", {}, path.formula),
         h("span.small", {}, ` through ${through.join(", ")}`));
       button.cgvizPath = path;
       return h("li", {}, button);
@@ -81,7 +81,7 @@ function product({ title, equation, shown, why }) {
   return h("section.input", {}, built(title), body, why && built(why));
 }
 
-// --- the table: the numbers of the backward pass once more, for who reads rather than looks ---
+// --- below it: the numbers of the backward pass once more, for who reads rather than looks; and the program ---
 
 const COLUMNS = ["step", "op", "input", "upstream", "local", "downstream"];
 
@@ -98,4 +98,35 @@ export function makeTable(view) {
     fill(box, h("table.plain", {}, h("caption", {}, "Backward pass, step by step, as far as it has come"),
       h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body)));
   });
+}
+
+/** The lines of the program whose ops are shown. */
+export function makeCode(view) {
+  const list = h("ol.code");
+  let shown = null;
+  return makeFold("source", "The code, line by line", list, () => {
+    const { lines } = view.pages[0];
+    if (shown === lines) return;
+    shown = lines;
+    fill(list, ...lines.map(([text, nodes]) => {
+      const onclick = () => view.set({ side: 0, selected: nodes.at(-1) });
+      return h("li", {}, h("button.line", { type: "button", "data-nodes": nodes.join(" "), onclick }, h("code", {}, text)));
+    }));
+  });
+}
+
+/** Light up what belongs to the nodes that the pointer or the focus is on. */
+export function together(view, { target }) {
+  const item = target.closest(".cgviz-node, .cgviz-link")?.cgvizItem;
+  const [side, words] = item ? [item.side, String(item.i)] : [0, target.closest("[data-nodes]")?.dataset.nodes ?? ""];
+  if (view.together === `${side} ${words}`) return;
+  view.together = `${side} ${words}`;
+  const nodes = words.split(" ");
+  view.pictures.forEach((picture, n) => {
+    const links = picture.page.display.links.map(({ target }, i) => nodes.includes(String(target)) && `link ${i}`);
+    mark(picture, "alike", n === side ? [...nodes.map((i) => `node ${i}`), ...links] : []);
+  });
+  for (const element of view.root.querySelectorAll("[data-nodes]")) {
+    toggle(element, "alike", side === 0 && element.dataset.nodes.split(" ").some((i) => nodes.includes(i)));
+  }
 }

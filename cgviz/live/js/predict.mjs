@@ -53,7 +53,7 @@ export function ask(q, display, done) {
     const right = found === "right";
     toggle(verdict, "right", right);
     set(input, { "aria-invalid": !right });
-    say(verdict, `${right ? "\u2713" : "\u2717"} ${VERDICTS[found]}`);
+    say(verdict, `${right ? "\u2713" : "\u2717"} ${VERDICTS[found] ?? found}`);
     if (right) done(false);
   };
   const button = (words, run) => h("button", { type: "button", onclick: run }, words);
@@ -102,10 +102,10 @@ const near = (given, meant) => Object.is(given, meant)
 const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
 
 /**
- * What an answer shows: one of VERDICTS.
+ * What an answer shows: one of VERDICTS, or a mistake in words.
  *
  * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold), and
- * `mistakes`, a list of [the name of a verdict, the numbers that come of that mistake].
+ * `mistakes`, a list of [the mistake in words, the numbers that come of it].
  */
 export function judge(text, question) {
   const given = typedAll(text);
@@ -119,12 +119,5 @@ export const VERDICTS = {
   right: "Right.",
   unreadable: "Type a number, such as 6 or \u22120.25.",
   count: "Not that many numbers: one for each entry.",
-  sign: "Wrong sign: the size is right.",
-  upstream: "You forgot upstream: this is the local derivative alone.",
-  local: "You forgot the local derivative: this is upstream alone.",
-  path: "You forgot to add the other path: a value used twice gets a gradient from each use.",
-  times: "That is upstream \u00d7 local already: the local derivative alone is asked for.",
-  multiplied: "You multiplied where paths add.",
-  sum: "You added where the chain rule multiplies.",
   wrong: "Not yet. Multiply what arrives from above by the op\u2019s own derivative.",
 };

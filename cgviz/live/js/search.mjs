@@ -23,8 +23,7 @@ export function makeSearch(view) {
   /** The rows that have all the words. */
   function find() {
     const words = field.value.toLowerCase().split(/\s+/);
-    fill(list, ...view.page.search.rows.map(([name, what, gradient], k) => {
-      const size = gradient ? `${what === "scope" ? "up to" : "|gradient|"} ${gradient}` : "no gradient";
+    fill(list, ...view.page.search.rows.map(([name, what, size], k) => {
       const found = words.every((word) => `${name} ${what}`.toLowerCase().includes(word));
       return found && h("option", { value: k }, `${name} (${what}): ${size}`);
     }));

@@ -2,11 +2,8 @@
 
 export const SEED = 0.5; // the start of the backward pass: upstream is at its target, and no rule has run
 
-/** Every step of a display list: from -F, nothing run, over 0, all run, and SEED, to the last backward step. */
-export function moments(display) {
-  const forward = Array.from({ length: display.forward.length + 1 }, (_, n) => n - display.forward.length);
-  return [...forward, ...(display.backward.length ? [SEED] : []), ...display.backward];
-}
+/** Every step of a display list, which has them with where they are in words: from -F, nothing run, over 0, all run, and SEED, to the last backward step. */
+export const moments = (display) => display.moments.map(([step]) => step);
 
 /** The step after `step`, or before it; the same where there is none. */
 export const next = (display, step) => moments(display).find((m) => m > step) ?? step;
@@ -17,12 +14,6 @@ export const textAt = (versions, step) => versions.findLast(([from]) => from <= 
 
 /** The node whose op runs, or whose rule runs, at `step`; -1 where none does. */
 export const nodeAt = (display, step) => display.nodes.findLastIndex((node) => node.now.includes(step));
-
-/** Where a step is, in words. */
-export function whereIs({ forward, steps }, step) {
-  if (step === SEED) return "the backward pass starts";
-  return step > 0 ? `backward step ${step} of ${steps}` : `forward ${forward.length + step} of ${forward.length}`;
-}
 
 /** What plays after so many milliseconds, or stops after 0. `tick` moves on and returns the next wait; `told` hears whether it plays. */
 export function makePlayer(tick, told) {
@@ -41,7 +32,7 @@ export const flat = (text) => text.replace(/\s*\n\s*/g, " ");
 
 /** What happens at a step, in one sentence; at an open question nothing but that it is `asked`. */
 export function sentence({ display, panels, texts }, step, asked = false) {
-  const where = whereIs(display, step);
+  const where = textAt(display.moments, step);
   const panel = panels[nodeAt(display, step)];
   const told = asked ? "predict before you go on." : step === SEED ? texts.seed : step > 0 ? panel?.ruled : panel?.ran;
   return `${where[0].toUpperCase()}${where.slice(1)}: ${told ?? "nothing has run yet; inputs and variables have their values."}`;

@@ -1,14 +1,13 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
-import { actionsOf, makeBar, makeHelp, makeLegend, press } from "./bar.mjs";
-import { directed, fit, moving, readable, reveal, scale, showWhole, zoom } from "./camera.mjs";
-import { makeCode, together } from "./code.mjs";
-import { darkAround, fill, h, say, toggle } from "./dom.mjs";
+import { actionsOf, makeBar, makeHelp, press } from "./bar.mjs";
+import { directed, fit, moving, readable, reveal, scale, zoom } from "./camera.mjs";
+import { built, darkAround, fill, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, light, stay } from "./flight.mjs";
 import { makeHistory } from "./history.mjs";
-import { MANY, makeMinimap } from "./minimap.mjs";
+import { makeMinimap } from "./minimap.mjs";
 import { PageCache } from "./pages.mjs";
-import { makePanel, makeTable } from "./panel.mjs";
+import { makeCode, makePanel, makeTable, together } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
 import { makeRepeats, makeSearch } from "./search.mjs";
@@ -73,7 +72,7 @@ export class View {
     Object.assign(this, above, below, { panel: makePanel(this) });
     this.parts = [...Object.values(above), ...Object.values(below), this.panel].filter((part) => part);
     this.stages = h("div.stages");
-    this.left = h("div.left", {}, this.stages, makeLegend(this));
+    this.left = h("div.left", {}, this.stages, built(doc.legend));
     this.status = h("p.status", { role: "status" });
     this.root = h("div.view", {
       role: "group",
@@ -282,9 +281,9 @@ export class View {
 
   // --- size ---
 
-  fit(picture) {
+  fit(picture, whole) {
     const { root, pages, state } = this;
-    fit(picture, state.presenting && { width: root.clientWidth / pages.length, height: root.clientHeight });
+    fit(picture, state.presenting && { width: root.clientWidth / pages.length, height: root.clientHeight }, whole);
   }
 
   resize() {
@@ -312,10 +311,7 @@ export class View {
 
   showAll() {
     this.remember();
-    for (const picture of this.pictures) {
-      this.fit(picture);
-      showWhole(picture);
-    }
+    for (const picture of this.pictures) this.fit(picture, true);
   }
 
   /** Where the cameras are, and back to it. */
@@ -355,8 +351,7 @@ export class View {
     this.pictures = pages.map((page, side) => {
       const name = two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`;
       const picture = makePicture(page, side, name, (made) => this.listeners(made));
-      const large = page.display.nodes.length > MANY && !doc.quiz && !doc.sliders; // which have no numbers of it
-      return Object.assign(picture, { map: large ? makeMinimap(picture) : null });
+      return Object.assign(picture, { map: page.norms ? makeMinimap(picture) : null });
     });
     const widths = pages.map(({ display }) => readable(display));
     fill(this.stages, ...this.pictures.map(({ box, map }, side) =>
