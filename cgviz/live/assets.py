@@ -203,10 +203,11 @@ def _state(
     step = found[""][0]["displays"][0]["steps"] if start == "end" else 0
     state = {"document": document, "which": which, "step": step}
     # The steps of a training share their pictures: each is kept once, and a page has their indices.
-    kept: dict[str, int] = {}
+    kept: dict[str, tuple[int, Document]] = {}
     for page in chain.from_iterable(found.values()):
-        page["displays"] = [kept.setdefault(json.dumps(x), len(kept)) for x in page["displays"]]
-    displays = [json.loads(text) for text in kept]
+        own = ((json.dumps(x), x) for x in page["displays"])
+        page["displays"] = [kept.setdefault(text, (len(kept), x))[0] for text, x in own]
+    displays = [each for _, each in kept.values()]
     return packed({"state": state, "pages": [*found.items()], "displays": displays})
 
 

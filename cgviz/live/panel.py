@@ -35,7 +35,7 @@ Term = tuple[int, Array, Any]  # which output, its upstream, its local by one in
 Line = tuple[str, list[str]]  # its text; names and their numbers, such as "x = 2"
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
-MOST_LETTERS = 6  # of a name beside each entry, or they leave no space for the numbers
+MOST_LETTERS = 3  # of a name beside each entry, or they leave no space for the numbers
 MOST_PATHS = 6  # of the chain rule that are listed: more are not followed one by one
 MOST_OPS = 12  # ops of a folded node that are listed
 TARGET = -1  # in place of an input, as in the display list: the link to a target

@@ -15,7 +15,7 @@ const [APPEAR, BRIEF] = [0.92, 0.1]; // when, of what is held, it fades in; how 
 const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at the middle
 const MOST = 24; // chips: more cannot be followed
 const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
-const [PAD, BAR] = [12, 5]; // points: around the words of a chip; from one bar of a strip to the next
+const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
 export function legs(display, step) {
@@ -177,7 +177,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3].map((row) => {
     const place = { x: within(column, wide, left, right), y: within(row, tall, 0, extentOf(display).height), width: wide, height: tall };
-    const areas = taken.map((each) => common(place.x, wide, each.x, each.width) * common(place.y, tall, each.y, each.height));
+    const areas = taken.map((each) => common(place.x, wide + 2 * RING, each.x, each.width) * common(place.y, tall, each.y, each.height));
     return { ...place, covered: areas.reduce((sum, area) => sum + area, 0) };
   }));
   return found.reduce((best, each) => (each.covered < best.covered ? each : best));
@@ -195,7 +195,7 @@ function note(picture, node, rows, positions, placed = []) {
     const { x, y, width, height } = boxOf(picture, element);
     const [left, top, bottom] = [x - width / 2, y - height / 2, y + height / 2];
     under.append(s("path.leader", { d: `M${place.x} ${place.y}L${x} ${place.y > top ? bottom + 2 : top - 2}` }));
-    return s("rect.leader", { x: left - 7, y: top - 2, width: width + 14, height: height + 4, rx: 10 });
+    return s("rect.leader", { x: left - RING, y: top - 2, width: width + 2 * RING, height: height + 4, rx: 10 });
   });
   const lines = rows.map((row, n) => s("text", { x: place.x, y: place.y + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
     ...row.map(([kind, words], nth) => s(`tspan.${kind}`, {}, nth ? ` ${words}` : words))));
