@@ -73,56 +73,62 @@ def panel(
         Elements as `element` makes them, each with the step from which on it is told: in `about`
         what comes before the inputs, in `more` what comes after them. `inputs` has per input its
         equation, told at the step `rule`; `rows` are the rows of the table; `come` is the step at
-        which its gradient is whole. What the picture itself says are `value` and `sum`.
+        which its gradient is whole. What the picture says of it are `value` and `note`.
     """
     node, moments = shown.nodes[i], moments or Moments(shown)
     found: Document = {"title": title(node), "kind": node.kind, "inputs": [], "rows": []}
     if node.kind == "port":
         return found | {"title": names.value_name(trace, node.outputs[0]), "about": [], "more": []}
     each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
-    op, step, folded = node.ops[0], node.step, len(node.ops) > 1
+    op, folded, ran = node.ops[0], len(node.ops) > 1, moments.of_node(i)
     found["kind"] = KINDS.get(node.kind, op.kind if node.kind == "use" else node.kind)
-    ran = moments.of_node(i)
     edges = *shown.outgoing[i], *shown.starts(i)
     come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=ran)
     if each is not None and (paths := _paths(trace, shown, each, node, ask)):
         found["paths"] = paths
     made = [_output(trace, shown, i, k, each) for k in range(len(node.outputs))]
-    if len(made) == 1 and made[0]["parts"]:
-        found["sum"] = made[0]["come"]
-    found["value"] = ", ".join(output["value"] for output in made)
+    total = made[0]["come"] if len(made) == 1 and made[0]["parts"] else ""
     upstream = ", ".join(output["upstream"] or "" for output in made)
-    about, more, returned = [] if folded else _facts(op, node.owner >= 0), [], []
-    if step is not None and not folded:
-        found["rule"] = order = max(node.orders)
-        found["asked"] = ask(step)
-        found["inputs"] = _inputs(trace, shown, i, step, found["asked"])
-        for one in found["inputs"]:
-            name, number, local = one.pop("row")
-            given = one["equation"][-1][-1][1]
-            found["rows"].append((f"{name} = {number}", upstream, local, given))
-            returned += [f"{given} to {name}"] if len(one["equation"]) > 1 else []
-        if op.kind == "custom" and (lines := rule_lines(step)):
-            more.append(_code(lines, max(order, come)))
-        if op.rule_variables:  # in TensorFlow's order
-            gradients = map(_written, step.downstream[-len(op.rule_variables) :])
-            rows = list(zip(op.rule_variables, gradients, strict=False))
-            more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
+    found["value"] = ", ".join(output["value"] for output in made)
+    values = ", ".join(f"{each['name']} = {each['value']}" for each in made)
+    level = f"in backward pass {node.level - 1} " if node.level else ""
+    found["ran"] = f"{level}{found['title']} makes {values}."
+    if node.step is not None and not folded:
+        found |= _rule(trace, shown, i, node.step, upstream, ask)
+    elif node.orders:
+        found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
+    about, more = [] if folded else _facts(op, node.owner >= 0), []
     for output in made[:MOST_OUTPUTS]:
         about += _told(output, ran, come, bool(found["inputs"]), "paths" in found)
     if folded:
         about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
         found["rows"] = [("", upstream, "", "")]
-    found["note"] = _note(found.get("sum", ""), found["inputs"])
-    level = f"in backward pass {node.level - 1} " if node.level else ""
-    values = ", ".join(f"{each['name']} = {each['value']}" for each in made)
-    found["ran"] = f"{level}{found['title']} makes {values}."
-    if found["inputs"]:
-        given = ", ".join(returned) or "nothing"
-        found["ruled"] = f"{found['title']} gets upstream {upstream} and returns {given}."
-    elif node.orders:
-        found["ruled"] = f"a backward rule of {found['title']} runs."  # one of the folded
-    return found | {"about": about, "more": more}
+    elif node.step is not None:
+        order = found["rule"]
+        if op.kind == "custom" and (lines := rule_lines(node.step)):
+            more.append(_code(lines, max(order, come)))
+        if op.rule_variables:  # in TensorFlow's order
+            gradients = map(_written, node.step.downstream[-len(op.rule_variables) :])
+            rows = list(zip(op.rule_variables, gradients, strict=False))
+            more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
+    return found | {"about": about, "more": more, "note": _note(total, found["inputs"])}
+
+
+def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask: Ask) -> Document:
+    """What the rule of an op did: per input, in the rows of the table, and in a sentence."""
+    node = shown.nodes[i]
+    asked = ask(step)
+    inputs = _inputs(trace, shown, i, step, asked)
+    rows, given = [], []
+    for one in inputs:
+        name, number, local = one.pop("row")
+        downstream = one["equation"][-1][-1][1]
+        rows.append((f"{name} = {number}", upstream, local, downstream))
+        given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
+    returned = ", ".join(given) or "nothing"
+    ruled = f"{title(node)} gets upstream {upstream} and returns {returned}."
+    order = max(node.orders)
+    return {"rule": order, "asked": asked, "inputs": inputs, "rows": rows, "ruled": ruled}
 
 
 def _note(total: str, inputs: Sequence[Document]) -> list[list[tuple[str, str]]]:

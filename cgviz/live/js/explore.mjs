@@ -114,8 +114,6 @@ export function makeExplore(view) {
   };
 }
 
-// --- curves ---
-
 /** One plot, as Python made it: curves over a slider, and points where their values are known. */
 export function makePlot({ element: written, range: [x0, x1, y0, y1], roles }) {
   const element = built(written);
