@@ -145,7 +145,10 @@ function chip(number, strip) {
 function equations(picture, node, step) {
   const { value, note: rows, inputs } = picture.page.panels[node];
   if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
-  return note(picture, node, rows, inputs.flatMap(({ depends = [] }) => depends));
+  const most = boxOf(picture, picture.box).width / DIGIT - 2; // letters
+  const short = rows.filter((row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= most);
+  const shown = short.length ? short : [[["upstream", "upstream \u00d7 local"]]];
+  return note(picture, node, shown, inputs.flatMap(({ depends = [] }) => depends));
 }
 
 /** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
@@ -164,12 +167,13 @@ function boxOf({ inner }, element) {
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
-/** Where a note of this size is at an op, in what is `seen` as the op is: the first place that covers nothing, or else the least. */
-function placeFor(picture, seen, { x, y, width, height }, [wide, tall], placed) {
-  const { parts, page: { display } } = picture;
+/** Where a note of this size is at an op, in sight as the op is: the first place that covers nothing, or else the least. */
+function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
+  const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
   const labels = parts.filter(({ of, element }) => of === "link" && element.cgvizWords).map(({ element }) => boxOf(picture, element));
   const taken = [...display.nodes, ...labels, ...placed];
+  const seen = boxOf(picture, box);
   const half = seen.width / 2;
   const [left, right] = Math.abs(x - seen.x) < half ? [seen.x - half, seen.x + half] : [0, display.width];
   const within = (at, length, low, high) => Math.max(Math.min(at, high - length / 2 - 2), low + length / 2 + 2);
@@ -186,10 +190,7 @@ function placeFor(picture, seen, { x, y, width, height }, [wide, tall], placed) 
 function note(picture, node, rows, positions, placed = []) {
   const { under, parts, page: { display } } = picture;
   const letters = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0)));
-  const seen = boxOf(picture, picture.box);
-  const small = Math.min(1, (seen.width - 4) / (letters * DIGIT + 8)); // so that it is as wide as what is in sight
-  const size = [letters * DIGIT + 8, rows.length * ROW + 8].map((length) => length * small);
-  const place = placeFor(picture, seen, display.nodes[node], size, placed);
+  const place = placeFor(picture, display.nodes[node], [letters * DIGIT + 8, rows.length * ROW + 8], placed);
   placed.push(place);
   const depends = ({ target, position }) => target === node && positions.includes(position);
   const values = parts.filter(({ of, i, role }) => of === "link" && role === "value" && depends(display.links[i]));
@@ -199,8 +200,8 @@ function note(picture, node, rows, positions, placed = []) {
     under.append(s("path.leader", { d: `M${place.x} ${place.y}L${x} ${place.y > top ? bottom + 2 : top - 2}` }));
     return s("rect.leader", { x: left - RING, y: top - 2, width: width + 2 * RING, height: height + 4, rx: 10 });
   });
-  const lines = rows.map((row, n) => s("text", { x: place.x, y: place.y + (n - (rows.length - 1) / 2) * ROW * small, "text-anchor": "middle" },
+  const lines = rows.map((row, n) => s("text", { x: place.x, y: place.y + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
     ...row.map(([kind, words], nth) => s(`tspan.${kind}`, {}, nth ? ` ${words}` : words))));
   const { x, y, width, height } = place;
-  return s("g.note", { "--cgviz-small": small }, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
+  return s("g.note", {}, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
 }
