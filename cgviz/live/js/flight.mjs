@@ -13,7 +13,7 @@ const APART = 0.12; // from one landing to the next, so that the terms of a sum 
 const [DRAWN, READ] = [0.1, 0.06]; // how long after the first leaves its line is seen; before all have come, the equations
 const [APPEAR, BRIEF] = [0.92, 0.1]; // when, of what is held, it fades in; how long, of their time, equations fade in and out
 const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at the middle
-const MOST = 24; // chips: more cannot be followed
+const [MOST, NAME] = [24, 100]; // chips: more cannot be followed; how much worse it is to cover a name than another place
 const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
 
@@ -171,8 +171,9 @@ function boxOf({ inner }, element) {
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const labels = parts.filter(({ of, element }) => of === "link" && element.cgvizWords).map(({ element }) => boxOf(picture, element));
-  const taken = [...display.nodes, ...labels, ...placed];
+  const texts = parts.filter(({ element }) => element.cgvizWords);
+  const words = texts.map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : 1 }));
+  const taken = [...display.nodes, ...words, ...placed];
   const seen = boxOf(picture, box);
   const half = seen.width / 2;
   const [left, right] = Math.abs(x - seen.x) < half ? [seen.x - half, seen.x + half] : [0, display.width];
@@ -180,8 +181,8 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3].map((row) => {
     const place = { x: within(column, wide, left, right), y: within(row, tall, 0, extentOf(display).height), width: wide, height: tall };
-    const areas = taken.map((each) => common(place.x, wide + 2 * RING, each.x, each.width) * common(place.y, tall, each.y, each.height));
-    return { ...place, covered: areas.reduce((sum, area) => sum + area, 0) };
+    const share = (each) => common(place.x, wide + 2 * RING, each.x, each.width) * common(place.y, tall, each.y, each.height);
+    return { ...place, covered: taken.reduce((sum, each) => sum + share(each) * (each.bad ?? 1), 0) };
   }));
   return found.reduce((best, each) => (each.covered < best.covered ? each : best));
 }

@@ -28,16 +28,15 @@ export function makeHistory(view) {
   const shown = () => Math.max(kept.findIndex((step) => cache.names.includes(MOMENT + step)), 0);
   const open = (step, then) => view.choose(MOMENT, step === kept[0] ? "" : MOMENT + step, then);
   const last = kept.length - 1;
-  const go = (k) => open(kept[Math.min(Math.max(k, 0), last)]);
   const play = makePlayer(() => {
-    go(shown() === last ? 0 : shown() + 1);
+    open(kept[shown() === last ? 0 : shown() + 1]);
     return shown() === last ? 0 : BETWEEN;
   }, (playing) => set(button, { "aria-pressed": playing }));
   const onclick = () => play(button.ariaPressed === "true" ? 0 : BETWEEN / 2);
   const button = h("button", { type: "button", "aria-pressed": "false", onclick }, "Play training");
   const slider = makeSlider("step of training", { max: last }, (k) => {
     play(0);
-    go(k);
+    open(kept[k]);
   });
   slider.element.prepend(button);
   const plot = doc.plot && makePlot(doc.plot);
