@@ -91,10 +91,11 @@ export function makeTable(view) {
   return makeFold("table", "The same numbers as a table", box, () => {
     const { display, panels } = view.pages[0];
     const told = view.questions.told(view.state.step);
-    const every = panels.flatMap(({ title, rows }, i) => rows.map((row) => ({ i, step: display.nodes[i].orders[0], row: [title, ...row] })));
+    const order = (i) => display.nodes[i].orders[0];
+    const found = panels.flatMap(({ title, rows }, i) => rows.map((row) => [i, title, ...row])).filter(([i]) => order(i));
     const head = COLUMNS.map((name) => h("th", { scope: "col" }, name));
-    const body = every.filter(({ step }) => step).sort((a, b) => a.step - b.step).map(({ i, step, row }) => h(`tr${step > told ? ".later" : ""}`, { "data-nodes": i },
-      h("th", { scope: "row" }, step), ...row.map((cell) => h("td", {}, cell))));
+    const body = found.sort(([a], [b]) => order(a) - order(b)).map(([i, ...cells]) => h(`tr${order(i) > told ? ".later" : ""}`,
+      { "data-nodes": i }, h("th", { scope: "row" }, order(i)), ...cells.map((cell) => h("td", {}, cell))));
     fill(box, h("table.plain", {}, h("caption", {}, "Backward pass, step by step, as far as it has come"),
       h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body)));
   });

@@ -23,10 +23,8 @@ export function makeSearch(view) {
   /** The rows that have all the words. */
   function find() {
     const words = field.value.toLowerCase().split(/\s+/);
-    fill(list, ...view.page.search.rows.map(([name, what, size], k) => {
-      const found = words.every((word) => `${name} ${what}`.toLowerCase().includes(word));
-      return found && h("option", { value: k }, `${name} (${what}): ${size}`);
-    }));
+    fill(list, ...view.page.search.rows.map(([name, what, size], k) =>
+      words.every((word) => `${name} ${what}`.toLowerCase().includes(word)) && h("option", { value: k }, `${name} (${what}): ${size}`)));
     choose(0);
   }
 

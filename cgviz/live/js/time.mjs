@@ -2,7 +2,7 @@
 
 export const SEED = 0.5; // the start of the backward pass: upstream is at its target, and no rule has run
 
-/** Every step of a display list, which has them with where they are in words: from -F, nothing run, over 0, all run, and SEED, to the last backward step. */
+/** Every step of a display list: from -F, nothing run, over 0, all run, and SEED, to the last backward step. */
 export const moments = (display) => display.moments.map(([step]) => step);
 
 /** The step after `step`, or before it; the same where there is none. */
