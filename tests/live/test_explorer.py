@@ -34,7 +34,7 @@ def test_it_begins_with_the_flow_and_the_curves():
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     assert explorer.trace.value == 3.0
     assert [s["name"] for s in explorer.document["sliders"]] == ["x", "upstream"]
-    assert [p["title"] for p in explorer.document["curves"]["plots"]] == [
+    assert [p["element"][2][2] for p in explorer.document["curves"]["plots"]] == [
         "f(x)",
         "gradient to x: upstream × df/dx",
     ]
