@@ -131,3 +131,19 @@ def test_the_picture_follows_a_dark_theme(runs):
     with plt.style.context("dark_background"):
         dark = moons.compare(*runs)
     assert not same_color(dark.axes[2].lines[0].get_color(), "#0072B2")
+
+
+def test_hardly_a_point_is_on_a_very_sharp_bump():
+    """What lesson 07 says of sharpness 256, whose bump has 7 % of its height at 4 / 256."""
+    network = moons.Network(tf.sign)
+    near = np.abs(moons.data()[0] @ network.w1 + network.b1) < 4.0 / 256.0
+    assert near.sum(axis=0).max() == 3
+
+
+def test_momentum_moves_a_variable_whose_gradient_is_zero():
+    """The answer to the second task of lesson 07."""
+    optimizer, x = tf.keras.optimizers.SGD(0.1, momentum=0.9), tf.Variable(0.0)
+    optimizer.apply_gradients([(tf.constant(-1.0), x)])
+    before = float(x)
+    optimizer.apply_gradients([(tf.constant(0.0), x)])
+    assert float(x) > before
