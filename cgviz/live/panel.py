@@ -122,8 +122,9 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
     rows, given = [], []
     for one in inputs:
         name, number, local = one.pop("row")
-        downstream = one["equation"][-1][-1][1]
-        rows.append((f"{name} = {number}", upstream, local, downstream))
+        sign, (_, downstream) = one["equation"][-1]
+        unequal = f"{sign} " if sign != "=" else ""
+        rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
         given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
     returned = ", ".join(given) or "nothing"
     ruled = f"{title(node)} gets upstream {upstream} and returns {returned}."
@@ -333,7 +334,8 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
         else:
             one |= _equation(step, j, given, local, [*called, name])
         numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
-        one["row"] = name, number, ", ".join(words for kind, words in numbers if kind == "local")
+        local_numbers = ", ".join(words for kind, words in numbers if kind == "local")
+        one["row"] = name, number, one.pop("matrix", local_numbers)
         if j < len(depends):
             one["depends"] = depends[j]
         found.append(one)
@@ -345,7 +347,8 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
 
     Returns:
         `equation`: summands, between which a line may break, of signs and of numbers with what they
-        are. A small Jacobian is `shown` in its place. `why` the rule returned something else.
+        are. A small Jacobian is `shown` in its place, and a `matrix` in the table. `why` the rule
+        returned something else.
     """
     value, columns = step.op.inputs[j], called[-1]
     terms = [
@@ -369,7 +372,10 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
         if few and whole and all(sizes) and set(sizes) != {1}:
             rows = [(called[k], step.op.outputs[k]) for k, *_ in terms]
             sums = [given] if total is None else [total, given]
-            found["shown"] = _heatmap(terms, rows, (columns, value), sums)
+            matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
+            found["shown"] = _heatmap(terms, matrix, rows, (columns, value), sums)
+            written = (f"[{', '.join(_numbers(row))}]" for row in matrix)
+            found["matrix"] = f"[{', '.join(written)}]"
             shapes = ", ".join(style.shape(part) for *_, part in terms)
             products = [(", ".join(_written(up) for _, up, _ in terms), shapes)]
     if not products:
@@ -394,6 +400,7 @@ def _product(up: Array, local: Any, value: Value) -> tuple[str, str]:
 
 def _heatmap(
     terms: Sequence[Term],
+    matrix: Array,
     outputs: Sequence[tuple[str, Value]],
     by: tuple[str, Value],
     sums: Sequence[Array],
@@ -402,7 +409,6 @@ def _heatmap(
 
     The last of the `sums` is what the rule returned; one before it is what it should be.
     """
-    matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
     weights = [x for _, up, _ in terms for x in _numbers(up)]
     entries = [entry for output in outputs for entry in _entries(*output)]
 

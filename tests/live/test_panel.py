@@ -170,8 +170,10 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
         y = clipped(x)
         return y
 
-    (given,) = panels_of(f, 1.0, upstream=5.0)["y"]["inputs"]
+    panel = panels_of(f, 1.0, upstream=5.0)["y"]
+    (given,) = panel["inputs"]
     assert equation(given) == "5 × 1 = 5 ≠ 1"
+    assert panel["rows"] == [("x = 1", "5", "1", "≠ 1")]  # nor does the table say 5 × 1 = 1
     assert words(given["why"]).endswith("upstream × local is 5: it is not linear in its upstream.")
 
 
@@ -212,6 +214,7 @@ def test_the_matrices_of_two_outputs_are_one_sum():
     assert product["weights"] == ["5", "2"]
     assert product["cells"] == [["1", "0"], ["0", "3"]]
     assert product["sums"] == [["5", "6"]]
+    assert custom["rows"] == [("x = [2, 5]", "[5], [2]", "[[1, 0], [0, 3]]", "[5, 6]")]
 
 
 def test_no_rule_runs_where_nothing_is_asked():
