@@ -357,7 +357,8 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
         if row[j] is not None and up is not None
     ]
     products = [_product(up, part, value) for _, up, part in terms]
-    total, found = None, {}
+    total = None
+    found: Document = {}
     if terms and not any(isinstance(part, jacobian.LargeJacobian) for *_, part in terms):
         total = sum((jacobian.times(up, part) for _, up, part in terms), np.zeros(()))
         size = sum((jacobian.times(np.abs(up), np.abs(x)) for _, up, x in terms), np.zeros(()))
@@ -374,8 +375,7 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
             sums = [given] if total is None else [total, given]
             matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
             found["shown"] = _heatmap(terms, matrix, rows, (columns, value), sums)
-            written = (f"[{', '.join(_numbers(row))}]" for row in matrix)
-            found["matrix"] = f"[{', '.join(written)}]"
+            found["matrix"] = f"[{', '.join(f'[{_listing(row)}]' for row in matrix)}]"
             shapes = ", ".join(style.shape(part) for *_, part in terms)
             products = [(", ".join(_written(up) for _, up, _ in terms), shapes)]
     if not products:
@@ -443,6 +443,10 @@ def _heatmap(
 
 def _numbers(a: Any) -> list[str]:
     return [style.number(x) for x in np.reshape(a, -1)]
+
+
+def _listing(a: Any) -> str:
+    return ", ".join(_numbers(a))
 
 
 def _entries(name: str, value: Value) -> list[str]:
