@@ -7,9 +7,6 @@ run       runs cells in a fresh box, to the end or to a limit; what they report
 A box is made by bubblewrap. It has no network, a home, /tmp and /dev/shm of its own in memory,
 its own processes, and of this machine's files only /usr, Python and the package cgviz, read-only.
 It ends as a whole. Without a box only the limits on time, memory and output hold.
-
-What runs the cells in a box is a fork of a process that has imported TensorFlow (starter.py), which
-takes a second of a processor and not four; or it is started there, where that cannot be forked.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ import random
 import select
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -38,14 +34,10 @@ from typing import Any
 import psutil
 
 INSIDE = Path(__file__).with_name("inside.py")
-STARTER = Path(__file__).with_name("starter.py")
 HOME = "/home/student"
 
 START = 120.0
 """Seconds for the start: TensorFlow takes 3 on a quiet core, and many times that on a busy one."""
-
-WAITS = ("/bin/sh", "-c", "trap '' CHLD; echo; exec sleep infinity")
-"""The first process of a box that another one joins. With SIGCHLD ignored no zombies are left."""
 
 GRACE = 10.0
 """Seconds beyond a cell's limit until the box is ended: the cell was first interrupted inside."""
@@ -60,9 +52,6 @@ box, and not in the process. Without it one process could end the box before its
 OWN = range(10**6, 2 * 10**9)
 """User numbers that no account has: root gives each box one, so that limits count it alone."""
 
-SET_USER = {"CAP_SETGID": 6, "CAP_SETUID": 7}
-"""The capabilities of Linux that inside.py needs to become a user of its own, with numbers."""
-
 SYSTEM = (
     *("/bin", "/sbin", "/lib", "/lib64"),
     *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache"),
@@ -70,11 +59,12 @@ SYSTEM = (
 """What programs need beside /usr to find their libraries and fonts."""
 
 CALLS = {
-    "x86_64": (0xC000003E, (319, 447, 29)),
-    "aarch64": (0xC00000B7, (279, 447, 194)),
+    "x86_64": (0xC000003E, (319, 447, 29, 165, 430)),
+    "aarch64": (0xC00000B7, (279, 447, 194, 40, 430)),
 }
 """By machine: the number of its architecture in Linux, and those of its calls memfd_create,
-memfd_secret and shmget. They make memory that no process has as its own, so no limit counts it."""
+memfd_secret, shmget, mount and fsopen. They make memory that no process has as its own, or a folder
+in memory, so no limit counts it. Who makes a namespace of users in a box could mount there."""
 
 SETTINGS = {
     "LANG": "C.UTF-8",
@@ -156,8 +146,15 @@ def run(
     }
     reports: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        process = _started(json.dumps(work).encode(), home, limits, boxed)
+        process = _Process(home, limits, boxed)
         try:
+            process.write(json.dumps(work).encode())
+            try:
+                started = process.read(START)
+            except EndedError as ended:
+                raise BoxError(f"the box did not start ({ended}): {missing() or ''}") from ended
+            if started != {"ready": True}:
+                raise BoxError(f"the box did not start: {started}")
             end = time.monotonic() + limits.total
             for index, cell in enumerate(cells):
                 most = (2 if cell["probe"] else 1) * limits.seconds + GRACE
@@ -179,30 +176,13 @@ def run(
     return reports, ""
 
 
-def _started(work: bytes, home: str, limits: Limits, boxed: bool) -> _Process:
-    """A process that is about to run the cells: forked where that can be, or started."""
-    for forked in [True, False] if boxed else [False]:
-        process = _Forked(home, limits) if forked else _Process(home, limits, boxed)
-        process.write(work)
-        try:
-            started = process.read(START)
-        except EndedError as ended:
-            said = f"({ended}): {missing() or ''}"
-        else:
-            if started == {"ready": True}:
-                return process
-            said = f": {started}"
-        process.kill()
-    raise BoxError(f"the box did not start {said}")
-
-
 class _Process:
     """The process in a box, its messages, and its end."""
 
     def __init__(self, home: str, limits: Limits, boxed: bool) -> None:
         python = [sys.executable, "/box/inside.py" if boxed else str(INSIDE)]
         elsewhere = {"HOME": home, "PATH": os.defpath, "PYTHONPATH": str(_package().parent)}
-        self._begin(limits)
+        self.limits = limits
         with tempfile.TemporaryFile() as calls:
             if boxed:
                 calls.write(_filter())
@@ -218,31 +198,26 @@ class _Process:
                 start_new_session=True,
                 pass_fds=[number] if boxed else [],
             )
-        assert self.popen.stdin is not None
-        assert self.popen.stdout is not None
-        self.input, self.output = self.popen.stdin, self.popen.stdout
-
-    def _begin(self, limits: Limits) -> None:
-        self.limits = limits
         self.pending = b""
         self.taken = 0
         self.looked = 0.0
 
     def write(self, work: bytes) -> None:
         """Send the work; a process that has ended is noticed when it is read from."""
-        with contextlib.suppress(BrokenPipeError), self.input as stream:
+        assert self.popen.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.popen.stdin as stream:
             stream.write(work)
 
     def read(self, seconds: float) -> dict[str, Any] | None:
         """Return the next message, or None if none comes in time."""
+        assert self.popen.stdout is not None
         end = time.monotonic() + seconds
         while b"\n" not in self.pending:
             left = end - time.monotonic()
             if left <= 0:
                 return None
-            self.look()
-            if select.select([self.output], [], [], min(left, LOOK))[0]:
-                chunk = os.read(self.output.fileno(), 2**16)
+            if select.select([self.popen.stdout], [], [], min(left, LOOK))[0]:
+                chunk = os.read(self.popen.stdout.fileno(), 2**16)
                 if not chunk:
                     raise EndedError("a call such as os._exit, a crash, or too much memory")
                 self.taken += len(chunk)
@@ -260,9 +235,6 @@ class _Process:
         if not isinstance(message, dict):
             raise EndedError("it wrote into the grader's own messages")
         return message
-
-    def look(self) -> None:
-        """Bubblewrap ends the box with the program that it started."""
 
     def memory(self) -> int:
         """Bytes that all processes of the box hold in memory; what they share counts once."""
@@ -282,10 +254,7 @@ class _Process:
                 process.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.popen.pid, signal.SIGKILL)
-        for stream in (self.input, self.output):
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-        with self.popen:  # waits
+        with self.popen:  # closes its pipes and waits
             pass
 
     def _all(self) -> list[psutil.Process]:
@@ -296,78 +265,12 @@ class _Process:
             return []
 
 
-class _Forked(_Process):
-    """A fork of the starter in a box, of which the first process waits for its end."""
-
-    def __init__(self, home: str, limits: Limits) -> None:
-        self._begin(limits)
-        self.program: psutil.Process | None = None
-        self.popen = subprocess.Popen(
-            [*_box("--as-pid-1"), *WAITS],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=home,
-            start_new_session=True,
-        )
-        assert self.popen.stdout is not None
-        self.popen.stdout.readline()  # the box is made
-        (read, write), (told, tell) = os.pipe(), os.pipe()
-        self.input, self.output = os.fdopen(write, "wb"), os.fdopen(told, "rb")
-        try:
-            request = {"box": self._all()[1].pid, "home": HOME, "settings": _settings()}
-            request |= {
-                "keep": [*SET_USER.values()] if os.getuid() == 0 else [],
-                "calls": _filter().hex(),
-            }
-            _, starter = _starter()
-            socket.send_fds(starter, [json.dumps(request).encode()], [read, tell])
-        except (IndexError, OSError):
-            pass  # there is no box, or no starter: the files are closed, so nothing will be read
-        finally:
-            os.close(read)
-            os.close(tell)
-
-    def look(self) -> None:
-        """End the box where its program has ended, whatever that has left running."""
-        try:
-            if self.program is None:
-                waits = self._all()[1]
-                self.program = min(waits.children(), key=psutil.Process.create_time, default=None)
-            elif not self.program.is_running():
-                self._all()[1].kill()
-        except (IndexError, psutil.Error):
-            pass  # all of it has ended
-
-
-@functools.cache
-def _starter() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """The process that is forked for boxes, which ends with this one, and the socket to ask it."""
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with its:
-        process = subprocess.Popen(
-            [sys.executable, str(STARTER)],
-            stdin=its.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env=SETTINGS | {"PATH": os.defpath},
-            start_new_session=True,
-        )
-    return process, ours
-
-
 def _package() -> Path:
     """The folder of cgviz, which is not imported here: it would import TensorFlow."""
     spec = importlib.util.find_spec("cgviz")
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent
-
-
-def _settings() -> dict[str, str]:
-    """The environment in a box."""
-    return SETTINGS | {"HOME": HOME, "PATH": "/usr/bin:/bin", "PWD": HOME, "PYTHONPATH": "/box"}
 
 
 def _shown() -> list[Path]:
@@ -395,7 +298,7 @@ def _box(*options: str) -> list[str]:
     command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
     if os.getuid() == 0:  # becomes a user of its own in inside.py
-        command += [word for name in SET_USER for word in ("--cap-add", name)]
+        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
     binds = [(str(path), str(path)) for path in _shown()]
@@ -415,6 +318,7 @@ def _box(*options: str) -> list[str]:
     for source, target in binds:
         command += ["--ro-bind", source, target]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
-    for name, value in _settings().items():
+    settings = SETTINGS | {"HOME": HOME, "PATH": "/usr/bin:/bin", "PYTHONPATH": "/box"}
+    for name, value in settings.items():
         command += ["--setenv", name, value]
     return [*command, "--"]
