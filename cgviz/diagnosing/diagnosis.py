@@ -203,7 +203,8 @@ def lost(history: History, end: int) -> Iterator[Told]:
         every = _explained(history, place)
         found = [each for each in every if each.what == state and name in each.sources]
         if not found:
-            message = f"{_since(history, place)}, the gradient of `{name}` is {state}."
+            word = "None" if state == "none" else "0"
+            message = f"{_since(history, place)}, the gradient of `{name}` is {word}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
         moves = _moves(history, place, end) if state == "none" else ""

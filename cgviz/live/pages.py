@@ -151,18 +151,15 @@ class PageBuilder:
         shown = self.selection(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
-        numbered = (
-            self.framed and not self.roomy
-        )  # not where numbers are asked for, or travel alone
+        # No minimap where numbers are asked for, or where a picture travels alone.
+        mapped = self.framed and not self.roomy and len(shown.nodes) > MANY
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),
             "panels": panel.panels(trace, shown, panel.small if cheap else _never),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
-            **(
-                {"norms": self._norms(trace, shown)} if len(shown.nodes) > MANY and numbered else {}
-            ),
+            **({"norms": self._norms(trace, shown)} if mapped else {}),
         }
 
     def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
