@@ -14,9 +14,7 @@ what comes from the learner's code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from html import escape
-from importlib import import_module
 from typing import Any
 
 from .. import style
@@ -44,7 +42,7 @@ STYLE = """<style>
 
 
 class Rows(Sequence[Any]):
-    """Rows in an order, of which a slice is a table of the same form."""
+    """Rows in an order."""
 
     rows: tuple[Any, ...]
 
@@ -52,12 +50,7 @@ class Rows(Sequence[Any]):
         return len(self.rows)
 
     def __getitem__(self, place: Any) -> Any:
-        """One row, or the table of some."""
-        if not isinstance(place, slice):
-            return self.rows[place]
-        found = copy(self)
-        found.rows = self.rows[place]
-        return found
+        return self.rows[place]
 
 
 def written(array: Any, most: int, rows: str = ", ", width: int | None = None) -> str:
@@ -120,14 +113,6 @@ def html_table(caption: str, head: Sequence[str], numeric: Sequence[str], *bodie
 
 
 NUMBER = ' class="cgviz-number"'  # of a cell that is aligned right
-
-
-def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
-    """Rows as a pandas DataFrame; pandas is not among the packages that cgviz needs."""
-    try:
-        return import_module("pandas").DataFrame(rows)
-    except ModuleNotFoundError as error:
-        raise ImportError("`to_pandas` needs pandas, and it is not installed") from error
 
 
 def sheet(*parts: str, kind: str = "") -> str:

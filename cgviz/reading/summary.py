@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from importlib import import_module
 from os.path import commonpath
 from typing import Any
 
@@ -17,7 +18,7 @@ from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
 from ..graph.folding import prune
 from ..graph.names import value_name
-from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, text_table
+from .format import NUMBER, Rows, counted, html_table, sheet, text_table
 from .table import table
 
 MOST_SOURCES = 8  # gradients in one line
@@ -116,10 +117,11 @@ class Summary(Rows):
             `parameters`, `value`, `zeros`, `gradient`, `zero_gradient`, `nan`, `inf`, `update`.
 
         Raises:
-            ImportError: pandas is not installed.
+            ModuleNotFoundError: pandas is not installed; cgviz does not need it otherwise.
         """
         rows = [each for row in self.rows for each in (row, *row["variables"])]
-        return data_frame([{name: row[name] for name in COLUMNS} for row in rows])
+        columns = [{name: row[name] for name in COLUMNS} for row in rows]
+        return import_module("pandas").DataFrame(columns)
 
     def __repr__(self) -> str:
         lines = []
