@@ -38,9 +38,7 @@ LEVEL = 0.42  # of that space, the radius of a bend at most: half of it would ma
 STEEP = 0.2  # of the way to the side, the space for it: lines farther apart look level
 RADIUS = 12.0  # of a bend, at most: a larger one reads as a slope
 ARC = 0.3  # radians from point to point of a bend: an eighth of a point from the true arc
-# Rounds of swaps for the order: least for a large picture, most for a small one, where 60 leave 7 %
-# fewer crossings than 30 did; in between VISITS of items altogether, which take some 10 ms.
-ROUNDS, VISITS = (20, 60), 12_000
+ROUNDS = 60  # of swaps for the order: with 20, pictures of 100 boxes have twice the crossings
 TURNS = 7  # rounds of placing; with 9 or 30 all links together are shorter by at most one percent
 LOOSE = 0.05  # what leads to one box only, as a weight, gives way to all else
 # Waypoints of all links, the shortest first; the others run straight, through boxes if need be, or
@@ -234,9 +232,7 @@ class Layers:
         for layer in even:
             reorder(layer, layer)
         best, fewest = [list(layer) for layer in even], crossings(even)
-        least, most = ROUNDS
-        rounds = min(max(least, VISITS // max(sum(map(len, even)), 1)), most)
-        turn = 0
+        rounds, turn = ROUNDS, 0
         while fewest and rounds:
             down = turn % 2 == 0
             for layer in even if down else even[::-1]:
