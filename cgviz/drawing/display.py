@@ -1,7 +1,7 @@
 """The display list: what is drawn of a selection, as plain data that paper and screen draw.
 
-    make       a selection -> its Display
-    both       a selection -> its Displays, in each direction in which it can run
+    make       a selection -> its Display, in the direction that suits a space
+    arranged   a selection -> its Displays, in each direction in which it can run
     Display    paths and texts, with what each belongs to and the steps at which it changes
     signature  two selections with one signature differ in their texts only
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -33,10 +33,10 @@ MARGIN = 10.0  # around the picture, so that nothing touches a cell's border
 BAND = 34.0  # above a band, for its title
 HANDLE, GAP = 24.0, 8.0  # on a frame: for what closes it; between two words
 RADIUS = 6.5  # of a handle: 13 points across can be clicked
+NARROWEST = 40.0  # a node: a symbol alone would be hard to click
 NOTEBOOK = 9.5 * 72  # the width of a picture that fits there
 SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 LEGEND = 2.2 * TEXT  # the height of the legend's line
-DEEPEST = 8  # a longer path runs down at once: to the right it would be wider than a notebook
 # A number, and the longest one that a slider usually brings.
 NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
 
@@ -145,47 +145,44 @@ class Display:
 
 def make(
     shown: Selection,
-    space: tuple[float, float] | None = None,
+    space: tuple[float, float] = (NOTEBOOK, inf),
     *,
     roomy: bool = False,
-    enough: float = inf,
+    enough: float = 1.0,
 ) -> Display:
-    """Arrange a selection, running right where that fits and down where it does not.
+    """Arrange a selection with its legend, running right where it is then large enough.
 
     Args:
         shown: The selection.
-        space: The width and height that the picture gets, in points; by default it is as large as
-            its content, and no wider than a notebook.
+        space: The width and height that the picture gets, in points.
         roomy: Leave space for other numbers than those of now, as a slider brings them.
         enough: The scale from which on a picture in its space need not be larger.
 
     Returns:
-        The display list.
+        The display list; where no direction is large enough, the larger one.
     """
-    width, height = space or (NOTEBOOK, inf)
 
-    def scale(each: _Arranged) -> float:
-        return min(width / each.width, height / (each.height + LEGEND), enough)
+    def scale(each: Display) -> float:
+        return min(space[0] / each.width, space[1] / (each.height + LEGEND))
 
-    found: list[_Arranged] = []
-    for direction in _directions(shown, DEEPEST if space is None else inf):
-        found.append(_Arranged(shown, written(shown), direction, roomy))
-        if scale(found[0]) >= (1.0 if space is None else enough):
+    found = []
+    for each in arranged(shown, space[0] / NARROWEST, roomy=roomy, legend=True):
+        found.append(each)
+        if scale(each) >= enough:
             break
-    return (found[-1] if space is None else max(found, key=scale)).display()
+    return max(found, key=scale)
 
 
-def both(
+def arranged(
     shown: Selection,
     deepest: float,
     *,
     roomy: bool = False,
     alike: Sequence[Selection] = (),
     fields: Fields | None = None,
-) -> list[Display]:
-    """Arrange a selection in each direction, without space for a legend.
-
-    For a browser, which knows the space, and has a legend of its own.
+    legend: bool = False,
+) -> Iterator[Display]:
+    """Arrange a selection in each direction.
 
     Args:
         shown: The selection.
@@ -193,6 +190,7 @@ def both(
         roomy: Leave space for other numbers than those of now, as a slider brings them.
         alike: Others of the same signature, for whose texts there is space, too.
         fields: What its gradients are typed into, by what they belong to.
+        legend: Make it wide enough for a legend below it; a browser has one of its own.
 
     Returns:
         One that runs right and one that runs down, or one alone that can.
@@ -201,14 +199,11 @@ def both(
     for other in alike:  # before one's own, which is what is read at each step
         pairs = zip(texts, written(other), strict=True)
         texts = [replace(own, versions=(*its.versions, *own.versions)) for own, its in pairs]
-    directions = _directions(shown, deepest)
-    return [_Arranged(shown, texts, each, roomy, fields, False).display() for each in directions]
-
-
-def _directions(shown: Selection, deepest: float) -> list[Direction]:
+    directions: list[Direction] = ["right", "down"] if shown.depth <= deepest else ["down"]
     if len({node.level for node in shown.nodes}) > 1:
-        return ["right"]  # so that a band is above the other
-    return ["right", "down"] if shown.depth <= deepest else ["down"]
+        directions = ["right"]  # so that a band is above the other
+    for each in directions:
+        yield _Arranged(shown, texts, each, roomy, fields or {}, legend).display()
 
 
 def signature(shown: Selection) -> tuple[Any, ...]:
@@ -231,10 +226,10 @@ class _Arranged:
         texts: Sequence[Text],
         direction: Direction,
         roomy: bool,
-        fields: Fields | None = None,
-        legend: bool = True,
+        fields: Fields,
+        legend: bool,
     ) -> None:
-        self.shown, self.texts, self.roomy, self.fields = shown, texts, roomy, fields or {}
+        self.shown, self.texts, self.roomy, self.fields = shown, texts, roomy, fields
         self.direction: Direction = direction
         self.across, self.along = (0, 1) if direction == "down" else (1, 0)
         self.moments = Moments(shown)
@@ -301,7 +296,7 @@ class _Arranged:
             rows = [self._extent(text) for text in self._rows(i)]
             pad_x, pad_y = shapes.PADDING[node.kind]
             size = [
-                max(max((w for w, _ in rows), default=0.0) + 2 * pad_x, 40.0),
+                max(max((w for w, _ in rows), default=0.0) + 2 * pad_x, NARROWEST),
                 sum(h for _, h in rows) + 2 * pad_y,
             ]
             ports = PORT * (min(max(leaving[i], arriving[i]), 12) - 1)

@@ -57,9 +57,8 @@ def plot(
     _check_axes(ax)
     shown = select(trace, which, full)
     _check_step(step, shown)
-    found = display.make(shown, None if ax is None else _space(ax))
-    if ax is None:
-        ax = _whole_axes(found)
+    found = display.make(shown, _space(ax), enough=LARGEST) if ax else display.make(shown)
+    ax = ax or _whole_axes(found)
     draw(ax, found, step)
     return speak(ax, texts.describe(shown, step))
 

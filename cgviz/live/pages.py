@@ -38,7 +38,7 @@ SAMPLES = {
     "forward": ("M0 5H28", "M34 5L26 8.3V1.7Z"),
     "backward": ("M34 5H6", "M0 5L8 8.3V1.7Z"),
 }
-DEEP = 16  # a longer path runs down at once, as on paper
+DEEP = 16  # a longer path runs down at once: to the right it would be wider than a screen
 
 
 class PageBuilder:
@@ -121,13 +121,14 @@ class PageBuilder:
         if key not in self._displays:
             names = [[], *([name] for name in self.moments)]
             others = [self.selection(which, [*opened, *name]) for name in names]
-            self._displays[key] = display.both(
+            found = display.arranged(
                 shown,
                 DEEP,
                 roomy=self.roomy,
                 alike=[x for x in others if x is not shown and display.signature(x) == drawn],
                 fields=self.fields,
             )
+            self._displays[key] = [*found]
         return self._displays[key]
 
     def picture(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
