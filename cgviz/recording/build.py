@@ -219,7 +219,7 @@ class Builder:
             rule=_rule(ruled.grad_fn) if ruled else None,
             rule_variables=tuple(map(variable_name, call.variables)) if call else (),
             captured=self._captured(call) if call else (),
-            watched=tuple(map(event.follows, range(len(inputs)))),
+            watched=event.watched,
             recorded=bool(event.watched),
             rule_missing=not isinstance(event, CallEvent) and not _is_differentiable(event.type),
             rule_dropped=ruled is not call,

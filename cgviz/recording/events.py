@@ -39,13 +39,13 @@ class OpEvent:
     scope: str | None = ""
     code: CodeType | None = None  # the learner's code that ran it, and the instruction
     lasti: int = 0
-    watched: int = 0  # which inputs a tape follows, one bit each; 0: not on any tape
+    watched: tuple[bool, ...] = ()  # whether a tape follows each input; (): not on any tape
     caller: CodeType | None = None  # of the frame around the learner's, and where that called it
     called_at: int = 0
 
     def follows(self, position: int) -> bool:
         """Whether a tape follows this input."""
-        return bool(self.watched >> position & 1)
+        return bool(self.watched) and self.watched[position]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

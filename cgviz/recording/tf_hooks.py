@@ -37,7 +37,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, partial
 from operator import attrgetter
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -110,15 +109,11 @@ def _built_in(event: OpEvent, upstream: Sequence[Any]) -> list[Any]:
     An input that no tape watches is skipped, as TensorFlow's own record does: without it the first
     layer of a network would compute a gradient for its data.
     """
-    watched = event.watched
-    count = len(event.inputs)
-    skip: Any = ()
-    if watched != (1 << count) - 1:
-        skip = tuple([i for i in range(count) if not watched >> i & 1])
+    skip = tuple([i for i, followed in enumerate(event.watched) if not followed])
     gradients = backprop._gradient_function(
         event.type,
         event.attrs,
-        count,
+        len(event.inputs),
         event.inputs,
         event.outputs,
         upstream,
@@ -163,22 +158,16 @@ class _TapedOp(OpEvent):
 
 def _put_on_tape(event: OpEvent) -> None:
     """Give every active tape a record of `event` whose backward function takes notes."""
-    watched = _watched_inputs(event.inputs)
-    if watched:
-        event.watched = watched
-        # A read needs no note: what reaches it is the variable's gradient.
-        if event.type != "ReadVariableOp":
-            _tape_record(event.type, event.outputs, event.inputs, event)
+    event.watched = _watched_inputs(event.inputs)
+    # A read needs no note: what reaches it is the variable's gradient.
+    if event.watched and event.type != "ReadVariableOp":
+        _tape_record(event.type, event.outputs, event.inputs, event)
 
 
-def _watched_inputs(inputs: Sequence[Any]) -> int:
-    """Which inputs a tape follows, one bit each."""
-    watched, bit = 0, 1
-    for tensor in inputs:
-        if _watched((tensor,)):
-            watched |= bit
-        bit += bit
-    return watched
+def _watched_inputs(inputs: Sequence[Any]) -> tuple[bool, ...]:
+    """Whether a tape follows each input; empty where it follows none."""
+    watched = tuple([_watched((tensor,)) for tensor in inputs])
+    return watched if True in watched else ()
 
 
 def _on_op(
@@ -194,19 +183,11 @@ def _on_op(
         if _no_tape():
             return  # nobody differentiates it
     else:
-        kinds = source.kinds
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:  # `learner_frame`, inlined: a tenth of a recording's cost
-            kind = kinds.get(frame.f_code.co_filename)
-            if kind != source.LIBRARY:
-                if kind != source.LEARNER:
-                    frame = learner_frame(frame)
-                if frame is not None:
-                    code, lasti = frame.f_code, frame.f_lasti
-                    if (back := frame.f_back) is not None:
-                        caller, called_at = back.f_code, back.f_lasti
-                break
-            frame = frame.f_back
+        frame = learner_frame(sys._getframe(1))
+        if frame is not None:
+            code, lasti = frame.f_code, frame.f_lasti
+            if (back := frame.f_back) is not None:
+                caller, called_at = back.f_code, back.f_lasti
     slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
     if slow:
         op_type = op_type.decode()

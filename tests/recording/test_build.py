@@ -17,7 +17,7 @@ from cgviz.recording.build import Builder, pull, reference, variable_name
 from cgviz.recording.events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
 
 
-def event(type_, inputs, where=None, line=None, watched=0):
+def event(type_, inputs, where=None, line=None, watched=()):
     """An op as a recording notes it; `line` is a code object and an instruction of it."""
     made = OpEvent(type_, inputs, (tf.constant(0.0),), (), where)
     made.code, made.lasti = line or (None, 0)
@@ -50,8 +50,8 @@ def test_every_op_has_a_name_of_its_own():
 
 def test_what_nobody_made_is_an_input_where_a_tape_follows_it_and_else_a_constant():
     x, c = tf.constant(1.0), tf.constant(2.0)
-    first = event("Mul", [x, c, x], watched=0b101)
-    second = event("Add", [first.outputs[0], c], watched=0b1)
+    first = event("Mul", [x, c, x], watched=(True, False, True))
+    second = event("Add", [first.outputs[0], c], watched=(True, False))
     ops = Builder([first, second], ThreadRecorder(), None).ops[None]
     assert [(op.kind, op.name) for op in ops] == [
         ("input", "input"),
@@ -92,7 +92,7 @@ def test_of_the_ops_that_one_line_runs_the_last_of_each_round_has_its_name(types
 
 def test_the_ops_of_a_body_are_inside_its_custom_op():
     x, body = tf.constant(1.0), Body(None)
-    inner = event("Mul", [x], where=body, watched=1)
+    inner = event("Mul", [x], where=body, watched=(True,))
     whole = call("square", [x], body, inner.outputs)
     after = event("Sin", inner.outputs)
     ops = Builder([inner, whole, after], ThreadRecorder(), None, [(x, "x")]).ops[None]
@@ -103,9 +103,9 @@ def test_the_ops_of_a_body_are_inside_its_custom_op():
 
 def test_captured_is_what_a_body_takes_from_a_tape_past_its_arguments():
     x, n, c, body = tf.constant(1.0), tf.constant(2), tf.constant(3.0), Body(None)
-    k = event("Exp", [x], watched=1)
-    inside = event("Mul", [x, *k.outputs, n, c], where=body, watched=0b101)
-    more = event("Sin", inside.outputs, where=body, watched=1)
+    k = event("Exp", [x], watched=(True,))
+    inside = event("Mul", [x, *k.outputs, n, c], where=body, watched=(True, False, True, False))
+    more = event("Sin", inside.outputs, where=body, watched=(True,))
     whole = call("scaled", [x], body, more.outputs)
     ops = Builder([k, inside, more, whole], ThreadRecorder(), None, [(x, "x"), (n, "n")]).ops[None]
     assert ops[-1].captured == ops[-2].outputs
