@@ -61,23 +61,57 @@ class ChainRule:
     """
 
     def __init__(self, trace: Trace, each: Pass) -> None:
-        self.trace = trace
-        self.pass_ = each
         names = [value_name(trace, source) for source in each.sources]
         named = list(zip(names, each.sources, each.gradients, strict=True))
         self.sources = tuple(Derivative(trace, each, n, s, g) for n, s, g in named if g is not None)
         self.unreached = tuple(name for name, _, g in named if g is None)  # got no gradient
 
     def __repr__(self) -> str:
-        return text(self.trace, self.sources, self.unreached)
+        blocks = []
+        for derivative in self.sources[:MOST_SOURCES]:
+            writer = Writer(derivative)
+            left = _joined(writer.left_side(), plain, " · ")
+            indent = len(left) if len(left) <= WIDTH // 3 else 1
+            rows = []
+            for sign, terms in writer.lines():
+                # Broken between factors only.
+                words = _joined(terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
+                line = f"{sign}\xa0{words}".strip("\xa0")
+                found = textwrap.wrap(line, WIDTH - indent, **UNBROKEN)
+                rows += [f"{'':{indent}} {row}".replace("\xa0", " ") for row in found]
+            rows[0] = f"{left}{rows[0][indent:]}" if indent > 1 else f"{left}\n{rows[0]}"
+            blocks.append("\n".join(rows))
+        return "\n\n".join(blocks + self._rest())
 
     @property
     def latex(self) -> str:
-        """The same in LaTeX, between dollar signs, to be taken to a slide or a paper."""
-        return latex(self.trace, self.sources, self.unreached)
+        """The formula in LaTeX, between dollar signs, to be taken to a slide or a paper."""
+        blocks = []
+        for derivative in self.sources[:MOST_SOURCES]:
+            writer = Writer(derivative)
+            lines = [
+                f"&{TEX_SIGNS.get(sign, '')} {_joined(terms, tex, TEX_TIMES)}"
+                for sign, terms in writer.lines()
+            ]
+            lines[0] = f"{_joined(writer.left_side(), tex, TEX_TIMES)} {lines[0]}"
+            blocks.append(" \\\\[0.3em]\n".join(lines))
+        blocks += [f"&{tex(sentence)}" for sentence in self._rest()]
+        body = " \\\\[1.2em]\n".join(blocks)
+        return f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"
 
     def _repr_latex_(self) -> str:
         return self.latex
+
+    def _rest(self) -> list[str]:
+        """What is said after the formulas: sources left out, sources without a gradient."""
+        found = []
+        if (left := len(self.sources) - MOST_SOURCES) > 0:
+            found.append(f"and {left} more source{'s' * (left > 1)}")
+        if self.unreached:
+            left = len(self.unreached) - MOST_SOURCES
+            more = f" and {left} more" * (left > 0)
+            found.append(f"no gradient: {', '.join(self.unreached[:MOST_SOURCES])}{more}")
+        return found or ([] if self.sources else ["no sources"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +167,7 @@ class Derivative:
         self.name = name
         self.source = source
         self.gradient = gradient
-        self._trace = trace
+        self.trace = trace
         self._pass = each
         maker = trace.producer(source)
         versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
@@ -272,70 +306,17 @@ DOTS = "⋯"
 Line = tuple[str, Terms]  # a sign or a few words, and the sum that follows
 
 
-def text(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
-    """The chain rule as text, at most about 96 columns wide where names are short.
-
-    Args:
-        trace: What it is read off.
-        sources: The derivative by each source that has a gradient.
-        unreached: The names of the sources that have none.
-    """
-    blocks = []
-    for derivative in sources[:MOST_SOURCES]:
-        writer = Writer(trace, derivative)
-        left = _joined(writer.left_side(), plain, " · ")
-        indent = len(left) if len(left) <= WIDTH // 3 else 1
-        rows = []
-        for sign, terms in writer.lines():
-            # Broken between factors only.
-            words = _joined(terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
-            found = textwrap.wrap(f"{sign}\xa0{words}".strip("\xa0"), WIDTH - indent, **UNBROKEN)
-            rows += [f"{'':{indent}} {row}".replace("\xa0", " ") for row in found]
-        rows[0] = f"{left}{rows[0][indent:]}" if indent > 1 else f"{left}\n{rows[0]}"
-        blocks.append("\n".join(rows))
-    return "\n\n".join(blocks + _rest(sources, unreached))
-
-
 UNBROKEN: Any = {"subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
-
-
-def latex(trace: Trace, sources: Sequence[Derivative], unreached: Sequence[str]) -> str:
-    """The same as one LaTeX display."""
-    blocks = []
-    for derivative in sources[:MOST_SOURCES]:
-        writer = Writer(trace, derivative)
-        lines = [
-            f"&{TEX_SIGNS.get(sign, '')} {_joined(terms, tex, TEX_TIMES)}"
-            for sign, terms in writer.lines()
-        ]
-        lines[0] = f"{_joined(writer.left_side(), tex, TEX_TIMES)} {lines[0]}"
-        blocks.append(" \\\\[0.3em]\n".join(lines))
-    blocks += [f"&{tex(sentence)}" for sentence in _rest(sources, unreached)]
-    body = " \\\\[1.2em]\n".join(blocks)
-    return f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"
 
 
 def _joined(terms: Terms, write: Callable[[Part], str], times: str) -> str:
     return " + ".join(times.join(map(write, term)) for term in terms)
 
 
-def _rest(sources: Sequence[Derivative], unreached: Sequence[str]) -> list[str]:
-    """What is said after the formulas: sources left out, sources without a gradient."""
-    found = []
-    if (left := len(sources) - MOST_SOURCES) > 0:
-        found.append(f"and {left} more source{'s' * (left > 1)}")
-    if unreached:
-        left = len(unreached) - MOST_SOURCES
-        more = f" and {left} more" * (left > 0)
-        found.append(f"no gradient: {', '.join(unreached[:MOST_SOURCES])}{more}")
-    return found or ([] if sources else ["no sources"])
-
-
 class Writer:
     """Writes one derivative, line by line."""
 
-    def __init__(self, trace: Trace, derivative: Derivative) -> None:
-        self.trace = trace
+    def __init__(self, derivative: Derivative) -> None:
         self.derivative = derivative
         self.paths = derivative.paths
         if derivative.count > len(self.paths) and len(self.paths[0].factors) > MOST_FACTORS:
@@ -345,7 +326,7 @@ class Writer:
 
     def name(self, value: Value) -> str:
         """The learner's name of a value."""
-        return value_name(self.trace, value)
+        return value_name(self.derivative.trace, value)
 
     def left_side(self) -> Terms:
         """`dy/dx`, with the upstream before it where it is not the number 1."""
