@@ -32,6 +32,12 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--disable-site-isolation-trials",  # a process less for each page
+    # Two pages less for each window, for its address bar. Of such flags the last counts, so what
+    # Playwright disables is here again.
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,AvoidUnnecessaryBeforeUnloadCheckSync,"
+    "DestroyProfileOnBrowserClose,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,LensOverlay,"
+    "MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,"
+    "OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch",
 ]
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 SECONDS = 120  # that a server may take to start on a machine with other work

@@ -276,8 +276,8 @@ def test_a_quiz_works_in_it(offline, tmp_path):
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Saving computes fewer positions, and takes 2 s of the 10 s that it may take."""
-    monkeypatch.setattr(explorer, "SECONDS", 2.0)
+    """Saving computes three positions of each slider, and not as many as 10 s pay for."""
+    monkeypatch.setattr(explorer, "POSITIONS", (3,))
 
 
 def test_sliders_work_in_it_at_positions_that_were_computed(offline, soon, tmp_path):
