@@ -20,6 +20,7 @@ from cgviz.drawing import display, figure
 from cgviz.graph.selection import select
 
 SHARP = 0.9  # radians to which an arrow may turn within a FEW points: more looks like a corner
+NOTEBOOK = display.NOTEBOOK, inf
 FEW, FINE = 1.5, 0.5  # points: a width of a line; shorter pieces have no course of their own
 
 
@@ -129,7 +130,7 @@ def programs(draw):
 
 
 @hypothesis.settings(max_examples=40, deadline=None)
-@hypothesis.given(programs(), st.sampled_from([None, (300.0, 900.0), (2000.0, 300.0)]))
+@hypothesis.given(programs(), st.sampled_from([NOTEBOOK, (300.0, 900.0), (2000.0, 300.0)]))
 def test_they_do_so_for_random_programs(trace, space):
     check_everywhere(display.make(select(trace, 0), space))
 
