@@ -51,8 +51,8 @@ def plot(
     def path(ys: Any) -> str:
         places = zip(across(np.array(xs)), np.clip(down(ys), -FAR, 100 + FAR), strict=True)
         return "".join(
-            f"{'M' if starts else 'L'}{x:.2f} {y:.2f}"
-            for starts, (x, y) in zip(_starts(ys, poles), places, strict=True)
+            f"{'M' if anew else 'L'}{x:.2f} {y:.2f}"
+            for anew, (x, y) in zip(starts(ys, poles), places, strict=True)
             if not np.isnan(y)
         )
 
@@ -114,7 +114,7 @@ def limits(curves: Sequence[Any], poles: bool) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _starts(ys: Any, poles: bool) -> Any:
+def starts(ys: Any, poles: bool) -> Any:
     """Where a curve begins anew: after no number, and where it jumps as at a pole.
 
     There it jumps against its course on both sides, and farther than it does there.

@@ -249,6 +249,11 @@ class Sweeper:
             rows = [
                 self._row([*values[:active], x, *values[active + 1 :]], focus, custom) for x in xs
             ]
+        table = np.array(rows)
+        if focus == active:  # a difference across a pole is no derivative
+            after = np.flatnonzero(curves.starts(table[:, 0], poles=True)[1:]) + 1
+            table[[*after, *after - 1], -1] = np.nan
+            table[~np.isfinite(table[:, 0]), -1] = np.nan
         name = arguments.title(self.f)
         names = {
             "f": name,
@@ -258,7 +263,7 @@ class Sweeper:
         }
         f, *derivatives = (
             {"role": role, "name": names[role], "ys": [_finite(np.round(y, 6)) for y in ys]}
-            for (role, ys) in zip(names, zip(*rows, strict=True), strict=True)
+            for (role, ys) in zip(names, table.T, strict=True)
             if role != "body" or custom
         )
         plots = [] if slider.upstream else [{"title": f"{name}({by})", "lines": [f]}]

@@ -13,6 +13,7 @@ import io
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ MOST_OPS = 12  # ops of a folded node that are listed
 TARGET = -1  # in place of an input, as in the display list: the link to a target
 MOST_OUTPUTS = 4  # of an op, in the panel: more would fill it
 LATER = "not yet"
+SHAPE = "local shape"  # above the shape of a local that is not shown with its numbers
 LONGEST, MOST_ROWS = 44, 4  # letters, and rows, that leave most of a picture to be seen
 VARIABLES = "`variables`, in the order TensorFlow gives them to the rule"
 # Per input, the inputs from whose values the local derivative is made; of other ops it is constant,
@@ -85,7 +87,7 @@ def panel(
     total = made[0]["come"] if len(made) == 1 and made[0]["parts"] else ""
     upstream = ", ".join(output["upstream"] or "" for output in made)
     found["value"] = ", ".join(output["value"] for output in made)
-    values = ", ".join(f"{each['name']} = {each['value']}" for each in made)
+    values = ", ".join(each["named"] + each["value"] for each in made)
     level = f"in backward pass {node.level - 1} " if node.level else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
     if node.step is not None and not folded:
@@ -118,7 +120,7 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
     for one in inputs:
         name, number, local = one.pop("row")
         sign, (_, downstream) = one["equation"][-1]
-        unequal = f"{sign} " if sign != "=" else ""
+        unequal = f"{sign} " if sign == "≠" else ""
         rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
         given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
     returned = ", ".join(given) or "nothing"
@@ -132,12 +134,20 @@ def _note(total: str, inputs: Sequence[Document]) -> list[list[tuple[str, str]]]
     rows = [[("upstream", total)]] if total else []
     for given in inputs:
         parts = [x for part in given["equation"] for x in part]
-        named = [("times", x) if isinstance(x, str) else (x[0].split()[0], x[1]) for x in parts]
+        named = [
+            ("times", x) if isinstance(x, str) else (x[0].split()[0], _short(x)) for x in parts
+        ]
         rows += [named] if len(given["equation"]) > 1 else []
     plain = [("upstream", "upstream"), ("times", "×"), ("local", "local")]
     long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
     found = [plain if each else row for row, each in zip(rows, long, strict=True)]
     return [row for n, row in enumerate(found) if row not in found[:n]][:MOST_ROWS] or [plain[:1]]
+
+
+def _short(part: tuple[str, str]) -> str:
+    """A number of an equation; of a shape, which would look like numbers there, what it is."""
+    kind, words = part
+    return "local" if kind == SHAPE else words
 
 
 # --- elements ------------------------------------------------------------------------------------
@@ -177,7 +187,7 @@ def grid(caption: str, columns: Sequence[str], rows: Sequence[Any], **attributes
 def _told(output: Document, ran: int, come: float, rule: bool, paths: bool) -> list[Element]:
     """An output: its value once it `ran`; what came back to it, and from where, once it has."""
     value = element("span", output["value"], since=ran, later=LATER)
-    named = element("span.forwardtext", f"{output['name']} = ", value)
+    named = element("span.forwardtext", output["named"], value)
     found = [fact("value", named, element("span.small", f" {output['is']}"))]
     if output["upstream"] is not None:
         gradient = element("span.backtext", output["come"], since=come, later=LATER)
@@ -268,7 +278,9 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
     """A value of a node: what it is, what came back to it, and of a sum its terms."""
     node = shown.nodes[i]
     found = _value(trace, node.outputs[output], _called(trace, shown, i, output))
-    found |= {"upstream": None, "parts": []}
+    # An op without a name of its own is not named by its value, as in "+ = 10".
+    nameless = found["name"] == title(node) and not node.label
+    found |= {"named": "" if nameless else f"{found['name']} = ", "upstream": None, "parts": []}
     if each is None:
         return found
     uses = _uses(shown, node, output)
@@ -329,9 +341,9 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
         else:
             one |= _equation(step, j, given, local, [*called, name])
         numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
-        local_numbers = ", ".join(words for kind, words in numbers if kind == "local")
+        local_numbers = ", ".join(words for kind, words in numbers if kind in ("local", SHAPE))
         one["row"] = name, number, one.pop("matrix", local_numbers)
-        if j < len(depends):
+        if given is not None and j < len(depends):  # else no local of it is shown
             one["depends"] = depends[j]
         found.append(one)
     return found
@@ -372,25 +384,42 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
             found["shown"] = _heatmap(terms, matrix, rows, (columns, value), sums)
             found["matrix"] = f"[{', '.join(f'[{_listing(row)}]' for row in matrix)}]"
             shapes = ", ".join(style.shape(part) for *_, part in terms)
-            products = [(", ".join(_written(up) for _, up, _ in terms), shapes)]
+            products = [(", ".join(_written(up) for _, up, _ in terms), (SHAPE, shapes))]
     if not products:
-        products = [(", ".join(map(_written, step.upstream)), "…")]
-    summands: list[Any] = [[("upstream", up), "×", ("local", part)] for up, part in products]
+        products = [(", ".join(map(_written, step.upstream)), ("local", "…"))]
+    summands: list[Any] = [[("upstream", up), "×", part] for up, part in products]
     for summand in summands[1:]:
         summand.insert(0, "+")
+    returned = _written(given)
+    should = returned if total is None else _written(total)
+    sign = _equals([(up, words) for up, (_, words) in products], should)
     if total is not None:
-        summands.append(["=", ("upstream × local", _written(total))])
-    summands.append(["=" if total is None else "≠", ("downstream", _written(given))])
+        summands.append([sign, ("upstream × local", should)])
+        sign = "≠"
+    summands.append([sign, ("downstream", returned)])
     return found | {"equation": summands}
 
 
-def _product(up: Array, local: Any, value: Value) -> tuple[str, str]:
-    """Upstream and local of one output and one input, in short."""
+def _equals(products: Sequence[Sequence[str]], result: str) -> str:
+    """The sign before a result: = if the numbers as they are printed give it, and ≈ if not.
+
+    >>> _equals([("1.701", "1.701")], "2.895"), _equals([("2", "−3"), ("1", "4")], "−2")
+    ('≈', '=')
+    """
+    try:
+        factors = [[float(x.replace(style.MINUS, "-")) for x in each] for each in products]
+    except ValueError:  # arrays, or their shapes
+        return "="
+    return "=" if style.number(sum(map(prod, factors))) == result.strip("[]") else "≈"
+
+
+def _product(up: Array, local: Any, value: Value) -> tuple[str, tuple[str, str]]:
+    """Upstream of one output, and its local by one input or the shape of that, in short."""
     if isinstance(local, jacobian.LargeJacobian) or local.size != up.size * value.size:
-        return _written(up), style.shape(local)
+        return _written(up), (SHAPE, style.shape(local))
     if local.size == 1:
-        return style.number(up), style.number(local)
-    return _written(up), style.summary(local, dtype=False)
+        return style.number(up), ("local", style.number(local))
+    return _written(up), ("local", style.summary(local, dtype=False))
 
 
 def _heatmap(
@@ -520,10 +549,12 @@ def _path(path: Path, links: dict[tuple[int, int], int]) -> Document | None:
         return None
     products = [*accumulate(path.locals, jacobian.times, initial=wide(path.upstream))]
     first, *more = map(_written, products)
-    factors = [style.number(x) if x.size == 1 else style.shape(x) for x in path.locals]
-    rows = [
-        [("upstream", up), ("times", "·"), ("local", by), ("times", "="), ("downstream", down)]
-        for up, by, down in zip([first, *more], factors, more, strict=False)
-    ]
-    formula = f"{' · '.join([first, *factors])} = {[first, *more][-1]}"
+    factors = [style.number(x) if x.size == 1 else "local" for x in path.locals]
+    rows = []
+    for up, by, down in zip([first, *more], factors, more, strict=False):
+        sign = _equals([(up, by)], down)
+        product = ("upstream", up), ("times", "·"), ("local", by)
+        rows.append([*product, ("times", sign), ("downstream", down)])
+    whole, last = [first, *factors], [first, *more][-1]
+    formula = f"{' · '.join(whole)} {_equals([whole], last)} {last}"
     return {"links": places, "rows": rows, "formula": formula}

@@ -3,6 +3,8 @@
 import pytest
 from golden_programs import PROGRAMS
 
+import cgviz
+
 from .conftest import has_count
 from .test_flight import VIEW, opened
 
@@ -68,3 +70,25 @@ def test_keys_step_blank_restart_help_and_leave(presented):
     has_count(presented.locator(".cgviz-presenting, .cgviz-note"), 0)
     assert keys.is_hidden()
     assert presented.locator(".cgviz-bar").is_visible()
+
+
+def test_a_small_picture_is_in_the_middle_of_the_screen(presented):
+    seen = presented.locator(".cgviz-svg").bounding_box()
+    assert abs(seen["x"] - (1920 - seen["x"] - seen["width"])) <= 2
+
+
+def test_a_field_of_a_quiz_is_where_its_question_is_and_not_cut(page, tmp_path):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
+    page.goto((tmp_path / "quiz.html").as_uri())
+    page.keyboard.press("End")
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("f")
+    has_count(page.locator(".cgviz-presenting"), 1)
+    page.wait_for_timeout(300)
+    fields = page.locator("foreignObject.cgviz-answer").all()
+    assert fields
+    for field in fields:
+        around, own = field.bounding_box(), field.locator("input").bounding_box()
+        assert abs(around["y"] - own["y"]) <= 2
+        assert own["height"] <= around["height"] + 2

@@ -32,6 +32,13 @@ def test_without_custom_rules_the_curves_agree():
     assert "body" not in lines
 
 
+def test_no_difference_is_taken_across_a_pole():
+    xs, lines, _ = sweep(lambda x: 1.0 / x, {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=False)
+    known = np.isfinite(lines["differences"])
+    assert np.sum(~known) <= 3
+    assert np.allclose(lines["differences"][known], -1 / xs[known] ** 2, rtol=0.05)
+
+
 def test_a_rule_that_ignores_upstream_stays_flat():
     xs, lines, found = sweep(lambda x: flat(x), {"x": (-3.0, 3.0)}, [1.0, 1.0], active=1)
     assert np.ptp(lines["rule"]) == 0

@@ -119,7 +119,7 @@ def test_terms_of_a_sum_are_in_the_order_in_which_the_node_has_them():
 def test_what_has_no_name_of_its_own_is_called_as_on_the_picture():
     panels = panels_of(lambda x: tf.sin(x * x) + 3.0 * (x * x), 2.0)
     names = [row[0].split(" = ")[0] for each in panels.values() for row in each["rows"]]
-    names += [each["ran"].split(" makes ")[1].split(" = ")[0] for each in panels.values()]
+    names += [each["ran"].split(" makes ")[0] for each in panels.values()]
     assert {"x", "×", "sin", "3 ×", "+"} <= set(names)
     assert not {"Mul", "Sin", "AddV2"} & set(names)
 
@@ -351,3 +351,48 @@ def test_every_equation_that_is_printed_is_true():
                     assert holds(line), (*where, line)
                     judged += 1
     assert judged > 150
+
+
+def test_a_number_is_ringed_only_for_a_local_that_is_shown():
+    """The local of y in 4 y is the constant 4; that of 4, which is y, belongs to no gradient."""
+    by_constant, by_itself = (
+        panels_of(lambda y: 4.0 * (y * y), 2.0),
+        panels_of(lambda y: y * y, 2.0),
+    )
+    (times_four,) = (each for title, each in by_constant.items() if title == "4 ×")
+    assert [each.get("depends") for each in times_four["inputs"]] == [None, (0,)]
+    assert [each["depends"] for each in by_itself["×"]["inputs"]] == [(1,), (0,)]
+
+
+def test_an_equals_sign_is_only_between_numbers_that_are_equal_as_printed():
+    """1.333 times 1.701 is 2.267; the gradient, of which these are four digits, is 2.268."""
+    cut = 0
+    for each in panels_of(lambda x: (x * 1.7014) * 1.3333, 1.0).values():
+        for row in each.get("note", []):
+            kinds = dict(row)
+            if "local" not in kinds:
+                continue
+            up, local, down = (float(kinds[k]) for k in ("upstream", "local", "downstream"))
+            signs = [text for kind, text in row if kind == "times"]
+            assert signs[-1] == ("=" if f"{up * local:.4g}" == f"{down:.4g}" else "≈")
+            cut += signs[-1] == "≈"
+    assert cut == 1
+
+
+def test_the_shape_of_a_local_does_not_pass_for_its_numbers():
+    """Of a sum of two the local has shape [2]: [1, 1] x [2] = 2 would be a false equation."""
+    found = panels_of(lambda x, b: tf.reduce_sum(x * b), 3.0, [1.0, -1.0])
+    rows = [row for each in found.values() for row in each.get("note", [])]
+    words = [text for row in rows for kind, text in row if kind == "local"]
+    assert "local" in words
+    assert not any(text.startswith("[") for text in words)
+
+
+def test_an_op_without_a_name_is_not_named_by_its_value():
+    panels = panels_of(lambda x: x * x + 3.0 * x, 2.0)
+    assert [each["ran"] for each in panels.values()] == [
+        "x makes x = 2.",
+        "× makes 4.",
+        "3 × makes 6.",
+        "+ makes 10.",
+    ]

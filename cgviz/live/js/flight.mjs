@@ -13,7 +13,7 @@ const APART = 0.12; // from one landing to the next, so that the terms of a sum 
 const [DRAWN, READ] = [0.1, 0.06]; // how long after the first leaves its line is seen; before all have come, the equations
 const [APPEAR, BRIEF] = [0.92, 0.1]; // when, of what is held, it fades in; how long, of their time, equations fade in and out
 const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at the middle
-const [MOST, NAME] = [24, 100]; // chips: more cannot be followed; how much worse it is to cover a name than another place
+const [MOST, NAME, NUMBER, FAR] = [24, 100, 5, 4]; // chips: more cannot be followed; how bad a note is: over a name or note, over a number, per point from its op
 const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
 
@@ -167,22 +167,22 @@ function boxOf({ inner }, element) {
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
-/** Where a note of this size is at an op, in sight as the op is: the first place that covers nothing, or else the least. */
+/** Where a note of this size is at an op, in sight as the op is: the place that covers least and is not far off. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
   const texts = parts.filter(({ element }) => element.cgvizWords);
-  const words = texts.map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : 1 }));
+  const words = texts.map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : NUMBER }));
   const taken = [...display.nodes, ...words, ...placed];
   const seen = boxOf(picture, box);
   const half = seen.width / 2;
   const [left, right] = Math.abs(x - seen.x) < half ? [seen.x - half, seen.x + half] : [0, display.width];
   const within = (at, length, low, high) => Math.max(Math.min(at, high - length / 2 - 2), low + length / 2 + 2);
   const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
-  const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3].map((row) => {
-    const place = { x: within(column, wide, left, right), y: within(row, tall, 0, extentOf(display).height), width: wide, height: tall };
+  const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
+    const place = { x: within(column, wide, left, right), y: within(row, tall, 0, extentOf(display).height), width: wide, height: tall, bad: NAME };
     const share = (each) => common(place.x, wide + 2 * RING, each.x, each.width) * common(place.y, tall, each.y, each.height);
-    return { ...place, covered: taken.reduce((sum, each) => sum + share(each) * (each.bad ?? 1), 0) };
+    return { ...place, covered: taken.reduce((sum, each) => sum + share(each) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
   }));
   return found.reduce((best, each) => (each.covered < best.covered ? each : best));
 }

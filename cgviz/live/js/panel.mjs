@@ -75,7 +75,7 @@ const none = (words) => h("p.none", {}, words);
 function product({ title, equation, shown, why }) {
   const written = (part) => {
     if (typeof part === "string") return h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part);
-    return h(`div.term${part[0] === "local" ? "" : ".backtext"}`, {}, h("span.small", {}, part[0]), h("span.big", {}, part[1]));
+    return h(`div.term${part[0].startsWith("local") ? "" : ".backtext"}`, {}, h("span.small", {}, part[0]), h("span.big", {}, part[1]));
   };
   const body = shown ? built(shown) : h("div.product", {}, ...equation.map((parts) => h("span.summand", {}, ...parts.map(written))));
   return h("section.input", {}, built(title), body, why && built(why));
