@@ -5,13 +5,14 @@
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
+    on_tanh   where on the curve of tanh the hidden units are
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from matplotlib import rcParams
 from matplotlib.colors import to_rgb, to_rgba
 
 from . import style
-from .drawing.figure import SpokenFigure, new_figure
+from .drawing.figure import SpokenFigure, new_axes, new_figure, speak
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
@@ -195,6 +196,30 @@ def compare(
     axes[2].legend(frameon=False)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
     return figure
+
+
+def on_tanh(received: Mapping[str, Any]) -> Any:
+    """Where on the curve of tanh the hidden units are: one mark for each number it receives.
+
+    Args:
+        received: Name -> the numbers that tanh receives, shape [n]; at most three names.
+
+    Returns:
+        The axes of a new figure; its alternative text gives the range of the numbers.
+
+    Example:
+        >>> on_tanh({"before": np.array([-1.0, 2.0])}).figure
+        What tanh receives. before: -1 to 2.
+    """
+    every = np.concatenate(list(received.values()))
+    curve = np.linspace(every.min() - 10.0, every.max() + 10.0, 999)
+    ax = new_axes(None, 8.5, 2.6)
+    ax.plot(curve, np.tanh(curve), color="0.6")
+    for (name, x), mark in zip(received.items(), "ox^", strict=False):
+        ax.plot(x, np.tanh(x), mark, label=f"{name}: {x.min():.0f} to {x.max():.0f}")
+    ax.set(xlabel="what tanh receives", ylabel="what it returns")
+    words = [text.get_text() for text in ax.legend(loc="center").get_texts()]
+    return speak(ax, "What tanh receives. " + ", ".join(words) + ".")
 
 
 def _right(network: Callable[..., Any]) -> Any:

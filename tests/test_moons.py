@@ -133,6 +133,18 @@ def test_the_picture_follows_a_dark_theme(runs):
     assert not same_color(dark.axes[2].lines[0].get_color(), "#0072B2")
 
 
+def test_what_tanh_receives_is_marked_on_its_curve():
+    received = {"near": np.array([-1.0, 2.0]), "far": np.array([-204.0, -56.0])}
+    ax = moons.on_tanh(received)
+    curve, *series = ax.lines
+    assert curve.get_xdata().min() < -204.0
+    assert curve.get_xdata().max() > 2.0
+    for line, numbers in zip(series, received.values(), strict=True):
+        np.testing.assert_array_equal(line.get_xydata().T, [numbers, np.tanh(numbers)])
+    assert [line.get_marker() for line in series] == ["o", "x"]
+    assert ax.figure.alt == "What tanh receives. near: -1 to 2, far: -204 to -56."
+
+
 def test_hardly_a_point_is_on_a_very_sharp_bump():
     """What lesson 07 says of sharpness 256, whose bump has 7 % of its height at 4 / 256."""
     network = moons.Network(tf.sign)
