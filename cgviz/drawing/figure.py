@@ -100,6 +100,14 @@ def _whole_axes(shown: Display) -> Axes:
     return new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1))
 
 
+def sheet(shown: Display) -> Figure:
+    """A picture as a figure that pyplot does not know, and a notebook does not show."""
+    width, height = size(shown)
+    found = Figure(figsize=(width / 72, height / 72))
+    draw(found.add_axes((0, 0, 1, 1)), shown)
+    return found
+
+
 def new_figure(width: float, height: float, **how: Any) -> SpokenFigure:
     """A figure of this size in inches; `how` is for Matplotlib."""
     import matplotlib.pyplot as plt

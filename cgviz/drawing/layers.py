@@ -88,7 +88,6 @@ class Layout:
     labels: tuple[Point, ...]  # per link: the point of its line beside which its label is
     width: float
     height: float
-    direction: Direction
     frames: tuple[tuple[float, float, float, float], ...] = ()  # left, top, width, height
     bands: tuple[Point, ...] = ()  # per level where it begins and ends, across
 
@@ -363,7 +362,6 @@ class Layers:
             tuple(routes),
             tuple(middle(line.label) for line in self.lines),
             *((width, height) if direction == "down" else (height, width)),
-            direction,
             bands=tuple(bands),
         )
 

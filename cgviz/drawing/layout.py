@@ -189,7 +189,7 @@ class _Nest:
         )
         outer = self.layouts[-1]
         found = tuple(centres), tuple(whole), tuple(labels), outer.width, outer.height
-        return Layout(*found, self.direction, tuple(frames), outer.bands)
+        return Layout(*found, tuple(frames), outer.bands)
 
 
 def _moved(point: Point, by: Point) -> Point:

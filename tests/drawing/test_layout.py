@@ -47,11 +47,11 @@ def edges(placed, boxes):
     ]
 
 
-def label_edges(placed, links):
+def label_edges(placed, links, direction):
     found = []
     for (x, y), link in zip(placed.labels, links, strict=True):
         half = link.along / 2
-        if link.along and placed.direction == "down":
+        if link.along and direction == "down":
             found.append((x - link.before, y - half, x + link.after, y + half))
         elif link.along:
             found.append((x - half, y - link.before, x + half, y + link.after))
@@ -90,7 +90,7 @@ def within(point, frame, space=0.0):
 def test_boxes_and_labels_overlap_nothing_and_are_in_the_picture(program, direction):
     boxes, links, frames = program
     placed = layout.place(boxes, links, direction, frames)
-    found = edges(placed, boxes) + label_edges(placed, links)
+    found = edges(placed, boxes) + label_edges(placed, links, direction)
     for i, one in enumerate(found):
         assert not any(overlap(one, other) for other in found[:i])
         assert one[0] >= -0.01
