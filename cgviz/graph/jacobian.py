@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import math
 import operator
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -46,16 +47,18 @@ def is_linear(step: Step) -> bool:
         twice = [None if d is None else 2 * d for d in step.downstream]
         sizes = [0.0 if d is None else np.abs(d).max(initial=0) for d in twice]
         return all(map(same, twice, doubled, sizes))
-    for j, returned in enumerate(step.downstream):
-        total: Any = 0.0
-        size: Any = 0.0
-        for upstream, row in zip(step.upstream, step.local, strict=True):
-            if upstream is not None and row[j] is not None:
-                total = total + times(upstream, row[j])
-                size = size + times(np.abs(upstream), np.abs(row[j]))
-        if not same(returned, total, size):
-            return False
-    return True
+    known = zip(step.upstream, step.local, strict=True)
+    rows = [(up, row) for up, row in known if up is not None]
+    return all(
+        same(given, *summed([(up, row[j]) for up, row in rows if row[j] is not None]))
+        for j, given in enumerate(step.downstream)
+    )
+
+
+def summed(terms: Sequence[tuple[Array, Any]]) -> tuple[Any, Any]:
+    """The sum of upstream · local over outputs, and that of their sizes, as `same` takes them."""
+    found = [(times(up, local), times(np.abs(up), np.abs(local))) for up, local in terms]
+    return sum(total for total, _ in found), sum(size for _, size in found)
 
 
 def times(upstream: Array, local: Any) -> Array:

@@ -367,8 +367,7 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
     total = None
     found: Document = {}
     if terms and not any(isinstance(part, jacobian.LargeJacobian) for *_, part in terms):
-        total = sum((jacobian.times(up, part) for _, up, part in terms), np.zeros(()))
-        size = sum((jacobian.times(np.abs(up), np.abs(x)) for _, up, x in terms), np.zeros(()))
+        total, size = jacobian.summed([term[1:] for term in terms])
         # What is equal to the digits that are shown makes a true equation, too.
         if jacobian.same(given, total, size) or _written(total) == _written(given):
             total = None

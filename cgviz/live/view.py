@@ -279,7 +279,6 @@ def png(sheet: Figure) -> bytes:
     width, height = sheet.get_size_inches()
     dots = min(100.0, (MOST_PIXELS / (width * height)) ** 0.5)
     buffer = io.BytesIO()
-    # In full colours: a palette would be a third as large, and lose the pale bands. Level 6, the
-    # usual one, takes longer for one percent less.
-    sheet.savefig(buffer, format="png", dpi=dots, pil_kwargs={"compress_level": 4})
+    # In full colours: a palette would be a third as large, and lose the pale bands.
+    sheet.savefig(buffer, format="png", dpi=dots)
     return buffer.getvalue()
