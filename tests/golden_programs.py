@@ -294,7 +294,10 @@ def _panel(panel):
     if "note" in panel:
         found["note"] = [*map(_line, panel["note"])]
     if "paths" in panel:
-        found["paths"] = [x | {"rows": [*map(_line, x["rows"])]} for x in panel["paths"]]
+        found["paths"] = [
+            x | {"rows": [*map(_line, x["rows"])], "words": "".join(map(_words, x["words"]))}
+            for x in panel["paths"]
+        ]
     return found | {"inputs": inputs}
 
 

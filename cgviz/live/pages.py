@@ -172,9 +172,9 @@ class PageBuilder:
         """What can be found in a picture: ops, variables and scopes, also those in closed folds.
 
         Returns:
-            `rows` has per thing its name, what it is, and its |gradient| in words, the largest
-            first. `at` has the node where each is, and `open` what would have to be turned over to
-            see more of it; "" if it is shown.
+            `rows` has per thing its name, what it is, both in words, and these with its |gradient|,
+            the largest first. `at` has the node where each is, and `open` what would have to be
+            turned over to see more of it; "" if it is shown.
         """
         nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "use" and n.owner < 0]
         where = {op: i for i, node in nodes for op in node.ops}
@@ -233,7 +233,7 @@ def _never(step: Step) -> bool:
 
 def _rows(
     trace: Trace, which: int | None, every: Iterable[Op]
-) -> tuple[list[tuple[tuple[str, str, str], list[Op]]], dict[Op, float]]:
+) -> tuple[list[tuple[tuple[str, ...], list[Op]]], dict[Op, float]]:
     """The rows of a search, each with its ops; and the |gradient| of each op, -1 for none.
 
     Its number is the L2 norm of what arrives at an op's outputs, and of a scope the largest in it.
@@ -247,14 +247,15 @@ def _rows(
         for scope in accumulate(op.scope.split("/") if op.scope else [], "{}/{}".format):
             found.setdefault((scope, "scope"), []).append(op)
     largest = {row: max(sizes[op] for op in ops) for row, ops in found.items()}
-    words = {
-        row: f"{'up to' if row[1] == 'scope' else '|gradient|'} {style.number(abs(x))}"
-        if x >= 0
-        else "no gradient"
-        for row, x in largest.items()
-    }
+
+    def words(name: str, what: str) -> tuple[str, str]:
+        size = style.number(abs(largest[name, what]))
+        known = f"{'up to' if what == 'scope' else '|gradient|'} {size}"
+        called = f"{name} ({what})"
+        return called, f"{called}: {known if largest[name, what] >= 0 else 'no gradient'}"
+
     order = sorted(found, key=lambda row: -largest[row])
-    return [((*row, words[row]), found[row]) for row in order], sizes
+    return [((*row, *words(*row)), found[row]) for row in order], sizes
 
 
 def _size(each: Pass, op: Op) -> float:

@@ -531,13 +531,13 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
     for i, edge in enumerate(shown.targets, len(shown.edges)):
         links[edge.value.key, TARGET] = i
     try:
-        paths = [_path(path, links) for path in found.paths] if found.agrees else []
+        paths = [_path(path, links, shown) for path in found.paths] if found.agrees else []
     except RuntimeError:  # a rule that cannot run once more
         return []
     return [path for path in paths if path] if all(paths) else []
 
 
-def _path(path: Path, links: dict[tuple[int, int], int]) -> Document | None:
+def _path(path: Path, links: dict[tuple[int, int], int], shown: Selection) -> Document | None:
     """One path: its links, the product at each of its ops, and all in one formula; or None.
 
     None where part of it is not shown.
@@ -556,4 +556,6 @@ def _path(path: Path, links: dict[tuple[int, int], int]) -> Document | None:
         rows.append([*product, ("times", sign), ("downstream", down)])
     whole, last = [first, *factors], [first, *more][-1]
     formula = f"{' · '.join(whole)} {_equals([whole], last)} {last}"
-    return {"links": places, "rows": rows, "formula": formula}
+    ops = (title(shown.nodes[shown.edges[links[key]].target]) for key in keys[1:])
+    words = element("span.backtext", formula), element("span.small", f" through {', '.join(ops)}")
+    return {"links": places, "rows": rows, "words": words}

@@ -73,6 +73,11 @@ def test_a_key_finds_what_is_in_another_of_repeats_and_goes_to_it(opened, saved)
     opened.keyboard.type("mul_8")
     found = opened.locator(".cgviz-search option")
     assert found.count() == 1
+    assert found.inner_text() == "Mul_8 (Mul)"  # nothing has come back yet
+    opened.keyboard.press("Escape")
+    opened.keyboard.press("End")
+    opened.keyboard.press("/")
+    opened.keyboard.type("mul_8")
     (step,) = (s for s in saved[1].steps if s.op.name == "Mul_8")
     assert found.inner_text().split()[-1] == cgviz.style.number(abs(step.upstream[0]))
     opened.keyboard.press("Enter")
@@ -148,3 +153,21 @@ def test_what_is_in_a_scope_that_was_closed_by_hand_is_found(page, tmp_path):
     page.keyboard.type("cos")
     page.keyboard.press("Enter")
     until(page, f"{FOCUSED}?.startsWith('cos, value 0.8776')")
+
+
+def test_neither_words_nor_order_of_what_is_found_tell_a_gradient_before_it_has_come(opened):
+    opened.locator(".cgviz-svg [role=button]").first.focus()
+    found = opened.locator(".cgviz-search option")
+    shown = {}
+    for key in ("Home", "End"):
+        opened.keyboard.press(key)
+        opened.keyboard.press("/")
+        shown[key] = found.all_inner_texts(), opened.locator(".cgviz-count").inner_text()
+        opened.keyboard.press("Escape")
+    (before, said), (after, largest) = shown["Home"], shown["End"]
+    assert not any("gradient" in words or "up to" in words for words in [*before, said])
+    assert all(": " in words for words in after)
+    assert "largest" in largest
+    named = [words.rpartition(": ")[0] for words in after]
+    assert sorted(named) == sorted(before)
+    assert named != before

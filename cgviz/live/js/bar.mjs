@@ -4,7 +4,7 @@ import { take } from "./take.mjs";
 import { moments, next, previous, textAt } from "./time.mjs";
 
 const atStart = ({ clock, state }) => previous(clock, state.step) === state.step;
-const atEnd = ({ clock, state }) => next(clock, state.step) === state.step;
+export const atEnd = ({ clock, state }) => next(clock, state.step) === state.step;
 const canFind = ({ doc }) => !doc.quiz && !doc.sliders;
 const PLAY = "M4 1.5L13 7L4 12.5Z";
 const PAUSED = "M4 2H6V12H4ZM9 2H11V12H9Z";
@@ -55,7 +55,8 @@ export const actionsOf = (view) => [...TIME, ...PICTURE, ...KEYS].filter(({ has 
 export function press(view, event) {
   const { key, target } = event;
   if (key === "Escape" && view.root.querySelector(":popover-open")) return; // it closes
-  if (target.closest("input, select") || ([" ", "Enter"].includes(key) && target.closest("button, summary"))) return;
+  const own = key === " " ? "input:not([type=range]), select" : "input, select";
+  if (target.closest(own) || ([" ", "Enter"].includes(key) && target.closest("button, summary"))) return;
   const name = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (key.length === 1 ? key.toLowerCase() : key);
   const action = view.actions.find(({ keys }) => keys.includes(name));
   use(event, action && (() => action.run(view, view.focused?.cgvizItem)));

@@ -18,7 +18,7 @@ export function makePanel(view) {
     if (wanted.some((each, n) => each !== shown[n])) {
       shown = wanted;
       state.pinned = null;
-      fill(element, ...(i < 0 ? [none("Step through with the arrows, or choose an op for its details.")] : details(i)));
+      fill(element, ...(i < 0 ? [h("p.none", {}, "Step through with the arrows, or choose an op for its details.")] : details(i)));
     }
     for (const button of element.querySelectorAll(".cgviz-path")) set(button, { "aria-pressed": button.cgvizPath === state.pinned });
   }
@@ -34,7 +34,7 @@ export function makePanel(view) {
     return [
       h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind)),
       ...panel.about.map((part) => built(part, told)),
-      ...(panel.rule > told ? [!asked.length && none(`Its backward rule runs in step ${panel.rule}.`)] : panel.inputs.map(product)),
+      ...(panel.rule > told ? [!asked.length && h("p.none", {}, `Its backward rule runs in step ${panel.rule}.`)] : panel.inputs.map(product)),
       ...panel.more.map((part) => built(part, told)),
       ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)),
       panel.paths && panel.come <= told && pathList(panel.paths),
@@ -45,15 +45,12 @@ export function makePanel(view) {
 
   /** The paths of the chain rule to a node: each lights up while the pointer or the focus is on it, or once it was clicked. */
   function pathList(paths) {
-    const { display, panels } = view.page;
     const off = () => view.overlay();
     return h("section.input", {}, h("p.subtitle", {}, "the chain rule, path by path"), h("ul.parts", {}, ...paths.map((path) => {
-      const through = path.links.slice(1).map((i) => panels[display.links[i].target].title);
       const on = () => view.overlay(path);
       const onclick = () => view.set({ pinned: view.state.pinned === path ? null : path });
       const button = h("button.path", { type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick },
-        h("span.backtext", {}, path.formula),
-        h("span.small", {}, ` through ${through.join(", ")}`));
+        ...path.words.map((part) => built(part)));
       button.cgvizPath = path;
       return h("li", {}, button);
     })));
@@ -68,8 +65,6 @@ export function makePanel(view) {
   }
   return { element, paint };
 }
-
-const none = (words) => h("p.none", {}, words);
 
 /** upstream x local = downstream, for one input: signs are strings, numbers [what it is, the number]. */
 function product({ title, equation, shown, why }) {

@@ -1,4 +1,5 @@
 // Large pictures: find an op, a variable or a scope; and which of repeats, such as the steps of a recurrent network, is shown.
+import { atEnd } from "./bar.mjs";
 import { fill, h, makeSlider, say, set, use } from "./dom.mjs";
 
 /** A field that finds what is in the picture of a view, also in closed scopes. */
@@ -7,7 +8,7 @@ export function makeSearch(view) {
     type: "text", autocomplete: "off", oninput: find,
     "aria-label": "Find an op, a variable or a scope", placeholder: "op, variable, scope",
   });
-  const list = h("select", { size: 10, "aria-label": "Found, the largest gradient first", onclick: pick });
+  const list = h("select", { size: 10, "aria-label": "Found", onclick: pick });
   const count = h("p.count", { role: "status" });
   const by = (count) => () => choose(list.selectedIndex + count);
   const keys = { ArrowDown: by(1), ArrowUp: by(-1), Enter: pick };
@@ -23,15 +24,18 @@ export function makeSearch(view) {
   /** The rows that have all the words. */
   function find() {
     const words = field.value.toLowerCase().split(/\s+/);
-    fill(list, ...view.page.search.rows.map(([name, what, size], k) =>
-      words.every((word) => `${name} ${what}`.toLowerCase().includes(word)) && h("option", { value: k }, `${name} (${what}): ${size}`)));
+    const { rows, at } = view.page.search;
+    const [come, order] = [atEnd(view), [...rows.keys()]]; // of gradients nothing is told before they have come, nor by the order
+    if (!come) order.sort((j, k) => at[j] - at[k]);
+    const found = order.filter((k) => words.every((word) => rows[k][2].toLowerCase().includes(word)));
+    fill(list, ...found.map((k) => h("option", { value: k }, rows[k][come ? 3 : 2])));
     choose(0);
   }
 
   /** Choose one, and say which: the focus stays in the field. */
   function choose(n) {
     list.selectedIndex = Math.min(Math.max(n, 0), list.length - 1);
-    say(count, `${list.length} found, the largest |gradient| first${list.length ? `. Chosen: ${list.selectedOptions[0].text}` : ""}`);
+    say(count, `${list.length} found${atEnd(view) ? ", the largest |gradient| first" : ""}${list.length ? `. Chosen: ${list.selectedOptions[0].text}` : ""}`);
   }
 
   function pick() {
