@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
 MOST_REPEATS = 40  # that a file keeps of a row: the time to write it stays a few seconds
-MANY = 30  # nodes: of fewer most are in sight, without a minimap
+MANY = 20  # nodes: of fewer nearly all are in sight in a notebook
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
 MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page
 # Of the legend: the line and the head of an arrow.
