@@ -277,9 +277,9 @@ class _Tree:
 
     def _stretches(self, found: Sequence[Fold], path: tuple[str, ...]) -> Sequence[Fold]:
         """Where there are too many members, neighbours in the order share a fold."""
-        if len(found) <= self.limit:
-            return found
         loose = [x for x in found if self.movable(x)]
+        if len(found) <= self.limit or not loose:
+            return found
         length = -(-len(loose) // max(4, self.limit - (len(found) - len(loose))))
         parts = {loose[i]: tuple(loose[i : i + length]) for i in range(0, len(loose), length)}
         result: list[Fold] = []

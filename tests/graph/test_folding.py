@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from programs import penalty
 
 import cgviz
-from cgviz.graph import Op, Value, folding
+from cgviz.graph import Op, Value, folding, selection
 from cgviz.graph.folding import Pruned, in_order, prune
 
 
@@ -284,6 +284,11 @@ def test_no_group_feeds_itself_through_others_whatever_is_open(program, random):
         free = {g for g in left if not any(b == g and a in left for a, b in links)}
         assert free
         left -= free
+
+
+def test_more_inputs_than_may_be_shown_stay_apart_where_no_op_uses_them():
+    trace = cgviz.trace(lambda *given: given[0], *[1.0] * 61)
+    assert len(selection.select(trace, framed=True).nodes) == 61
 
 
 @given(programs())
