@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..findings import Finding
 from ..graph import Op, Source, Value
@@ -47,8 +47,7 @@ def dropped(graph: PassGraph) -> list[Finding]:
     """Custom rules that TensorFlow did not use: one finding per line that calls one."""
     ops = [op for op in with_bodies(graph.trace.ops) if op.rule_dropped]
     first = {line(op.source) + line(op.rule): op for op in reversed(ops)}
-    found = [Cut(graph, "rule dropped", op).finding() for op in reversed(first.values())]
-    return [replace(each, which=None) for each in found]
+    return [Cut(graph, "rule dropped", op).finding() for op in reversed(first.values())]
 
 
 # --- where a path is cut -----------------------------------------------------------------------

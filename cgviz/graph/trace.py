@@ -308,7 +308,7 @@ class Trace:
                 network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
                 `cgviz.load` reads.
             full: In a `.json` also the numbers of arrays of more than 1,024; else it keeps their
-                norm, range, and number of zeros, NaN and infinities.
+                norm, and number of zeros, NaN and infinities.
 
         Raises:
             ValueError: The suffix is none of these, or `full` is given for a picture.
