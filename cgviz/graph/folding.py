@@ -62,6 +62,14 @@ class Pruned:
             if maker := self.maker(value):
                 yield maker[0]
 
+    def owners(self, groups: Mapping[Op, str]) -> dict[Op, str]:
+        """What ops of one group alone use, with that group: a variable belongs to its layer."""
+        users: dict[Op, set[str]] = {}
+        for op, group in groups.items():
+            for source in self.feeds(op):
+                users.setdefault(source, set()).add(group)
+        return {op: found.pop() for op, found in users.items() if len(found) == 1}
+
     def feeding(self) -> dict[Op, set[Op]]:
         """Each of the ops, and those of them that feed it."""
         own = set(self.ops)
@@ -232,14 +240,8 @@ class _Tree:
         self.repeating = len(pruned.ops) > limit
         self.seen: Counter[str] = Counter()  # how often a name was given
         self.scopes = {op: op.scope for op in pruned.ops}
-        users: dict[Op, set[str]] = {}
-        for op, sources in self.feeding.items():
-            for source in sources:
-                users.setdefault(source, set()).add(op.scope)
-        for op in pruned.ops:
-            if op.kind == "variable":  # it belongs to the layer that alone uses it
-                within = users.get(op, set())
-                self.scopes[op] = within.pop() if len(within) == 1 else ""
+        owners = pruned.owners(self.scopes)
+        self.scopes |= {op: owners.get(op, "") for op in pruned.ops if op.kind == "variable"}
 
     def movable(self, found: Fold) -> bool:
         """Whether it may join a fold at all: what ops start from stays, but in a scope."""

@@ -209,15 +209,10 @@ def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
         name = inner.split("/")[0] if op.scope else op.name
         layer_of[op] = key = f"scope {name}" if op.scope else f"op {name}"
         layers.setdefault(key, (name, [], []))[1].append(op)
-    users: dict[Op, set[str]] = {}
-    for op, key in layer_of.items():
-        for maker in pruned.feeds(op):
-            users.setdefault(maker, set()).add(key)
+    owners = pruned.owners(layer_of)
     for op in pruned.ops:
         if op.kind == "variable" and op.outputs[0].differentiable:
-            # It belongs to the layer that alone uses it.
-            keys = users.get(op, set())
-            key = keys.pop() if len(keys) == 1 else f"variable {op.name}"
+            key = owners.get(op, f"variable {op.name}")
             layers.setdefault(key, (op.name, [], []))[2].append(op)
     return list(layers.values())
 
