@@ -40,7 +40,6 @@ class Tape:
         """Add an op; with `back`, what it returns per input, also its step."""
         output = self.value(number, dtype)
         how.setdefault("watched", (True,) * len(inputs))
-        how.setdefault("recorded", bool(inputs))
         op = Op(name, kind, type_, tuple(inputs), (output,), **how)
         self.ops.append(op)
         self.maker[output.key] = op

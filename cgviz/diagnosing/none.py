@@ -108,7 +108,7 @@ def _unwatched(graph: PassGraph, op: Op, value: Value, reason: str) -> str:
 def followed(graph: PassGraph, edge: Edge) -> bool:
     """Whether a tape follows along an edge, from the value into the op."""
     op, i = graph.op(edge.target), edge.position
-    return i >= 0 and op.recorded and not op.rule_missing and op.follows(i)
+    return i >= 0 and not op.rule_missing and op.follows(i)
 
 
 def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:

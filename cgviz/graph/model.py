@@ -208,8 +208,7 @@ class Op:
     rule: Rule | None = None  # the backward rule of a custom op
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: they get no gradient
-    watched: tuple[bool, ...] = ()  # per input: did a tape follow it here
-    recorded: bool = False  # is this op on a tape at all
+    watched: tuple[bool, ...] = ()  # per input: did a tape follow it here; (): none did
     rule_missing: bool = False  # TensorFlow has no gradient for this op type
     rule_dropped: bool = False  # a custom rule that TensorFlow dropped: called by keyword
 
@@ -217,8 +216,8 @@ class Op:
         return f"<Op {self.name}: {self.kind} {self.type}>"
 
     def follows(self, position: int) -> bool:
-        """Whether a tape follows an input here; where nobody noted it, whether the op is on one."""
-        return self.watched[position] if self.watched else self.recorded
+        """Whether a tape follows an input here."""
+        return bool(self.watched) and self.watched[position]
 
 
 @dataclass(eq=False, repr=False)

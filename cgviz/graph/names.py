@@ -164,8 +164,7 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
         The reason; empty where something flows.
     """
     value = op.inputs[position]
-    followed = not op.watched or op.watched[position]
-    if step is not None and step.flows[position] and followed:
+    if step is not None and step.flows[position] and op.follows(position):
         return ""
     if not value.differentiable:
         return dtype(value.dtype)
@@ -177,11 +176,11 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
         return "rule dropped"
     if op.rule_missing:
         return f"no gradient for {op.type}"
-    if not op.recorded:
+    if not any(op.watched):
         return "tape not recording" if live else "not watched"
     if step is None:
         return "nothing arrives" if not arrives else "not on this tape"
-    if not followed:
+    if not op.follows(position):
         return "not watched"
     return "the rule returned None" if op.kind == "custom" else f"no gradient for {op.type}"
 

@@ -359,7 +359,7 @@ class _Builder:
         step = self.step_of.get(op, (0, None))[1]
         arrives = step is None and any(self._upstream(v) is not None for v in op.outputs)
         value = op.inputs[position]
-        live = value.key in self.live or maker.recorded
+        live = value.key in self.live or any(maker.watched)
         found = names.reason(op, position, step, arrives, live)
         shown = self.pruned.value(value)
         if not shown.differentiable:

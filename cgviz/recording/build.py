@@ -220,7 +220,6 @@ class Builder:
             rule_variables=tuple(map(variable_name, call.variables)) if call else (),
             captured=self._captured(call) if call else (),
             watched=event.watched,
-            recorded=bool(event.watched),
             rule_missing=not isinstance(event, CallEvent) and not _is_differentiable(event.type),
             rule_dropped=ruled is not call,
         )

@@ -115,7 +115,7 @@ def test_ops_values_and_passes_come_back(tmp_path):
     trace = cgviz.trace(lambda x: tf.reduce_sum(square(x) * v), [1.0, 3.0], order=2)
     back = again(trace, tmp_path)
     for one, other in zip(trace.ops, back.ops, strict=True):
-        for name in ("name", "kind", "type", "scope", "watched", "recorded", "rule_variables"):
+        for name in ("name", "kind", "type", "scope", "watched", "rule_variables"):
             assert getattr(one, name) == getattr(other, name)
         assert str(one.source) == str(other.source)
         assert [o.name for o in one.body] == [o.name for o in other.body]

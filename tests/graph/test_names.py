@@ -49,12 +49,12 @@ def test_a_name_is_the_learners_unless_it_is_the_type_and_a_number(name, type_, 
 @pytest.mark.parametrize(
     ("made", "live", "reason"),
     [
-        (op("StopGradient", recorded=True, watched=(True,)), True, "stop_gradient"),
-        (op("Foo", recorded=True, rule_missing=True), True, "no gradient for Foo"),
+        (op("StopGradient", watched=(True,)), True, "stop_gradient"),
+        (op("Foo", watched=(True,), rule_missing=True), True, "no gradient for Foo"),
         (op("Sin"), False, "not watched"),
         (op("Sin"), True, "tape not recording"),
-        (op("Sin", recorded=True, watched=(True,)), True, "nothing arrives"),
-        (op("f", kind="custom", recorded=True, rule_dropped=True), True, "rule dropped"),
+        (op("Sin", watched=(True,)), True, "nothing arrives"),
+        (op("f", kind="custom", watched=(True,), rule_dropped=True), True, "rule dropped"),
     ],
 )
 def test_a_reason_is_a_few_words(made, live, reason):
