@@ -119,7 +119,8 @@ def starts(ys: Any, poles: bool) -> Any:
 
     There it jumps against its course on both sides, and farther than it does there.
     """
-    rise = np.diff(ys, prepend=np.nan, append=np.nan)[:-1]
+    with np.errstate(invalid="ignore"):  # from one infinity to the next
+        rise = np.diff(ys, prepend=np.nan, append=np.nan)[:-1]
     before, after = np.append(np.nan, rise[:-1]), np.append(rise[1:], np.nan)
     turns = (before * rise < 0) & (rise * after < 0)
     jumps = poles & turns & (np.abs(rise) > np.abs(before) + np.abs(after))
