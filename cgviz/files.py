@@ -38,6 +38,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from . import style
 from .graph import (
     Array,
     Op,
@@ -52,14 +53,15 @@ from .graph import (
     statistics,
 )
 from .graph.jacobian import LargeJacobian, Local, local_jacobians
+from .graph.selection import select
 
-FORMAT, VERSION = "cgviz trace", 5
+FORMAT, VERSION = "cgviz trace", 4
 ABOUT: dict[str, tuple[str, str, dict[str, Any]]] = {  # the names of a picture's metadata
     ".svg": ("Description", "Creator", {"Date": None}),
     ".png": ("Description", "Software", {}),
     ".pdf": ("Subject", "Creator", {"CreationDate": None}),
 }
-SUFFIXES = (".html", *ABOUT, ".json")
+SUFFIXES = (".html", *ABOUT, ".json", ".dot")
 MOST_KEPT = 1_024  # numbers of an array that a document holds: more are not read one by one
 MOST_LOCAL = 256  # entries of a Jacobian that a document holds, for one of 16 by 16
 DAMAGE = (
@@ -107,6 +109,8 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
         from .live.pages import PageBuilder
 
         write(found, page([PageBuilder(trace)]).encode())
+    elif suffix == ".dot":
+        write(found, dot(trace).encode())
     else:
         write(found, picture(trace, suffix) if suffix in ABOUT else document(trace, full))
 
@@ -370,3 +374,35 @@ def picture(trace: Trace, suffix: str) -> bytes:
     svg = buffer.getvalue().replace(b"<svg ", b'<svg role="img" ', 1)
     words = escape(axes.cgviz_alt)
     return svg.replace(b"</title>", f"</title>\n <desc>{words}</desc>".encode(), 1)
+
+
+def dot(trace: Trace) -> str:
+    """The graph in the DOT language, as Graphviz, networkx and yEd read it.
+
+    Forward edges are solid and have the value, backward edges are dashed and have the gradient.
+    """
+    shown = select(trace)
+    lines = [f"digraph {_quoted(trace.title)} {{", "  node [shape=box];"]
+    for i, node in enumerate(shown.nodes):
+        label = "\n".join(x for x in (node.label, node.symbol) if x)
+        lines.append(f"  n{i} [label={_quoted(label)}, kind={_quoted(node.kind)}];")
+    blue, orange = style.LIGHT.forward, style.LIGHT.backward
+    for edge in shown.edges:
+        value = "" if edge.value.dtype in ("resource", "variant") else edge.value.numpy()
+        label = _quoted(style.array(value))
+        lines.append(f'  n{edge.source} -> n{edge.target} [label={label}, color="{blue}"];')
+        if edge.contribution is not None:
+            label = _quoted(style.array(edge.contribution))
+            how = f'style=dashed, color="{orange}", constraint=false, step={edge.order}'
+            lines.append(f"  n{edge.target} -> n{edge.source} [label={label}, {how}];")
+    return "\n".join([*lines, "}\n"])
+
+
+def _quoted(text: str) -> str:
+    r"""Text as a DOT string.
+
+    >>> print(_quoted('a "b"'))
+    "a \"b\""
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

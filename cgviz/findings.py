@@ -40,6 +40,7 @@ class Finding:
     lesson: str
     op: Op | None = None  # where it began
     sources: tuple[str, ...] = ()  # names of what the gradient is taken of
+    which: int | None = None  # the backward pass, as in `trace.passes`
     line: Source | None = None  # where it began, if that is no line of the op
     level: str = "error"  # or "warning"; "note" is shown as a remark
 
@@ -47,6 +48,11 @@ class Finding:
     def rule(self) -> str:
         """The rule that is broken: `what`, as a report calls it."""
         return self.what
+
+    @property
+    def name(self) -> str:
+        """The name of the op where it began, or ""."""
+        return "" if self.op is None else self.op.name
 
     @property
     def source(self) -> Source | None:
@@ -82,7 +88,8 @@ class Outcome:
 
     headline: str  # the outcome in a line
 
-    def __init__(self, findings: Iterable[Finding], notes: Iterable[str] = ()) -> None:
+    def __init__(self, title: str, findings: Iterable[Finding], notes: Iterable[str] = ()) -> None:
+        self.title = title
         self.findings = tuple(findings)
         self.notes = tuple(notes)
 

@@ -140,13 +140,13 @@ class Report(Outcome):
         self,
         title: str,
         results: Results,
-        places: Sequence[Row],
-        notes: Sequence[str],
-        plot: Callable[[Axes | None], Axes],
+        places: Sequence[Row] = (),
+        notes: Sequence[str] = (),
+        plot: Callable[[Axes | None], Axes] | None = None,
     ) -> None:
         order = list(results.rules)
         found = sorted(results.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
-        super().__init__(found, notes)
+        super().__init__(title, found, notes)
         self.rows = tuple(sorted(results.rows.values(), key=lambda row: order.index(row.rule)))
         self.places = tuple(places)
         self._plot = plot
@@ -173,6 +173,8 @@ class Report(Outcome):
         Raises:
             ValueError: f could not be run, so there is nothing to draw.
         """
+        if self._plot is None:
+            raise ValueError("there is nothing to draw: f has no derivative to sweep over")
         return self._plot(ax)
 
     def head(self) -> list[str]:

@@ -45,7 +45,7 @@ class Diagnosis(Outcome, Sequence[Finding]):
         texts = (f"{each.message} {each.hint}" for each in self.remarks)
         remarks = dict.fromkeys(text[0].upper() + text[1:] for text in texts)
         findings = [each for each in told if each.level != "note"]
-        super().__init__(findings, [*remarks, *notes])
+        super().__init__(title, findings, [*remarks, *notes])
         said = counted(len(self), "finding") if self.findings else healthy
         self.headline = f"diagnosis of {title}: {said}"
 
@@ -166,6 +166,7 @@ def _told(
         lesson,
         next((op for op in ops if op.name == series.name), None),
         (series.name,) * (series.kind == "variable"),
+        history.which,
         level=cause.level,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..findings import Finding
 from ..graph import Op, Source, Value
@@ -47,7 +47,8 @@ def dropped(graph: PassGraph) -> list[Finding]:
     """Custom rules that TensorFlow did not use: one finding per line that calls one."""
     ops = [op for op in with_bodies(graph.trace.ops) if op.rule_dropped]
     first = {line(op.source) + line(op.rule): op for op in reversed(ops)}
-    return [Cut(graph, "rule dropped", op).finding() for op in reversed(first.values())]
+    found = [Cut(graph, "rule dropped", op).finding() for op in reversed(first.values())]
+    return [replace(each, which=None) for each in found]
 
 
 # --- where a path is cut -----------------------------------------------------------------------

@@ -95,7 +95,7 @@ class PassGraph:
     ) -> Finding:
         """A finding about the gradients of some sources."""
         who = tuple(dict.fromkeys(names.value_name(self.trace, v) for v in sources))
-        return Finding(what, *words, op, who, **more)
+        return Finding(what, *words, op, who, self.pass_.index, **more)
 
     @cached_property
     def _leading(self) -> set[int]:

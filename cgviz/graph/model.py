@@ -24,12 +24,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a file keeps of a large array: its size and its norm, and not its numbers.
+    """What a file keeps of a large array: its size and its range, and not its numbers.
 
     Attributes:
         dtype: The name of the array's dtype.
         shape: The array's shape.
         norm: The L2 norm of all entries; None where it is not known.
+        low: The smallest finite entry, of complex numbers the smallest absolute value; None
+            where there is none.
+        high: The largest, as for `low`.
         zeros: How many entries are 0.
         nans: How many are NaN.
         infinities: How many are infinite.
@@ -38,6 +41,8 @@ class Statistics:
     dtype: str
     shape: tuple[int, ...]
     norm: float | None
+    low: float | None
+    high: float | None
     zeros: int
     nans: int
     infinities: int
@@ -63,14 +68,17 @@ def statistics(array: Any) -> Statistics:
     """The statistics of an array of numbers, in double precision.
 
     >>> found = statistics(np.array([3.0, -4.0, 0.0, np.nan]))
-    >>> found.shape, found.zeros, found.nans
-    ((4,), 1, 1)
+    >>> found.low, found.high, found.zeros, found.nans
+    (-4.0, 3.0, 1, 1)
     """
     if isinstance(array, Statistics):
         return array
     array = np.asarray(array)
     flat = wide(array).reshape(-1)
     flat = np.abs(flat) if flat.dtype.kind == "c" else flat
+    good = np.isfinite(flat)
+    finite = flat if good.all() else flat[good]  # most arrays need no copy
+    nans = 0 if finite is flat else int(np.isnan(flat).sum())
     with np.errstate(all="ignore"):
         # Not `np.linalg.norm`, whose last digits depend on the threads of its library.
         norm = float(np.sqrt(np.square(flat).sum()))
@@ -78,9 +86,11 @@ def statistics(array: Any) -> Statistics:
         array.dtype.name,
         array.shape,
         norm,
+        float(finite.min()) if finite.size else None,
+        float(finite.max()) if finite.size else None,
         flat.size - int(np.count_nonzero(flat)),
-        int(np.isnan(flat).sum()),
-        int(np.isinf(flat).sum()),
+        nans,
+        flat.size - finite.size - nans,
     )
 
 
@@ -135,7 +145,7 @@ def stacked(arrays: Sequence[Any]) -> Any:
 def _unknown(arrays: Sequence[Any], shape: tuple[int, ...]) -> Statistics | None:
     names = (each.dtype for each in arrays if isinstance(each, Statistics))
     name = next(names, None)
-    return None if name is None else Statistics(name, shape, None, 0, 0, 0)
+    return None if name is None else Statistics(name, shape, None, None, None, 0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -306,9 +306,9 @@ class Trace:
         Args:
             path: Where to. `.html` gets the live picture, in one file that needs no kernel and no
                 network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
-                `cgviz.load` reads.
+                `cgviz.load` reads; `.dot` gets the graph for Graphviz or networkx.
             full: In a `.json` also the numbers of arrays of more than 1,024; else it keeps their
-                norm, and number of zeros, NaN and infinities.
+                norm, range, and number of zeros, NaN and infinities.
 
         Raises:
             ValueError: The suffix is none of these, or `full` is given for a picture.

@@ -14,7 +14,9 @@ what comes from the learner's code.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from .. import style
@@ -42,7 +44,7 @@ STYLE = """<style>
 
 
 class Rows(Sequence[Any]):
-    """Rows in an order."""
+    """Rows in an order, of which a slice is a table of the same form."""
 
     rows: tuple[Any, ...]
 
@@ -50,7 +52,12 @@ class Rows(Sequence[Any]):
         return len(self.rows)
 
     def __getitem__(self, place: Any) -> Any:
-        return self.rows[place]
+        """One row, or the table of some."""
+        if not isinstance(place, slice):
+            return self.rows[place]
+        found = copy(self)
+        found.rows = self.rows[place]
+        return found
 
 
 def written(array: Any, most: int, rows: str = ", ", width: int | None = None) -> str:
@@ -113,6 +120,14 @@ def html_table(caption: str, head: Sequence[str], numeric: Sequence[str], *bodie
 
 
 NUMBER = ' class="cgviz-number"'  # of a cell that is aligned right
+
+
+def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
+    """Rows as a pandas DataFrame; pandas is not among the packages that cgviz needs."""
+    try:
+        return import_module("pandas").DataFrame(rows)
+    except ModuleNotFoundError as error:
+        raise ImportError("`to_pandas` needs pandas, and it is not installed") from error
 
 
 def sheet(*parts: str, kind: str = "") -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import import_module
 from os.path import commonpath
 from typing import Any
 
@@ -18,7 +17,7 @@ from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
 from ..graph.folding import prune
 from ..graph.names import value_name
-from .format import NUMBER, Rows, counted, html_table, sheet, text_table
+from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, text_table
 from .table import table
 
 MOST_SOURCES = 8  # gradients in one line
@@ -117,11 +116,10 @@ class Summary(Rows):
             `parameters`, `value`, `zeros`, `gradient`, `zero_gradient`, `nan`, `inf`, `update`.
 
         Raises:
-            ModuleNotFoundError: pandas is not installed; cgviz does not need it otherwise.
+            ImportError: pandas is not installed.
         """
         rows = [each for row in self.rows for each in (row, *row["variables"])]
-        columns = [{name: row[name] for name in COLUMNS} for row in rows]
-        return import_module("pandas").DataFrame(columns)
+        return data_frame([{name: row[name] for name in COLUMNS} for row in rows])
 
     def __repr__(self) -> str:
         lines = []

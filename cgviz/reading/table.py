@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..graph import Pass, Step, Trace
+from ..graph import Pass, Step, Trace, statistics
 from ..graph.folding import prune
 from ..graph.names import value_name
 from .format import (
@@ -24,6 +24,7 @@ from .format import (
     Rows,
     clipped,
     counted,
+    data_frame,
     html_table,
     sheet,
     text_table,
@@ -94,6 +95,31 @@ class Table(Rows):
         self.trace, self.pass_, self.rows = trace, each, tuple(rows)
         self.full = full  # whether the steps that a picture folds away are among them
 
+    def to_pandas(self) -> Any:
+        """The table in tidy form: a pandas DataFrame with a row for each step and input.
+
+        Returns:
+            A DataFrame with the columns `step`, `op`, `type`, `kind`, `input` (its name) and
+            `source`, and for each of `value`, `upstream` and `downstream` its shape, L2 norm,
+            smallest and largest entry, as in `upstream_norm`. Of several upstreams it is the first
+            that is not None.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        rows = []
+        for row in self.rows:
+            step, downstream = row.step, row.step.downstream
+            upstream = next((u for u in step.upstream if u is not None), None)
+            for j in self._inputs(step):
+                value = step.op.inputs[j]
+                known = {name: row[name] for name in ("step", "op", "type", "kind")}
+                known |= {"input": value_name(self.trace, value), "source": row["source"] or ""}
+                numbers = value.numpy() if value.differentiable else None
+                known |= _range("value", numbers) | _range("upstream", upstream)
+                rows.append(known | _range("downstream", downstream[j]))
+        return data_frame(rows)
+
     @property
     def caption(self) -> str:
         """What the table shows."""
@@ -119,7 +145,7 @@ class Table(Rows):
 
         What belongs to all inputs is on the first line, and None on the others.
         """
-        shown = self.rows if len(self) <= MOST_ROWS else (*self[:HALF], *self[-HALF:])
+        shown = self.rows if len(self) <= MOST_ROWS else (*self[:HALF].rows, *self[-HALF:].rows)
         found = []
         for row in shown:
             step, op = row.step, row.step.op
@@ -180,6 +206,12 @@ def _one(entries: list[Any]) -> Any:
 def _plain(array: Any) -> Any:
     """A scalar as a Python number, anything else as it is."""
     return array.item() if getattr(array, "ndim", None) == 0 else array
+
+
+def _range(name: str, array: Any) -> dict[str, Any]:
+    found = None if array is None else statistics(array)
+    names = {"shape": "shape", "norm": "norm", "min": "low", "max": "high"}
+    return {f"{name}_{short}": getattr(found, field, None) for short, field in names.items()}
 
 
 # --- cells ---------------------------------------------------------------------------------------

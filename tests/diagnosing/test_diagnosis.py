@@ -185,7 +185,7 @@ def test_the_same_trouble_in_two_passes_is_told_once_and_another_source_by_itsel
         tape.gradient(y, x)
         tape.gradient(y, x)
         tape.gradient(y, z)
-    assert [(each.op.name if each.op else "", each.sources) for each in trace.diagnose()] == [
+    assert [(each.name, each.sources) for each in trace.diagnose()] == [
         ("y", ("x",)),
         ("y", ("z",)),
     ]

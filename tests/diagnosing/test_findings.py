@@ -88,9 +88,9 @@ def test_a_lone_tick_of_the_learners_leaves_the_text_plain():
 
 def test_a_finding_names_its_op_and_the_learners_line():
     line, rule = Source("f.py", 3, "y = tf.round(x)"), Source("f.py", 9, "def grad(dy):")
-    assert finding().source is None
+    assert (finding().name, finding().source) == ("", None)
     op = Op("y", "op", "Round", (), (), source=line, rule=rule)
-    assert finding(op=op).source == line
+    assert (finding(op=op).name, finding(op=op).source) == ("y", line)
     assert finding(op=Op("y", "custom", "f", (), (), rule=rule)).source == rule
 
 

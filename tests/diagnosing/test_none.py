@@ -164,6 +164,7 @@ def test_the_op_that_cuts_the_path_is_named(name):
     assert (finding.what, finding.op.type, finding.sources) == ("none", op, ("x",))
     assert message in finding.message
     assert finding.source.text in finding.message or len(finding.source.text) > 70
+    assert finding.name == finding.op.name
 
 
 def test_a_rule_that_returns_none_is_named_with_its_line():
@@ -204,7 +205,7 @@ def test_a_keyword_call_that_dropped_the_rule_is_named():
 def test_numpy_in_a_rule_kills_the_second_order_and_is_named():
     trace = cgviz.trace(numpy_rule, 3.7, order=2)
     finding = only(trace)
-    assert finding.what == "none"
+    assert (finding.what, finding.which) == ("none", 1)
     assert "left TensorFlow" in finding.message
     assert trace.diagnose(0).ok
 

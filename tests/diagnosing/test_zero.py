@@ -15,10 +15,7 @@ from cgviz.graph import Op, Step
 def began(tape, target, *sources):
     """(what was blamed, whose gradient it is) of each finding."""
     trace = tape.trace(target, sources)
-    return [
-        (f.op.name if f.op else "", f.sources)
-        for f in numbers.zero(PassGraph(trace, trace.passes[0]))
-    ]
+    return [(f.name, f.sources) for f in numbers.zero(PassGraph(trace, trace.passes[0]))]
 
 
 def test_a_zero_upstream_is_named_as_such():

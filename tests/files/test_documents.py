@@ -220,6 +220,7 @@ def test_of_a_large_array_a_file_keeps_the_statistics(tmp_path):
     assert isinstance(kept, Statistics)
     gradient = trace.gradients[0].astype("d")
     assert (kept.shape, kept.dtype) == ((50, 100), "float32")
+    assert (kept.low, kept.high) == (gradient.min(), gradient.max())
     assert kept.norm == np.sqrt(np.sum(gradient**2))
     assert (kept.zeros, kept.nans, kept.infinities) == (0, 0, 0)
 

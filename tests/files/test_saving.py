@@ -2,11 +2,14 @@
 
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import pytest
+from handmade import square_plus_sine
 from programs import square
 
 import cgviz
@@ -79,7 +82,7 @@ def test_saving_a_picture_leaves_no_figure_open(trace, tmp_path):
 
 @pytest.mark.parametrize("name", ["trace.htm", "trace.txt", "trace", ".json"])
 def test_an_unknown_suffix_is_refused_and_the_known_ones_are_named(trace, tmp_path, name):
-    message = rf"`path` is .*{re.escape(name)}, .*: \.html, \.svg, \.png, \.pdf or \.json"
+    message = rf"`path` is .*{re.escape(name)}, .*: \.html, \.svg, \.png, \.pdf, \.json or \.dot"
     with pytest.raises(ValueError, match=message):
         trace.save(tmp_path / name)
     assert os.listdir(tmp_path) == []
@@ -132,3 +135,35 @@ def test_what_no_suffix_tells_is_refused(tmp_path):
 def test_all_numbers_can_be_asked_of_a_document_only(trace, tmp_path, suffix):
     with pytest.raises(ValueError, match=r"`full` belongs to \.json"):
         trace.save(tmp_path / f"trace{suffix}", full=True)
+
+
+# --- the graph as text ---------------------------------------------------------------------------
+
+
+def test_the_graph_has_the_values_forward_and_the_gradients_backward(tmp_path):
+    cgviz.trace(lambda x: square(x) * x, 3.0).save(tmp_path / "graph.dot")
+    text = (tmp_path / "graph.dot").read_text(encoding="utf-8")
+    assert re.findall(r'n\d \[label="(.*)", kind="(.*)"\]', text) == [
+        ("x", "input"),
+        ("square", "custom"),
+        ("×", "op"),
+    ]
+    assert re.findall(r'n(.) -> n(.) \[label="(.*?)"', text) == [
+        *(("0", "1", "3"), ("1", "0", "18")),
+        *(("1", "2", "9"), ("2", "1", "3")),
+        *(("0", "2", "3"), ("2", "0", "9")),
+    ]
+    assert text.count("style=dashed") == 3
+
+
+def test_a_name_is_text_in_the_graph_whatever_is_in_it(tmp_path):
+    trace = square_plus_sine('a"];\n evil -> "')
+    trace.save(tmp_path / "graph.dot")
+    text = (tmp_path / "graph.dot").read_text(encoding="utf-8")
+    assert r'[label="a\"];\n evil -> \"", kind="input"]' in text
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_graphviz_reads_the_graph(trace, tmp_path):
+    trace.save(tmp_path / "graph.dot")
+    subprocess.run(["dot", "-Tsvg", tmp_path / "graph.dot"], check=True, capture_output=True)

@@ -41,7 +41,7 @@ assert trace.view().words and trace.view(against=trace).words
 assert trace.plot().cgviz_alt
 assert trace.table()._repr_html_() and trace.summary()._repr_html_()
 assert trace.diagnose() is not None
-for suffix in (".html", ".svg", ".json"):
+for suffix in (".html", ".svg", ".json", ".dot"):
     trace.save("again" + suffix)
 cgviz.predict(trace)
 print(trace)

@@ -1,6 +1,8 @@
 """The backward table: as rows, as text and as HTML."""
 
 import re
+import sys
+import types
 from html.parser import HTMLParser
 
 import numpy as np
@@ -137,6 +139,45 @@ def test_a_row_whose_rule_cannot_run_again_says_so_when_its_local_is_read():
     assert row["downstream"] == 1.0
     with pytest.raises(RuntimeError, match="once only"):
         row["local"]
+
+
+class Frame(list):
+    """Stands for a pandas DataFrame: the rows it was made of."""
+
+
+def with_pandas(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=Frame))
+
+
+def test_the_tidy_table_has_a_row_for_each_step_and_input(monkeypatch):
+    with_pandas(monkeypatch)
+    x, y = np.array([3.0, -4.0], "f"), np.array([1.0, 2.0], "f")
+    frame = cgviz.trace(lambda x, y: tf.reduce_sum(x * y), x, y).table().to_pandas()
+    assert [(r["step"], r["op"], r["input"]) for r in frame] == [
+        (1, "Sum", "Mul"),
+        (2, "Mul", "x"),
+        (2, "Mul", "y"),
+    ]
+    by_x = frame[1]
+    assert (by_x["value_shape"], by_x["value_norm"]) == ((2,), 5.0)
+    assert (by_x["value_min"], by_x["value_max"]) == (-4.0, 3.0)
+    assert (by_x["upstream_norm"], by_x["downstream_norm"]) == (np.sqrt(2.0), np.sqrt(5.0))
+    assert (by_x["downstream_min"], by_x["downstream_max"]) == (1.0, 2.0)
+
+
+def test_what_does_not_flow_has_no_norm_in_the_tidy_table(monkeypatch):
+    with_pandas(monkeypatch)
+    (row,) = cgviz.trace(tf.round, 2.0).table().to_pandas()
+    assert row["upstream_norm"] == 1.0
+    assert row["downstream_norm"] is row["downstream_shape"] is None
+
+
+def test_without_pandas_the_error_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    trace = cgviz.trace(square, 2.0)
+    for shown in (trace.table(), trace.summary()):
+        with pytest.raises(ImportError, match="`to_pandas` needs pandas, and it is not installed"):
+            shown.to_pandas()
 
 
 # --- which steps ---------------------------------------------------------------------------------
