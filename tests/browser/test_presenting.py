@@ -81,8 +81,8 @@ def test_a_field_of_a_quiz_is_where_its_question_is_and_not_cut(page, tmp_path):
     page.set_viewport_size({"width": 1920, "height": 1080})
     cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
+    page.locator("g.cgviz-node").first.focus()  # once the page is there
     page.keyboard.press("End")
-    page.locator("g.cgviz-node").first.focus()
     page.keyboard.press("f")
     has_count(page.locator(".cgviz-presenting"), 1)
     page.wait_for_timeout(300)
