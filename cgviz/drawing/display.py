@@ -37,8 +37,9 @@ NARROWEST = 40.0  # a node: a symbol alone would be hard to click
 NOTEBOOK = 9.5 * 72  # the width of a picture that fits there
 SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 LEGEND = 2.2 * TEXT  # the height of the legend's line
-# A number, and the longest one that a slider usually brings.
-NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0008"
+# A number, and the longest one that is written; where there are several, each is shorter.
+NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0001235"
+SCRUB = 5.0  # between the text of a node and the arrow that says it can be dragged
 
 Document = dict[str, Any]
 Box = tuple[float, float, float, float]  # left or middle, top or middle, width, height
@@ -146,8 +147,6 @@ class Display:
 def make(
     shown: Selection,
     space: tuple[float, float] = (NOTEBOOK, inf),
-    *,
-    roomy: bool = False,
     enough: float = 1.0,
 ) -> Display:
     """Arrange a selection with its legend, running right where it is then large enough.
@@ -155,7 +154,6 @@ def make(
     Args:
         shown: The selection.
         space: The width and height that the picture gets, in points.
-        roomy: Leave space for other numbers than those of now, as a slider brings them.
         enough: The scale from which on a picture in its space need not be larger.
 
     Returns:
@@ -166,7 +164,7 @@ def make(
         return min(space[0] / each.width, space[1] / (each.height + LEGEND))
 
     found = []
-    for each in arranged(shown, space[0] / NARROWEST, roomy=roomy, legend=True):
+    for each in arranged(shown, space[0] / NARROWEST, legend=True):
         found.append(each)
         if scale(each) >= enough:
             break
@@ -177,7 +175,6 @@ def arranged(
     shown: Selection,
     deepest: float,
     *,
-    roomy: bool = False,
     alike: Sequence[Selection] = (),
     fields: Fields | None = None,
     legend: bool = False,
@@ -187,7 +184,6 @@ def arranged(
     Args:
         shown: The selection.
         deepest: The length of the longest path that may run right.
-        roomy: Leave space for other numbers than those of now, as a slider brings them.
         alike: Others of the same signature, for whose texts there is space, too.
         fields: What its gradients are typed into, by what they belong to.
         legend: Make it wide enough for a legend below it; a browser has one of its own.
@@ -203,7 +199,13 @@ def arranged(
     if len({node.level for node in shown.nodes}) > 1:
         directions = ["right"]  # so that a band is above the other
     for each in directions:
-        yield _Arranged(shown, texts, each, roomy, fields or {}, legend).display()
+        yield _Arranged(shown, texts, each, fields or {}, legend).display()
+
+
+def longer(words: str) -> str:
+    """Words with the numbers that a slider may bring."""
+    long = LONG[: max(7, 11 - len(NUMBER.findall(words)))]
+    return NUMBER.sub(lambda found: max(found[0], long, key=len), words)
 
 
 def signature(shown: Selection) -> tuple[Any, ...]:
@@ -225,11 +227,10 @@ class _Arranged:
         shown: Selection,
         texts: Sequence[Text],
         direction: Direction,
-        roomy: bool,
         fields: Fields,
         legend: bool,
     ) -> None:
-        self.shown, self.texts, self.roomy, self.fields = shown, texts, roomy, fields
+        self.shown, self.texts, self.fields = shown, texts, fields
         self.direction: Direction = direction
         self.across, self.along = (0, 1) if direction == "down" else (1, 0)
         self.moments = Moments(shown)
@@ -272,9 +273,13 @@ class _Arranged:
         sizes = [(0.0, 0.0)]
         if text is None:
             return sizes[0]
+        moved = self.shown.moved
         for _, words in text.versions:
-            if self.roomy and (text.role != "title" or " = " in words):
-                words = NUMBER.sub(lambda found: max(found[0], LONG, key=len), words)
+            if text.role == "title":
+                name = words.partition(" = ")[0]
+                words = f"{name} = {moved[name]}" if moved and name in moved else words
+            elif moved is not None:
+                words = longer(words)
             # A label is bold while its step is the current one.
             sizes.append(extent(words, text.size, text.of == "link"))
         if text.role == "gradient" and (text.of, text.i) in self.fields:
@@ -295,6 +300,7 @@ class _Arranged:
                 continue
             rows = [self._extent(text) for text in self._rows(i)]
             pad_x, pad_y = shapes.PADDING[node.kind]
+            pad_x += SCRUB * self.shown.moves(node)
             size = [
                 max(max((w for w, _ in rows), default=0.0) + 2 * pad_x, NARROWEST),
                 sum(h for _, h in rows) + 2 * pad_y,

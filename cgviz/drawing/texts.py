@@ -24,6 +24,7 @@ from .shapes import Anchor, Side
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
 LONGEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
 MOST = 12  # entries of an array that are written out: a 3x4 matrix
+SUM, MOVED = 38, 23  # letters of a sum that is written out; of one that a slider changes
 MANY = 3  # a value used more often is written in its node, and not at each of its edges
 SEED = 0.5  # between the end of the forward pass, 0, and the first backward step, 1
 SOURCES = ("input", "variable", "constant", "port", "use")  # do not run: the value is there
@@ -132,7 +133,7 @@ def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> 
 
 def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
     for i, edge in enumerate(shown.edges):
-        if not (_often(shown, edge.source) or _at_port(shown, edge)):
+        if not (_inside(shown, edge.source) or _at_port(shown, edge)):
             ran = moments.of_node(edge.source)
             yield _text("value", "link", i, [(ran, _carried(edge))])
         come = moments.of_edge(edge)
@@ -176,11 +177,11 @@ def value_text(value: Value) -> str:
     return short(value.numpy())
 
 
-def _often(shown: Selection, i: int) -> bool:
-    """Whether a node's one value is used so often that it is written once, in the node."""
-    return shown.nodes[i].kind == "use" or (
-        len(shown.outgoing[i]) > MANY and len(shown.nodes[i].outputs) == 1
-    )
+def _inside(shown: Selection, i: int) -> bool:
+    """Whether a node's one value is written once, in it: one used often, or that a slider moves."""
+    node = shown.nodes[i]
+    often = node.kind == "use" or (len(shown.outgoing[i]) > MANY and len(node.outputs) == 1)
+    return often or shown.moves(node)
 
 
 def _at_port(shown: Selection, edge: Edge) -> bool:
@@ -234,7 +235,7 @@ def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
     alone = not shown.outgoing[i] and not shown.starts(i) and node.outputs
     if node.kind == "use":
         return title, f"×{node.uses}" if node.uses > 1 else ""
-    if known and (alone or _often(shown, i)):
+    if known and (alone or _inside(shown, i)):
         value = value_text(node.outputs[0])
         if node.symbol:
             name = f"{name} = {value}" if name and "\n" not in value else value
@@ -279,7 +280,8 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     asked = _derivative(_target_name(shown), short_name(node.label)) if node.source else ""
     if len(outputs) == 1 and len(terms) > 1:
         text = " + ".join(map(short, terms)).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
-        fits = "\n" not in text and len(text) + len(result) <= 38
+        most = SUM if shown.moved is None else MOVED
+        fits = "\n" not in text and len(text) + len(result) <= most
         asked = " = ".join(t for t in (asked, text if fits else f"Σ of {len(terms)}") if t)
     space = "\n" if "\n" in result else " "
     return f"{asked} ={space}{result}" if asked else result

@@ -22,7 +22,7 @@ custom rule and not the rules of these ops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -117,6 +117,8 @@ class Selection:
     which: int | None = None  # the index of the pass
     frames: tuple[Frame, ...] = ()  # each after the one around it
     repeats: tuple[folding.Repeats, ...] = ()
+    # Of a picture with sliders, each input that one moves, and the widest number that it gets.
+    moved: Mapping[str, str] | None = None
 
     @cached_property
     def outgoing(self) -> tuple[tuple[Edge, ...], ...]:
@@ -129,6 +131,10 @@ class Selection:
     def starts(self, node: int) -> list[Edge]:
         """The targets of the pass that a node made."""
         return [edge for edge in self.targets if edge.source == node]
+
+    def moves(self, node: Node) -> bool:
+        """Whether a slider moves it."""
+        return node.kind == "input" and node.label in (self.moved or ())
 
     @cached_property
     def depth(self) -> int:

@@ -17,6 +17,7 @@ import inspect
 import io
 import itertools
 import json
+import re
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from .. import style
 from ..drawing import display
+from ..drawing.shapes import extent
+from ..drawing.texts import TITLE
 from ..graph import Array, Trace
 from ..reading import summary
 from ..recording import api, arguments, tf_hooks
@@ -89,6 +93,17 @@ class Slider:
     def upstream(self) -> bool:
         """Whether it moves upstream and not an argument."""
         return self.argument < 0
+
+    def places(self, count: int, value: float) -> list[float]:
+        """So many places, to three digits of its range as in the browser, and where it is."""
+        unit = 10.0 ** np.floor(np.log10((self.high - self.low) / 100))
+        found = np.round(np.linspace(self.low, self.high, count) / unit) * unit
+        return sorted({value, *(float(f"{x:.12g}") for x in found)})
+
+    def widest(self) -> str:
+        """Its widest number, with a 0 for each digit: digits are equally wide."""
+        every = {re.sub(r"\d", "0", style.number(x)) for x in self.places(1001, self.value)}
+        return max(every, key=lambda number: extent(number, TITLE))
 
 
 def sliders(
@@ -338,7 +353,8 @@ class Explorer(View):
         self.custom = any(op.kind == "custom" for op in self.trace.walk())
         self.swept: Any = None
         self._sweep(0)
-        builder = PageBuilder(self.trace, roomy=True, framed=False)
+        self.moved = {s.name: s.widest() for s in self.sliders if s.entry is None}
+        builder = PageBuilder(self.trace, moved=self.moved, framed=False)
         self.signature = display.signature(builder.selection())
         ranges = ", ".join(f"{s.name} from {s.low:g} to {s.high:g}" for s in self.sliders)
         words = f"{summary.title(self.trace)}\nsliders: {ranges}"
@@ -406,7 +422,7 @@ class Explorer(View):
 
     def _at(self, values: Sequence[float]) -> PageBuilder:
         found = self.sweeper.trace(values, self.trace)
-        return PageBuilder(found, self.which, roomy=True, framed=False)
+        return PageBuilder(found, self.which, moved=self.moved, framed=False)
 
     # --- in a saved page ---
 
@@ -430,17 +446,17 @@ class Explorer(View):
             all_, each = (n + 1) ** many, (n + 1) ** (many - 1)  # one more: where the slider is
             return all_ * size <= BYTES and all_ * answer + many * each * curve <= SECONDS
 
-        count = next(filter(paid, POSITIONS), 1)
+        count = next(filter(paid, POSITIONS), 0)
         extra = self._extra()
-        for slider in extra["sliders"]:
-            slider["positions"] = _positions(slider, count)
+        for slider, shown in zip(self.sliders, extra["sliders"], strict=True):
+            shown["positions"] = slider.places(count, shown["value"])
         places = [slider["positions"] for slider in extra["sliders"]]
         answers, swept = {}, {}
         for at in itertools.product(*(range(len(each)) for each in places)):
             values = [each[i] for each, i in zip(places, at, strict=True)]
             answers[_key(at)] = self._kept_at(values, flows)
             for k in range(many):
-                if at[k] == 0 and count > 1:  # they run over all positions of this one
+                if at[k] == 0 and count:  # they run over all positions of this one
                     swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
         counts = ", ".join(
             f"{len(each['positions'])} of {each['name']}" for each in extra["sliders"]
@@ -478,14 +494,6 @@ def _plotted(found: Document) -> Document:
     axis, xs = found["axis"], found["xs"]
     drawn = [curves.plot(each["title"], axis, xs, each["lines"]) for each in found["plots"]]
     return {"active": found["active"], "plots": drawn}
-
-
-def _positions(slider: Document, count: int) -> list[float]:
-    """So many places on a slider, to three digits of its range, and the one where it is."""
-    low, high = slider["low"], slider["high"]
-    unit = 10.0 ** np.floor(np.log10((high - low) / 100))
-    places = np.linspace(low, high, count if count > 1 else 0)
-    return sorted({float(f"{np.round(x / unit) * unit:.12g}") for x in places} | {slider["value"]})
 
 
 def _key(places: Sequence[int]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -48,7 +49,7 @@ class PageBuilder:
         trace: The trace.
         which: The backward pass that is shown if no other is asked for.
         full: Show everything: constants, shape helpers, no folding.
-        roomy: Leave space for the numbers that a slider will bring.
+        moved: As in a `Selection`: what sliders move.
         framed: With scopes and custom ops that open and close.
         moments: Other traces of the program, as a training kept them. Each is shown where its name
             is among those that are `toggled`; where only numbers differ, in one picture.
@@ -60,11 +61,11 @@ class PageBuilder:
         which: int | None = None,
         full: bool = False,
         *,
-        roomy: bool = False,
+        moved: Mapping[str, str] | None = None,
         framed: bool = True,
         moments: Mapping[str, Trace] | None = None,
     ) -> None:
-        self.trace, self.full, self.roomy, self.framed = trace, full, roomy, framed
+        self.trace, self.full, self.moved, self.framed = trace, full, moved, framed
         self.patient = False
         self.fields: display.Fields = {}  # for which a quiz leaves space in its picture
         self.moments = moments or {}
@@ -95,7 +96,7 @@ class PageBuilder:
         key = trace, which, opened
         if key not in self._selections:
             found = select(trace, which, self.full, framed=self.framed, toggled=opened)
-            self._selections[key] = found
+            self._selections[key] = replace(found, moved=self.moved)
         return self._selections[key]
 
     def names(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[str]:
@@ -124,7 +125,6 @@ class PageBuilder:
             found = display.arranged(
                 shown,
                 DEEP,
-                roomy=self.roomy,
                 alike=[x for x in others if x is not shown and display.signature(x) == drawn],
                 fields=self.fields,
             )
@@ -153,7 +153,7 @@ class PageBuilder:
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
         # No minimap where numbers are asked for, or where a picture travels alone.
-        mapped = self.framed and not self.roomy and len(shown.nodes) > MANY
+        mapped = self.framed and self.moved is None and len(shown.nodes) > MANY
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),

@@ -175,7 +175,7 @@ class View(anywidget.AnyWidget):
     def _drawn(self) -> Figure:
         """The picture as `plot` draws it, at the size of a screen."""
         builder = self.builders[0]
-        shown = make(builder.selection(), SCREEN, roomy=builder.roomy, enough=READABLE)
+        shown = make(builder.selection(), SCREEN, READABLE)
         return figure.sheet(shown)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

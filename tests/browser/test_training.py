@@ -65,7 +65,7 @@ def opened(page, shown, tmp_path):
 
 
 def said(history, step):
-    found = PageBuilder(history.trace(step), roomy=True).page()
+    found = PageBuilder(history.trace(step)).page()
     panels = [each["value"] for each in found["panels"]]
     return {"written": [v[-1][1] for v in found["texts"]["written"]], "panels": panels}
 

@@ -1,5 +1,6 @@
 """What a picture says with its places, for every golden program and for random ones."""
 
+from dataclasses import replace
 from math import inf
 
 import handmade
@@ -75,7 +76,7 @@ def test_they_do_so_with_scopes_and_custom_ops_open_and_closed(trace):
 
 
 def test_they_do_so_with_space_for_a_slider(trace):
-    check_everywhere(display.make(select(trace, 0), roomy=True))
+    check_everywhere(display.make(replace(select(trace, 0), moved={})))
 
 
 @pytest.mark.parametrize("k", [0, 3, 29])

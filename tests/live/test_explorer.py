@@ -2,13 +2,16 @@
 
 import gc
 import re
+from dataclasses import replace
 
+import meaning
 import pytest
 import tensorflow as tf
 from programs import square
 from tensorflow.python.framework import ops
 
 import cgviz
+from cgviz.drawing import texts
 from cgviz.live import explorer as explorer_module
 from cgviz.live.view import View
 
@@ -179,3 +182,63 @@ def test_each_picture_of_a_branch_is_kept_once():
 
     kept = cgviz.explore(branch, x=(-3.0, 3.0), upstream=None).kept()["kept"]
     assert len(kept["flows"]) == 2
+
+
+# --- the number in its node ----------------------------------------------------------------------
+
+HANDLE = 16.0  # points from the side of a node past the arrow that says it can be dragged
+
+
+def bell(x):
+    y = tf.exp(-x * x)
+    return y
+
+
+def fanned(x, w):
+    y = x * w + tf.sin(x) * x
+    return y
+
+
+def test_the_node_of_a_slider_says_its_value_and_its_arrows_do_not_repeat_it(sent):
+    explorer = cgviz.explore(fanned, x=(-3.0, 3.0, 2.0), w=(0.0, 1.0, 0.5))
+    first = explorer.document["pages"][0]["texts"]
+    move(explorer, -1.25, 0.5, 1.0)
+    kept = explorer._kept_at([-3.0, 0.5, 1.0], {})["texts"]
+    for answer, x in ((first, "2"), (sent[-1]["texts"], "−1.25"), (kept, "−3")):
+        said = [versions[-1][1] for versions in answer["written"]]
+        assert {f"x = {x}", "w = 0.5"} <= {*said}
+    shown = explorer.builders[0].selection()
+    carried = {text.i for text in texts.written(shown) if (text.of, text.role) == ("link", "value")}
+    assert {shown.nodes[shown.edges[i].source].kind for i in carried - {len(shown.edges)}} == {"op"}
+
+
+@pytest.mark.parametrize(
+    ("f", "ranges"),
+    [
+        (f, {"x": (-3.0, 3.0, -1.25)}),
+        (bell, {"x": (-3.0, 3.0)}),
+        (bell, {"x": (-1e-5, 1e-5)}),
+        (fanned, {"x": (-3.0, 3.0, 0.12345678), "w": (0.0, 0.009)}),
+        (fanned, {"x": (1e3, 1e6), "w": (1000.0, 1000.5)}),
+    ],
+)
+def test_wherever_its_slider_is_the_text_of_a_node_is_inside_and_off_its_arrows(f, ranges):
+    explorer = cgviz.explore(f, **ranges)
+    for display in explorer.builders[0].displays():
+        seen = meaning.of_display(display, display.steps)
+        links = [(link.source, link.target) for link in display.links]
+        for k, slider in enumerate(explorer.sliders):
+            for x in slider.places(7, slider.value):
+                values = [*explorer.values[:k], x, *explorer.values[k + 1 :]]
+                written = texts.written(explorer._at(values).selection())
+                pairs = zip(display.texts, written, strict=True)
+                now = [replace(place, versions=own.versions) for place, own in pairs]
+                seen.texts = meaning.of_display(
+                    replace(display, paths=[], texts=now), display.steps
+                ).texts
+                meaning.check(seen, links)
+                for _, of, i, words, (left, _, right, _) in seen.texts:
+                    if of == "node" and display.nodes[i].kind == "input":
+                        node = display.nodes[i]
+                        assert left > node.x - node.width / 2 + HANDLE, words
+                        assert right < node.x + node.width / 2 - HANDLE, words
