@@ -300,6 +300,28 @@ def test_sliders_work_in_it_at_positions_that_were_computed(offline, soon, tmp_p
     assert offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d") != curve
 
 
+def test_a_finger_drags_the_number_in_its_node_and_scrolls_the_page(browser, soon, tmp_path):
+    cgviz.explore(f, x=(-3.0, 3.0), upstream=None).save(tmp_path / "sliders.html")
+    context = browser.new_context(viewport={"width": 390, "height": 700}, has_touch=True)
+    page = context.new_page()
+    page.goto((tmp_path / "sliders.html").as_uri())
+    node = page.locator("g.cgviz-node.cgviz-scrubbed")
+    node.scroll_into_view_if_needed()
+    before = page.evaluate("scrollY")
+    send = context.new_cdp_session(page).send
+    place = node.bounding_box()
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    for dx, dy in ((-20, 0), (0, -20)):
+        for k in range(10):
+            point = {"x": x + k * dx, "y": y + k * dy}
+            kind = "touchMove" if k else "touchStart"
+            send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
+        send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        until(page, "document.querySelector('g.cgviz-scrubbed').textContent.includes('x = −3')")
+    until(page, f"scrollY > {before} + 50")
+    context.close()
+
+
 def test_it_begins_with_the_curves_of_the_slider_that_moved_last(offline, soon, tmp_path):
     shown = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-2.0, 2.0))
     shown._moved({"move": [1.0, 0.5, 1.0], "active": 1, "id": 1}, True)
