@@ -284,13 +284,8 @@ def _live(trace, which, toggled):
 
 def _panel(panel):
     """A side panel with its elements as words."""
-    told = ("title", "shown", "why")
-    inputs = [
-        {name: _words(x) if name in told else x for name, x in each.items()}
-        | {"equation": " ".join(map(_line, each["equation"]))}
-        for each in panel["inputs"]
-    ]
-    found = panel | {name: [_words(part) for part in panel[name]] for name in ("about", "more")}
+    told = ("about", "inputs", "more")
+    found = panel | {name: [_words(part) for part in panel[name]] for name in told}
     if "note" in panel:
         found["note"] = [*map(_line, panel["note"])]
     if "paths" in panel:
@@ -298,7 +293,7 @@ def _panel(panel):
             x | {"rows": [*map(_line, x["rows"])], "words": "".join(map(_words, x["words"]))}
             for x in panel["paths"]
         ]
-    return found | {"inputs": inputs}
+    return found
 
 
 def _line(parts):
@@ -311,5 +306,6 @@ def _words(part):
     if isinstance(part, str):
         return part
     tag, attributes, *children = part
-    text = (" " if tag in ("tr", "tbody", "tfoot") else "").join(map(_words, children))
+    apart = tag in ("tr", "tbody", "tfoot", "section.input", "div.product", "span.summand")
+    text = (" " if apart or tag.startswith("div.term") else "").join(map(_words, children))
     return f"({attributes['since']}) {text}" if "since" in attributes else text

@@ -373,12 +373,17 @@ def test_a_map_of_many_steps_is_thinned_and_has_all_that_were_kept():
     w = tf.Variable(1.0, name="w")
     history = cgviz.watch(descent(lambda: tf.nn.relu(w - 0.5), [w], 0.01), 150)
     shown = history.view().document["history"]
-    assert len(shown["columns"]) <= 60
-    assert set(shown["kept"]) == set(history.traces) <= set(shown["columns"])
-    (row,) = (row for row in shown["maps"][0]["rows"] if row["name"] == "w")
-    for step, (tone, sign, words) in zip(shown["columns"], row["cells"], strict=True):
+    head, body = shown["maps"][0][-1][-1][2:]
+    marks = [words for *_, words in head[-1][3:]]
+    (row,) = (row[3:] for row in body[2:] if row[1]["data-name"] == "w")
+    steps = [told["data-step"] for _, told, _ in row]
+    assert len(marks) == len(steps) <= 60
+    assert set(shown["kept"]) == set(history.traces) <= set(steps)
+    assert [step for step, mark in zip(steps, marks, strict=True) if mark] == shown["kept"]
+    for step, (_, told, sign) in zip(steps, row, strict=True):
         zero = history.variables["w"].state[step] == "zero"
-        assert (tone is None, sign, words) == ((True, "○", "zero") if zero else (False, "", "1"))
+        assert ("--cgviz-share" in told, sign) == ((False, "○") if zero else (True, ""))
+        assert told["title"] == f"w, step {step}: {'zero' if zero else '1'}"
 
 
 def test_a_step_of_a_training_is_said_with_its_number_and_its_targets():

@@ -141,9 +141,10 @@ class PageBuilder:
             source = node.ops[0].source if len(node.ops) == 1 and node.kind != "port" else None
             if source:
                 lines.setdefault((source.line, str(source)), []).append(i)
+        found = sorted(lines.items())
         return {
             "displays": [each.document() for each in self.displays(which, toggled)],
-            "lines": [(text, nodes) for (_, text), nodes in sorted(lines.items())],
+            "code": panel.element("ol.code", *(_line(text, nodes) for (_, text), nodes in found)),
         }
 
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
@@ -225,6 +226,13 @@ class PageBuilder:
             return high, words, "" if x < np.inf else style.NAN.symbol
 
         return [said(x) if own else None for own, x in zip(alone, norms, strict=True)]
+
+
+def _line(text: str, nodes: Sequence[int]) -> panel.Element:
+    """A line of the program: a button, which lights up with the nodes that it made."""
+    made = {"type": "button", "data-nodes": " ".join(map(str, nodes))}
+    code = panel.element("code", text)
+    return panel.element("li", panel.element("button.line", code, **made))
 
 
 def _never(step: Step) -> bool:

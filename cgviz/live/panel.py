@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import style
 from ..drawing.texts import Moments
-from ..graph import Array, Op, Pass, Step, Trace, Value, jacobian, names, wide
+from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, jacobian, names, wide
 from ..graph.selection import Edge, Node, Selection
 from ..reading.chain_rule import Derivative, Path
 from .rule_code import Line, rule_lines
@@ -68,9 +68,9 @@ def panel(
 
     Returns:
         Elements as `element` makes them, each with the step from which on it is told: in `about`
-        what comes before the inputs, in `more` what comes after them. `inputs` has per input its
-        equation, told at the step `rule`; `rows` are the rows of the table; `come` is the step at
-        which its gradient is whole. What the picture says of it are `value` and `note`.
+        what comes before the inputs, in `inputs` the equation of each, in `more` what comes after
+        them; `rows` are the rows of the table; `come` is the step at which its gradient is whole.
+        What the picture says of it are `value` and `note`, with leaders to the inputs `depends`.
     """
     node, moments = shown.nodes[i], moments or Moments(shown)
     found: Document = {"title": title(node), "kind": node.kind, "inputs": [], "rows": []}
@@ -101,43 +101,51 @@ def panel(
         about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
         found["rows"] = [("", upstream, "", "")]
     elif node.step is not None:
-        order = found["rule"]
-        if op.kind == "custom" and (lines := rule_lines(node.step)):
-            more.append(_code(lines, max(order, come)))
+        order = max(node.orders)
+        if op.rule and (lines := rule_lines(node.step)):
+            at = _made_by(shown, op.rule)
+            nodes = [at.get(n, [i]) for n in range(len(lines))]
+            more.append(_code(lines, nodes, max(order, come)))
         if op.rule_variables:  # in TensorFlow's order
             gradients = map(_written, node.step.downstream[-len(op.rule_variables) :])
             rows = list(zip(op.rule_variables, gradients, strict=False))
             more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
-    return found | {"about": about, "more": more, "note": _note(total, found["inputs"])}
+    note = _note(total, found.pop("equations", ()))
+    return found | {"about": about, "more": more, "note": note}
 
 
 def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask: Ask) -> Document:
     """What the rule of an op did: per input, in the rows of the table, and in a sentence."""
     node = shown.nodes[i]
-    asked = ask(step)
+    asked, order = ask(step), max(node.orders)
     inputs = _inputs(trace, shown, i, step, asked)
     rows, given = [], []
     for one in inputs:
-        name, number, local = one.pop("row")
+        name, number, local = one["row"]
         sign, (_, downstream) = one["equation"][-1]
         unequal = f"{sign} " if sign == "≠" else ""
         rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
         given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
-    returned = ", ".join(given) or "nothing"
-    ruled = f"{title(node)} gets upstream {upstream} and returns {returned}."
-    order = max(node.orders)
-    return {"rule": order, "asked": asked, "inputs": inputs, "rows": rows, "ruled": ruled}
+    later = [f"Its backward rule runs in step {order}.", *[""] * len(inputs)]
+    who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
+    return {
+        "asked": asked,
+        "rows": rows,
+        "inputs": [_section(x, order, words) for x, words in zip(inputs, later, strict=False)],
+        "equations": [x["equation"] for x in inputs if len(x["equation"]) > 1],
+        "depends": sorted({position for x in inputs for position in x["depends"]}),
+        "ruled": f"{who} gets upstream {upstream} and returns {', '.join(given) or 'nothing'}.",
+    }
 
 
-def _note(total: str, inputs: Sequence[Document]) -> list[list[tuple[str, str]]]:
+def _note(total: str, equations: Sequence[Sequence[Any]]) -> list[list[tuple[str, str]]]:
     """What is written at an op while its rule runs: each equation once, by words if it is long."""
     rows = [[("upstream", total)]] if total else []
-    for given in inputs:
-        parts = [x for part in given["equation"] for x in part]
-        named = [
-            ("times", x) if isinstance(x, str) else (x[0].split()[0], _short(x)) for x in parts
-        ]
-        rows += [named] if len(given["equation"]) > 1 else []
+    for equation in equations:
+        parts = [x for part in equation for x in part]
+        rows.append(
+            [("times", x) if isinstance(x, str) else (x[0].split()[0], _short(x)) for x in parts]
+        )
     plain = [("upstream", "upstream"), ("times", "×"), ("local", "local")]
     long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
     found = [plain if each else row for row, each in zip(rows, long, strict=True)]
@@ -198,16 +206,49 @@ def _told(output: Document, ran: int, come: float, rule: bool, paths: bool) -> l
     return found
 
 
-def _code(lines: Sequence[Line], told: float) -> Element:
-    """The code of a rule, with what its names were in this step once that is told."""
+def _section(given: Document, told: float, later: str) -> Element:
+    """What the rule returned to an input: its equation or its Jacobian, and why that is unequal."""
+    summands = [
+        element("span.summand", *(_term(part) for part in summand)) for summand in given["equation"]
+    ]
+    parts = given["title"], given.get("shown", element("div.product", *summands)), given.get("why")
+    present = [part for part in parts if part]
+    return element("section.input", *present, since=told, later=later)
+
+
+def _term(part: str | tuple[str, str]) -> Element:
+    """A sign of an equation, or a number below what it is."""
+    if isinstance(part, str):
+        return element("span.sign.unequal" if part == "≠" else "span.sign", part)
+    colour = "" if part[0].startswith("local") else ".backtext"
+    return element(
+        f"div.term{colour}", element("span.small", part[0]), element("span.big", part[1])
+    )
+
+
+def _code(lines: Sequence[Line], made: Sequence[Sequence[int]], told: float) -> Element:
+    """The code of a rule, with what its names were in this step once that is told.
+
+    Each line lights up with the nodes that it `made`.
+    """
     rows = []
-    for text, numbers in lines:
+    for (text, numbers), nodes in zip(lines, made, strict=True):
         indent = {"--cgviz-indent": f"{len(text) - len(text.lstrip())}ch"}
         noted = element("p.noted", "\u2003".join(numbers), since=told, **indent)
-        rows.append(element("li", element("code", text), *([noted] if numbers else [])))
+        alike = {"data-nodes": " ".join(map(str, nodes))}
+        rows.append(element("li", element("code", text), *([noted] if numbers else []), **alike))
     numbers = element("span", ", with the numbers of this step", since=told)
     head = element("p.subtitle", "the backward rule", numbers)
     return element("section.input", head, element("ol.code", *rows))
+
+
+def _made_by(shown: Selection, rule: Rule) -> dict[int, list[int]]:
+    """The nodes of the ops that each line of a rule ran: a second backward pass shows them."""
+    found: dict[int, list[int]] = {}
+    for i, node in enumerate(shown.nodes):
+        for line in {x.source.line for x in node.ops if x.source and x.source.file == rule.file}:
+            found.setdefault(line - rule.line, []).append(i)
+    return found
 
 
 def small(step: Step) -> bool:
@@ -343,8 +384,8 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
         numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
         local_numbers = ", ".join(words for kind, words in numbers if kind in ("local", SHAPE))
         one["row"] = name, number, one.pop("matrix", local_numbers)
-        if given is not None and j < len(depends):  # else no local of it is shown
-            one["depends"] = depends[j]
+        # Where nothing is returned no local of it is shown.
+        one["depends"] = depends[j] if given is not None and j < len(depends) else ()
         found.append(one)
     return found
 

@@ -206,7 +206,7 @@ def _called(shown: Selection, i: int) -> str:
     """What is written on a node, with its value where another node says it too."""
     node = shown.nodes[i]
     words = " ".join(node.symbol.split())
-    name = f"{words} (`{node.label}`)" if node.label and words else node.label or words
+    name = f"{words} ({node.label})" if node.label and words else node.label or words
     alike = [n for n in shown.nodes if (n.symbol, n.label) == (node.symbol, node.label)]
     if len(alike) > 1 and len(node.outputs) == 1:
         return f"the {name} that is {style.array(node.outputs[0].numpy())}"

@@ -16,6 +16,7 @@ from ..drawing import history_figure as figure
 from ..reading.format import told_apart
 from . import curves
 from .pages import Document, PageBuilder
+from .panel import Element, element
 from .view import View
 
 if TYPE_CHECKING:
@@ -58,11 +59,14 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
         ys = [y if np.isfinite(y) else None for y in target]
         name = names[i] if len(histories) > 1 else "target"
         lines.append({"role": ROLES[i], "name": name, "ys": ys})
-        rows = zip(maps[i], powers[i], strict=True)
-        at = [place[step] for step in columns]
-        own = [{"name": s.name, "cells": _cells(s, row, at, ends)} for s, row in rows]
+        marks = [element("td", "▾" if step in kept else "") for step in columns]
+        head = element("tr", element("td"), *marks, **{"aria-hidden": "true"})
+        at = {step: place[step] for step in columns}
+        rows = [_row(*each, at, ends) for each in zip(maps[i], powers[i], strict=True)]
         title = f"gradients of {name}" if len(histories) > 1 else "gradients"
-        tables.append({"title": title, "rows": own})
+        parts = element("thead", head), element("tbody", *rows)
+        table = element("div.scroll", element("table.map", *parts, **{"aria-label": title}))
+        tables.append(element("figure.mapbox", element("figcaption", title), table))
     targets = [{line["role"]: line["ys"][points.index(step)] for line in lines} for step in kept]
     said = [_said(step, steps[-1], lines, each) for step, each in zip(kept, targets, strict=True)]
     plot = curves.plot("target", "step", points, lines, poles=False) if len(points) > 1 else None
@@ -73,7 +77,7 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
         f"Steps whose whole trace was kept, at which the slider stops: {', '.join(map(str, kept))}"
     )
     return {
-        **{"kept": kept, "said": said, "points": targets, "plot": plot, "columns": columns},
+        **{"kept": kept, "said": said, "points": targets, "plot": plot},
         **{"maps": tables, "about": f"{stops} (▾). Map: {'; '.join([tones, *signs])}."},
     }
 
@@ -91,15 +95,19 @@ def _thinned(steps: list[int], kept: Sequence[int], most: int) -> list[int]:
     return steps if len(steps) <= most else sorted(chosen | set(kept))
 
 
-def _cells(
-    series: Series, powers: Array, places: Sequence[int], ends: tuple[float, float]
-) -> list[tuple[float | None, str, str]]:
-    """A row of a map: how deep each tone is, from 0 to 1; the sign; and the gradient in words."""
+def _row(
+    series: Series, powers: Array, places: dict[int, int], ends: tuple[float, float]
+) -> Element:
+    """A row of a map: in each cell the tone of its step, a sign, and the gradient in words."""
     low, high = ends
-    found = []
-    for place in places:
+    head = element("button", series.name, type="button")
+    cells = [element("th", head, scope="row")]
+    for step, place in places.items():
         sign = figure.SIGNS.get(series.moments[place].state)
+        words = f"{series.name}, step {step}: {figure.said(series, place)}"
         share = (float(powers[place]) - low) / ((high - low) or 1.0)
-        tone = round(share, 2) if np.isfinite(share) else None
-        found.append((tone, sign.symbol if sign else "", figure.said(series, place)))
-    return found
+        # The palest of the tones is told from no tone.
+        tone = {"--cgviz-share": f"{round(6 + 94 * share)}%"} if np.isfinite(share) else {}
+        told = {"data-step": step, "aria-label": words, "title": words}
+        cells.append(element("td", sign.symbol if sign else "", **told, **tone))
+    return element("tr", *cells, **{"data-name": series.name})

@@ -85,6 +85,48 @@ def test_line_row_op_and_arrows_light_up_together(opened):
     assert lit(opened)[0] == ["y = log1pexp(x)"]
 
 
+def test_the_lines_of_a_rule_light_up_with_its_op(opened):
+    opened.get_by_role("button", name="To the end").click()
+    opened.locator("g.cgviz-custom").click()
+    lines = opened.locator(".cgviz-panel .cgviz-code li.cgviz-alike")
+    assert lines.count() == 3
+    opened.locator("g.cgviz-input").hover()
+    assert lines.count() == 0
+    opened.locator(".cgviz-panel .cgviz-code li").last.hover()
+    assert opened.locator("g.cgviz-custom.cgviz-alike").count() == 1
+
+
+@tf.custom_gradient
+def cube(x):
+    def grad(upstream):
+        square = x * x
+        return upstream * (3.0 * square)
+
+    return x**3, grad
+
+
+def cube_squared(x):
+    y = cube(x)
+    return y * y
+
+
+def test_where_the_ops_of_a_rule_are_shown_each_line_lights_up_with_its_own(page, tmp_path):
+    cgviz.trace(cube_squared, 2.0, order=2).view(which=1).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    page.get_by_role("button", name="To the end").click()
+    page.locator("g.cgviz-custom").click()
+    made = {}
+    for line in page.locator(".cgviz-panel .cgviz-code li").all():
+        line.hover()
+        nodes = page.locator(".cgviz-node.cgviz-alike .cgviz-title").all_text_contents()
+        made[line.locator("code").text_content().strip()] = nodes
+    assert made == {
+        "def grad(upstream):": ["cube"],
+        "square = x * x": ["×"],
+        "return upstream * (3.0 * square)": ["3 ×", "×"],
+    }
+
+
 def test_a_line_chooses_its_op_and_axe_finds_nothing(opened):
     opened.get_by_role("button", name="y = log1pexp(x)").press("Enter")
     assert "log1pexp" in opened.locator(".cgviz-panel").inner_text()

@@ -161,6 +161,27 @@ def test_a_chip_at_the_border_is_not_cut(page, tmp_path):
     assert page.evaluate(inside)
 
 
+def test_the_panel_and_the_sentence_tell_the_product_when_it_has_been_made(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["chain"]())
+    page.evaluate(f"{VIEW}.go(0.5)")
+    told = '".cgviz-panel section, .cgviz-status"'
+    shown = f"""() => [...document.querySelectorAll({told})].map((each) => {{
+      const [come] = each.getAnimations();
+      const {{ duration }} = come.effect.getTiming();
+      come.pause();
+      return [0.3, 0.99].map((share) => {{
+        come.currentTime = share * duration;
+        return Number(getComputedStyle(each).opacity);
+      }});
+    }})"""
+    page.evaluate(f"{VIEW}.advance()")
+    told = page.evaluate(shown)
+    assert len(told) >= 2
+    for before, at_last in told:
+        assert before == 0
+        assert at_last > 0.9
+
+
 NOTE = f"""() => {{
   const view = {VIEW}, [picture] = view.pictures;
   view.advance();

@@ -128,3 +128,91 @@ def test_a_path_is_not_told_before_its_gradient_has_come(page, tmp_path):
         has_count(page.locator(".cgviz-path"), 0)
     page.evaluate(f"{VIEW}.go(3)")
     has_count(page.locator(".cgviz-path"), 3)
+
+
+LINE = f"""(link) => {{
+  const line = {VIEW}.pictures[0].groups.get(`link ${{link}}`).querySelector(".cgviz-hit");
+  const middle = line.getPointAtLength(line.getTotalLength() / 2);
+  const {{ x, y }} = middle.matrixTransform(line.getScreenCTM());
+  return [x, y];
+}}"""
+
+
+def test_the_pointer_on_a_term_of_a_sum_lights_up_the_paths_that_make_it(page, tmp_path):
+    trace = crossing()
+    opened(page, tmp_path, trace)
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    links = page.evaluate(f"{VIEW}.clock.links")
+    terms = page.evaluate(f"{VIEW}.page.texts.links.map((link) => link.gradient)")
+    source = page.evaluate(f"{VIEW}.clock.nodes.findIndex((node) => node.kind === 'input')")
+    paths = page.evaluate(f"{VIEW}.page.panels[{source}].paths")
+    into = [i for i, link in enumerate(links) if link["source"] == source]
+    assert len(into) == 2
+    for link in into:
+        own = [path for path in paths if path["links"][-1] == link]
+        page.mouse.move(2, 2)
+        has_count(page.locator(".cgviz-tracing"), 0)
+        page.mouse.move(*page.evaluate(LINE, link))
+        has_count(page.locator(".cgviz-tracing"), 1)
+        lit = {(a, b) for a, b in page.evaluate(LIT)}
+        assert lit == {
+            (links[i]["source"], links[i]["target"]) for path in own for i in path["links"]
+        }
+        total = sum(numbers(path["words"][0][2])[-1] for path in own)
+        assert total == pytest.approx(numbers(terms[link])[0], rel=2e-3)
+
+
+def test_the_pointer_tells_no_path_before_its_term_has_come(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    page.evaluate(f"{VIEW}.go(2)")
+    page.mouse.move(*page.evaluate(LINE, 0))
+    page.locator(".cgviz-node.cgviz-alike").first.wait_for()
+    has_count(page.locator(".cgviz-tracing"), 0)
+
+
+def test_a_path_that_is_chosen_comes_into_sight(page, tmp_path):
+    page.set_viewport_size({"width": 700, "height": 700})
+    opened(page, tmp_path, PROGRAMS["network"]())
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    source = page.evaluate(f"{VIEW}.page.panels.findIndex((panel) => panel.title === 'x')")
+    page.evaluate(f"{VIEW}.select(0, {source})")
+    page.evaluate(f"{VIEW}.pictures[0].box.scrollTo(0, 1e6)")
+    page.locator(".cgviz-path").first.focus()
+    sight = f"""(() => {{
+      const {{ box, groups }} = {VIEW}.pictures[0];
+      const [seen, own] = [box, groups.get("node {source}")].map((x) => x.getBoundingClientRect());
+      return own.top >= seen.top && own.bottom <= seen.bottom;
+    }})()"""
+    assert page.evaluate(sight)
+
+
+@pytest.mark.parametrize("name", ["fan_out", "custom_body", "crossing"])
+def test_a_note_is_tied_to_its_op_and_covers_no_line_where_there_is_space(page, tmp_path, name):
+    opened(page, tmp_path, WRITTEN[name]())
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    source = page.evaluate(f"{VIEW}.page.panels.findIndex((panel) => panel.paths)")
+    page.evaluate(f"{VIEW}.select(0, {source})")
+    covered = f"""() => {{
+      const {{ layer, under, parts, page, lit }} = {VIEW}.pictures[0];
+      const {{ links, nodes }} = page.display;
+      const along = (line, n) => line.getPointAtLength(n * line.getTotalLength());
+      const inside = ({{ x, y, width, height }}, at) =>
+        at.x > x && at.x < x + width && at.y > y && at.y < y + height;
+      const found = [...layer.querySelectorAll(".cgviz-note > rect:not(.cgviz-leader)")];
+      const notes = found.map((note) => note.getBBox());
+      const hits = parts.filter(({{ of, role }}) => of === "link" && role.endsWith("ward"))
+        .flatMap(({{ element }}) => [...Array(200).keys()].map((n) => along(element, n / 200)))
+        .filter((at) => notes.some((note) => inside(note, at)));
+      const ops = lit.links.slice(1).map((i) => nodes[links[i].target]);
+      const tied = [...under.querySelectorAll(".cgviz-tie")].map((tie, n) => {{
+        const [from, to] = [along(tie, 0), along(tie, 1)];
+        return inside(notes[n], from) && Math.hypot(to.x - ops[n].x, to.y - ops[n].y) < 1;
+      }});
+      return [hits.length, notes.length, tied];
+    }}"""
+    for button in page.locator(".cgviz-path").all():
+        button.focus()
+        hits, notes, tied = page.evaluate(covered)
+        assert notes > 0
+        assert tied == [True] * notes
+        assert hits <= 3 * notes

@@ -147,15 +147,18 @@ def test_keys_step_wherever_the_focus_is_and_tab_walks_the_nodes(offline, tmp_pa
     offline.goto((tmp_path / "flow.html").as_uri())
     where = offline.locator(".cgviz-where")
     nodes = offline.locator("g.cgviz-node[tabindex='0']")
-    for place in (nodes.first, offline.locator(".cgviz-panel"), offline.locator("button").first):
+    speed = offline.get_by_label("Speed")  # whose own keys are those up and down
+    steps = [
+        ("End", "backward step 3 of 3"),
+        ("ArrowLeft", "backward step 2 of 3"),
+        ("ArrowRight", "backward step 3 of 3"),
+        ("Home", "forward 0 of 3"),
+        ("ArrowDown", "forward 1 of 3"),
+    ]
+    panel, button = offline.locator(".cgviz-panel"), offline.locator("button").first
+    for place in (nodes.first, panel, button, speed):
         place.focus()
-        for key, told in [
-            ("End", "backward step 3 of 3"),
-            ("ArrowLeft", "backward step 2 of 3"),
-            ("ArrowRight", "backward step 3 of 3"),
-            ("Home", "forward 0 of 3"),
-            ("ArrowDown", "forward 1 of 3"),
-        ]:
+        for key, told in steps[:-1] if place is speed else steps:
             offline.keyboard.press(key)
             assert where.inner_text() == told
     nodes.first.focus()
@@ -407,6 +410,8 @@ def test_the_picture_is_copied_as_it_is_drawn_in_light_colours(offline, tmp_path
     assert offline.evaluate(COPIED, "LaTeX") == trace.chain_rule().latex
     link = offline.evaluate(COPIED, "Link")
     assert link == (tmp_path / "flow.html").as_uri() + "#step=3"
+    offline.keyboard.press("ArrowLeft")  # what was copied leaves the keys to the picture
+    assert offline.locator(".cgviz-where").inner_text() == "backward step 2 of 3"
     offline.get_by_role("button", name="To the start").click()
     earlier = offline.evaluate(COPIED, "SVG")
     gradient = style.number(trace.gradients[0].item())

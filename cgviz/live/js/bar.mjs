@@ -55,7 +55,7 @@ export const actionsOf = (view) => [...TIME, ...PICTURE, ...KEYS].filter(({ has 
 export function press(view, event) {
   const { key, target } = event;
   if (key === "Escape" && view.root.querySelector(":popover-open")) return; // it closes
-  const own = key === " " ? "input:not([type=range]), select" : "input, select";
+  const own = key === " " ? "input:not([type=range]), select" : /Left|Right|Home|End/.test(key) ? "input" : "input, select";
   if (target.closest(own) || ([" ", "Enter"].includes(key) && target.closest("button, summary"))) return;
   const name = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (key.length === 1 ? key.toLowerCase() : key);
   const action = view.actions.find(({ keys }) => keys.includes(name));
@@ -91,6 +91,7 @@ export function makeBar(view) {
   const copy = select("Copy", async (chosen) => {
     say(view.status, await take(view, chosen.value));
     chosen.value = "";
+    view.pictures[0].svg.focus({ preventScroll: true });
   }, [["", "Copy\u2026"], ...kinds.map((kind) => [kind, kind])]);
   picture.append(copy);
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" }, time, seek.input, seek.words,

@@ -13,7 +13,8 @@ const APART = 0.12; // from one landing to the next, so that the terms of a sum 
 const [DRAWN, READ] = [0.1, 0.06]; // how long after the first leaves its line is seen; before all have come, the equations
 const [APPEAR, BRIEF] = [0.92, 0.1]; // when, of what is held, it fades in; how long, of their time, equations fade in and out
 const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at the middle
-const [MOST, NAME, NUMBER, FAR] = [24, 100, 5, 4]; // chips: more cannot be followed; how bad a note is: over a name or note, over a number, per point from its op
+const [MOST, NAME, NUMBER, FAR] = [24, 100, 5, 4]; // chips: more cannot be followed; how bad a note is: over a name or note, over a number or a line, per point from its op
+const DOT = 12; // points: from one dot of a line to the next, for how much of it a note covers
 const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
 
@@ -143,12 +144,12 @@ function chip(number, strip) {
 
 /** What an op made at a moment, or the equations of its rule, with what its local derivatives depend on. */
 function equations(picture, node, step) {
-  const { value, note: rows, inputs } = picture.page.panels[node];
+  const { value, note: rows, depends } = picture.page.panels[node];
   if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
   const most = boxOf(picture, picture.box).width / DIGIT - 2; // letters
   const short = rows.filter((row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= most);
   const shown = short.length ? short : [[["upstream", "upstream \u00d7 local"]]];
-  return note(picture, node, shown, inputs.flatMap(({ depends = [] }) => depends));
+  return note(picture, node, shown, depends ?? []);
 }
 
 /** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
@@ -167,13 +168,20 @@ function boxOf({ inner }, element) {
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
+/** Where the line of a part goes. */
+const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalLength() / DOT)).keys()].map((n) => {
+  const { x, y } = part.element.getPointAtLength(n * DOT);
+  return { x, y, width: DOT, height: DOT, bad: NUMBER };
+}));
+
 /** Where a note of this size is at an op, in sight as the op is: the place that covers least and is not far off. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
   const texts = parts.filter(({ element }) => element.cgvizWords);
   const words = texts.map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : NUMBER }));
-  const taken = [...display.nodes, ...words, ...placed];
+  const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(dots);
+  const taken = [...display.nodes, ...words, ...lines, ...placed];
   const seen = boxOf(picture, box);
   const half = seen.width / 2;
   const [left, right] = Math.abs(x - seen.x) < half ? [seen.x - half, seen.x + half] : [0, display.width];
@@ -193,6 +201,8 @@ function note(picture, node, rows, positions, placed = []) {
   const letters = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0)));
   const place = placeFor(picture, display.nodes[node], [letters * DIGIT + 8, rows.length * ROW + 8], placed);
   placed.push(place);
+  const { x: across, y: down } = display.nodes[node];
+  under.append(s("path.tie", { d: `M${place.x} ${place.y}L${across} ${down}` }));
   const depends = ({ target, position }) => target === node && positions.includes(position);
   const values = parts.filter(({ of, i, role }) => of === "link" && role === "value" && depends(display.links[i]));
   const rings = values.map(({ element }) => {

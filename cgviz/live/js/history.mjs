@@ -1,25 +1,10 @@
 // A training: its target over time, a map of its gradients, and a slider over the steps that were kept.
-import { h, makeSlider, set, toggle } from "./dom.mjs";
+import { built, h, makeSlider, set, toggle } from "./dom.mjs";
 import { makePlot, nearest } from "./explore.mjs";
 import { makePlayer } from "./time.mjs";
 
 const MOMENT = "step:"; // before the number of a step that was kept, as what is turned over
 const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
-
-/** A map: a row for each op or variable, which `choose` shows, a column for each step. `open(step, name)` is asked for a cell. */
-function makeMap({ columns, kept }, rows, caption, choose, open) {
-  const cells = rows.map(({ name, cells: own }) => own.map(([tone, sign, words], k) => {
-    const text = `${name}, step ${columns[k]}: ${words}`;
-    const share = tone === null ? {} : { "--cgviz-share": `${Math.round(6 + 94 * tone)}%` };
-    return h("td", { "aria-label": text, title: text, onclick: () => open(nearest(kept, columns[k]), name), ...share }, sign);
-  }));
-  const marks = columns.map((step) => h("td", { "aria-hidden": "true" }, kept.includes(step) && "\u25be"));
-  const body = rows.map(({ name }, i) =>
-    h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", onclick: () => choose(name) }, name)), ...cells[i]));
-  const table = h("table.map", { "aria-label": caption }, h("thead", {}, h("tr", {}, h("td"), ...marks)), h("tbody", {}, ...body));
-  const paint = (step) => [marks, ...cells].forEach((row) => row.forEach((cell, k) => toggle(cell, "now", columns[k] === step)));
-  return { element: h("figure.mapbox", {}, h("figcaption", {}, caption), h("div.scroll", {}, table)), paint };
-}
 
 /** The part of the view that moves through the training. */
 export function makeHistory(view) {
@@ -40,12 +25,18 @@ export function makeHistory(view) {
   });
   slider.element.prepend(button);
   const plot = doc.plot && makePlot(doc.plot);
-  const maps = doc.maps.map(({ title, rows }, side) => {
-    const choose = (name) => view.goTo(side, name);
-    return makeMap(doc, rows, title, choose, (step, name) => open(step, () => choose(name)));
+  // A map has a row for each op or variable, which it chooses, and a column for each step, which it opens.
+  const maps = doc.maps.map((map, side) => {
+    const element = built(map);
+    element.onclick = ({ target }) => {
+      const [{ name } = {}, { step } = {}] = ["tr", "td"].map((tag) => target.closest(tag)?.dataset);
+      if (step) open(nearest(kept, step), () => view.goTo(side, name));
+      else if (target.closest("button")) view.goTo(side, name);
+    };
+    return element;
   });
   const element = h("div.history", { role: "group", "aria-label": "Training" }, slider.element, parted && h("p.parted", {}, parted),
-    h("div.plots", {}, plot?.element, ...maps.map((map) => map.element)),
+    h("div.plots", {}, plot?.element, ...maps),
     h("p.none", {}, doc.about));
   return {
     element,
@@ -54,7 +45,7 @@ export function makeHistory(view) {
       const step = kept[shown()];
       slider.paint(shown(), doc.said[shown()]);
       if (plot) plot.move(step, doc.points[shown()]);
-      maps.forEach((map) => map.paint(step));
+      for (const map of maps) for (const cell of map.querySelectorAll("td")) toggle(cell, "now", Number(cell.dataset.step) === step);
     },
   };
 }

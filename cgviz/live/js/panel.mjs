@@ -1,4 +1,5 @@
 // The side panel: what is chosen, and its rule with the numbers, upstream x local = downstream; below it the table, and the code.
+import { reveal } from "./camera.mjs";
 import { built, fill, h, makeFold, set, toggle } from "./dom.mjs";
 import { isOpen, mark } from "./picture.mjs";
 import { answered } from "./predict.mjs";
@@ -33,9 +34,7 @@ export function makePanel(view) {
     request(panel);
     return [
       h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind)),
-      ...panel.about.map((part) => built(part, told)),
-      ...(panel.rule > told ? [!asked.length && h("p.none", {}, `Its backward rule runs in step ${panel.rule}.`)] : panel.inputs.map(product)),
-      ...panel.more.map((part) => built(part, told)),
+      ...[...panel.about, ...panel.inputs, ...panel.more].map((part) => built(part, told)),
       ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)),
       panel.paths && panel.come <= told && pathList(panel.paths),
       group && cache.canTurn(group) && h("p", {},
@@ -47,7 +46,10 @@ export function makePanel(view) {
   function pathList(paths) {
     const off = () => view.overlay();
     return h("section.input", {}, h("p.subtitle", {}, "the chain rule, path by path"), h("ul.parts", {}, ...paths.map((path) => {
-      const on = () => view.overlay(path);
+      const on = () => {
+        view.overlay(path);
+        for (const i of path.links) reveal(view.pictures[view.state.side], view.page.display.nodes[view.page.display.links[i].source]);
+      };
       const onclick = () => view.set({ pinned: view.state.pinned === path ? null : path });
       const button = h("button.path", { type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick },
         ...path.words.map((part) => built(part)));
@@ -64,16 +66,6 @@ export function makePanel(view) {
     model.send({ ask: "panels", which, toggled: names, side, key });
   }
   return { element, paint };
-}
-
-/** upstream x local = downstream, for one input: signs are strings, numbers [what it is, the number]. */
-function product({ title, equation, shown, why }) {
-  const written = (part) => {
-    if (typeof part === "string") return h(`span.sign${part === "\u2260" ? ".unequal" : ""}`, {}, part);
-    return h(`div.term${part[0].startsWith("local") ? "" : ".backtext"}`, {}, h("span.small", {}, part[0]), h("span.big", {}, part[1]));
-  };
-  const body = shown ? built(shown) : h("div.product", {}, ...equation.map((parts) => h("span.summand", {}, ...parts.map(written))));
-  return h("section.input", {}, built(title), body, why && built(why));
 }
 
 // --- below it: the numbers of the backward pass once more, for who reads rather than looks; and the program ---
@@ -96,19 +88,12 @@ export function makeTable(view) {
   });
 }
 
-/** The lines of the program whose ops are shown. */
+/** The lines of the program whose ops are shown, as Python wrote them. Each chooses the last node that it made. */
 export function makeCode(view) {
-  const list = h("ol.code");
+  const choose = ({ dataset }) => view.set({ side: 0, selected: Number(dataset.nodes.split(" ").at(-1)) });
+  const list = h("div", { onclick: ({ target }) => target.closest("button") && choose(target.closest("button")) });
   let shown = null;
-  return makeFold("source", "The code, line by line", list, () => {
-    const { lines } = view.pages[0];
-    if (shown === lines) return;
-    shown = lines;
-    fill(list, ...lines.map(([text, nodes]) => {
-      const onclick = () => view.set({ side: 0, selected: nodes.at(-1) });
-      return h("li", {}, h("button.line", { type: "button", "data-nodes": nodes.join(" "), onclick }, h("code", {}, text)));
-    }));
-  });
+  return makeFold("source", "The code, line by line", list, () => shown === view.pages[0].code || fill(list, built(shown = view.pages[0].code)));
 }
 
 /** Light up what belongs to the nodes that the pointer or the focus is on. */

@@ -38,7 +38,8 @@ export function makePicture(page, side, name, listeners) {
     can(each) ? [itemOf(display, kind, i, side, groups.get(`${kind} ${i}`))] : []);
   const items = [...itemsOf("frame", ({ node }) => node < 0), ...itemsOf("node", ({ kind }) => !["target", "port"].includes(kind))];
   const itemOfNode = (i) => groups.get(`node ${i}`).cgvizItem;
-  display.links.forEach(({ source, target }, i) => (groups.get(`link ${i}`).cgvizItem = itemOfNode(target) ?? itemOfNode(source)));
+  display.links.forEach(({ source, target }, i) =>
+    Object.assign(groups.get(`link ${i}`), { cgvizItem: itemOfNode(target) ?? itemOfNode(source), cgvizLink: i }));
   // For what lies behind the picture for a while, and on it; and for the fields of questions.
   const [under, layer] = [0, 1].map(() => s("g.layer", { "aria-hidden": "true" }));
   const answers = s("g");

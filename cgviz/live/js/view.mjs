@@ -177,8 +177,11 @@ export class View {
   fly() {
     const { state, questions } = this;
     if (questions.openAt(state.step).length) return 0;
-    return Math.max(...this.pictures.map((picture) =>
-      fly(picture, this.stepOn(picture.page), DURATION / state.speed, questions.hidden.nodes, () => this.overlay())));
+    const times = this.pictures.map((picture) =>
+      fly(picture, this.stepOn(picture.page), DURATION / state.speed, questions.hidden.nodes, () => this.overlay()));
+    // What the panel and the sentence tell comes with the flight.
+    for (const told of [...this.panel.element.querySelectorAll("section"), this.status]) told.animate({ opacity: [0, 0, 1] }, times[0]);
+    return Math.max(...times);
   }
 
   /** Show another moment, and tell nobody. */
@@ -247,7 +250,16 @@ export class View {
         else this.press(item);
       },
       onfocusin: (event) => reveal(picture, found(event)?.box),
+      onpointerleave: () => picture.flight || this.overlay(),
+      onpointerover: ({ target }) => picture.flight || this.overlay(this.pathsBy(picture, target.closest(".cgviz-link")?.cgvizLink)),
     };
+  }
+
+  /** The paths of the chain rule that end with a link, which has a term of a sum, once they are told. */
+  pathsBy({ page: { display, panels } }, link) {
+    const { paths = [], come } = panels[display.links[link]?.source] ?? {};
+    const found = come <= this.questions.told(this.state.step) ? paths.filter(({ links }) => links.at(-1) === link) : [];
+    return found.length > 1 ? { links: found.flatMap(({ links }) => links), rows: [] } : found[0];
   }
 
   /** Open or close a scope; choose a node, or no longer. */
