@@ -90,9 +90,9 @@ def test_what_is_stored_beside_it_tells_no_answer():
     assert "<img" not in quiz.still() + quiz.embed()
     assert quiz.words.splitlines() == [
         "3 questions on a live view of a trace of f: 2 ops, 1 backward pass",
-        "1. What does 3 × (`y`) return to a?",
-        "2. What does × (`a`) return to x, its first input?",
-        "3. What does × (`a`) return to x, its second input?",
+        "1. What does 3 × (y) return to a?",
+        "2. What does × (a) return to x, its first input?",
+        "3. What does × (a) return to x, its second input?",
     ]
 
 
