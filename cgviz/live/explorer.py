@@ -52,7 +52,7 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
 
     Beside the flow are the curves of f and of its gradient over the slider that moves: by the
     custom rule, by automatic differentiation of the body, and by finite differences. A rule that
-    ignores upstream stays flat when upstream moves.
+    ignores upstream stays flat when upstream moves. A number can be dragged in its node, too.
 
     Args:
         f: A function of tensors, run eagerly.

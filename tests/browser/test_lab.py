@@ -289,6 +289,9 @@ def test_the_node_of_a_number_is_dragged_as_its_slider(show):
     page.mouse.move(x - 40, y, steps=4)
     page.mouse.up()
     assert page.locator(".cgviz-slider output").first.inner_text() == "1"  # a sixth of 6 less
+    page.wait_for_function(
+        "document.querySelector('.cgviz-scrubbed').textContent.includes('x = 1')"
+    )
     page.wait_for_function("document.querySelector('.cgviz-svg').textContent.includes('0.8415')")
     assert page.evaluate("document.querySelector('.cgviz-view').cgvizView.state.selected") is None
     slider = page.get_by_label("x", exact=True)
