@@ -37,7 +37,7 @@ NARROWEST = 40.0  # a node: a symbol alone would be hard to click
 NOTEBOOK = 9.5 * 72  # the width of a picture that fits there
 SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
 LEGEND = 2.2 * TEXT  # the height of the legend's line
-# A number, and the longest one that is written; where there are several, each is shorter.
+# A number, and the longest one that is written.
 NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0001235"
 SCRUB = 5.0  # between the text of a node and the arrow that says it can be dragged
 
@@ -203,9 +203,14 @@ def arranged(
 
 
 def longer(words: str) -> str:
-    """Words with the numbers that a slider may bring."""
-    long = LONG[: max(7, 11 - len(NUMBER.findall(words)))]
-    return NUMBER.sub(lambda found: max(found[0], long, key=len), words)
+    """Words with the numbers that a slider may bring; of several in a line, each is shorter."""
+
+    def line(text: str) -> str:
+        # As `texts` cuts them: scalars have 10 letters, two in a label 22, three in a sum 20.
+        long = LONG[: max(2, 13 - 2 * len(NUMBER.findall(text)))]
+        return NUMBER.sub(lambda found: max(found[0], long, key=len), text)
+
+    return "\n".join(map(line, words.split("\n")))
 
 
 def signature(shown: Selection) -> tuple[Any, ...]:

@@ -192,6 +192,16 @@ def bell(x):
     return y
 
 
+def cubed(x):
+    y = x * x * x + tf.exp(x)
+    return y
+
+
+def entries(v):
+    y = tf.sin(v) * v
+    return y
+
+
 def fanned(x, w):
     y = x * w + tf.sin(x) * x
     return y
@@ -216,6 +226,9 @@ def test_the_node_of_a_slider_says_its_value_and_its_arrows_do_not_repeat_it(sen
         (f, {"x": (-3.0, 3.0, -1.25)}),
         (bell, {"x": (-3.0, 3.0)}),
         (bell, {"x": (-1e-5, 1e-5)}),
+        (cubed, {"x": (-3.0, 3.0, 2.0)}),
+        (cubed, {"x": (-3.0, 3.0, 0.456)}),
+        (entries, {"v": [(-0.001, 3.0), (-1.0, 3.0)]}),
         (fanned, {"x": (-3.0, 3.0, 0.12345678), "w": (0.0, 0.009)}),
         (fanned, {"x": (1e3, 1e6), "w": (1000.0, 1000.5)}),
     ],
@@ -228,15 +241,15 @@ def test_wherever_its_slider_is_the_text_of_a_node_is_inside_and_off_its_arrows(
         for k, slider in enumerate(explorer.sliders):
             for x in slider.places(7, slider.value):
                 values = [*explorer.values[:k], x, *explorer.values[k + 1 :]]
-                written = texts.written(explorer._at(values).selection())
-                pairs = zip(display.texts, written, strict=True)
+                shown = explorer._at(values).selection()
+                pairs = zip(display.texts, texts.written(shown), strict=True)
                 now = [replace(place, versions=own.versions) for place, own in pairs]
                 seen.texts = meaning.of_display(
                     replace(display, paths=[], texts=now), display.steps
                 ).texts
                 meaning.check(seen, links)
                 for _, of, i, words, (left, _, right, _) in seen.texts:
-                    if of == "node" and display.nodes[i].kind == "input":
+                    if of == "node" and shown.moves(shown.nodes[i]):
                         node = display.nodes[i]
                         assert left > node.x - node.width / 2 + HANDLE, words
                         assert right < node.x + node.width / 2 - HANDLE, words
