@@ -6,6 +6,8 @@
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
     on_tanh   where on the curve of tanh the hidden units are
+    circles   a number for each point, as the diameter of a circle
+    over_time a number for each hidden unit, at each step
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
@@ -220,6 +222,74 @@ def on_tanh(received: Mapping[str, Any]) -> Any:
     ax.set(xlabel="what tanh receives", ylabel="what it returns")
     words = [text.get_text() for text in ax.legend(loc="center").get_texts()]
     return speak(ax, "What tanh receives. " + ", ".join(words) + ".")
+
+
+def circles(numbers: Mapping[str, Any], what: str) -> SpokenFigure:
+    """Each point as a circle whose diameter is its number, one picture for each name.
+
+    Args:
+        numbers: Name -> a number for each of the points of `data`, shape [200].
+        what: What the numbers are.
+
+    Returns:
+        The figure; its `alt` gives the range of the numbers.
+
+    Example:
+        >>> circles({"all alike": np.full(200, 6.0)}, "steepness")
+        all alike: steepness 6.0 to 6.0.
+    """
+    import matplotlib.pyplot as plt
+
+    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
+    figure: Any = new_figure(4.0 * len(numbers), 2.8, layout="constrained")
+    plt.close(figure)
+    lines = []
+    for ax, (name, each) in zip(
+        figure.subplots(1, len(numbers), squeeze=False)[0], numbers.items(), strict=True
+    ):
+        diameters = np.asarray(each)
+        ax.scatter(  # what it calls a size is an area
+            *np.asarray(data()[0]).T,
+            s=1.5 * diameters**2,
+            facecolors="none",
+            edgecolors=look.forward,
+        )
+        lines.append(f"{name}: {what} {diameters.min():.1f} to {diameters.max():.1f}")
+        ax.set_title(lines[-1], color=look.text)
+        ax.set(xticks=[], yticks=[])
+    figure.alt = "".join(f"{line}.\n" for line in lines).strip()
+    return figure
+
+
+def over_time(sizes: Mapping[str, Any], what: str, *, band: tuple[int, int] | None = None) -> Any:
+    """A line for each hidden unit, from step to step, on an axis of powers of ten.
+
+    Args:
+        sizes: Name -> numbers above 0, shape [steps, units]; at most two names.
+        what: What the numbers are.
+        band: The first and last of the steps to be shaded.
+
+    Returns:
+        The axes of a new figure; its alternative text says where each name's largest ends.
+
+    Example:
+        >>> over_time({"doubled": 2.0 ** np.arange(10.0)[:, None]}, "size").figure
+        size, a line for each unit. doubled: at most 1 at step 0, 512 at the end.
+    """
+    ax = new_axes(None, 7.0, 2.8)
+    said = []
+    for (name, each), dashes in zip(sizes.items(), ("-", "--"), strict=False):
+        lines = np.asarray(each)
+        first, last = (style.number(lines[i].max(), 2) for i in (0, -1))
+        tone = "C0" if dashes == "-" else "C1"
+        drawn = ax.semilogy(lines, dashes, color=tone)
+        drawn[0].set_label(name)
+        said.append(f"{name}: at most {first} at step 0, {last} at the end.")
+    if band:
+        ax.axvspan(*band, color="0.85", zorder=0)
+    ax.set(xlabel="step", ylabel=what)
+    ax.legend()
+    return speak(ax, f"{what}, a line for each unit. " + " ".join(said))
 
 
 def _right(network: Callable[..., Any]) -> Any:

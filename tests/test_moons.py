@@ -159,3 +159,69 @@ def test_momentum_moves_a_variable_whose_gradient_is_zero():
     before = float(x)
     optimizer.apply_gradients([(tf.constant(0.0), x)])
     assert float(x) > before
+
+
+def test_a_circle_is_as_wide_as_its_number():
+    near, far = np.full(200, 2.0), np.linspace(1.0, 8.0, 200)
+    figure = moons.circles({"near": near, "far": far}, "distance")
+    areas = [ax.collections[0].get_sizes() for ax in figure.axes]
+    np.testing.assert_allclose(areas[1] / areas[0], (far / near) ** 2)
+    assert figure.alt == "near: distance 2.0 to 2.0.\nfar: distance 1.0 to 8.0."
+    assert [ax.get_title() for ax in figure.axes] == [s[:-1] for s in figure.alt.split("\n")]
+
+
+def test_each_unit_has_a_line_over_time():
+    still, doubled = np.full((5, 2), 3.0), 2.0 ** np.arange(60.0)[:, None] * [1.0, 0.5]
+    ax = moons.over_time({"still": still, "doubled": doubled}, "size", band=(1, 3))
+    assert ax.get_yscale() == "log"
+    for line, numbers in zip(ax.lines, [*still.T, *doubled.T], strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), numbers)
+    said = "size, a line for each unit. still: at most 3 at step 0, 3 at the end."
+    assert ax.figure.alt == f"{said} doubled: at most 1 at step 0, 5.8e17 at the end."
+
+
+def steepness(network, points):
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        logits = network(points)
+    return tf.norm(tape.gradient(logits, points), axis=1)
+
+
+def distances(network, points, low=-2.5, high=2.5, count=1001):
+    """How far each point is from where the logit is 0, found on a fine grid."""
+    side = np.linspace(low, high, count, dtype="float32")
+    x, y = np.meshgrid(side, side)
+    logits = np.asarray(network(np.stack([x.ravel(), y.ravel()], axis=1))).reshape(x.shape)
+    found = []
+    for axis in (0, 1):  # a border crosses an edge of the grid where the sign changes
+        here, there = np.sign(logits), np.sign(np.roll(logits, -1, axis))
+        row, column = np.nonzero((here != there)[:-1, :-1])
+        one = logits[row, column]
+        other = logits[row + (axis == 0), column + (axis == 1)]
+        part = one / (one - other) * (side[1] - side[0])
+        found.append(
+            np.stack([side[column] + part * (axis == 1), side[row] + part * (axis == 0)], axis=1)
+        )
+    border = np.concatenate(found)
+    return np.array([np.linalg.norm(border - p, axis=1).min() for p in np.asarray(points)])
+
+
+def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
+    """What lesson 05 says of it: at most 18 % off with the penalty, up to 62 % without."""
+    points = moons.data()[0]
+
+    def with_penalty(network, points, labels):
+        penalty = tf.reduce_mean((steepness(network, points) - 6.0) ** 2)
+        return moons.cross_entropy(network, points, labels) + 0.1 * penalty
+
+    def off(network):
+        true = distances(network, points)
+        return (np.abs(np.abs(network(points)[:, 0]) / 6.0 - true) / true).max()
+
+    plain, ruler = (
+        moons.train(moons.Network(tf.tanh), loss, rate=0.2, steps=600).network
+        for loss in (moons.cross_entropy, with_penalty)
+    )
+    assert float(tf.reduce_mean(steepness(plain, points))) == pytest.approx(5.3, abs=0.05)
+    assert off(plain) == pytest.approx(0.62, abs=0.02)
+    assert 0.16 < off(ruler) < 0.18
