@@ -80,7 +80,7 @@ def panel(
     op, folded, ran = node.ops[0], len(node.ops) > 1, moments.of_node(i)
     found["kind"] = KINDS.get(node.kind, op.kind if node.kind == "use" else node.kind)
     edges = *shown.outgoing[i], *shown.starts(i)
-    come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=ran)
+    come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=shown.steps)
     if each is not None and (paths := _paths(trace, shown, each, node, ask)):
         found["paths"] = paths
     made = [_output(trace, shown, i, k, each) for k in range(len(node.outputs))]

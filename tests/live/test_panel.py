@@ -5,6 +5,7 @@ import re
 from math import isfinite, isnan
 
 import golden_programs
+import pytest
 import tensorflow as tf
 from awkward_rules import RULES
 
@@ -399,3 +400,26 @@ def test_an_op_without_a_name_is_not_named_by_its_value():
         "3 × makes 6.",
         "+ makes 10.",
     ]
+
+
+def often():
+    """A weight at each of whose uses there is a node of its own; its gradient is in one of none."""
+    w = tf.Variable(0.9, name="w")
+
+    def f(x):
+        for _ in range(8):
+            x = tf.sin(x) * w
+        return x
+
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            y = f(tf.constant(1.0))
+        tape.gradient(y, w)
+    return trace
+
+
+@pytest.mark.parametrize("program", [often, *golden_programs.PROGRAMS.values()])
+def test_no_gradient_is_told_before_the_backward_pass(program):
+    trace = program()
+    for each in panel.panels(trace, select(trace), panel.small):
+        assert each["kind"] == "port" or each["come"] >= texts.SEED, each["title"]
