@@ -3,13 +3,17 @@
 It is at the top so that it is read whatever pytest is asked to run.
 """
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
 
 import forked
+import pytest
 from nbval.plugin import IPyNbCell
+
+gc.disable()  # until all is imported and collected
 
 # Both must be set before TensorFlow is imported; kernels inherit them.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -31,6 +35,13 @@ def pytest_configure(config):
         command = [sys.executable, forked.__file__, "--serve", os.environ[forked.SERVER]]
         server = subprocess.Popen(command, stdin=subprocess.PIPE)
         config.add_cleanup(server.communicate)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop():
+    """Look for no garbage where there is none: what was imported and collected stays to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):

@@ -10,6 +10,7 @@ none of these outlives a fork. A kernel starts as it does elsewhere where no suc
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -42,9 +43,12 @@ def serve(path: str) -> None:
     while all(key.fileobj is listener for key, _ in selector.select()):
         connection, _ = listener.accept()
         asked, files, *_ = socket.recv_fds(connection, MOST, 3)
+        gc.disable()
         import ipykernel.kernelapp  # noqa: F401
         import matplotlib.pyplot  # noqa: F401
         import tensorflow  # noqa: F401
+
+        gc.freeze()  # what is here stays: no kernel looks through it, or copies its pages
 
         # With a second thread a fork could hang: then the client starts a kernel of its own.
         if len(os.listdir("/proc/self/task")) == 1 and os.fork() == 0:
@@ -83,6 +87,7 @@ def be_kernel(
     paths = env.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [path for path in paths if path and path not in sys.path]
     numpy.random.seed()  # a fork has its parent's
+    gc.enable()
     connection.send(str(os.getpid()).encode())
 
     def end_with_client() -> None:

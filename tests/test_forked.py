@@ -11,12 +11,12 @@ from jupyter_client.manager import start_new_kernel
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux alone")
 
 LOOKS = """\
-import os, pathlib, sys
+import gc, os, pathlib, sys
 parent = pathlib.Path(f"/proc/{os.getppid()}/cmdline").read_text()
 print("tensorflow" in sys.modules, "--serve" in parent)
 import tensorflow
 given = {k: v for k, v in os.environ.items() if not k.startswith(("JPY_", "CGVIZ_"))}
-print(os.getcwd(), sys.path, __name__, sorted(given.items()), os.umask(0))
+print(os.getcwd(), sys.path, __name__, sorted(given.items()), os.umask(0), gc.isenabled())
 """
 
 
