@@ -225,3 +225,32 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     assert float(tf.reduce_mean(steepness(plain, points))) == pytest.approx(5.3, abs=0.05)
     assert off(plain) == pytest.approx(0.62, abs=0.02)
     assert 0.16 < off(ruler) < 0.18
+
+
+def test_slopes_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_answer_jumps():
+    """What lesson 04 says of its second network, whose rule has the two the wrong way round."""
+
+    @tf.custom_gradient
+    def bent(h, slope, offset):
+        y = tf.tanh(slope * h + offset)
+
+        def grad(upstream):
+            d = upstream * (1.0 - y**2)
+            return d * slope, tf.reduce_sum(d, axis=0), tf.reduce_sum(d * h, axis=0)
+
+        return y, grad
+
+    slope, offset = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
+    network = moons.Network(lambda h: bent(h, slope, offset), slope, offset)
+    losses = moons.train(network, steps=60).losses
+    assert losses[50] < 0.3
+    assert slope.numpy().min() > 0.5
+    losses = [*losses, *moons.train(network, steps=30).losses]
+    assert np.abs(slope.numpy()).max() < 0.2
+    losses = [*losses, *moons.train(network, steps=210).losses]
+    assert losses[100] == pytest.approx(np.log(2.0), abs=0.01)
+    assert losses[-1] == pytest.approx(0.85, abs=0.01)
+    one, other = (moons.train(network, steps=1).network(moons.data()[0]).numpy() for _ in range(2))
+    assert np.ptp(one) < 0.1
+    assert one.mean() == pytest.approx(-other.mean(), abs=0.1)
+    assert abs(one.mean()) > 1.0
