@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import forked
 import pytest
 import yaml
 
@@ -102,6 +103,7 @@ def hub(tmp_path_factory):
     (folder / "config.py").write_text(
         f"c = get_config()\n"
         f"load_subconfig({str(CONFIG)!r})\n"
+        f"c.Spawner.env_keep.extend({['JUPYTER_PATH', forked.SERVER]})\n"  # kernels as in all tests
         f"c.Spawner.args += {['--allow-root'] if os.geteuid() == 0 else []}\n"
         f"c.JupyterHub.services = [{{'name': 'test', 'api_token': {TOKEN!r}}}]\n"
         f"c.JupyterHub.load_roles = [{{'name': 'test', 'services': ['test'],\n"
