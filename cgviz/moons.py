@@ -216,9 +216,12 @@ def on_tanh(received: Mapping[str, Any]) -> Any:
     every = np.concatenate(list(received.values()))
     curve = np.linspace(every.min() - 10.0, every.max() + 10.0, 999)
     ax = new_axes(None, 8.5, 2.6)
+    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
     ax.plot(curve, np.tanh(curve), color="0.6")
-    for (name, x), mark in zip(received.items(), "ox^", strict=False):
-        ax.plot(x, np.tanh(x), mark, label=f"{name}: {x.min():.0f} to {x.max():.0f}")
+    marks = zip("ox^", (look.text, look.custom, look.variable), strict=True)
+    for (name, x), (mark, tone) in zip(received.items(), marks, strict=False):
+        said = f"{name}: {x.min():.0f} to {x.max():.0f}"
+        ax.plot(x, np.tanh(x), mark, color=tone, markersize=4, label=said)
     ax.set(xlabel="what tanh receives", ylabel="what it returns")
     words = [text.get_text() for text in ax.legend(loc="center").get_texts()]
     return speak(ax, "What tanh receives. " + ", ".join(words) + ".")
