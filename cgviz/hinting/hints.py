@@ -130,7 +130,7 @@ BOOK: tuple[Hint, ...] = (
     Hint("ValueError", VARIABLES, rule="variables").says(
         "Must return gradient for each variable from\\s+@custom_gradient grad_fn",
         "the rule took `variables`, and did not return one gradient for each of them.",
-        "Return `dx, [by_name[v.name] for v in variables]`: one for each, in their order.",
+        "Return `dx, [found[v.ref()] for v in variables]`: one for each, in their order.",
     ),
     Hint("TypeError ValueError", VARIABLES, BY_RULE_CALL, rule="variables").says(
         _UNPACKED,
