@@ -142,6 +142,7 @@ def in_a_fresh_process(case: Case) -> Pulled:
     module.inner = flat.f if isinstance(flat.f, tf.Module) else None
     # All as variables, which a SavedModel keeps whatever their type.
     module.leaves = [x.source if x.variable else tf.Variable(x.source) for x in flat.leaves]
+    module.touched = [variable for variable, _ in case.variables.values()]  # by its rules, too
     module.upstream = [tf.Variable(u) for u in split(case.upstream, case.targets)]
     signature = [tf.TensorSpec(x.source.shape, x.source.dtype) for x in flat.leaves]
     module.call = tf.function(

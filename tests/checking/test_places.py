@@ -52,6 +52,17 @@ def test_a_saved_model_keeps_variables_structures_and_every_type():
     assert state(report, "saved") == "pass", report
 
 
+def test_a_saved_model_keeps_a_number_that_only_the_rule_reads():
+    gain = tf.Variable(0.5, trainable=False, name="gain")
+
+    @tf.custom_gradient
+    def quarters(y):
+        return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * gain
+
+    report = cgviz.check(quarters, 0.3, surrogate=True, where="saved")
+    assert state(report, "saved") == "pass", report
+
+
 # --- what runs in that process -----------------------------------------------------------------
 
 
