@@ -126,12 +126,12 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
         unequal = f"{sign} " if sign == "≠" else ""
         rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
         given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
-    later = [f"Its backward rule runs in step {order}.", *[""] * len(inputs)]
+    later = f"Its backward rule runs in step {order}."  # said once
     who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
     return {
         "asked": asked,
         "rows": rows,
-        "inputs": [_section(x, order, words) for x, words in zip(inputs, later, strict=False)],
+        "inputs": [_section(x, order, "" if j else later) for j, x in enumerate(inputs)],
         "equations": [x["equation"] for x in inputs if len(x["equation"]) > 1],
         "depends": sorted({position for x in inputs for position in x["depends"]}),
         "ruled": f"{who} gets upstream {upstream} and returns {', '.join(given) or 'nothing'}.",

@@ -97,6 +97,9 @@ def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, t
     has_count(fields, 0)
     assert page.evaluate("document.activeElement.title") == "One step forward"
     has_count(page.locator(".cgviz-chip"), 3)  # upstream and what + returns: now they may fly
+    # That an answer is right is told at once, and does not wait for the flight.
+    animated = "found => found.map((each) => each.closest('section').getAnimations().length)"
+    assert page.eval_on_selector_all(".cgviz-panel .cgviz-right", animated) == [0, 0]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

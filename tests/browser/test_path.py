@@ -216,3 +216,24 @@ def test_a_note_is_tied_to_its_op_and_covers_no_line_where_there_is_space(page, 
         assert notes > 0
         assert tied == [True] * notes
         assert hits <= 3 * notes
+
+
+def test_in_one_of_two_pictures_the_paths_of_that_one_light_up(page, tmp_path):
+    """The panel is about the first; the pointer is on the second, which has fewer links."""
+    two = PROGRAMS["fan_out"](), cgviz.trace(lambda x: 3.0 * x, 2.0)
+    two[0].view(against=two[1]).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 2)
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    middle = LINE.replace("pictures[0]", "pictures[1]")
+    link = page.evaluate(
+        f"(() => {{ const {{ links, nodes }} = {VIEW}.pictures[1].page.display;"
+        " return links.findIndex(({ source }) => nodes[source].kind === 'input'); })()"
+    )
+    page.mouse.move(*page.evaluate(middle, link))
+    has_count(page.locator(".cgviz-tracing"), 1)
+    count = "({ svg }) => svg.querySelectorAll('.cgviz-link.cgviz-lit').length"
+    lit = f"{VIEW}.pictures.map({count})"
+    assert page.evaluate(lit) == [0, 2]
+    page.mouse.move(2, 2)
+    has_count(page.locator(".cgviz-tracing"), 0)

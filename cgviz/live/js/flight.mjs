@@ -14,8 +14,8 @@ const [DRAWN, READ] = [0.1, 0.06]; // how long after the first leaves its line i
 const [APPEAR, BRIEF] = [0.92, 0.1]; // when, of what is held, it fades in; how long, of their time, equations fade in and out
 const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at the middle
 const [MOST, NAME, NUMBER, FAR] = [24, 100, 5, 4]; // chips: more cannot be followed; how bad a note is: over a name or note, over a number or a line, per point from its op
-const DOT = 12; // points: from one dot of a line to the next, for how much of it a note covers
-const [DIGIT, ROW] = [8.4, 19]; // points: the width of a digit of 13 points and a little more; from one equation to the next
+// Points: the width of a digit of 13 points and a little more; from one equation to the next, and from one dot of a line.
+const [DIGIT, ROW, DOT] = [8.4, 19, 12];
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
@@ -168,7 +168,7 @@ function boxOf({ inner }, element) {
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
-/** Where the line of a part goes. */
+/** Where the line of a part goes, in dots. */
 const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalLength() / DOT)).keys()].map((n) => {
   const { x, y } = part.element.getPointAtLength(n * DOT);
   return { x, y, width: DOT, height: DOT, bad: NUMBER };

@@ -26,18 +26,15 @@ export function makeHistory(view) {
   slider.element.prepend(button);
   const plot = doc.plot && makePlot(doc.plot);
   // A map has a row for each op or variable, which it chooses, and a column for each step, which it opens.
-  const maps = doc.maps.map((map, side) => {
-    const element = built(map);
-    element.onclick = ({ target }) => {
+  const maps = doc.maps.map((map, side) => Object.assign(built(map), {
+    onclick({ target }) {
       const [{ name } = {}, { step } = {}] = ["tr", "td"].map((tag) => target.closest(tag)?.dataset);
       if (step) open(nearest(kept, step), () => view.goTo(side, name));
       else if (target.closest("button")) view.goTo(side, name);
-    };
-    return element;
-  });
+    },
+  }));
   const element = h("div.history", { role: "group", "aria-label": "Training" }, slider.element, parted && h("p.parted", {}, parted),
-    h("div.plots", {}, plot?.element, ...maps),
-    h("p.none", {}, doc.about));
+    h("div.plots", {}, plot?.element, ...maps), h("p.none", {}, doc.about));
   return {
     element,
     stop: () => play(0),

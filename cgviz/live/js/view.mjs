@@ -141,10 +141,10 @@ export class View {
   }
 
   /** What lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
-  overlay(path = this.state.pinned) {
+  overlay(path, picture = this.pictures[this.state.side]) {
     const { state, questions } = this;
-    light(this.pictures[state.side], path);
-    if (path || !state.presenting || questions.openAt(state.step).length) return;
+    light(picture, path ?? (picture.page === this.page ? state.pinned : null));
+    if (picture.lit || !state.presenting || questions.openAt(state.step).length) return;
     for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), questions.hidden.nodes);
   }
 
@@ -179,8 +179,9 @@ export class View {
     if (questions.openAt(state.step).length) return 0;
     const times = this.pictures.map((picture) =>
       fly(picture, this.stepOn(picture.page), DURATION / state.speed, questions.hidden.nodes, () => this.overlay()));
-    // What the panel and the sentence tell comes with the flight.
-    for (const told of [...this.panel.element.querySelectorAll("section"), this.status]) told.animate({ opacity: [0, 0, 1] }, times[0]);
+    // What the panel and the sentence tell comes with the flight, and ends with it; but for what a learner has answered.
+    const told = [...this.panel.element.querySelectorAll("section:not(:has(.cgviz-right))"), this.status];
+    this.pictures[0].flight.push(...told.map((each) => each.animate({ opacity: [0, 0, 1] }, times[0])));
     return Math.max(...times);
   }
 
@@ -250,16 +251,18 @@ export class View {
         else this.press(item);
       },
       onfocusin: (event) => reveal(picture, found(event)?.box),
-      onpointerleave: () => picture.flight || this.overlay(),
-      onpointerover: ({ target }) => picture.flight || this.overlay(this.pathsBy(picture, target.closest(".cgviz-link")?.cgvizLink)),
+      onpointerleave: () => this.trace(picture),
+      onpointerover: ({ target }) => this.trace(picture, target.closest(".cgviz-link")?.cgvizLink),
     };
   }
 
-  /** The paths of the chain rule that end with a link, which has a term of a sum, once they are told. */
-  pathsBy({ page: { display, panels } }, link) {
-    const { paths = [], come } = panels[display.links[link]?.source] ?? {};
-    const found = come <= this.questions.told(this.state.step) ? paths.filter(({ links }) => links.at(-1) === link) : [];
-    return found.length > 1 ? { links: found.flatMap(({ links }) => links), rows: [] } : found[0];
+  /** Light up the paths of the chain rule that end with a link, which has a term of a sum, once they are told. */
+  trace(picture, link) {
+    const { flight, lit, page } = picture;
+    const { paths = [], come } = page.panels[page.display.links[link]?.source] ?? {};
+    const found = come <= this.questions.told(this.stepOn(page)) ? paths.filter(({ links }) => links.at(-1) === link) : [];
+    const path = found.length > 1 ? { links: found.flatMap(({ links }) => links), rows: [] } : found[0];
+    if (!flight && (path || lit)) this.overlay(path, picture);
   }
 
   /** Open or close a scope; choose a node, or no longer. */
