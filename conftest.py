@@ -44,6 +44,14 @@ def pytest_runtestloop():
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def _no_figures_left():
+    """Close what a test or an example drew: pyplot warns once more than 20 figures are open."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 def pytest_collection_modifyitems(items):
     """Compare no picture of a live view: nbval compares HTML, and pictures in no other form."""
     for item in items:

@@ -95,12 +95,6 @@ PICTURES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_figure_is_left():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(params=PICTURES)
 def trace(request):
     return PICTURES[request.param]()

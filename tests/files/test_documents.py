@@ -9,7 +9,6 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from matplotlib import pyplot as plt
 from programs import once, square
 
 import cgviz
@@ -232,7 +231,6 @@ def test_what_is_read_of_large_arrays_is_what_it_was(tmp_path):
     assert back.table()._repr_html_() == trace.table()._repr_html_()
     assert back.plot().cgviz_alt == trace.plot().cgviz_alt
     assert back.view().words == trace.view().words
-    plt.close("all")
 
 
 def test_asking_for_numbers_that_are_not_in_the_file_says_how_to_keep_them(tmp_path):

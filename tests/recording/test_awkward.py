@@ -74,7 +74,6 @@ def test_every_method_works(name, order, tmp_path):
     for suffix in (".html", ".svg", ".json"):
         trace.save(tmp_path / f"trace{suffix}")
     assert repr(cgviz.load(tmp_path / "trace.json")) == repr(trace)
-    mpl.pyplot.close("all")
 
 
 @pytest.mark.parametrize(
