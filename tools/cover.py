@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz import style
-from cgviz.drawing import display, figure, shapes, texts
+from cgviz.drawing import display, shapes, texts
 from cgviz.drawing.display import Display
 from cgviz.drawing.shapes import extent
 from cgviz.graph.selection import Selection, select
@@ -129,7 +129,7 @@ def words(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
 
 def legend(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
     """What the lines are, and the step."""
-    width, height = figure.size(shown)
+    height = shown.sheet[1]
     x, y = display.MARGIN, height - display.MARGIN - texts.TEXT / 2
     for role, says in shown.legend:
         tone = look.forward if role == "forward" else look.backward
@@ -139,7 +139,7 @@ def legend(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
         yield _element("path", f"{role}-head", tone, [], f'd="{head}"')
         yield _text(says, (x + 31, y, "start", display.SMALL), look.muted)
         x += display.SAMPLE + extent(says, display.SMALL)[0]
-    at, count = (width - display.MARGIN, y, "end", display.SMALL), len(shown.forward)
+    at, count = (shown.width - display.MARGIN, y, "end", display.SMALL), len(shown.forward)
     for step, end in zip(clock.moments, [*clock.moments[1:], None], strict=True):
         says = f"forward {step + count} of {count}"
         if step > 0:
@@ -173,7 +173,7 @@ def moving(chosen: Selection, look: style.Palette, paper: str) -> str:
     shown = display.make(chosen)
     clock = Clock(shown)
     drawn = "".join(part for draw in (paths, words, legend) for part in draw(shown, clock, look))
-    width, height = figure.size(shown)
+    width, height = shown.width, shown.sheet[1]
     tones = {"plain": look.fill, "forward": look.forward, "backward": look.backward}
     tones |= {"lit-forward": f"{look.forward}33", "lit-backward": look.glow}  # 33: a fifth of it
     named = " ".join(f"--{name}: {tone};" for name, tone in tones.items())

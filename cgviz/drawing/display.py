@@ -2,6 +2,7 @@
 
     make       a selection -> its Display, in the direction that suits a space
     arranged   a selection -> its Displays, in each direction in which it can run
+    largest    of those the one that suits a space
     Display    paths and texts, with what each belongs to and the steps at which it changes
     signature  two selections with one signature differ in their texts only
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -111,7 +112,7 @@ class Display:
     steps: int
     direction: Direction
     width: float
-    height: float  # without the legend
+    height: float
     forward: list[int]  # the nodes in the order in which they run
     backward: list[int]  # the steps of the backward pass at which something changes
     legend: list[tuple[str, str]]  # the role of a line, and what it is
@@ -120,6 +121,13 @@ class Display:
     nodes: list[Node] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
+
+    @property
+    def sheet(self) -> tuple[float, float]:
+        """Width and height with the legend in a line below it, as on paper."""
+        words = [*(text for _, text in self.legend), f"step {self.steps} of {self.steps}"]
+        least = 2 * MARGIN + sum(SAMPLE + extent(text, SMALL)[0] for text in words)
+        return max(self.width, least), self.height + LEGEND
 
     def moment(self, step: int) -> int:
         """The last step at which something changes, at or before a step."""
@@ -149,22 +157,26 @@ def make(
     space: tuple[float, float] = (NOTEBOOK, inf),
     enough: float = 1.0,
 ) -> Display:
-    """Arrange a selection with its legend, running right where it is then large enough.
+    """Arrange a selection, running right where it is then large enough, as `largest` does."""
+    return largest(arranged(shown, space[0] / NARROWEST), space, enough)
+
+
+def largest(
+    displays: Iterable[Display], space: tuple[float, float], enough: float = 1.0
+) -> Display:
+    """The first that is large enough with its legend, or else the one that is larger than others.
 
     Args:
-        shown: The selection.
+        displays: The display lists of a selection; others are not made once one is chosen.
         space: The width and height that the picture gets, in points.
         enough: The scale from which on a picture in its space need not be larger.
-
-    Returns:
-        The display list; where no direction is large enough, the larger one.
     """
 
     def scale(each: Display) -> float:
-        return min(space[0] / each.width, space[1] / (each.height + LEGEND))
+        return min(space[0] / each.sheet[0], space[1] / each.sheet[1])
 
     found = []
-    for each in arranged(shown, space[0] / NARROWEST, legend=True):
+    for each in displays:
         found.append(each)
         if scale(each) >= enough:
             break
@@ -177,7 +189,6 @@ def arranged(
     *,
     alike: Sequence[Selection] = (),
     fields: Fields | None = None,
-    legend: bool = False,
 ) -> Iterator[Display]:
     """Arrange a selection in each direction.
 
@@ -186,7 +197,6 @@ def arranged(
         deepest: The length of the longest path that may run right.
         alike: Others of the same signature, for whose texts there is space, too.
         fields: What its gradients are typed into, by what they belong to.
-        legend: Make it wide enough for a legend below it; a browser has one of its own.
 
     Returns:
         One that runs right and one that runs down, or one alone that can.
@@ -199,7 +209,7 @@ def arranged(
     if len({node.level for node in shown.nodes}) > 1:
         directions = ["right"]  # so that a band is above the other
     for each in directions:
-        yield _Arranged(shown, texts, each, fields or {}, legend).display()
+        yield _Arranged(shown, texts, each, fields or {}).display()
 
 
 def longer(words: str) -> str:
@@ -233,7 +243,6 @@ class _Arranged:
         texts: Sequence[Text],
         direction: Direction,
         fields: Fields,
-        legend: bool,
     ) -> None:
         self.shown, self.texts, self.fields = shown, texts, fields
         self.direction: Direction = direction
@@ -260,11 +269,9 @@ class _Arranged:
         self.legend = [("forward", "forward value")]
         if shown.which is not None:
             self.legend.append(("backward", "backward gradient"))
-        words = [*(text for _, text in self.legend), f"step {shown.steps} of {shown.steps}"]
-        least = sum(SAMPLE + extent(text, SMALL)[0] for text in words if legend)
-        self.width = max(self.layout.width, least) + 2 * MARGIN
+        self.width = self.layout.width + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
-        self.shift = (self.width - self.layout.width) / 2, MARGIN
+        self.shift = MARGIN, MARGIN
         places = zip(self.nodes, self.layout.centres, self.sizes, strict=True)
         self.outlines = [
             shapes.outlines("open" if i in self.opened else n.kind, *self._moved(centre), *size)

@@ -82,11 +82,6 @@ def _check_step(step: int | None, shown: Selection) -> None:
 # --- axes --------------------------------------------------------------------------------------
 
 
-def size(shown: Display) -> tuple[float, float]:
-    """The width and height of a picture with its legend, in points."""
-    return shown.width, shown.height + display.LEGEND
-
-
 def _space(ax: Axes) -> tuple[float, float]:
     """Width and height of given axes, in points."""
     box = ax.get_window_extent()
@@ -96,13 +91,13 @@ def _space(ax: Axes) -> tuple[float, float]:
 
 def _whole_axes(shown: Display) -> Axes:
     """Axes as large as a new figure, which is as large as a picture."""
-    width, height = size(shown)
+    width, height = shown.sheet
     return new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1))
 
 
 def sheet(shown: Display) -> Figure:
     """A picture as a figure that pyplot does not know, and a notebook does not show."""
-    width, height = size(shown)
+    width, height = shown.sheet
     found = Figure(figsize=(width / 72, height / 72))
     draw(found.add_axes((0, 0, 1, 1)), shown)
     return found
@@ -177,7 +172,8 @@ class _Renderer:
         self.ax, self.shown, self.step = ax, shown, step
         self.moment = shown.steps if step is None else shown.moment(step)
         self.look = style.palette(background(ax))
-        width, height = size(shown)
+        width, height = self.size = shown.sheet
+        self.spare = (width - shown.width) / 2  # at each side, where the legend is wider
         across, down = _space(ax)
         self.scale = min(across / width, down / height, LARGEST)
         if abs(self.scale - 1) < 1e-3:  # our own figure, to within a pixel
@@ -185,9 +181,9 @@ class _Renderer:
 
     def draw(self) -> None:
         """All of it: paths, then texts."""
-        width, height = size(self.shown)
+        width, height = self.size
         self.ax.set_axis_off()
-        self.ax.set_xlim(0, width)
+        self.ax.set_xlim(-self.spare, width - self.spare)
         self.ax.set_ylim(height, 0)
         self.ax.set_aspect("equal", adjustable="box", anchor="C")
         samples, words = self._legend()
@@ -273,8 +269,8 @@ class _Renderer:
 
     def _legend(self) -> tuple[list[Path], list[Text]]:
         """What each kind of arrow is, and the step."""
-        width, height = size(self.shown)
-        x, y = display.MARGIN, height - display.MARGIN - texts.TEXT / 2
+        width, height = self.size
+        x, y = display.MARGIN - self.spare, height - display.MARGIN - texts.TEXT / 2
         paths, words = [], []
 
         def text(n: int, x: float, anchor: shapes.Anchor, says: str) -> Text:
@@ -288,5 +284,5 @@ class _Renderer:
             x += display.SAMPLE + shapes.extent(says, display.SMALL)[0]
         if self.step is not None:
             says = f"step {self.step} of {self.shown.steps}"
-            words.append(text(-1, width - display.MARGIN, "end", says))
+            words.append(text(-1, width - self.spare - display.MARGIN, "end", says))
         return paths, words

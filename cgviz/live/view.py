@@ -26,7 +26,7 @@ from IPython.display import publish_display_data
 
 from .. import files
 from ..drawing import figure
-from ..drawing.display import make
+from ..drawing.display import largest
 from ..graph import Trace
 from ..reading import summary
 from . import assets, pages
@@ -174,9 +174,7 @@ class View(anywidget.AnyWidget):
 
     def _drawn(self) -> Figure:
         """The picture as `plot` draws it, at the size of a screen."""
-        builder = self.builders[0]
-        shown = make(builder.selection(), SCREEN, READABLE)
-        return figure.sheet(shown)
+        return figure.sheet(largest(self.builders[0].displays(), SCREEN, READABLE))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         shown = super()._repr_mimebundle_(**kwargs)

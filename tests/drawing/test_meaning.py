@@ -35,7 +35,7 @@ def check_everywhere(shown):
     links = [(link.source, link.target) for link in shown.links]
     for step in sorted({0, *shown.backward[:2], shown.steps // 2, shown.steps}):
         meaning.check(meaning.of_display(shown, step), links)
-    width, height = (length / 72 for length in figure.size(shown))
+    width, height = (length / 72 for length in shown.sheet)
     for step in (None, shown.steps):
         ax = plt.figure(figsize=(width, height)).add_axes((0, 0, 1, 1))
         figure.draw(ax, shown, step)
