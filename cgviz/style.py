@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -160,17 +161,18 @@ def number(x: Any, digits: int = 4) -> str:
     """
     if x is None:
         return NONE.word
-    x = _wide(np.asarray(x)).reshape(-1)[0]
-    if isinstance(x, (np.bool_, bool, str, bytes)):
+    x = _wide(np.asarray(x)).item(0)
+    if isinstance(x, (bool, str, bytes)):
         return str(x)
-    if np.iscomplexobj(x):
+    if isinstance(x, complex):
         imaginary = number(x.imag, digits)
         return f"{number(x.real, digits)}{'' if imaginary[0] == MINUS else '+'}{imaginary}i"
-    if np.issubdtype(type(x), np.integer):
+    if isinstance(x, int):
         return str(x).replace("-", MINUS)
     return _float(float(x), min(digits, 5))
 
 
+@lru_cache(maxsize=4096)  # a number is written in many places: as value, upstream, term, product
 def _float(x: float, digits: int) -> str:
     if np.isnan(x):
         return NAN.word

@@ -10,7 +10,8 @@ each entry of the output, so the caller says whether to ask for it.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from itertools import accumulate
 from math import prod
@@ -329,7 +330,9 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
     come = found["upstream"] = _written(node.upstream[output])
     # Of one of many that share an arrow there are no terms.
     if len(uses) + len(started) > 1 and all(e.values == 1 for e in uses):
-        parts = [(f"from {_user(shown, e.target)}", _written(e.contribution)) for e in uses]
+        alike = Counter(map(title, shown.nodes))
+        users = [_user(shown.nodes[edge.target], alike) for edge in uses]
+        parts = [(f"from {x}", _written(e.contribution)) for x, e in zip(users, uses, strict=True)]
         parts += [("the pass starts here", _written(seed)) for seed in started]
         terms = " + ".join(given for _, given in parts)
         come = f"{terms.replace(f'+ {style.MINUS}', f'{style.MINUS} ')} = {come}"
@@ -351,11 +354,10 @@ def _uses(shown: Selection, node: Node, output: int) -> list[Edge]:
     ]
 
 
-def _user(shown: Selection, i: int) -> str:
-    """What a node is called, with its number where another is called the same."""
-    node, name = shown.nodes[i], title(shown.nodes[i])
-    alike = sum(title(each) == name for each in shown.nodes)
-    if alike == 1 or [value.size for value in node.outputs] != [1]:
+def _user(node: Node, alike: Mapping[str, int]) -> str:
+    """What a node is called, with its number where `alike` counts others of the same name."""
+    name = title(node)
+    if alike[name] == 1 or [value.size for value in node.outputs] != [1]:
         return name
     return f"{name} = {style.array(node.outputs[0].numpy())}"
 
