@@ -51,7 +51,7 @@ def test_of_a_live_picture_the_picture_and_its_text_are_stored():
     cell = nbformat.v4.new_code_cell(
         outputs=[
             nbformat.v4.new_output("display_data", data=data)
-            for data in ({"text/html": still, "text/plain": "a tree"}, live)
+            for data in (live, {"text/html": still, "text/plain": "a tree"})
         ]
     )
     TOOL["tidy"](nbformat.v4.new_notebook(cells=[cell]))

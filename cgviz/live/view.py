@@ -182,10 +182,11 @@ class View(anywidget.AnyWidget):
         return {**data, "text/plain": self.words}, metadata
 
     def _ipython_display_(self) -> None:
-        """Show the picture, and the live view in its place: as two outputs.
+        """Show the live view, and then a picture, which is hidden below it: as two outputs.
 
         A host shows one of the forms of an output. It chooses the widget, also in a notebook that
-        was opened again, whose widgets are gone; then the picture is there to be seen.
+        was opened again, whose widgets are gone; then the picture is there to be seen. It comes
+        second, as the live view need not wait for it.
         """
         if not _in_a_notebook():
             raise NotImplementedError  # and IPython goes on to the text
@@ -194,11 +195,11 @@ class View(anywidget.AnyWidget):
             self.layout.open()
             self.shared = Shared.one()
             self.open()
-        picture = f'{assets.still()}<div class="cgviz-still">{self.still()}</div>'
-        publish_display_data({"text/html": picture, "text/plain": self.words})
         live, metadata = View._repr_mimebundle_(self)
         del live["text/plain"]
         publish_display_data(live, metadata)
+        picture = f'{assets.still()}<div class="cgviz-still">{self.still()}</div>'
+        publish_display_data({"text/html": picture, "text/plain": self.words})
 
 
 def view(

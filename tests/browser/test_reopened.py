@@ -81,7 +81,7 @@ def run(tmp_path_factory):
 @pytest.mark.parametrize("state", [False, True], ids=["without", "with"])
 def test_as_html_with_and_without_the_state_of_widgets(run, page, tmp_path, state):
     kept = nbformat.from_dict(run)
-    assert LIVE in kept.cells[1].outputs[1].data
+    assert LIVE in kept.cells[1].outputs[0].data
     if not state:
         kept.metadata.pop("widgets")
     text, _ = HTMLExporter().from_notebook_node(kept)

@@ -176,9 +176,9 @@ def cell(monkeypatch):
     return found
 
 
-def test_a_cell_stores_a_picture_and_its_text_before_the_live_view(trace, cell):
+def test_a_cell_shows_the_live_view_first_and_stores_a_picture_and_its_text_after_it(trace, cell):
     trace.view()._ipython_display_()
-    still, live = cell
+    live, still = cell
     assert set(still) == {"text/html", "text/plain"}
     assert html.unescape(re.search(r'alt="([^"]*)"', still["text/html"])[1]) == repr(trace)
     assert picture(still).startswith(b"\x89PNG")
@@ -196,7 +196,7 @@ def test_the_text_of_a_picture_is_no_markup(trace, cell):
         if op.kind == "input":
             object.__setattr__(op, "name", '"><img src=x onerror=alert(1)>')
     trace._ipython_display_()
-    assert "<img src=x" not in cell[0]["text/html"]
+    assert "<img src=x" not in cell[1]["text/html"]
 
 
 def test_the_text_is_the_same_in_every_run(trace):
@@ -214,7 +214,7 @@ def test_outside_a_notebook_nothing_is_live(trace):
 
 def test_in_a_notebook_a_trace_is_live(trace, cell):
     trace._ipython_display_()
-    assert set(cell[1]) == {LIVE}
+    assert set(cell[0]) == {LIVE}
 
 
 @pytest.fixture
@@ -292,14 +292,14 @@ def test_the_picture_beside_it_is_small_enough(cell):
         return x
 
     cgviz.trace(f, 1.0)._ipython_display_()
-    image = Image.open(io.BytesIO(picture(cell[0])))
+    image = Image.open(io.BytesIO(picture(cell[1])))
     assert image.width * image.height <= view.MOST_PIXELS * 1.02
 
 
 def test_the_stored_picture_keeps_its_palest_colours(cell):
     shown = cgviz.trace(lambda x: tf.sin(x) * x, 1.0, order=2).view(which=1)
     shown._ipython_display_()
-    image = Image.open(io.BytesIO(picture(cell[0]))).convert("RGB")
+    image = Image.open(io.BytesIO(picture(cell[1]))).convert("RGB")
     most = {colour for _, colour in sorted(image.getcolors(1 << 20), reverse=True)[:3]}
     assert (255, 255, 255) in most  # the paper, and the bands of both passes
     assert all(min(colour) > 235 for colour in most)
