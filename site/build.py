@@ -21,21 +21,21 @@ from pathlib import Path
 import nbformat
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
-from nbclient import NotebookClient
 from nbformat import NotebookNode
 from sphinx.cmd.build import build_main
 
 SITE = Path(__file__).resolve().parent
 ROOT = SITE.parent
-sys.path.append(str(ROOT / "tools"))
+TOOLS = ROOT / "tools"
+sys.path.append(str(TOOLS))
 
-import links  # noqa: E402 - it is in tools
+import links  # noqa: E402 - they are in tools
+import live_pictures  # noqa: E402
 
 from cgviz.live import assets  # noqa: E402
 
 BUILD = ROOT / "build" / "site"
 KEPT = BUILD / "run"
-SLOW = 600  # seconds that one cell may take: on a busy machine lesson 08 saves and compiles models
 AT_ONCE = 2  # kernels: each takes one processor and 0.6 GB
 MENDED = [  # what Sphinx and Furo leave to be wished for by those who hear a page
     ('role="heading">', 'role="heading" aria-level="2">'),
@@ -70,7 +70,7 @@ def read(path: Path) -> NotebookNode:
 def fingerprint(notebook: NotebookNode) -> str:
     """What decides the outputs of a page: its code and the package's."""
     found = hashlib.sha256(repr([cell.source for cell in notebook.cells]).encode())
-    for path in sorted([*ROOT.glob("cgviz/**/*"), SITE / "live_pictures.py"]):
+    for path in sorted([*ROOT.glob("cgviz/**/*"), TOOLS / "live_pictures.py"]):
         if path.suffix in (".py", ".mjs", ".css"):
             found.update(path.read_bytes())
     return found.hexdigest()[:16]
@@ -81,13 +81,7 @@ def run(name: str, notebook: NotebookNode, folder: Path) -> NotebookNode:
     kept = KEPT / f"{name.replace('/', '-')}-{fingerprint(notebook)}.ipynb"
     if not kept.exists():
         print("running", name, flush=True)
-        NotebookClient(
-            notebook,
-            timeout=SLOW,
-            store_widget_state=False,
-            extra_arguments=["--IPKernelApp.extra_extensions=live_pictures"],
-            resources={"metadata": {"path": str(folder)}},
-        ).execute()
+        live_pictures.run(notebook, folder)
         for old in KEPT.glob(f"{name.replace('/', '-')}-*"):
             old.unlink()
         kept.write_text(nbformat.writes(notebook), encoding="utf-8")
@@ -131,9 +125,6 @@ def stage(name: str, path: Path, source: Path, wanted: bool) -> None:
 
 def main(names: list[str], folder: Path) -> int:
     """Run and build."""
-    paths = [str(SITE), os.environ.get("PYTHONPATH", "")]  # where kernels find `live_pictures`
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
     source, html = folder / "source", folder / "html"
     for made in (source, html):
         shutil.rmtree(made, ignore_errors=True)

@@ -27,14 +27,8 @@ def test_a_prediction_is_a_slide_and_its_result_comes_with_the_next_key():
     assert kind(installs) == "skip"
 
 
-def test_one_command_writes_one_page(tmp_path, monkeypatch):
-    main = TOOL["main"]
-    monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["slides.py", str(LESSON)])
-    main()
-    (page,) = (tmp_path / "build" / "slides").iterdir()
-    text = page.read_text("utf-8")
-    assert page.name == "02_upstream_downstream.slides.html"
+def test_a_page_has_many_slides_and_no_set_up_of_other_hosts():
+    text = TOOL["slides"](nbformat.read(LESSON, as_version=4))
     assert text.count("<section") > 15
     assert "google.colab" not in text
 

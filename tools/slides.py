@@ -1,8 +1,9 @@
-"""Make slides of lessons: python tools/slides.py notebook ...
+"""Run lessons and make slides of them: python tools/slides.py notebook ...
 
 Each section is a column of slides, each prediction a new slide in it, and a cell with what it
-printed comes with a further key press, so that the class can guess first. What does not fit on
-a slide goes to the next one. The page is written to build/slides; it loads reveal.js from the
+printed comes with a further key press, so that the class can guess first. Live pictures play: on
+their slide each key press is a step, until the backward pass has ended. What does not fit on a
+slide goes to the next one. The page is written to build/slides; it loads reveal.js from the
 network.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
+import live_pictures
 import nbformat
 from nbconvert import SlidesExporter
 from nbformat import NotebookNode
@@ -26,6 +28,7 @@ WIDTH, HEIGHT = 1280, 720
 TEXT, CODE, FORMULA, GAP = 32, 26, 64, 30  # pixels: a line of each, the space around a cell
 LETTERS = 105  # in a line of text
 PICTURE = 450  # how high a picture may be
+LIVE = 560  # how high a live one is, with its bar and its legend
 
 # nbconvert leaves out the words that are stored beside a picture.
 TEMPLATE = """
@@ -36,6 +39,21 @@ TEMPLATE = """
 .reveal .jp-RenderedImage img { max-height: PICTUREpx; width: auto; }
 .reveal .jp-OutputArea-output pre, .reveal .jp-InputArea pre { white-space: pre-wrap; }
 </style>
+<script>
+addEventListener("keydown", (event) => {
+  const typing = event.composedPath()[0].matches?.("input:not([type=range]), select, textarea");
+  if (typing || ![" ", "ArrowRight", "PageDown", "n"].includes(event.key)) return;
+  for (const box of document.querySelectorAll("section.present:not(.stack) .cgviz-embed")) {
+    const step = box.shadowRoot?.querySelector("[aria-label='One step forward']");
+    if (!box.offsetHeight || box.closest(".fragment:not(.visible)")) continue;
+    if (!step || step.getAttribute("aria-disabled") === "true") continue;
+    step.click();
+    event.preventDefault();
+    event.stopImmediatePropagation(); // reveal.js would turn to the next slide
+    return;
+  }
+}, true);
+</script>
 {%- endblock -%}
 {%- block data_png scoped -%}
 {%- set words = output | get_metadata('alt', 'image/png') or '' -%}
@@ -55,6 +73,8 @@ def slide_type(cell: NotebookNode) -> str:
 def output_height(output: NotebookNode) -> int:
     """About how high an output is on a slide, in pixels."""
     data = output.get("data", {})
+    if "cgviz-embed" in data.get("text/html", ""):
+        return LIVE
     if png := data.get("image/png"):  # width and height are at the start of the file
         width, height = struct.unpack(">2I", base64.b64decode(png)[16:24])
         return min(PICTURE, height * min(WIDTH, width) // width)
@@ -113,7 +133,9 @@ def main() -> None:
             names = " ".join(sorted(p.stem for p in ROOT.glob("notebooks/[0-9]*.ipynb")))
             sys.exit(f"There is no lesson {path.stem!r}. There are: {names}")
         page = target / f"{path.stem}.slides.html"
-        page.write_text(slides(nbformat.read(path, as_version=4)), encoding="utf-8")
+        lesson = nbformat.read(path, as_version=4)
+        live_pictures.run(lesson, path.parent)
+        page.write_text(slides(lesson), encoding="utf-8")
         print(page)
 
 

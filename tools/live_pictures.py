@@ -1,0 +1,43 @@
+"""Run a notebook so that its live pictures play without a kernel, for pages that are made of it.
+
+run                     runs a notebook
+load_ipython_extension  what its kernel does: a cell stores its live picture as HTML
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from IPython.display import display
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+SLOW = 600  # seconds that one cell may take: on a busy machine lesson 08 saves and compiles models
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+
+
+def run(notebook: NotebookNode, folder: Path) -> None:
+    """Run a notebook in a folder, and keep its outputs in it."""
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    NotebookClient(
+        notebook,
+        timeout=SLOW,
+        store_widget_state=False,
+        extra_arguments=["--IPKernelApp.extra_extensions=live_pictures"],
+        resources={"metadata": {"path": str(folder)}},
+    ).execute(env=os.environ | QUIET | {"PYTHONPATH": os.pathsep.join(filter(None, paths))})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Show views and traces as HTML."""
+    from cgviz.graph import Trace
+    from cgviz.live.view import View
+
+    def show(shown: View) -> None:
+        display({"text/html": shown.embed(), "text/plain": shown.words}, raw=True)
+
+    formatter = shell.display_formatter.ipython_display_formatter
+    formatter.for_type(View, show)
+    formatter.for_type(Trace, lambda trace: show(trace.view()))
