@@ -52,8 +52,9 @@ def check(
         order: 2 makes a wrong second derivative an error; with 1 it is a warning.
         surrogate: The rule differs from the true derivative on purpose (straight-through,
             clipping, reversal): then the report shows the bias, and it is no error.
-        where: Some of "eager", "graph", "xla" and "saved". "saved" loads a SavedModel in a fresh
-            process, which takes some seconds.
+        where: Some of "eager", "graph", "xla" and "saved". "saved" saves f, and loads it in a
+            fresh process, which takes some seconds. A model that was loaded from a file is checked
+            in a fresh process without "saved": this one may have rules that the file lacks.
 
     Returns:
         A `Report`: `.ok`, `.findings`, `.assert_ok()`, `.plot()`.

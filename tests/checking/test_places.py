@@ -63,6 +63,29 @@ def test_a_saved_model_keeps_a_number_that_only_the_rule_reads():
     assert state(report, "saved") == "pass", report
 
 
+@tf.custom_gradient
+def rounded(x):
+    return tf.round(x), lambda upstream: upstream
+
+
+class Rounded(tf.Module):
+    """Straight through, whose rule is a file's only if it is saved with it."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def __call__(self, x):
+        return rounded(x)
+
+
+def test_a_model_that_was_loaded_is_not_called_right_in_the_process_that_has_its_rules(tmp_path):
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(Rounded(), str(tmp_path), options=options)
+    loaded = tf.saved_model.load(str(tmp_path))
+    for f in (loaded, loaded.__call__):
+        report = cgviz.check(f, [1.2, 2.3], surrogate=True, where="saved")
+        assert state(report, "saved") == "skip", report
+    assert "check it in a fresh process" in str(report)
+
+
 # --- what runs in that process -----------------------------------------------------------------
 
 
