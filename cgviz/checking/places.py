@@ -85,7 +85,8 @@ def visit(
         hint: What to do, where the exception does not tell it.
     """
     results = case.results
-    if rule == "saved" and _loaded(case.flat.f):
+    if rule == "saved" and tf_hooks.is_loaded(case.flat.f):
+        # Saved again it would get the rules of this process, which its file may lack.
         results.skipped(rule, "f comes from a SavedModel: check it in a fresh process instead")
         return
     try:
@@ -125,11 +126,6 @@ def _difference(
         return ""
     i = int(np.argmin(same))
     return f"{name(i)} {says.format(style.number(mine[i]), style.number(usual[i]))}"
-
-
-def _loaded(f: Any) -> bool:
-    """Whether f comes from a SavedModel: this process may have the rules that its file lacks."""
-    return type(f).__module__.startswith("tensorflow.python.saved_model")
 
 
 def compiled(case: Case, **how: Any) -> Pulled:

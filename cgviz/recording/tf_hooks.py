@@ -694,6 +694,11 @@ def is_differentiable(op_type: str) -> bool:
         return False
 
 
+def is_loaded(f: Any) -> bool:
+    """Whether f, a model or a function of one, comes from a SavedModel; no public way tells."""
+    return type(f).__module__.startswith("tensorflow.python.saved_model.")
+
+
 def registered_gradients() -> int:
     """How many gradients the process-wide registry holds; no public way tells."""
     return len(ops._gradient_registry.list())
