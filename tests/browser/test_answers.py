@@ -102,6 +102,20 @@ def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, t
     assert page.eval_on_selector_all(".cgviz-panel .cgviz-right", animated) == [0, 0]
 
 
+def test_what_plays_stops_at_a_question_where_numbers_and_enter_are_all_it_needs(page, tmp_path):
+    quiz(page, tmp_path, "chain", "downstream")
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_role("button", name="Play").click()
+    count = page.evaluate(f"{VIEW}.questions.all.length")
+    for _ in range(count):
+        page.locator(".cgviz-answer input:focus").wait_for()
+        (answer,) = page.evaluate(f"{VIEW}.questions.open[0].answer")
+        page.keyboard.type(str(answer))
+        page.keyboard.press("Enter")
+        page.keyboard.press("Enter")  # on "One step forward"
+    assert page.evaluate(f"{VIEW}.questions.earned") == "All predicted"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_a_question_nor_in_a_path(page, tmp_path, scheme):
     from axe_playwright_python.sync_playwright import Axe

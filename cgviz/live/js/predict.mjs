@@ -91,8 +91,7 @@ export function typed(text) {
 /** The numbers of a vector as typed: `[1, 2, 3]`, `1 2 3` or `1; 2; 3`. */
 function typedAll(text) {
   const inner = text.replace(/[[\]()]/g, " ").trim();
-  const parts = inner.includes(";") || /,\s/.test(inner) ? inner.split(/[;,]\s*/) : inner.split(/\s+/);
-  return parts.filter((part) => part).map(typed);
+  return inner.split(inner.includes(";") || /,\s/.test(inner) ? /[;,]\s*/ : /\s+/).filter((part) => part).map(typed);
 }
 
 /** Whether a learner's number is the one meant: to half a percent, or as far as it was rounded. */
@@ -119,5 +118,5 @@ export const VERDICTS = {
   right: "Right.",
   unreadable: "Type a number, such as 6 or \u22120.25.",
   count: "Not that many numbers: one for each entry.",
-  wrong: "Not yet. Multiply what arrives from above by the op\u2019s own derivative.",
+  wrong: "Not yet. Multiply the upstream by the op\u2019s own derivative.",
 };

@@ -171,6 +171,7 @@ export class View {
   advance() {
     const { step } = this.state;
     this.go(next(this.clock, step));
+    if (this.root.contains(this.focused)) this.pictures[0].answers.querySelector("input")?.focus({ preventScroll: true }); // to type at once
     return this.state.step === step ? 0 : this.fly();
   }
 
