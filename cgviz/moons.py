@@ -6,7 +6,7 @@
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
     on_tanh   where on the curve of tanh the hidden units are
-    circles   a number for each point, as the diameter of a circle
+    distances how far away a network says the border is, as circles
     over_time a number for each hidden unit, at each step
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
@@ -21,6 +21,8 @@ import numpy as np
 import tensorflow as tf
 from matplotlib import rcParams
 from matplotlib.colors import to_rgb, to_rgba
+from matplotlib.patches import Circle
+from matplotlib.path import Path
 
 from . import style
 from .drawing.figure import SpokenFigure, new_axes, new_figure, speak
@@ -227,39 +229,48 @@ def on_tanh(received: Mapping[str, Any]) -> Any:
     return speak(ax, "What tanh receives. " + ", ".join(words) + ".")
 
 
-def circles(numbers: Mapping[str, Any], what: str) -> SpokenFigure:
-    """Each point as a circle whose diameter is its number, one picture for each name.
+def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
+    """How far away the border is: around some points the circle of radius |logit| / rise.
+
+    A network that rises by `rise` for each unit of length knows the distance: there a circle just
+    touches the border. One that misses it by more than 0.1 is dashed.
 
     Args:
-        numbers: Name -> a number for each of the points of `data`, shape [200].
-        what: What the numbers are.
+        runs: Name -> a run whose network has a border near the points; one picture for each.
+        rise: By how much a logit should rise for each unit of length.
 
     Returns:
-        The figure; its `alt` gives the range of the numbers.
+        The figure; its `alt` says how many points are right, and how far off the worst circle
+        around any of the 200 would be.
 
     Example:
-        >>> circles({"all alike": np.full(200, 6.0)}, "steepness")
-        all alike: steepness 6.0 to 6.0.
+        >>> distances({"level": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
+        level: 83 % right, distance off by up to 0.00.
     """
     import matplotlib.pyplot as plt
 
     look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    figure: Any = new_figure(4.0 * len(numbers), 2.8, layout="constrained")
+    figure: Any = new_figure(4.4 * len(runs), 3.2, layout="constrained")
     plt.close(figure)
+    points = np.asarray(data()[0])
+    side = np.linspace(-2.5, 2.5, 251, dtype="float32")
+    x, y = np.meshgrid(side, side)
     lines = []
-    for ax, (name, each) in zip(
-        figure.subplots(1, len(numbers), squeeze=False)[0], numbers.items(), strict=True
-    ):
-        diameters = np.asarray(each)
-        ax.scatter(  # what it calls a size is an area
-            *np.asarray(data()[0]).T,
-            s=1.5 * diameters**2,
-            facecolors="none",
-            edgecolors=look.forward,
-        )
-        lines.append(f"{name}: {what} {diameters.min():.1f} to {diameters.max():.1f}")
+    every = figure.subplots(1, len(runs), squeeze=False)[0]
+    for ax, (name, run) in zip(every, runs.items(), strict=True):
+        logits = np.asarray(run.network(np.stack([x.ravel(), y.ravel()], axis=1))).reshape(x.shape)
+        border = ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
+        places = np.concatenate([Path(line).interpolated(9).vertices for line in border.allsegs[0]])
+        true = np.linalg.norm(points[:, None] - places, axis=2).min(axis=1)
+        found = np.abs(np.asarray(run.network(points))[:, 0]) / rise
+        off = np.abs(found - true)
+        for n in range(4, COUNT, 12):  # more circles would hide each other
+            tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
+            ax.plot(*points[n], "o", color=tone, markersize=3)
+            ax.add_patch(Circle(points[n], found[n], fill=False, color=tone, linestyle=dashes))
+        lines.append(f"{name}: {run.percent} % right, distance off by up to {off.max():.2f}")
         ax.set_title(lines[-1], color=look.text)
-        ax.set(xticks=[], yticks=[])
+        ax.set(xticks=[], yticks=[], xlim=(-2.2, 2.2), ylim=(-1.5, 1.5), aspect="equal")
     figure.alt = "".join(f"{line}.\n" for line in lines).strip()
     return figure
 
