@@ -61,14 +61,15 @@ class Network:
     Args:
         activation: A function of a float32 tensor [n, 8] that keeps its shape.
         *variables: What the activation learns besides, as `tf.Variable`s.
+        seed: The random start.
 
     Example:
         >>> Network(tf.tanh)(data()[0]).shape
         TensorShape([200, 1])
     """
 
-    def __init__(self, activation: Callable[[Any], Any], *variables: Any) -> None:
-        random = np.random.default_rng(0)
+    def __init__(self, activation: Callable[[Any], Any], *variables: Any, seed: int = 0) -> None:
+        random = np.random.default_rng(seed)
         self.activation = activation
         self.w1 = tf.Variable(random.normal(0.0, 1.0, (2, HIDDEN)).astype("float32"), name="w1")
         self.b1 = tf.Variable(random.normal(0.0, 0.5, HIDDEN).astype("float32"), name="b1")
