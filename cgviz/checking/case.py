@@ -143,9 +143,9 @@ class Case:
 
     @property
     def guilty(self) -> str:
-        """The rule that is to blame, if there is but one."""
+        """By which custom rule a number came, if by any."""
         steps = self.distinct_steps
-        return steps[0].label if len(steps) == 1 else "a rule in f" if steps else "f"
+        return f", by {steps[0].label if len(steps) == 1 else 'a rule in f'}" if steps else ""
 
     @property
     def linear(self) -> bool:

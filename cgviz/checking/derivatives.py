@@ -157,7 +157,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         results.broken(
             "value",
             f"wrong for {leaf.name}",
-            f"{numbers}, by {case.guilty}.",
+            f"{numbers}{case.guilty}.",
             _pattern(found, case, leaf),
             lesson=VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN,
         )
