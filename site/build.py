@@ -29,7 +29,7 @@ ROOT = SITE.parent
 TOOLS = ROOT / "tools"
 sys.path.append(str(TOOLS))
 
-import links  # noqa: E402 - they are in tools
+import links  # noqa: E402 - it is in tools, as is the next
 import live_pictures  # noqa: E402
 
 from cgviz.live import assets  # noqa: E402

@@ -173,7 +173,8 @@ def largest(
     """
 
     def scale(each: Display) -> float:
-        return min(space[0] / each.sheet[0], space[1] / each.sheet[1])
+        width, height = each.sheet
+        return min(space[0] / width, space[1] / height)
 
     found = []
     for each in displays:
