@@ -14,6 +14,7 @@ Everything is seeded, so a lesson prints the same numbers each time it runs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -62,15 +63,24 @@ class Network:
         activation: A function of a float32 tensor [n, 8] that keeps its shape.
         *variables: What the activation learns besides, as `tf.Variable`s.
         seed: The random start.
+        add: A function of two tensors, used in place of +.
+        matmul: A function of two tensors, used in place of @.
 
     Example:
         >>> Network(tf.tanh)(data()[0]).shape
         TensorShape([200, 1])
     """
 
-    def __init__(self, activation: Callable[[Any], Any], *variables: Any, seed: int = 0) -> None:
+    def __init__(
+        self,
+        activation: Callable[[Any], Any],
+        *variables: Any,
+        seed: int = 0,
+        add: Callable[[Any, Any], Any] = operator.add,
+        matmul: Callable[[Any, Any], Any] = operator.matmul,
+    ) -> None:
         random = np.random.default_rng(seed)
-        self.activation = activation
+        self.activation, self.add, self.matmul = activation, add, matmul
         self.w1 = tf.Variable(random.normal(0.0, 1.0, (2, HIDDEN)).astype("float32"), name="w1")
         self.b1 = tf.Variable(random.normal(0.0, 0.5, HIDDEN).astype("float32"), name="b1")
         self.w2 = tf.Variable(random.normal(0.0, 0.5, (HIDDEN, 1)).astype("float32"), name="w2")
@@ -79,7 +89,8 @@ class Network:
 
     def __call__(self, points: Any) -> Any:
         """One logit for each point, [n, 1]: above 0 means the lower moon."""
-        return self.activation(points @ self.w1 + self.b1) @ self.w2 + self.b2
+        h = self.add(self.matmul(points, self.w1), self.b1)
+        return self.add(self.matmul(self.activation(h), self.w2), self.b2)
 
 
 def cross_entropy(network: Callable[..., Any], points: Any, labels: Any) -> Any:
