@@ -145,6 +145,29 @@ def test_what_tanh_receives_is_marked_on_its_curve():
     assert ax.figure.alt == "What tanh receives. near: -1 to 2, far: -204 to -56."
 
 
+def test_a_loss_of_nan_sends_back_numbers_and_the_exponential_makes_the_nan():
+    """What lesson 06 says of its step 51: 0.005 reaches both logits, and unit 0 gets the NaN."""
+    points, labels = moons.data()
+    network = moons.Network(lambda h: tf.math.log(1.0 + tf.exp(24.0 * h)) / 24.0)
+    reached = []
+    for _ in range(2):
+        moons.train(network, steps=1 if reached else 50, rate=4.0, graph=False)
+        reached.append(24.0 * np.asarray(points @ network.w1 + network.b1))
+    assert reached[0].max() == pytest.approx(78.1, abs=0.05)
+    assert np.argwhere(reached[1] > 87.3).tolist() == [[95, 0], [98, 0]]
+    assert reached[1].max() == pytest.approx(91.42, abs=0.005)
+    with tf.GradientTape() as tape:
+        logits = network(points)
+        tape.watch(logits)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+        loss = tf.reduce_mean(losses)
+    assert np.isnan(loss)
+    assert tape.gradient(loss, logits).numpy()[[95, 98], 0] == pytest.approx(0.005)
+    moons.train(network, steps=1, rate=4.0)
+    assert np.isnan(network.w1).all(axis=0).tolist() == [True] + 7 * [False]
+    assert np.isfinite(network.w1.numpy()[:, 1:]).all()
+
+
 def test_hardly_a_point_is_on_a_very_sharp_bump():
     """What lesson 07 says of sharpness 256, whose bump has 7 % of its height at 4 / 256."""
     network = moons.Network(tf.sign)
