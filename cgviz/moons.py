@@ -1,6 +1,7 @@
 """The problem that runs through the lessons: two moons, a small network, and one picture.
 
     data      200 points of two interleaved half circles, with noise
+    arrays    the same for a network written in NumPy, and where it starts
     Network   points -> logits: one hidden layer with an activation of the caller's
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
@@ -54,6 +55,27 @@ def data() -> tuple[Any, Any]:
     points = np.concatenate([upper, -upper]) + noise
     labels = np.repeat([0.0, 1.0], COUNT // 2)[:, None]
     return tf.constant(points, tf.float32), tf.constant(labels, tf.float32)
+
+
+def arrays(seed: int = 1) -> tuple[Any, Any, tuple[Any, Any]]:
+    """The moons for a network written in NumPy: two layers without biases, float64.
+
+    Args:
+        seed: The random start.
+
+    Returns:
+        Points [200, 2]; the wanted answers [200, 1], -1 for the upper moon and 1 for the lower;
+        the weights of the two layers, [2, 8] and [8, 1].
+
+    Example:
+        >>> points, wanted, (w1, w2) = arrays()
+        >>> (points @ w1 @ w2).shape == wanted.shape
+        True
+    """
+    points, labels = (np.asarray(part, float) for part in data())
+    normal = np.random.default_rng(seed).normal
+    start = normal(0.0, 1.0, (2, HIDDEN)), normal(0.0, 0.5, (HIDDEN, 1))
+    return points, 2.0 * labels - 1.0, start
 
 
 class Network:
@@ -151,7 +173,8 @@ def train(
                 variable.assign_sub(rate * gradient)
         return value
 
-    run = tf.function(step, autograph=False) if graph else step
+    # Concrete, since TensorFlow warns of retracing at the fifth `tf.function` made of a line.
+    run = tf.function(step, autograph=False).get_concrete_function() if graph else step
     return Run(network, [float(run()) for _ in range(steps)])
 
 

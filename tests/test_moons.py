@@ -1,6 +1,7 @@
 """The running problem: the same each time, learnable, and a picture that shows the damage."""
 
 import copy
+import logging
 import re
 
 import numpy as np
@@ -31,6 +32,35 @@ def test_the_data_and_a_network_are_the_same_each_time():
         np.testing.assert_array_equal(one, other)
     one, other = (moons.Network(tf.tanh)(moons.data()[0]) for _ in range(2))
     np.testing.assert_array_equal(one, other)
+
+
+def test_for_numpy_they_are_the_same_moons_wanted_as_minus_one_and_one():
+    points, wanted, (w1, w2) = moons.arrays(seed=3)
+    assert (points.dtype, wanted.dtype, w1.shape, w2.shape) == (float, float, (2, 8), (8, 1))
+    np.testing.assert_array_equal(points, moons.data()[0])
+    np.testing.assert_array_equal(wanted > 0, moons.data()[1] > 0.5)
+    assert set(wanted.ravel()) == {-1.0, 1.0}
+    again, other = (moons.arrays(seed)[2][0] for seed in (3, 4))
+    np.testing.assert_array_equal(w1, again)
+    assert (w1 != other).all()
+
+
+def test_training_again_and_again_warns_of_nothing():
+    """A learner runs a cell many times; TensorFlow would warn of retracing at the fifth."""
+    told = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())
+    logger = tf.get_logger()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel("WARNING")
+    try:
+        for _ in range(8):
+            moons.train(moons.Network(tf.tanh), steps=1)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    assert told == []
 
 
 def test_a_graph_and_eager_code_train_alike(runs):
