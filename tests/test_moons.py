@@ -343,26 +343,30 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
         assert re.search(rf"{name}: .* off by up to {far:.2f}\.", told)
 
 
-def test_slopes_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_answer_jumps():
+def test_stretches_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_answer_jumps():
     """What lesson 04 says of its second network, whose rule has the two the wrong way round."""
 
     @tf.custom_gradient
-    def bent(h, slope, offset):
-        y = tf.tanh(slope * h + offset)
+    def bent(h, stretch, offset):
+        y = tf.tanh(stretch * h + offset)
 
         def grad(upstream):
             d = upstream * (1.0 - y**2)
-            return d * slope, tf.reduce_sum(d, axis=0), tf.reduce_sum(d * h, axis=0)
+            return d * stretch, tf.reduce_sum(d, axis=0), tf.reduce_sum(d * h, axis=0)
 
         return y, grad
 
-    slope, offset = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
-    network = moons.Network(lambda h: bent(h, slope, offset), slope, offset)
+    def fresh(seed):
+        stretch, offset = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
+        return moons.Network(lambda h: bent(h, stretch, offset), stretch, offset, seed=seed)
+
+    network = fresh(0)
+    stretch = network.variables[-2]
     losses = moons.train(network, steps=60).losses
     assert losses[50] < 0.3
-    assert slope.numpy().min() > 0.5
+    assert stretch.numpy().min() > 0.5
     losses = [*losses, *moons.train(network, steps=30).losses]
-    assert np.abs(slope.numpy()).max() < 0.2
+    assert np.abs(stretch.numpy()).max() < 0.2
     losses = [*losses, *moons.train(network, steps=210).losses]
     assert losses[100] == pytest.approx(np.log(2.0), abs=0.01)
     assert losses[-1] == pytest.approx(0.85, abs=0.01)
@@ -370,3 +374,4 @@ def test_slopes_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_ans
     assert np.ptp(one) < 0.1
     assert one.mean() == pytest.approx(-other.mean(), abs=0.1)
     assert abs(one.mean()) > 1.0
+    assert moons.train(fresh(7)).percent == 96  # its third task: from another start

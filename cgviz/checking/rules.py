@@ -247,9 +247,9 @@ def variables(case: Case) -> None:
             case.results.broken(
                 "variables",
                 "matched by position",
-                f"{step.label} takes the variables by their position: given as "
-                f"{', '.join(map(variable_name, listed))}, it returns another gradient for the "
-                "same variable. TensorFlow promises no order.",
+                f"{step.label} takes the variables by their position: given first as "
+                f"{', '.join(map(variable_name, listed))} and then in reverse, it returns two "
+                "different gradients for the same variable. TensorFlow promises no order.",
                 "Match each one by identity: [{w.ref(): dw, b.ref(): db}[v.ref()] for v in "
                 "variables].",
             )
