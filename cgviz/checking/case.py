@@ -283,7 +283,9 @@ def _widened(flat: Flattened, trace: Trace) -> tuple[Flattened, Dtype]:
     except Exception:
         return flat, coarsest
     # More than rounding, even of a bfloat16: in float64 f does something else, and judges nothing.
-    if here.shape != there.shape or apart(here, there, 0.05 * largest(there) + 1e-30).size:
+    # What is lost beside a 1, as in log(1 + x), is rounding, too, however small f is.
+    give = 0.05 * largest(there) + 8 * coarsest.eps
+    if here.shape != there.shape or apart(here, there, give).size:
         return flat, coarsest
     return wide, _coarsest(_met(trace))
 

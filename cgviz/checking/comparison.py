@@ -150,6 +150,7 @@ class Comparison:
         known = np.isfinite(claims + give) & np.isfinite(slopes.low) & np.isfinite(slopes.high)
         gap = np.fmax(slopes.low - claims, claims - slopes.high) - give
         enough = np.fmax(0.3 * terms, self.dtype.wrong * np.fmax(beside, largest(self.middle)))
+        enough = enough + self.dtype.eps  # all may be 0
         self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
         outside = np.argwhere(known & (gap > 0)).tolist()
         return sorted(outside, key=lambda at: -gap[*at])

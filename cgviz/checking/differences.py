@@ -104,6 +104,10 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
     ahead, behind = (np.stack(side) for side in zip(*values.values(), strict=True))
     with np.errstate(all="ignore"):
         noise = ROUNDING * eps * np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind))) / h
+        # Where a step changes nothing, f may be flat, or its digits are lost: in log(1 + x) beside
+        # the 1, by far more than f's own last bits.
+        still = ((ahead == middle) & (behind == middle)).any(axis=0)
+        noise = np.where(still, np.fmax(noise, ROUNDING * eps / h), noise)
         value, error = extrapolate((ahead - behind) / (2 * h), noise, (2, 4, 6, 8))
         right, right_error = extrapolate((ahead - middle) / h, 2 * noise, (1, 2, 3, 4, 5))
         left, left_error = extrapolate((middle - behind) / h, 2 * noise, (1, 2, 3, 4, 5))

@@ -20,6 +20,24 @@ def test_a_constant_with_few_digits_is_an_error_or_told(digits):
     assert "3.14159" in found.message or "3.142" in found.message
 
 
+def softplus(x):
+    return tf.math.log(1.0 + tf.exp(x))
+
+
+@pytest.mark.parametrize("x", [-15.0, -20.0, -30.0, -40.0, -100.0])
+def test_a_right_rule_is_not_called_wrong_where_the_value_is_lost_beside_a_1(x):
+    """A graph computes it by log1p, and float64 loses it later than float32."""
+    rule = tf.custom_gradient(lambda x: (softplus(x), lambda dy: dy * tf.sigmoid(x)))
+    assert cgviz.check(softplus, x).ok
+    assert cgviz.check(rule, x).ok
+
+
+@pytest.mark.parametrize("x", [-15.0, -20.0, -30.0, -100.0])
+def test_a_rule_that_is_wrong_there_by_what_can_be_seen_is_caught(x):
+    rule = tf.custom_gradient(lambda x: (softplus(x), lambda dy: dy * 1e-3))
+    assert [f.rule for f in cgviz.check(rule, x).findings if f.level == "error"] == ["value"]
+
+
 # --- the second order -------------------------------------------------------------------------
 
 
