@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -47,7 +48,13 @@ ELEMENTS = """() => {
     const [a, b] = [new DOMPoint(left, top), new DOMPoint(right, bottom)];
     return [a, b].map((p) => p.matrixTransform(back)).flatMap(({ x, y }) => [x, y]);
   };
+  const known = (window.cgvizPointsOf ??= new Map());  // slow to get, and no step changes a path
   const points = (path) => {
+    const d = path.getAttribute("d");
+    if (!known.has(d)) known.set(d, along(path));
+    return known.get(d);
+  };
+  const along = (path) => {
     const length = path.getTotalLength(), count = Math.max(Math.ceil(length), 3);
     return Array.from({ length: count + 1 }, (_, n) => {
       const { x, y } = path.getPointAtLength((n * length) / count);
@@ -56,16 +63,16 @@ ELEMENTS = """() => {
   };
   const visible = (element) => getComputedStyle(element).visibility !== "hidden";
   const shown = picture.parts.filter(({ element }) => visible(element));
-  return shown.map(({ role, of, i, k, element }) => k === undefined
+  return JSON.stringify(shown.map(({ role, of, i, k, element }) => k === undefined
     ? { role, of, i, points: points(element) }
-    : { role, of, i, words: element.cgvizWords, box: box(element) });
-}"""
+    : { role, of, i, words: element.cgvizWords, box: box(element) }));
+}"""  # as one text: of thousands of numbers Playwright looks at each, several times
 
 
 def of_page(page) -> Seen:
     """The geometry of the first picture of a page, as the browser has it."""
     found = Seen()
-    for element in page.evaluate(ELEMENTS):
+    for element in json.loads(page.evaluate(ELEMENTS)):
         of = element["role"], element["of"], element["i"]
         if "points" in element:
             found.add(*of, np.array(element["points"]))

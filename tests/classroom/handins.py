@@ -42,10 +42,10 @@ def written(notebook):
 MODEL = model_answers()
 
 
-def hostile(source):
-    """The prediction (1 point) and `logistic` (3) are right; `cube` (2) is this; no `steps`."""
+def hostile(source, **more):
+    """The prediction (1 point) and `logistic` (3) are right; `cube` (2) is this; no `steps` (3)."""
     around = {name: MODEL[name] for name in ("downstreams", "logistic")}
-    return answered({**around, "cube": source})
+    return answered({**around, "cube": source, **more})
 
 
 def right_and(source):
@@ -67,6 +67,7 @@ def with_cells(count, source):
 
 
 NO_RULE = "\n\ndef cube(x):\n    return x**3"
+NO_RULE_IN_STEPS = "\n\ndef steps(x):\n    return x[1:] - x[:-1]"
 
 FORGED = (
     """
@@ -195,6 +196,46 @@ def class_of_all_kinds():
     scripts = made["scripted"][0].cells
     scripts.insert(0, nbformat.v4.new_markdown_cell("<script>alert(2)</script> [x](javascript:y)"))
     return made
+
+
+# For a box takes 4 s of a processor. What is done in the cell of the cube leaves those behind it
+# their points; what is done in that of the steps, which is the last, need not.
+TOGETHER = [
+    ("fills-memory", "loops"),
+    ("ends-all-processes", "450-times"),
+    ("import-fails", "heeds-nothing"),
+    ("text-of-an-error-raises", "forks"),
+    ("claims-a-rule", "fills-memory-together"),
+    ("looks-for-solutions", "replaces-ask"),
+    ("writes-everywhere", "replaces-names"),
+    ("fills-the-disk", "replaces-the-shell"),
+    ("prints-a-gigabyte", "transforms-input"),
+    ("raises-100-megabytes", "forges-messages"),
+]
+
+
+def in_steps(text):
+    """What is done in the cell of the cube, done in that of the steps."""
+    return text.replace(NO_RULE, NO_RULE_IN_STEPS).replace("cube", "steps")
+
+
+def class_of_few():
+    """The class of all kinds, but a student does two or more things; by the names of these."""
+    alone = class_of_all_kinds()
+    made = {}
+    for one, other in TOGETHER:
+        (source, points, words), (its, _, its_words) = HOSTILE[one], HOSTILE[other]
+        notebook = hostile(source, steps=in_steps(its))
+        made[one, other] = notebook, points, (words, in_steps(its_words))
+    kind = {name: source for name, source in RIGHT.items() if name != "right"}
+    made[tuple(kind)] = right_and("\n\n".join(kind.values())), 9, ("",)
+    made["tagged", "scripted"] = tagged(alone["scripted"][0]), 9, ("",)
+    done = {name for names in made for name in names}
+    return made | {
+        (name,): (notebook, points, (words,))
+        for name, (notebook, points, words) in alone.items()
+        if name not in done
+    }
 
 
 # --- notebooks that are broken ---------------------------------------------------------------
