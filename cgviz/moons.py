@@ -3,6 +3,7 @@
     data      200 points of two interleaved half circles, with noise
     arrays    the same for a network written in NumPy, and where it starts
     Network   points -> logits: one hidden layer with an activation of the caller's
+    gradients what the loss sends back to each variable of a network
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
@@ -119,6 +120,18 @@ def cross_entropy(network: Callable[..., Any], points: Any, labels: Any) -> Any:
     """The mean cross-entropy of a network's logits."""
     logits = network(points)
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+
+
+def gradients(network: Any, loss: Loss = cross_entropy) -> list[Any]:
+    """The gradient of the loss for each of a network's variables, on all points.
+
+    Example:
+        >>> [gradient.shape for gradient in gradients(Network(tf.tanh))][1]
+        TensorShape([8])
+    """
+    with tf.GradientTape() as tape:
+        value = loss(network, *data())
+    return tape.gradient(value, network.variables)
 
 
 class Run(NamedTuple):

@@ -76,6 +76,14 @@ def test_the_right_rule_learns_the_moons_and_the_wrong_one_does_not(runs):
     assert right.losses[-1] < wrong.losses[-1] / 5
 
 
+def test_a_step_takes_off_the_gradients():
+    network = moons.Network(tf.tanh)
+    before, gradients = [v.numpy() for v in network.variables], moons.gradients(network)
+    moons.train(network, steps=1, rate=0.5)
+    for variable, start, gradient in zip(network.variables, before, gradients, strict=True):
+        np.testing.assert_allclose(variable, start - 0.5 * gradient, rtol=1e-5, atol=1e-6)
+
+
 def test_what_an_activation_learns_is_trained_and_what_gets_none_stays():
     slope, unused = tf.Variable(tf.ones(8)), tf.Variable(1.0)
     network = moons.Network(lambda h: tf.tanh(slope * h), slope, unused)
