@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import forked
+import hypothesis
 import pytest
 from nbval.plugin import IPyNbCell
 
@@ -18,6 +19,10 @@ gc.disable()  # until all is imported and collected
 # Both must be set before TensorFlow is imported; kernels inherit them.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+
+# An example takes as long as it takes on a machine with other work.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 def pytest_configure(config):

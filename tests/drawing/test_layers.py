@@ -37,7 +37,7 @@ def orders_of(made):
 # --- ranks ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graphs())
 def test_a_link_points_down_and_has_one_item_on_each_rank_that_it_passes(graph):
     made = grid(*graph)
@@ -48,7 +48,7 @@ def test_a_link_points_down_and_has_one_item_on_each_rank_that_it_passes(graph):
         assert not any(item.is_box for item in between)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graphs())
 def test_every_item_is_once_on_its_rank(graph):
     made = grid(*graph)
@@ -68,7 +68,7 @@ def test_a_box_that_is_pinned_and_has_no_link_is_beyond_the_others(direction):
     assert other - first > (BOX.height if direction == "down" else BOX.width)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graphs())
 def test_there_are_as_many_ranks_as_the_longest_way_has_boxes(graph):
     boxes, links = graph
@@ -202,7 +202,7 @@ def bends(route):
 # --- beside each other ---------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graphs())
 def test_lines_at_one_side_of_a_box_are_apart_and_do_not_cross_there(graph):
     boxes, links = graph
@@ -261,7 +261,7 @@ def test_a_chain_of_boxes_is_upright_and_its_lines_are_too():
 # --- from ranks to points ------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs())
 def test_a_line_is_upright_at_both_ends_for_at_least_its_stem(graph):
     for corners in place(*graph).routes:
@@ -332,7 +332,7 @@ def corners(ways):
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ways)
 def test_a_curve_goes_through_its_ends_and_never_turns_back(ways):
     line = beside(corners(ways), "down")
@@ -341,7 +341,7 @@ def test_a_curve_goes_through_its_ends_and_never_turns_back(ways):
     assert (np.diff(line[:, 1]) >= -1e-9).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ways, st.sampled_from([-3.4, 3.4]))
 def test_a_curve_beside_another_keeps_its_distance_all_the_way(ways, distance):
     middle, line = (beside(corners(ways), "down", d) for d in (0.0, distance))

@@ -85,7 +85,7 @@ def within(point, frame, space=0.0):
 # --- what must hold in every picture -------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs, DIRECTIONS)
 def test_boxes_and_labels_overlap_nothing_and_are_in_the_picture(program, direction):
     boxes, links, frames = program
@@ -99,7 +99,7 @@ def test_boxes_and_labels_overlap_nothing_and_are_in_the_picture(program, direct
         assert one[3] <= placed.height + 0.01
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs, DIRECTIONS)
 def test_no_link_passes_through_a_box(program, direction):
     boxes, links, frames = program
@@ -111,7 +111,7 @@ def test_no_link_passes_through_a_box(program, direction):
             assert not any(enters(line, box) for box in found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs, DIRECTIONS)
 def test_a_link_leaves_on_the_output_side_and_arrives_on_the_input_side(program, direction):
     boxes, links, frames = program
@@ -127,7 +127,7 @@ def test_a_link_leaves_on_the_output_side_and_arrives_on_the_input_side(program,
         assert all(b >= a - 0.01 for a, b in pairwise(point[along] for point in down))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(framed(), DIRECTIONS)
 def test_a_frame_contains_its_members_and_nobody_else(program, direction):
     boxes, links, frames = program
@@ -140,7 +140,7 @@ def test_a_frame_contains_its_members_and_nobody_else(program, direction):
     assert within((inner[0] + inner[2], inner[1] + inner[3]), outer)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(with_levels(), DIRECTIONS)
 def test_levels_are_apart_with_the_space_asked_for(program, direction):
     boxes, links = program
@@ -159,7 +159,7 @@ def test_levels_are_apart_with_the_space_asked_for(program, direction):
             assert inside == (box.level == level)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(programs, DIRECTIONS)
 def test_equal_arguments_give_an_equal_picture(program, direction):
     boxes, links, frames = program
@@ -168,7 +168,7 @@ def test_equal_arguments_give_an_equal_picture(program, direction):
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(graphs())
 def test_right_is_down_with_its_axes_swapped(graph):
     boxes, links = graph

@@ -130,7 +130,7 @@ def programs(draw):
     return tape.trace(values[-1], sources)
 
 
-@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.settings(max_examples=40)
 @hypothesis.given(programs(), st.sampled_from([NOTEBOOK, (300.0, 900.0), (2000.0, 300.0)]))
 def test_they_do_so_for_random_programs(trace, space):
     check_everywhere(display.make(select(trace, 0), space))

@@ -166,7 +166,7 @@ JUNK = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_a_file_with_anything_changed_is_a_trace_or_a_clear_error(data):
     """Nothing but a ValueError leaves `load`, whatever is in the file."""

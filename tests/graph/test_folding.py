@@ -269,7 +269,7 @@ def fold_names(found):
             yield from fold_names(each.members)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(programs(), st.randoms())
 def test_no_group_feeds_itself_through_others_whatever_is_open(program, random):
     scopes, feeds, kinds, limit = program

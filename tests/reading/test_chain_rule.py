@@ -114,7 +114,7 @@ def paths_by_brute_force(step_of, value, source):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(choices=OPS)
 def test_the_sum_over_the_paths_is_what_the_tape_computes(choices):
     f = program(choices)
@@ -132,7 +132,7 @@ def test_the_sum_over_the_paths_is_what_the_tape_computes(choices):
         np.testing.assert_allclose(sum(p.product for p in walked), found.total, rtol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(choices=OPS)
 def test_the_paths_are_counted_as_brute_force_counts_them(choices):
     trace = cgviz.trace(program(choices), 0.7, -1.3)

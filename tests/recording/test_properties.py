@@ -99,7 +99,7 @@ def functions(opened):
         tf.config.run_functions_eagerly(False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs, numbers, numbers, numbers, st.booleans())
 def test_a_trace_and_the_tape_agree_on_random_programs(program, x, y, upstream, opened):
     x, y = tf.constant(x), tf.constant(y)
@@ -117,7 +117,7 @@ def test_a_trace_and_the_tape_agree_on_random_programs(program, x, y, upstream, 
     edges_sum_to_upstream(trace)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(programs, numbers, numbers, st.booleans())
 def test_code_with_tapes_of_its_own_is_unchanged_inside_record(program, x, y, opened):
     x, y = tf.constant(x), tf.constant(y)
