@@ -45,6 +45,40 @@ def test_for_numpy_they_are_the_same_moons_wanted_as_minus_one_and_one():
     assert (w1 != other).all()
 
 
+def waves(start, points, wanted, rates, *, overwritten=False):
+    """What lesson 01 trains: its loss before each step, and how many it has right."""
+    w1, w2 = start
+    losses = []
+    for _ in range(300):
+        h = points @ w1
+        bump = np.exp(-h * h)
+        miss = (h * bump) @ w2 - wanted
+        losses.append(np.mean(miss**2))
+        upstream = 2.0 * miss / miss.size
+        local = -2.0 * h * h * bump + (0.0 if overwritten else bump)
+        slope1, slope2 = points.T @ (upstream @ w2.T * local), (h * bump).T @ upstream
+        w1, w2 = w1 - rates[0] * slope1, w2 - rates[1] * slope2
+    h = points @ w1
+    return losses, np.mean(((h * np.exp(-h * h)) @ w2 > 0) == (wanted > 0))
+
+
+def test_from_each_start_a_hidden_layer_that_forgets_its_sum_is_worse_than_none():
+    """What lesson 01 says of its wrong line, and the answers to its second task."""
+    for seed in range(16):
+        points, wanted, start = moons.arrays(seed)
+        frozen, right = waves(start, points, wanted, (0.0, 0.2))
+        wrong, less = waves(start, points, wanted, (0.2, 0.2), overwritten=True)
+        assert frozen[-1] < wrong[-1] / 1.5, seed
+        assert right > less, seed
+    points, wanted, start = moons.arrays()
+    wrong, less = waves(start, points, wanted, (0.2, 0.2), overwritten=True)
+    assert [min(wrong[:91]), wrong[91], less] == pytest.approx([0.458, 1.737, 0.67], abs=1e-3)
+    assert max(wrong) == wrong[91]
+    alone, _ = waves(start, points, wanted, (0.2, 0.0), overwritten=True)
+    assert [alone[0], alone[17], alone[-1]] == pytest.approx([1.229, 1.446, 1.131], abs=1e-3)
+    assert max(alone) == alone[17]
+
+
 def test_training_again_and_again_warns_of_nothing():
     """A learner runs a cell many times; TensorFlow would warn of retracing at the fifth."""
     told = []
