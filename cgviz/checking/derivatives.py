@@ -136,6 +136,10 @@ def precision(case: Case) -> None:
 
 # --- why a derivative is wrong -----------------------------------------------------------------
 
+_FLAT = (
+    "The true derivative is 0 here. If the rule replaces a 0 on purpose, as a straight-through "
+    "estimator does, say so with surrogate=True."
+)
 _GENERAL = "Work the rule out by hand for this entry; does it still use the input, not the output?"
 
 
@@ -178,6 +182,8 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         theirs = found.true[:, other.start : other.stop]
         if other is not leaf and theirs.shape == mine.shape and _close(mine, theirs):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
+    if not right.any():
+        return _FLAT
     factor = _factor(mine, right)
     everywhere = " everywhere" if (right != 0).sum() > 1 else ""
     if factor and style.number(factor, 3) != "1":

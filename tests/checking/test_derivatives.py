@@ -179,6 +179,11 @@ def test_of_one_number_nothing_is_said_to_hold_everywhere():
     assert hint(lambda dy, x: 8.0 * dy * tf.cos(x), 0.3) == "Yours is 8 times the true one."
 
 
+def test_a_rule_that_replaces_a_slope_of_0_is_told_how_to_say_that_it_does():
+    assert "surrogate=True" in hint(lambda dy, x: dy, [0.3, 1.1], forward=tf.sign)
+    assert "surrogate" not in hint(lambda dy, x: 3.0 * dy, [0.3, 1.1])
+
+
 def test_a_factor_of_one_is_no_hint():
     slopes = tf.constant([0.01, 1.0])
     said = hint(lambda dy, x: dy * tf.cast(slopes, dy.dtype), [-1.0, 1.0], forward=tf.nn.relu)

@@ -55,6 +55,11 @@ def test_the_code_of_a_suspect_counts_as_a_learners(capsys):
     assert f"{op.source.line:3}      {op.source.text}" in capsys.readouterr().out
 
 
+def test_a_number_is_a_wrong_letter(capsys):
+    suspects.accuse(share=3)
+    assert capsys.readouterr().out == "share: not 3\n"
+
+
 def test_a_wrong_letter_or_none_does_not_show_the_code(capsys):
     suspects.accuse(root="A", tower="?", ratio="F")
     said = capsys.readouterr().out
