@@ -11,13 +11,22 @@
     distances how far away a network says the border is, as circles
     over_time a number for each hidden unit, at each step
     slopes    what rules claim their slope to be, over the numbers they receive
+    savable   a network as what TensorFlow saves
+    elsewhere a function's source, run in a new process
+    log_here  TensorFlow's warnings, in the cell that causes them
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
 
 from __future__ import annotations
 
+import inspect
+import logging
 import operator
+import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +44,9 @@ COUNT = 200  # points: enough to see two moons, few enough to train on all of th
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
 HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
 GRID = 80  # points along each side of the map; finer ones look the same in print
+
+BEGIN = "import tensorflow as tf\nfrom cgviz import moons\n"  # of a program that runs elsewhere
+ABOUT = 115  # characters of a warning that are printed: what it is about, without the advice
 
 Loss = Callable[[Callable[..., Any], Any, Any], Any]
 
@@ -391,6 +403,55 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
         f"Grey: how the {every.size:,} numbers that it receives are spread; {outside} are outside."
     )
     return speak(ax, f"The slope of each rule. {'; '.join(said)}.\n{spread}")
+
+
+def savable(network: Any, **read: Any) -> Any:
+    """A network as an object that `tf.saved_model.save` takes.
+
+    Args:
+        network: A `Network`.
+        **read: Variables that its rules read, by the names that they shall have in the folder.
+
+    Returns:
+        An object with these variables and the forward pass, for any number of points. What is
+        loaded from the folder can be called like the network, and trained; this object cannot.
+    """
+    model = tf.train.Checkpoint(variables=network.variables, **read)
+    model.__call__ = tf.function(network, input_signature=[tf.TensorSpec([None, 2])])
+    return model
+
+
+def elsewhere(f: Callable[..., Any], *args: Any) -> None:
+    """Run a function in a new Python process, which gets its source and nothing else of yours.
+
+    The last line that it prints is printed here; if it fails, its error, up to a bracket.
+
+    Args:
+        f: A function that uses its arguments, `tf` and `moons`.
+        *args: Numbers or strings.
+    """
+    program = f"{BEGIN}{textwrap.dedent(inspect.getsource(f))}\n{f.__name__}(*{args!r})"
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = (ran.stderr if ran.returncode else ran.stdout).strip().splitlines()
+    print(lines[-1].partition(" (")[0] if lines else "")
+
+
+def log_here() -> None:
+    """From now on, print TensorFlow's warnings where they arise, cut short, and log nothing else.
+
+    Names of functions and addresses, which differ from run to run, are left out.
+    """
+    for name in ("absl", "tensorflow"):
+        logging.getLogger(name).addFilter(_printed)  # once: a filter is not added again
+
+
+def _printed(record: logging.LogRecord) -> bool:
+    """Print a record that warns, and keep all of them from the log."""
+    if record.levelno >= logging.WARNING:
+        said = re.sub(r"<.*?>|\(__.*?\)", "…", record.getMessage())
+        print("log:", textwrap.shorten(said, ABOUT, placeholder=" …"))
+    return False
 
 
 def _right(network: Callable[..., Any]) -> Any:

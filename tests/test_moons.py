@@ -422,3 +422,77 @@ def test_stretches_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_
     assert one.mean() == pytest.approx(-other.mean(), abs=0.1)
     assert abs(one.mean()) > 1.0
     assert moons.train(fresh(7)).percent == 96  # its third task: from another start
+
+
+@pytest.fixture
+def gain():
+    return tf.Variable(2.0, trainable=False, name="gain")
+
+
+def saved_with_a_rule(gain, folder, **options):
+    @tf.custom_gradient
+    def rounded(y):
+        return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * gain
+
+    network = moons.Network(lambda h: rounded(tf.tanh(h)))
+    kept = tf.saved_model.SaveOptions(**options)
+    tf.saved_model.save(moons.savable(network, gain=gain), str(folder), options=kept)
+    return network
+
+
+def test_what_was_saved_is_called_and_trained_like_the_network(gain, tmp_path):
+    network = saved_with_a_rule(gain, tmp_path)
+    loaded = tf.saved_model.load(str(tmp_path))
+    points = moons.data()[0]
+    np.testing.assert_allclose(loaded(points[:3]), network(points[:3]), rtol=1e-6)
+    assert loaded.gain.numpy() == 2.0
+    one, other = (moons.train(each, steps=5) for each in (loaded, network))
+    np.testing.assert_allclose(one.losses, other.losses, rtol=1e-4)
+
+
+def told(word):
+    print("first")
+    assert tf.constant(0.0) > moons.COUNT, f"{word} (and more)"
+
+
+def test_elsewhere_a_function_has_its_source_and_its_error_is_printed(capfd):
+    """Lesson 08 holds that the last line is, where there is no error."""
+    moons.elsewhere(told, "broken")
+    assert capfd.readouterr().out == "AssertionError: broken\n"
+
+
+def test_a_warning_is_printed_where_it_arises_once_and_without_what_differs(
+    gain, tmp_path, capsys, monkeypatch
+):
+    for name in ("absl", "tensorflow"):
+        monkeypatch.setattr(logging.getLogger(name), "filters", [])
+    moons.log_here()
+    moons.log_here()
+    saved_with_a_rule(gain, tmp_path, experimental_custom_gradients=False)
+    assert capsys.readouterr().out == ""
+    tf.saved_model.load(str(tmp_path))
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("log: Importing a function … with ops with unsaved custom gradients.")
+    assert line.endswith("Will likely fail if a gradient is requested.")
+
+
+def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
+    """What lesson 08 says of the gain: raised around a compiled step, it is 3, and no use."""
+    setting = {"gain": 0.0}
+
+    @tf.custom_gradient
+    def quarters(y):
+        return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * setting["gain"]
+
+    def loss(network, points, labels):
+        value = moons.cross_entropy(network, points, labels)
+        tf.py_function(lambda: setting.update(gain=setting["gain"] + 0.01), [], [])
+        return value
+
+    setting["gain"] = 0.01
+    around = moons.train(moons.Network(lambda h: quarters(tf.tanh(h))), loss)
+    assert 2.9 < setting["gain"] < 3.1
+    setting["gain"] = 0.01
+    still = moons.train(moons.Network(lambda h: quarters(tf.tanh(h))), graph=False)
+    assert around.percent == still.percent == 90
+    np.testing.assert_allclose(around.losses[-1], still.losses[-1], rtol=1e-4)
