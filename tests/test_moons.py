@@ -118,6 +118,66 @@ def test_a_step_takes_off_the_gradients():
         np.testing.assert_allclose(variable, start - 0.5 * gradient, rtol=1e-5, atol=1e-6)
 
 
+def test_both_layers_use_the_sum_and_the_product_that_they_are_given():
+    """A sum that doubles and a product that negates show each place where they are used."""
+    (points, _), start = moons.data(), moons.Network(tf.tanh)
+    changed = moons.Network(
+        tf.tanh, add=lambda a, b: 2.0 * (a + b), matmul=lambda a, b: -tf.matmul(a, b)
+    )
+    hidden = tf.tanh(2.0 * (start.b1 - points @ start.w1))
+    np.testing.assert_allclose(changed(points), 2.0 * (start.b2 - hidden @ start.w2), rtol=1e-5)
+
+
+@tf.custom_gradient
+def swapped(x, y):
+    return x * y, lambda upstream: (upstream * x, upstream * y)
+
+
+def test_a_frozen_layer_beats_swapped_gradients_from_eleven_of_twelve_starts():
+    """What lesson 03 says, and that its own start is one of them."""
+
+    def right(seed, multiply, frozen):
+        network = moons.Network(lambda h: multiply(h, tf.exp(-h * h)), seed=seed)
+        if frozen:
+            network.variables = [network.w2, network.b2]
+        trained, labels = moons.train(network).network, moons.data()[1]
+        return np.sum((np.asarray(trained(moons.data()[0])) > 0) == (np.asarray(labels) > 0.5))
+
+    better = [right(n, tf.multiply, True) > right(n, swapped, False) for n in range(12)]
+    assert (sum(better), better[0]) == (11, True)
+
+
+def test_of_the_gradient_of_a_bias_circles_and_triangles_cancel_the_larger_part():
+    """What lesson 02 says of the first bias: 0.082 from the circles, -0.139 from the triangles."""
+    network, (points, labels) = moons.Network(tf.tanh), moons.data()
+    h = points @ network.w1 + network.b1
+    with tf.GradientTape() as tape:
+        tape.watch(h)
+        logits = tf.tanh(h) @ network.w2 + network.b2
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+    shares, triangle = tape.gradient(loss, h)[:, 0], np.asarray(labels)[:, 0] > 0.5
+    found = [np.sum(np.asarray(shares)[who]).round(3) for who in (~triangle, triangle)]
+    np.testing.assert_allclose(found, [0.082, -0.139], atol=1e-6)
+
+
+@pytest.mark.parametrize(("rate", "jumps"), [(0.88, False), (0.9, True)])
+def test_one_answer_for_all_points_jumps_at_a_rate_above_eight_ninths(rate, jumps):
+    """The answer to the first task of lesson 02."""
+    network = moons.train(moons.Network(forgetful), rate=rate).network
+    assert (abs(network(moons.data()[0])[0, 0]) > 0.1) == jumps
+
+
+def test_a_mean_in_place_of_the_sum_learns_without_an_error():
+    """What lesson 03 says of a bias whose gradient has the right shape and a wrong size."""
+
+    @tf.custom_gradient
+    def averaged(rows, bias):
+        return rows + bias, lambda upstream: (upstream, tf.reduce_mean(upstream, axis=0))
+
+    run = moons.train(moons.Network(lambda h: h * tf.exp(-h * h), add=averaged))
+    assert (run.percent, round(run.losses[-1], 3)) == (98, 0.068)
+
+
 def test_what_an_activation_learns_is_trained_and_what_gets_none_stays():
     slope, unused = tf.Variable(tf.ones(8)), tf.Variable(1.0)
     network = moons.Network(lambda h: tf.tanh(slope * h), slope, unused)
