@@ -51,9 +51,8 @@ def accuse(**letters):
     for name, letter in letters.items():
         if name not in LETTERS:
             raise ValueError(f"`{name}` is not a suspect: accuse one of {', '.join(LETTERS)}.")
-        letter = str(letter)
-        if {*letter} != {*LETTERS[name]}:
-            no = "not all" if {*letter} < {*LETTERS[name]} else f"not {letter}"
+        if (given := {*str(letter)}) != {*LETTERS[name]}:
+            no = "not all" if given < {*LETTERS[name]} else f"not {letter}"
             print(f"{name}: {letter if letter == '?' else no}")
             continue
         print(f"{name}: {letter}, right")
