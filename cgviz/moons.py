@@ -14,6 +14,7 @@
     savable   a network as what TensorFlow saves
     elsewhere a function's source, run in a new process
     log_here  TensorFlow's warnings, in the cell that causes them
+    stairs    the cosine key of lesson 11, pressed again and again
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
@@ -452,6 +453,44 @@ def _printed(record: logging.LogRecord) -> bool:
         said = re.sub(r"<.*?>|\(__.*?\)", "…", record.getMessage())
         print("log:", textwrap.shorten(said, ABOUT, placeholder=" …"))
     return False
+
+
+def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
+    """The cosine key: z and cos(kz) as curves, and 40 presses as stairs between them.
+
+    Args:
+        *dials: k, once or twice; the stairs belong to the first.
+        start: What the display shows before the first press.
+
+    Returns:
+        The figure; its `alt` says where the stairs lead: the last two numbers on the display.
+
+    Example:
+        >>> stairs(1.5)
+        Stairs of 40 presses from 1 at k = 1.5 wind inwards, to 0.08 and 0.99.
+    """
+    import matplotlib.pyplot as plt
+
+    shown = [start]
+    for _ in range(40):
+        shown.append(float(np.cos(dials[0] * shown[-1])))
+    twice = np.repeat(shown, 2)  # each press: up or down to the curve, then across to the line
+    figure: Any = new_figure(6.4, 3.6, layout="constrained")
+    plt.close(figure)
+    ax = figure.subplots()
+    ax.plot(twice[:-1], twice[1:], "-s", markevery=[0], color="0.6", linewidth=1, label="stairs")
+    z = np.linspace(0.0, 1.1, 200)
+    ax.plot(z, z, color="0.3", label="z")
+    for k, dashes in zip(dials, ("-", "--"), strict=False):
+        ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
+    ax.set(xlabel="z", ylabel="z, and cos(kz)")
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
+    figure.alt = (
+        f"Stairs of 40 presses from {start:g} at k = {dials[0]:g} wind "
+        f"{'outwards' if last > first else 'inwards'}, to {shown[-2]:.2f} and {shown[-1]:.2f}."
+    )
+    return figure
 
 
 def _right(network: Callable[..., Any]) -> Any:

@@ -397,6 +397,21 @@ def test_each_unit_has_a_line_over_time():
     assert ax.figure.alt == f"{said} doubled: at most 1 at step 0, 5.8e17 at the end."
 
 
+def test_stairs_touch_the_curve_and_the_line_in_turn():
+    figure = moons.stairs(1.5, 1.2, start=0.65)
+    assert (
+        figure.alt == "Stairs of 40 presses from 0.65 at k = 1.5 wind outwards, to 0.08 and 0.99."
+    )
+    path, line, curve, _ = figure.axes[0].lines
+    x, y = path.get_data()
+    assert (x[0], len(x)) == (0.65, 2 * 40 + 1)
+    np.testing.assert_array_equal(y[0::2], x[0::2])
+    np.testing.assert_allclose(y[1::2], np.cos(1.5 * x[1::2]))
+    np.testing.assert_array_equal(*line.get_data())
+    np.testing.assert_allclose(curve.get_ydata(), np.cos(1.5 * curve.get_xdata()))
+    assert sorted(y[[-3, -1]]) == pytest.approx([0.082, 0.992], abs=1e-3)  # a cycle of two
+
+
 def steepness(network, points):
     with tf.GradientTape() as tape:
         tape.watch(points)
