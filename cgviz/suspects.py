@@ -14,7 +14,7 @@ w = tf.Variable(3.0, name="w")
 LETTERS = {
     "distance": "C",
     "weighted": "E",
-    "sine": "I",
+    "sine": "H",
     "reciprocal": "A",
     "root": "B",
     "fourth": "D",
@@ -23,7 +23,7 @@ LETTERS = {
     "share": "J",
     "quarters": "M",
     "entropy": "K",
-    "soft_maximum": "H",
+    "soft_maximum": "I",
     "tower": "L",
     "bell": "AG",
 }

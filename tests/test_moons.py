@@ -571,3 +571,22 @@ def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
     still = moons.train(moons.Network(lambda h: quarters(tf.tanh(h))), graph=False)
     assert around.percent == still.percent == 90
     np.testing.assert_allclose(around.losses[-1], still.losses[-1], rtol=1e-4)
+
+
+def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
+    """What lesson 09 says of its last case: z = 16.67 at point 151, and NaN after the best step."""
+
+    def by_hand(network, points, labels):
+        p = tf.sigmoid(network(points))
+        return -tf.reduce_mean(labels * tf.math.log(p) + (1.0 - labels) * tf.math.log(1.0 - p))
+
+    run = moons.train(moons.Network(tf.tanh), by_hand, steps=109, rate=5.0)
+    assert run.losses[108] == min(run.losses)
+    assert (np.diff(run.losses[98:]) < 0.0).all()
+    z = run.network(moons.data()[0])[:, 0]
+    assert np.flatnonzero(tf.sigmoid(z) == 1.0).tolist() == [151]
+    assert z[151].numpy() == pytest.approx(16.67, abs=0.005)
+    assert np.isnan(by_hand(run.network, *moons.data()))
+    stable = moons.train(moons.Network(tf.tanh), rate=5.0)
+    np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-7)
+    assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
