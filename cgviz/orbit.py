@@ -1,0 +1,213 @@
+"""What lesson 10 is about besides its rule: the positions of S2, a fit, three pictures.
+
+positions  38 published positions: dates, places on the sky, their errors
+fit        a model is fitted to measurements
+sketch     Kepler's two angles, M and E
+arrows     where accelerations point
+on_sky     the positions, and orbits through them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from matplotlib import rcParams
+from matplotlib.colors import to_rgb
+
+from . import style
+from .drawing.figure import SpokenFigure, new_figure
+
+# Table 7 of Boehle et al. 2016, Astrophysical Journal 830, 17 (Keck telescopes): year, east, north,
+# and the errors of these two, in thousandths of an arcsecond.
+S2 = """
+1995.439 -40.1 162.16 1 0.86  1996.485 -48.1 155.3 4.4 2.9  1997.367 -54.7 138.8 1.2 1.5
+1999.333 -68.2 98.08 1.1 0.74  1999.559 -67.7 89.71 1.1 0.77  2000.305 -63.8 74.7 1.3 1.6
+2000.381 -64.11 64.3 0.87 1.9  2000.548 -63.1 56.3 1.4 2.3  2000.797 -58.4 51.9 3 1.9
+2001.351 -52 26.1 1.5 1.3  2001.572 -50.4 15.2 1 1.2  2003.303 38.6 72.6 1.7 1.6
+2003.554 38.63 84.3 0.89 0.82  2003.682 43.5 94.9 2.4 1.9  2004.327 35.95 115.39 0.76 0.62
+2004.564 32.61 123.28 0.79 0.53  2004.567 35.5 126.1 5 4.6  2004.660 31.37 125.84 0.69 0.6
+2005.312 24.83 141.1 0.81 0.59  2005.495 20.1 147.3 5.3 2.3  2005.566 20.84 149.2 0.83 1.1
+2005.580 23.5 149.3 3.8 1  2006.336 12.96 161.91 0.15 0.16  2008.371 -10.16 181.01 0.13 0.14
+2008.562 -12.32 181.84 0.16 0.16  2009.340 -21.14 182.66 0.11 0.11  2009.561 -23.43 182.69 0.13 0.2
+2009.689 -24.78 182.65 0.18 0.14  2010.342 -31.94 180.59 0.12 0.12  2010.511 -33.82 179.84 0.13 0.12
+2010.620 -35.01 179.31 0.16 0.13  2011.401 -42.77 173.77 0.22 0.17  2011.543 -44.23 171.96 0.14 0.14
+2011.642 -45.17 171.21 0.25 0.25  2012.371 -51.36 163.26 0.13 0.17  2012.562 -53.12 160.74 0.14 0.2
+2013.318 -58.37 149.65 0.21 0.26  2013.550 -59.79 145.41 0.14 0.21
+"""
+LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # positions whose year is written: on the left, the right
+
+
+def positions() -> tuple[Any, Any, Any]:
+    """Where the Keck telescopes saw S2, the star that circles the centre of our galaxy.
+
+    Returns:
+        Dates in years [38]; places [38, 2], how far east and north of the centre in thousandths of
+        an arcsecond; the errors of these [38, 2].
+
+    Example:
+        >>> dates, seen, errors = positions()
+        >>> print(dates[0], seen[0], errors[0])
+        1995.439 [-40.1  162.16] [1.   0.86]
+    """
+    rows = np.array(S2.split(), float).reshape(-1, 5)
+    return rows[:, 0], rows[:, 1:3], rows[:, 3:]
+
+
+class Fit(NamedTuple):
+    """How a fit went.
+
+    Attributes:
+        path: The unknowns before each step, and after the last, [steps + 1, unknowns].
+        losses: Half the sum of the squared misses before each step.
+        slopes: The table before the last step, [misses, unknowns].
+    """
+
+    path: Any
+    losses: Sequence[float]
+    slopes: Any
+
+
+def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8) -> Fit:
+    """Make misses small: the Gauss-Newton method.
+
+    Each step takes the misses for straight lines in the unknowns, and goes to where the sum of
+    their squares is smallest. An unknown that changes no miss stays.
+
+    Args:
+        with_slopes: Unknowns [u] -> misses [m] and the table of their slopes [m, u]; compiled.
+        guess: Where to begin, [u].
+        steps: How often.
+
+    Returns:
+        The way, its losses, and the last table.
+
+    Example:
+        >>> fit(lambda x: (2.0 * x - 6.0, tf.constant([[2.0]])), [1.0], steps=2)
+        Fit(path=array([[1.], [3.], [3.]]), losses=[8.0, 0.0], slopes=array([[2.]], dtype=float32))
+    """
+    compiled = tf.function(with_slopes)
+    path, losses = [np.array(guess)], []
+    for _ in range(steps):
+        misses, slopes = (part.numpy() for part in compiled(tf.constant(path[-1])))
+        losses.append(float(0.5 * np.sum(misses**2)))
+        path.append(path[-1] - np.linalg.lstsq(slopes, misses, rcond=None)[0])
+    return Fit(np.array(path), losses, slopes)
+
+
+def sketch(E: float, e: float) -> SpokenFigure:
+    """A body on an ellipse inside a circle, and two hands that turn about the circle's centre.
+
+    Args:
+        E: The eccentric anomaly; the body is straight below or above the end of this hand.
+        e: The eccentricity.
+
+    Returns:
+        The figure; its `alt` says where the hands are.
+
+    Example:
+        >>> sketch(1.782, 0.8)
+        An ellipse in a circle. One hand is at M = 1.00, one at E = 1.78.
+    """
+    figure, ax, look = _paper(5.6, 3.6)
+    turn, flat, M = np.linspace(0.0, 2.0 * np.pi, 200), np.sqrt(1.0 - e**2), E - e * np.sin(E)
+    ax.plot(np.cos(turn), np.sin(turn), ":", np.cos(turn), flat * np.sin(turn), color=look.muted)
+    ax.plot([0, 1], [0, 0], [np.cos(E)] * 2, [flat * np.sin(E), np.sin(E)], color=look.muted)
+    for name, angle, line in (("M", M, "--"), ("E", E, "-")):
+        hand = [0, np.cos(angle)], [0, np.sin(angle)]
+        ax.plot(*hand, line, color=look.forward, label=f"{name} = {angle:.2f}")
+    ax.plot(np.cos(E), flat * np.sin(E), "o", ms=9, color=look.backward, label="the body")
+    ax.plot(e, 0.0, "*", ms=12, color=look.text, label="what it circles")
+    ax.set(xticks=[], yticks=[])
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    figure.alt = f"An ellipse in a circle. One hand is at M = {M:.2f}, one at E = {E:.2f}."
+    return figure
+
+
+def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
+    """Where accelerations point: an arrow at each place, and a line from there to the long axis.
+
+    All arrows are equally long.
+
+    Args:
+        e: The eccentricity of the orbit, whose long half-axis is 1.
+        place: x and y, measured from what the body circles, each of shape [n].
+        acceleration: Its two parts, each of shape [n].
+
+    Returns:
+        The figure; its `alt` says where the lines meet the long axis: the centre is at -e.
+
+    Example:
+        >>> arrows(0.5, ([0.0, 0.0], [0.5, -0.5]), ([0.0, 0.0], [-4.0, 4.0]))
+        2 arrows point at the long axis, at 0.00 to 0.00. What the body circles is at 0.
+    """
+    figure, ax, look = _paper(6.4, 4.2)
+    x, y = np.array(place, float)
+    to_x, to_y = np.array(acceleration, float)
+    turn = np.linspace(0.0, 2.0 * np.pi, 200)
+    ax.plot(np.cos(turn) - e, np.sqrt(1.0 - e**2) * np.sin(turn), color=look.muted)
+    foot = x - y / to_y * to_x  # where the line through the arrow meets the long axis
+    ax.plot([x, foot], [y, 0.0 * y], ":", color=look.muted)
+    force = np.hypot(to_x, to_y)
+    drawn: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "zorder": 3}
+    drawn["width"] = 0.006
+    ax.quiver(x, y, 0.18 * to_x / force, 0.18 * to_y / force, color=look.forward, **drawn)
+    ax.plot(x, y, "o", ms=7, color=look.backward, label="the body")
+    ax.plot(-e, 0.0, "+", ms=10, color=look.text, label="centre of the ellipse")
+    ax.plot(0.0, 0.0, "*", ms=12, color=look.text, label="what it circles")
+    ax.set(xticks=[], yticks=[])
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    met = " to ".join(f"{end + 0.0:.2f}" for end in (foot.min().round(2), foot.max().round(2)))
+    said = f"{len(x)} arrows point at the long axis, at {met}."
+    figure.alt = f"{said} What the body circles is at 0."
+    return figure
+
+
+def on_sky(curve: Any = None, *others: Any, low: bool = False) -> SpokenFigure:
+    """The positions of S2 with their errors, as on the sky, where east is on the left.
+
+    Args:
+        curve: Places [n, 2] to be joined by a blue line.
+        *others: More of them, for thin grey lines.
+        low: Show only the part where S2 comes closest.
+
+    Returns:
+        The figure; its `alt` says what is drawn.
+
+    Example:
+        >>> on_sky()
+        38 positions of S2 around a star sign at 0.
+        East, north: 1996.5 at -48, 155; 2001.6 at -50, 15; 2003.3 at 39, 73; 2012.6 at -53, 161.
+    """
+    dates, seen, errors = positions()
+    figure, ax, look = _paper(5.2, 3.6 if low else 4.8)
+    for each in others:
+        ax.plot(*np.transpose(each), color=look.muted, lw=0.6)
+    if curve is not None:
+        ax.plot(*np.transpose(curve), color=look.forward)
+    east, north = seen.T
+    ax.errorbar(east, north, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
+    ax.plot(0.0, 0.0, "*", ms=12, color=look.text)
+    for n, side in LABELLED.items():
+        how: dict[str, Any] = {"ha": "left" if side > 0 else "right", "annotation_clip": True}
+        how |= {"textcoords": "offset points", "va": "center", "color": look.text}
+        ax.annotate(f"{dates[n]:.1f}", seen[n], (7 * side, 0), **how)
+    ax.set(xlim=(75, -95), ylim=(-30, 90) if low else (-30, 200), xlabel="east", ylabel="north")
+    lines = [f"{len(dates)} positions of S2 around a star sign at 0"]
+    lines += ["an orbit through them"] * (curve is not None)
+    lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
+    places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
+    figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."
+    return figure
+
+
+def _paper(width: float, height: float) -> tuple[SpokenFigure, Any, style.Palette]:
+    """A figure with axes of equal scale that the notebook shows once, and the theme's colours."""
+    import matplotlib.pyplot as plt
+
+    figure = new_figure(width, height, layout="constrained")
+    plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
+    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
+    return figure, figure.add_subplot(aspect="equal"), look

@@ -1,0 +1,153 @@
+"""Lesson 10's positions, fit and pictures, and what its tasks say of the loop without the rule."""
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+import tensorflow as tf
+from matplotlib.colors import same_color
+
+from cgviz import orbit
+
+LESSON = Path(__file__).resolve().parents[1] / "notebooks" / "10_orbit.ipynb"
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    """The names that lesson 10 has when it has weighed what S2 circles."""
+    names, cells = {}, nbformat.read(LESSON, as_version=4).cells
+    with redirect_stdout(io.StringIO()):
+        for cell in cells:
+            if cell.cell_type == "code" and "first" not in cell.metadata.get("tags", []):
+                exec(cell.source, names)
+            if "def weigh" in cell.source:
+                break
+    return names
+
+
+def by_newton(M, e):
+    E = M + e * tf.sin(M)
+    for _ in range(5):
+        E = E - (E - e * tf.sin(E) - M) / (1.0 - e * tf.cos(E))
+    return E
+
+
+def slopes(lesson, anomaly):
+    return tf.function(lesson["partial"](lesson["with_slopes"], anomaly))
+
+
+def test_each_position_has_a_date_a_place_and_two_errors():
+    dates, seen, errors = orbit.positions()
+    assert dates.shape == (38,)
+    assert seen.shape == errors.shape == (38, 2)
+    assert (np.diff(dates) > 0).all()
+    assert (errors > 0).all()
+    assert not ((dates > 2001.6) & (dates < 2003.3)).any()  # none at the lower end
+
+
+def test_a_fit_of_straight_lines_arrives_in_one_step_and_leaves_what_changes_nothing():
+    table = tf.constant([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], tf.float64)
+    wanted = tf.constant([2.0, 4.0, 7.0], tf.float64)
+
+    def lines(x):
+        return tf.linalg.matvec(table, x) - wanted, table
+
+    fit = orbit.fit(lines, [1.0, 5.0], steps=2)
+    best = 31.0 / 14.0
+    np.testing.assert_allclose(fit.path, [[1.0, 5.0], [best, 5.0], [best, 5.0]])
+    assert fit.losses[0] == pytest.approx(0.5 * (1.0 + 4.0 + 16.0))
+    assert fit.losses[1] < fit.losses[0]
+    np.testing.assert_array_equal(fit.slopes, table)
+
+
+@pytest.mark.parametrize(("years", "arrives"), [(12.0, True), (20.0, True), (25.0, False)])
+def test_the_fit_finds_the_orbit_from_some_guesses_and_not_from_others(lesson, years, arrives):
+    guess = np.array([years, *lesson["guess"][1:]])
+    fit = orbit.fit(lesson["partial"](lesson["with_slopes"], lesson["kept"]), guess)
+    assert np.allclose(fit.path[-1][:3], [lesson[name] for name in ("P", "e", "t0")]) == arrives
+
+
+def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson):
+    """The answer to the lesson's third task; Newton's method leaves fewer."""
+    guess, count, found = tf.constant(lesson["guess"]), {}, []
+    for name, loop in {"steps": lesson["by_steps"], "newton": by_newton}.items():
+        for rule in (False, True):
+            compiled = slopes(lesson, lesson["keeping"](loop) if rule else loop)
+            graph = compiled.get_concrete_function(guess).graph
+            count[name, rule] = len(graph.as_graph_def().node)
+            if name == "newton":
+                found.append(compiled(tf.constant(lesson["fit"].path[-1]))[1])
+    assert count["steps", False] > 5 * count["steps", True]
+    assert 1.5 < count["newton", False] / count["newton", True] < 2.0
+    for table in found:
+        np.testing.assert_allclose(table, lesson["fit"].slopes, atol=1e-3, rtol=1e-6)
+
+
+def test_without_the_rule_the_mass_is_the_same_on_every_date_and_kepler_agrees(lesson, capsys):
+    lesson["weigh"](lesson["by_steps"])
+    assert capsys.readouterr().out.endswith("from 4.14 to 4.14\n")
+    assert lesson["size"] ** 3 / lesson["P"] ** 2 / 1e6 == pytest.approx(4.142, abs=1e-3)
+
+
+def test_the_hands_of_the_sketch_solve_keplers_equation():
+    figure = orbit.sketch(E=1.782, e=0.8)
+    (ax,) = figure.axes
+    hands = {line.get_label()[0]: line.get_xydata()[1] for line in ax.lines[-4:-2]}
+    angle = {name: np.arctan2(y, x) for name, (x, y) in hands.items()}
+    assert angle["E"] == pytest.approx(1.782)
+    assert angle["M"] == pytest.approx(angle["E"] - 0.8 * np.sin(angle["E"]))
+    assert ax.get_aspect() == 1.0
+
+
+def test_an_arrow_points_where_the_acceleration_does_and_its_line_ends_on_the_long_axis():
+    x, y, at = np.array([0.3, -1.0]), np.array([0.5, -0.4]), -0.7
+    figure = orbit.arrows(0.7, (x, y), (3.0 * (at - x), -3.0 * y))
+    (ax,) = figure.axes
+    (field,) = ax.collections
+    np.testing.assert_allclose(np.arctan2(field.V, field.U), np.arctan2(-y, at - x))
+    np.testing.assert_allclose(np.hypot(field.U, field.V), 0.18)
+    lines = [line.get_xydata() for line in ax.lines if line.get_linestyle() == ":"]
+    np.testing.assert_allclose([line[-1] for line in lines], [[at, 0.0]] * 2, atol=1e-12)
+    marks = {line.get_marker(): line.get_xydata()[0] for line in ax.lines}
+    assert marks["+"] == pytest.approx([-0.7, 0.0])
+    assert marks["*"] == pytest.approx([0.0, 0.0])
+    assert "at -0.70 to -0.70" in figure.alt
+
+
+def test_on_the_sky_east_is_on_the_left_and_each_error_has_its_own_direction():
+    dates, seen, errors = orbit.positions()
+    (ax,) = orbit.on_sky().axes
+    left, right = ax.get_xlim()
+    assert left > right
+    (bars,) = ax.containers
+    np.testing.assert_array_equal(np.transpose(bars[0].get_data()), seen)
+    for n, lines in enumerate(bars[2]):
+        ends = np.array([segment[:, n] for segment in lines.get_segments()])
+        np.testing.assert_allclose(ends[:, 1] - ends[:, 0], 2.0 * errors[:, n])
+    for text in ax.texts:
+        assert f"{text.get_text()} at {text.xy[0]:.0f}, {text.xy[1]:.0f}" in ax.figure.alt
+        place = next(seen[n] for n in orbit.LABELLED if text.get_text() == f"{dates[n]:.1f}")
+        assert tuple(text.xy) == tuple(place)
+
+
+def test_a_curve_and_its_thin_companions_are_drawn_and_counted():
+    curve = np.array([[0.0, 0.0], [10.0, 20.0]])
+    figure = orbit.on_sky(curve, curve + 1.0, curve + 2.0, low=True)
+    (ax,) = figure.axes
+    drawn = [line.get_xydata() for line in ax.lines[:3]]
+    np.testing.assert_array_equal(drawn, [curve + 1.0, curve + 2.0, curve])
+    assert ax.lines[2].get_linewidth() > ax.lines[0].get_linewidth()
+    assert ax.get_ylim()[1] == 90
+    assert "an orbit through them, 2 thin grey ones." in figure.alt
+
+
+def test_the_pictures_follow_a_dark_theme():
+    import matplotlib.pyplot as plt
+
+    with plt.style.context("dark_background"):
+        dark = orbit.on_sky()
+    (star,) = [line for line in dark.axes[0].lines if line.get_marker() == "*"]
+    assert not same_color(star.get_color(), "#1a1a1a")
