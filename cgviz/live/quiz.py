@@ -9,11 +9,14 @@ mistakes: the wrong sign, upstream forgotten, the local derivative forgotten, a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import style
+from ..drawing.display import Display
+from ..drawing.texts import Text
 from ..graph import Array, Step, Trace, total
 from ..graph.jacobian import times
 from ..graph.selection import Edge, Selection
@@ -76,11 +79,11 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
         )
     owners = [("node", q["node"]) if q["link"] is None else ("link", q["link"]) for q in found]
     builder.fields = dict(zip(owners, (q["size"] for q in found), strict=True))
-    return Quiz([builder], {"quiz": {"questions": found}}, drawn=False)
+    return Quiz([builder], {"quiz": {"questions": found}})
 
 
 class Quiz(View):
-    """A live picture that asks; none is stored beside it, because it would show the answers."""
+    """A live picture that asks; the one stored beside it has gaps in the place of gradients."""
 
     def __init__(self, builders: Sequence[PageBuilder], extra: Document, **given: Any) -> None:
         super().__init__(builders, extra, **given)
@@ -91,6 +94,17 @@ class Quiz(View):
     def questions(self) -> list[Document]:
         """What is asked, in order."""
         return list(self.extra["quiz"]["questions"])
+
+    def drawn(self) -> Display:
+        """What the stored picture shows: a ? for each gradient from the first question on."""
+        first = min(question["step"] for question in self.questions)
+
+        def gaps(text: Text) -> Text:
+            known = [(at, "?" if at >= first else words) for at, words in text.versions]
+            return replace(text, versions=tuple(known)) if text.role == "gradient" else text
+
+        shown = super().drawn()
+        return replace(shown, texts=[gaps(text) for text in shown.texts])
 
     def __repr__(self) -> str:
         count = len(self.questions)

@@ -26,7 +26,7 @@ from IPython.display import publish_display_data
 
 from .. import files
 from ..drawing import figure
-from ..drawing.display import largest
+from ..drawing.display import Display, largest
 from ..graph import Trace
 from ..reading import summary
 from . import assets, pages
@@ -81,18 +81,17 @@ class View(anywidget.AnyWidget):
         *,
         start: str = "forward",
         words: str = "",
-        drawn: bool = True,
         paper: Callable[[], Figure] | None = None,
     ) -> None:
         """Make it of the builders of one trace, or of two that are beside each other.
 
         `words` are what a cell stores as text, for where no widget can run, by default the trace;
-        `drawn` is whether it stores a picture, too; `paper` draws that, by default as `plot` does.
+        `paper` draws the picture that it stores, too, by default as `plot` does.
         """
         self.trace = builders[0].trace
         self.builders = tuple(builders)
         self.extra = extra or {}
-        self.start, self.drawn, self.paper = start, drawn, paper
+        self.start, self.paper = start, paper
         self.words = words or repr(self.trace)
         which = builders[0].which or 0
         shown = pages.document(self.builders, which) | self.extra
@@ -165,16 +164,15 @@ class View(anywidget.AnyWidget):
         return f"live view of a {summary.title(self.trace)}"
 
     def still(self) -> str:
-        """The picture as HTML, with its text; a text alone where a picture would tell too much."""
+        """The picture as HTML, with its text."""
         words = escape(self.words).replace("\n", "&#10;")
-        if not self.drawn:
-            return f"<pre>{words}</pre>"
-        source = b64encode(png(self.paper() if self.paper else self._drawn())).decode()
+        paper = self.paper() if self.paper else figure.sheet(self.drawn())
+        source = b64encode(png(paper)).decode()
         return f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
 
-    def _drawn(self) -> Figure:
-        """The picture as `plot` draws it, at the size of a screen."""
-        return figure.sheet(largest(self.builders[0].displays(), SCREEN, READABLE))
+    def drawn(self) -> Display:
+        """What the stored picture shows: what `plot` does, at the size of a screen."""
+        return largest(self.builders[0].displays(), SCREEN, READABLE)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         shown = super()._repr_mimebundle_(**kwargs)

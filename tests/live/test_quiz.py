@@ -85,9 +85,39 @@ def test_what_is_no_number_is_told_as_a_word():
     assert quiz.questions[0]["answer"] == ["Infinity"]
 
 
+def written(quiz):
+    """What the stored picture says: of gradients, and of all else."""
+    shown = quiz.drawn()
+    said = {True: [], False: []}
+    for text in shown.texts:
+        said[text.role == "gradient"].append(text.at(shown.steps))
+    return sorted(said[True]), sorted(said[False])
+
+
+@pytest.mark.parametrize("hide", ["downstream", "local", "gradient"])
+def test_what_is_stored_beside_it_has_a_gap_for_each_answer_and_is_else_the_picture(hide):
+    trace = cgviz.trace(f, 2.0)
+    quiz = cgviz.predict(trace, hide=hide)
+    gradients, others = written(quiz)
+    assert gradients.count("?") >= len(quiz.questions)
+    answers = {question["shown"] for question in quiz.questions} - {"3"}  # a forward constant
+    assert not answers & {*gradients}
+    assert others == written_in_full(trace)
+    assert quiz.still().startswith("<img alt=")
+
+
+def written_in_full(trace):
+    shown = trace.view().drawn()
+    return sorted(text.at(shown.steps) for text in shown.texts if text.role != "gradient")
+
+
+def test_the_gradient_that_a_quiz_starts_with_is_no_gap():
+    gradients, _ = written(cgviz.predict(cgviz.trace(f, 2.0, upstream=5.0)))
+    assert gradients == ["5", *["?"] * 4]
+
+
 def test_what_is_stored_beside_it_tells_no_answer():
     quiz = cgviz.predict(cgviz.trace(f, 2.0))
-    assert "<img" not in quiz.still() + quiz.embed()
     assert quiz.words.splitlines() == [
         "3 questions on a live view of a trace of f: 2 ops, 1 backward pass",
         "1. What does 3 × (y) return to a?",
