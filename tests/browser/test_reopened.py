@@ -1,5 +1,7 @@
 """Where a notebook is seen without the kernel that made it: opened again, and as HTML."""
 
+import re
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -88,6 +90,6 @@ def test_as_html_with_and_without_the_state_of_widgets(run, page, tmp_path, stat
     (tmp_path / "n.html").write_text(text, encoding="utf-8")
     page.context.set_offline(True)  # what nbconvert's page would load a widget with
     page.goto((tmp_path / "n.html").as_uri())
-    picture = page.get_by_role("img", name="trace of f")
-    assert picture.bounding_box()["height"] > 100
-    assert "questions on" in page.locator(".cgviz-still pre").inner_text()
+    for name in ("^trace of f", "^3 questions on a"):
+        picture = page.get_by_role("img", name=re.compile(name))
+        assert picture.bounding_box()["height"] > 100
