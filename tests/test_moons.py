@@ -522,17 +522,6 @@ def test_what_was_saved_is_called_and_trained_like_the_network(gain, tmp_path):
     np.testing.assert_allclose(one.losses, other.losses, rtol=1e-4)
 
 
-def told(word):
-    print("first")
-    assert tf.constant(0.0) > moons.COUNT, f"{word} (and more)"
-
-
-def test_elsewhere_a_function_has_its_source_and_its_error_is_printed(capfd):
-    """Lesson 08 holds that the last line is, where there is no error."""
-    moons.elsewhere(told, "broken")
-    assert capfd.readouterr().out == "AssertionError: broken\n"
-
-
 def test_a_warning_is_printed_where_it_arises_once_and_without_what_differs(
     gain, tmp_path, capsys, monkeypatch
 ):
