@@ -27,8 +27,8 @@ hypothesis.settings.load_profile("patient")
 
 def pytest_configure(config):
     """Let kernels be forked from one process for the whole run, where processes are forked."""
-    if hasattr(config, "workerinput"):
-        return  # a worker of xdist has what the run has set
+    if hasattr(config, "workerinput") or forked.SERVER in os.environ:
+        return  # a worker of xdist, or a run inside a test, has what the run has set
     folder = tempfile.TemporaryDirectory(prefix="cgviz-kernels-")
     config.add_cleanup(folder.cleanup)
     forked.kernel_spec(folder.name)

@@ -2,6 +2,7 @@
 
 python tests/forked.py --serve SOCKET     fork kernels until standard input ends
 python tests/forked.py -f CONNECTION ...  be a kernel: what the kernel spec of the tests starts
+python tests/forked.py PROGRAM            run a program, forked likewise
 
 The process that is forked is single-threaded, and has run no op and opened no connection, for
 none of these outlives a fork. A kernel starts as it does elsewhere where no such process answers.
@@ -13,9 +14,11 @@ import contextlib
 import gc
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
+import traceback
 from typing import NoReturn
 
 SERVER = "CGVIZ_TEST_FORK_SERVER"  # the environment variable that says where it listens
@@ -58,6 +61,7 @@ def serve(path: str) -> None:
         connection.close()
         for file in files:
             os.close(file)
+    os._exit(0)  # to take TensorFlow apart takes a second
 
 
 def be_kernel(
@@ -95,6 +99,14 @@ def be_kernel(
         os._exit(1)
 
     threading.Thread(target=end_with_client, daemon=True).start()
+    if args[0] != "-f":
+        sys.argv = args
+        try:
+            runpy.run_path(args[0], run_name="__main__")
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(0)
     # 1 is nobody's number: it is the client, and not the parent, that a kernel must end with.
     kernelapp.launch_new_instance(["--IPKernelApp.parent_handle=1", *args])
     os._exit(0)
@@ -123,6 +135,13 @@ def ask(path: str, args: list[str]) -> None:
     sys.exit()
 
 
+def printed(program: os.PathLike[str]) -> str:
+    """What a program prints that runs in a process of its own, which may have TensorFlow."""
+    import subprocess
+
+    return subprocess.check_output([sys.executable, __file__, program], text=True)
+
+
 def kernel_spec(folder: str) -> None:
     """Write the kernel spec of the tests into a folder for JUPYTER_PATH."""
     argv = [sys.executable, os.path.abspath(__file__), "-f", "{connection_file}"]
@@ -137,5 +156,5 @@ if __name__ == "__main__":
         serve(sys.argv[2])
     else:
         ask(os.environ.get(SERVER, ""), sys.argv[1:])
-        command = [sys.executable, "-m", "ipykernel_launcher", *sys.argv[1:]]
-        os.execv(sys.executable, command)
+        what = ["-m", "ipykernel_launcher"] if sys.argv[1] == "-f" else []
+        os.execv(sys.executable, [sys.executable, *what, *sys.argv[1:]])

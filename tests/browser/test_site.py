@@ -192,23 +192,43 @@ def test_the_first_picture_is_there_soon(offline, site):
     assert time.monotonic() - start < SOON
 
 
+# Hides what has tags, classes and styles around it as something before it has, and nothing in it
+# that has not: its colours are the same. Of thousands of words of code some dozens are left.
+HIDE_TWINS = """() => {
+  const look = (each) => (each ? [each.tagName, each.className, each.getAttribute("style"),
+    each.matches("tr:nth-child(even)"), look(each.parentElement)].join() : "");
+  const seen = new Set(), twins = new Set(), all = [...document.body.querySelectorAll("*")];
+  for (const each of all) {
+    const its = look(each);
+    if (seen.has(its) && !each.shadowRoot) twins.add(each);
+    seen.add(its);
+  }
+  const alike = (each) => [each, ...each.querySelectorAll("*")].every((one) => twins.has(one));
+  for (const each of all.filter(alike)) each.style.setProperty("visibility", "hidden", "important");
+}"""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page, site, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
     page.emulate_media(color_scheme=scheme)
-    # Of what axe looks for, only contrast differs from scheme to scheme.
-    options = {"resultTypes": ["violations"]}
-    if scheme == "dark":
-        options["runOnly"] = ["color-contrast"]
     every = sorted(site.rglob("*.html")) if "CGVIZ_SITE" in os.environ else []
     for path in every or [
         site / f"{name}.html" for name in (*RUN, "api", "notebooks/01_chain_rule")
     ]:
         page.goto(path.as_uri())
         page.wait_for_function(f"{SHOWN} === {PLAYING}")
-        found = Axe().run(page, options=options).response["violations"]
-        assert [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in found] == [], path.name
+
+        def found(**options):
+            wanted = options | {"resultTypes": ["violations"]}
+            violations = Axe().run(page, options=wanted).response["violations"]
+            return [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in violations]
+
+        if scheme == "light":  # of what axe looks for, only contrast differs from scheme to scheme
+            assert found(rules={"color-contrast": {"enabled": False}}) == [], path.name
+        page.evaluate(HIDE_TWINS)
+        assert found(runOnly=["color-contrast"]) == [], path.name
 
 
 def test_the_pictures_follow_the_theme_of_the_page(offline, site):

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "classroom" / "jupyterhub_config.py"
 LINKS = runpy.run_path(str(ROOT / "tools" / "links.py"))
 TOKEN = uuid.uuid4().hex
-STUDENTS = ("ada", "emmy", "karl")
+STUDENTS = ("ada", "emmy")
 BIN = Path(sys.executable).parent
 
 

@@ -1,14 +1,10 @@
 """The book of hints knows the errors that it is about, and stays away from all others."""
 
-import os
-import subprocess
-import sys
-
+import forked
 import pytest
 import tensorflow as tf
 from mistakes import ONE, REAL, gradient, in_a_graph, library_error, mixed_precision, raised
 
-import cgviz
 from cgviz.hinting import hints
 
 
@@ -32,7 +28,8 @@ def test_a_saved_model_without_its_rules_is_explained_in_a_fresh_process(tmp_pat
     module.f = tf.function(square, input_signature=[tf.TensorSpec([], tf.float32)])
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, str(tmp_path), options=options)
-    program = f"""
+    program = tmp_path / "program.py"
+    program.write_text(f"""
 import tensorflow as tf
 from cgviz.hinting import hints
 f, x = tf.saved_model.load({str(tmp_path)!r}).f, tf.constant(3.0)
@@ -43,15 +40,8 @@ try:
     tape.gradient(y, x)
 except LookupError as error:
     print(hints.explain(error).fix)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(cgviz.__file__))},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Save it with" in done.stdout
+""")
+    assert "Save it with" in forked.printed(program)
 
 
 OLDER = {  # by the words of an older release: its type, and words that its hint must hold

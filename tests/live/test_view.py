@@ -5,10 +5,9 @@ import html
 import io
 import json
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
+import forked
 import ipywidgets
 import pytest
 import tensorflow as tf
@@ -278,11 +277,11 @@ def test_marimo_is_handed_the_live_view(trace):
     assert isinstance(trace._display_(), view.View)
 
 
-def test_importing_cgviz_imports_no_widget():
+def test_importing_cgviz_imports_no_widget(tmp_path):
     modules = "('anywidget', 'cgviz.live.view', 'cgviz.drawing.figure')"
-    code = f"import sys, cgviz; print([m for m in {modules} if m in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+    program = tmp_path / "program.py"
+    program.write_text(f"import sys, cgviz; print([m for m in {modules} if m in sys.modules])")
+    assert forked.printed(program).strip() == "[]"
 
 
 def test_the_picture_beside_it_is_small_enough(cell):

@@ -10,12 +10,12 @@ import gc
 import linecache
 import os
 import re
-import subprocess
 import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
+import forked
 import keras
 import numpy as np
 import pytest
@@ -161,10 +161,11 @@ except RuntimeError as error:
 """
 
 
-def test_a_release_that_cannot_even_be_imported_from_is_the_same_sentence():
+def test_a_release_that_cannot_even_be_imported_from_is_the_same_sentence(tmp_path):
     name = "TFE_Py_TapeSetIsEmpty"
-    run = [sys.executable, "-c", WITHOUT.format(name=name)]
-    said = subprocess.check_output(run, text=True)
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT.format(name=name))
+    said = forked.printed(program)
     assert re.match(rf"cgviz cannot record with TensorFlow {tf.__version__}: .*{name}.*2\.21", said)
 
 
@@ -305,10 +306,8 @@ if __name__ == "__main__":
 def test_processes_that_are_spawned_inside_a_recording_record_their_own(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(SPAWNED)
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True)
-    assert done.stdout.split("\n")[:2] == ["[6.0, 8.0]", "(array(10., dtype=float32),)"], (
-        done.stderr
-    )
+    said = forked.printed(program)
+    assert said.split("\n")[:2] == ["[6.0, 8.0]", "(array(10., dtype=float32),)"]
 
 
 INTERRUPTED = """
@@ -686,8 +685,10 @@ print([float(each.gradients[0]) for each in trace.passes])
 """
 
 
-def test_each_replica_of_a_mirrored_strategy_has_its_pass():
-    said = subprocess.check_output([sys.executable, "-c", REPLICAS], text=True)
+def test_each_replica_of_a_mirrored_strategy_has_its_pass(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(REPLICAS)
+    said = forked.printed(program)
     assert said.splitlines()[-2:] == ["[5.0, 5.0]", "[1.0, 4.0]"]
 
 
