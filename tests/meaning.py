@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -87,12 +88,18 @@ def points_of(path: Path) -> np.ndarray:
     return np.asarray(polygon)
 
 
+@functools.lru_cache(maxsize=10_000)
+def line(d: str) -> np.ndarray:
+    """The points of what a display list draws, which is there at many steps."""
+    return points_of(outline(d))
+
+
 def of_display(shown, step) -> Seen:
     """The geometry of a display list at a step."""
     found = Seen()
     for path in shown.paths:
         if path.step <= step:
-            found.add(path.role, path.of, path.i, points_of(outline(path.d)))
+            found.add(path.role, path.of, path.i, line(path.d))
     for text in shown.texts:
         if words := text.at(step):
             _, box = outlined(words, text.x, text.y, text.size, text.anchor, text.side)

@@ -407,7 +407,7 @@ def test_a_small_trace_folds_by_click_and_by_key(show):
     has_count(page.locator("g.cgviz-open > .cgviz-frame.cgviz-seen"), 0)
 
 
-def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show):
+def test_ten_views_closed_and_opened_again_leave_no_listener_and_no_comm(show):
     # The widget that holds the module is there, and the views that the cell showed are closed.
     show("cgviz.trace(f, 2.0)")
     show("shown = cgviz.trace(f, 2.0).view()\nshown")
@@ -416,7 +416,7 @@ def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show
         "from comm import get_comm_manager\nbefore = set(get_comm_manager().comms)", views=0
     )
     session = page.context.new_cdp_session(page)
-    make = "views = [cgviz.trace(f, 2.0).view() for _ in range(20)]\ndisplay(*views)"
+    make = "views = [cgviz.trace(f, 2.0).view() for _ in range(10)]\ndisplay(*views)"
     close = (
         "for v in views: v.close()\n"
         "print(len(set(get_comm_manager().comms) - before), 'comms are left')"
@@ -430,17 +430,17 @@ def test_twenty_views_closed_and_opened_again_leave_no_listener_and_no_comm(show
         return session.send("Memory.getDOMCounters")["jsEventListeners"]
 
     without = comms()
-    show(make, views=20)
+    show(make, views=10)
     opened, listening = comms(), listeners()
-    assert opened >= without + 20
+    assert opened >= without + 10
     show("", views=0)
     silent = listeners()
-    assert silent < listening - 20 * 20
-    show("display(*views)", views=20)
+    assert silent < listening - 10 * 20
+    show("display(*views)", views=10)
     assert comms() == opened
     for code in (None, make):
         if code:
-            show(code, views=20)
+            show(code, views=10)
         # JupyterLab adds a dozen of its own with each run of a cell; one view has 37.
         assert listeners() <= listening + 100
         show(close, views=0)
