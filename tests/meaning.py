@@ -10,7 +10,6 @@ import functools
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 from matplotlib.path import Path
@@ -56,7 +55,7 @@ ELEMENTS = """() => {
     return known.get(d);
   };
   const along = (path) => {
-    const length = path.getTotalLength(), count = Math.max(Math.ceil(length), 3);
+    const length = path.getTotalLength(), count = Math.max(Math.ceil(length / 2), 3);
     return Array.from({ length: count + 1 }, (_, n) => {
       const { x, y } = path.getPointAtLength((n * length) / count);
       return [x, y];
@@ -138,13 +137,21 @@ def box_away(points: np.ndarray, box) -> np.ndarray:
     return np.hypot(across, down)
 
 
+def within(points: np.ndarray, box) -> np.ndarray:
+    """Which of some points are in a box."""
+    left, top, right, bottom = box
+    x, y = points.T
+    return (left <= x) & (x <= right) & (top <= y) & (y <= bottom)
+
+
 def dense(points: np.ndarray) -> np.ndarray:
     """The points of a line no farther apart than two."""
-    found = [points[:1]]
-    for a, b in pairwise(points):
-        count = max(int(np.hypot(*(b - a)) / 2), 1)
-        found.append(a + (b - a) * np.linspace(0, 1, count + 1)[1:, None])
-    return np.concatenate(found)
+    way = np.diff(points, axis=0)
+    counts = np.maximum((np.hypot(*way.T) / 2).astype(int), 1)
+    piece = np.repeat(np.arange(len(way)), counts)
+    number = np.arange(counts.sum()) - (np.cumsum(counts) - counts)[piece] + 1
+    between = points[piece] + way[piece] * (number / counts[piece])[:, None]
+    return np.concatenate([points[:1], between])
 
 
 def shrunk(box):
@@ -190,16 +197,22 @@ def check_labels(seen, slack):
     lines = {key: dense(points) for key, points in seen.lines.items()}
     owners = [key for key, points in lines.items() for _ in points]
     every = np.concatenate(list(lines.values())) if lines else np.zeros((0, 2))
+    nodes = {
+        node: [(Path(p), (*p.min(axis=0), *p.max(axis=0))) for p in polygons]
+        for node, polygons in seen.outlines.items()
+        # The frame of an open custom op is around what is in it.
+        if len(polygons) > 1 or area(polygons[0]) <= 20_000
+    }
     for role, _, i, words, box in labels:
         own = "backward" if role == "gradient" else "forward"
         assert box_away(lines[own, i], box).min() <= NEAR + slack, f"{words} is far from its line"
-        met = box_away(every, shrunk(box)) == 0
+        met = within(every, shrunk(box))
         assert not met.any(), f"{words} is on {owners[int(met.argmax())]}"
-        for node, polygons in seen.outlines.items():
-            if len(polygons) == 1 and area(polygons[0]) > 20_000:
-                continue  # the frame of an open custom op is around what is in it
-            inside = any(Path(p).contains_points(corners(shrunk(box))).any() for p in polygons)
-            assert not inside, f"{words} is on node {node}"
+        for node, paths in nodes.items():
+            for path, around in paths:
+                if overlap(around, box):  # else it is far from it
+                    inside = path.contains_points(corners(shrunk(box))).any()
+                    assert not inside, f"{words} is on node {node}"
     for n, (*_, words, box) in enumerate(labels):
         for *_, other, its in labels[:n]:
             assert not overlap(shrunk(box), shrunk(its)), f"{words} is on {other}"
@@ -212,9 +225,9 @@ def check_node_texts(seen, slack):
             left, top, right, bottom = box
             inner = left + slack, top + slack, right - slack, bottom - slack
             # The foremost of the sheets of a stack, the inner of two borders.
-            large = [
-                p for p in seen.outlines[i] if area(p) > 0.6 * max(map(area, seen.outlines[i]))
-            ]
+            polygons = seen.outlines[i]
+            least = 0.6 * max(map(area, polygons))
+            large = [polygon for polygon in polygons if area(polygon) > least]
             front = Path(large[-1])
             assert front.contains_points(corners(shrunk(inner))).all(), f"{words} leaves its node"
 
