@@ -24,7 +24,7 @@ from ..drawing.texts import Moments
 from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, jacobian, names, wide
 from ..graph.selection import Edge, Node, Selection
 from ..reading.chain_rule import Derivative, Path
-from .rule_code import Line, rule_lines
+from ..reading.table import Line, rule_lines
 
 Document = dict[str, Any]
 Element = list[Any]  # its tag, its attributes, and its children, which are elements and texts

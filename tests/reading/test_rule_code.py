@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 import cgviz
-from cgviz.live.rule_code import rule_lines
+from cgviz.reading.table import rule_lines
 
 
 @tf.custom_gradient
