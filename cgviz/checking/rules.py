@@ -242,7 +242,7 @@ def variables(case: Case) -> None:
     steps = [s for s in case.distinct_steps if len(s.event.variables) > 0]
     for step in steps:
         # In eager mode TensorFlow lists them in the order of a set, which differs from run to run.
-        listed = sorted(step.event.variables, key=variable_name, reverse=True)
+        listed = sorted(step.event.variables, key=variable_name)
         if _order_matters(step, listed, case.dtype.wrong):
             case.results.broken(
                 "variables",
