@@ -9,6 +9,7 @@
     compare   two runs side by side: decision boundaries and loss curves
     on_tanh   where on the curve of tanh the hidden units are
     distances how far away a network says the border is, as circles
+    outside   a function of NumPy, of which TensorFlow gets the numbers only
     over_time a number for each hidden unit, at each step
     slopes    what rules claim their slope to be, over the numbers they receive
     savable   a network as what TensorFlow saves
@@ -295,7 +296,8 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
     """How far away the border is: around some points the circle of radius |logit| / rise.
 
     A network that rises by `rise` for each unit of length knows the distance: there a circle just
-    touches the border. One that misses it by more than 0.1 is dashed, and the titles count these.
+    touches the border. One that misses it by more than 0.1 is dashed. The titles count these, and
+    say how steep the logit is at the points: measured, whatever its rules say.
 
     Args:
         runs: Name -> a run whose network has a border near the points; one picture for each.
@@ -303,16 +305,17 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
 
     Returns:
         The figure; its `alt` says how many points are right, how many of the circles around all
-        200 would miss, and how far off the worst would be.
+        200 would miss, and how far off the worst would be, and gives the smallest and the largest
+        steepness.
 
     Example:
         >>> distances({"level": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
-        level: 83 % right, 0 of 200 circles miss, the worst by 0.00.
+        level: 83 % right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
     """
     import matplotlib.pyplot as plt
 
     look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    figure: Any = new_figure(4.4 * len(runs), 3.2, layout="constrained")
+    figure: Any = new_figure(4.4 * len(runs), 3.4, layout="constrained")
     plt.close(figure)
     points = np.asarray(data()[0])
     side = np.linspace(-2.5, 2.5, 251, dtype="float32")
@@ -331,11 +334,35 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
             ax.plot(*points[n], "o", color=tone, markersize=3)
             ax.add_patch(Circle(points[n], found[n], fill=False, color=tone, linestyle=dashes))
         said = f"{name}: {run.percent} % right, {(off > 0.1).sum()} of {COUNT} circles miss"
-        ax.set_title(said, color=look.text)
-        lines.append(f"{said}, the worst by {off.max():.2f}")
+        rise_at = _steepness(run.network, points)
+        steep = f"steepness {rise_at.min():.1f} to {rise_at.max():.1f}"
+        ax.set_title(f"{said}\n{steep}", color=look.text)
+        lines.append(f"{said}, the worst by {off.max():.2f}; {steep}")
         ax.set(xticks=[], yticks=[], xlim=(-2.2, 2.2), ylim=(-1.5, 1.5), aspect="equal")
     figure.alt = "".join(f"{line}.\n" for line in lines).strip()
     return figure
+
+
+def _steepness(network: Callable[..., Any], points: Any, step: float = 0.005) -> Any:
+    """By how much the logit rises for each unit of length, at each point: central differences."""
+    moves = step * np.eye(2, dtype="float32")
+    ends = [[np.asarray(network(points + way * move)) for way in (1, -1)] for move in moves]
+    return np.hypot(*[(there - here)[:, 0] / (2 * step) for there, here in ends])
+
+
+def outside(f: Callable[[Any], Any], x: Any) -> Any:
+    """What a function of NumPy makes of x, outside TensorFlow: numbers, and no gradient.
+
+    Args:
+        f: Array -> array of the same shape and dtype.
+        x: A tensor.
+
+    Example:
+        >>> print(outside(np.square, tf.constant([2.0, 3.0])))
+        tf.Tensor([4. 9.], shape=(2,), dtype=float32)
+    """
+    numbers = tf.numpy_function(f, [x], x.dtype)
+    return tf.ensure_shape(numbers, x.shape)  # in a graph they come without their shape
 
 
 def over_time(sizes: Mapping[str, Any], what: str, *, band: tuple[int, int] | None = None) -> Any:

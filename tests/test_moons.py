@@ -372,9 +372,11 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
     assert 0 < miss < 200
     said = f"{sides['true'].percent} % right"
     titles = [f"true: {said}, 0 of 200 circles miss", f"half: {said}, {miss} of 200 circles miss"]
-    assert [ax.get_title() for ax in figure.axes] == titles
+    steep = ["steepness 6.0 to 6.0", "steepness 3.0 to 3.0"]
+    both = list(zip(titles, steep, strict=True))
+    assert [ax.get_title() for ax in figure.axes] == ["\n".join(each) for each in both]
     worst = 0.0, far.max() / 2
-    lines = [f"{t}, the worst by {w:.2f}." for t, w in zip(titles, worst, strict=True)]
+    lines = [f"{t}, the worst by {w:.2f}; {s}." for (t, s), w in zip(both, worst, strict=True)]
     assert figure.alt == "\n".join(lines)
     for ax, part in zip(figure.axes, (1.0, 0.5), strict=True):
         assert ax.get_aspect() == 1.0  # or a circle could not touch
@@ -457,8 +459,9 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     missed = {"plain": off(plain), "ruler": off(ruler)}
     assert [(far > 0.1).sum() for far in missed.values()] == [104, 0]
     told = moons.distances({"plain": plain, "ruler": ruler}, 6.0).alt
-    for name, far in missed.items():
-        says = f"{(far > 0.1).sum()} of 200 circles miss, the worst by {far.max():.2f}"
+    steep = "steepness 2.0 to 9.7", "steepness 5.0 to 7.0"  # as a tape finds it, above
+    for (name, far), rise in zip(missed.items(), steep, strict=True):
+        says = f"{(far > 0.1).sum()} of 200 circles miss, the worst by {far.max():.2f}; {rise}"
         assert re.search(rf"{name}: .* {says}\.", told)
 
 
