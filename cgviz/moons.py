@@ -16,6 +16,7 @@
     elsewhere a function's source, run in a new process
     log_here  TensorFlow's warnings, in the cell that causes them
     stairs    the cosine key of lesson 11, pressed again and again
+    curves    the losses of a few trainings, in one picture
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
@@ -485,6 +486,8 @@ def _printed(record: logging.LogRecord) -> bool:
 def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     """The cosine key: z and cos(kz) as curves, and 40 presses as stairs between them.
 
+    A dot with its number marks where z = cos(kz); the last presses are black.
+
     Args:
         *dials: k, once or twice; the stairs belong to the first.
         start: What the display shows before the first press.
@@ -510,6 +513,11 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     ax.plot(z, z, color="0.3", label="z")
     for k, dashes in zip(dials, ("-", "--"), strict=False):
         ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
+    ax.plot(twice[-6:-1], twice[-5:], color="0.1")
+    for k in dials:
+        both = np.interp(0.0, z - np.cos(k * z), z)  # z - cos(kz) only rises here
+        ax.plot(both, both, "o", color="0.1")
+        ax.annotate(f"{both:.3f}", (both, both), (9, -4), textcoords="offset points")
     ax.set(xlabel="z", ylabel="z, and cos(kz)")
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
@@ -518,6 +526,30 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
         f"{'outwards' if last > first else 'inwards'}, to {shown[-2]:.2f} and {shown[-1]:.2f}."
     )
     return figure
+
+
+def curves(losses: Mapping[str, Sequence[float]]) -> Any:
+    """The loss of each training, step by step.
+
+    Args:
+        losses: Name -> the loss before each step; at most three names.
+
+    Returns:
+        The axes of a new figure; its alternative text gives the first, least and last loss.
+
+    Example:
+        >>> curves({"mine": [2.0, 1.0, 1.5]}).figure
+        Loss by step. mine: 2 at first, 1 at least, 1.5 at last.
+    """
+    ax = new_axes(None, 5.0, 2.6)
+    said = []
+    for (name, each), dashes in zip(losses.items(), ("-", "--", ":"), strict=False):
+        ax.plot(each, dashes, label=name)
+        first, least, last = (style.number(n, 2) for n in (each[0], min(each), each[-1]))
+        said.append(f"{name}: {first} at first, {least} at least, {last} at last.")
+    ax.set(xlabel="step", ylabel="loss", ylim=(0, None))
+    ax.legend(frameon=False)
+    return speak(ax, "Loss by step. " + " ".join(said))
 
 
 def _right(network: Callable[..., Any]) -> Any:

@@ -401,7 +401,7 @@ def test_stairs_touch_the_curve_and_the_line_in_turn():
     assert (
         figure.alt == "Stairs of 40 presses from 0.65 at k = 1.5 wind outwards, to 0.08 and 0.99."
     )
-    path, line, curve, _ = figure.axes[0].lines
+    path, line, curve, _, black, dot, other = figure.axes[0].lines
     x, y = path.get_data()
     assert (x[0], len(x)) == (0.65, 2 * 40 + 1)
     np.testing.assert_array_equal(y[0::2], x[0::2])
@@ -409,6 +409,18 @@ def test_stairs_touch_the_curve_and_the_line_in_turn():
     np.testing.assert_array_equal(*line.get_data())
     np.testing.assert_allclose(curve.get_ydata(), np.cos(1.5 * curve.get_xdata()))
     assert sorted(y[[-3, -1]]) == pytest.approx([0.082, 0.992], abs=1e-3)  # a cycle of two
+    np.testing.assert_array_equal(black.get_xydata(), path.get_xydata()[-5:])
+    for k, mark, text in zip((1.5, 1.2), (dot, other), figure.axes[0].texts, strict=True):
+        ((x, y),) = mark.get_xydata()
+        assert (x, x) == pytest.approx((y, np.cos(k * x)), abs=1e-4)
+        assert text.get_text() == f"{x:.3f}"
+
+
+def test_a_curve_says_where_its_loss_is_least():
+    ax = moons.curves({"falls": [3.0, 1.0], "rises": [2.0, 0.5, 4.0]})
+    assert [list(line.get_ydata()) for line in ax.lines] == [[3.0, 1.0], [2.0, 0.5, 4.0]]
+    said = "Loss by step. falls: 3 at first, 1 at least, 1 at last."
+    assert ax.figure.alt == f"{said} rises: 2 at first, 0.5 at least, 4 at last."
 
 
 def steepness(network, points):
