@@ -12,7 +12,6 @@
     outside   a function of NumPy, of which TensorFlow gets the numbers only
     over_time a number for each hidden unit, at each step
     slopes    what rules claim their slope to be, over the numbers they receive
-    savable   a network as what TensorFlow saves
     elsewhere a function's source, run in a new process
     log_here  TensorFlow's warnings, in the cell that causes them
     stairs    the cosine key of lesson 11, pressed again and again
@@ -432,22 +431,6 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
         f"Grey: how the {every.size:,} numbers that it receives are spread; {outside} are outside."
     )
     return speak(ax, f"The slope of each rule. {'; '.join(said)}.\n{spread}")
-
-
-def savable(network: Any, **read: Any) -> Any:
-    """A network as an object that `tf.saved_model.save` takes.
-
-    Args:
-        network: A `Network`.
-        **read: Variables that its rules read, by the names that they shall have in the folder.
-
-    Returns:
-        An object with these variables and the forward pass, for any number of points. What is
-        loaded from the folder can be called like the network, and trained; this object cannot.
-    """
-    model = tf.train.Checkpoint(variables=network.variables, **read)
-    model.__call__ = tf.function(network, input_signature=[tf.TensorSpec([None, 2])])
-    return model
 
 
 def elsewhere(f: Callable[..., Any], *args: Any) -> None:
