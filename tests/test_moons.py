@@ -360,6 +360,28 @@ def test_near_fails_where_short_weights_make_the_strips_wide():
     assert length[~wide].min() > 2.0
 
 
+@pytest.mark.slow
+def test_near_fails_from_one_start_of_sixteen_and_a_bump_from_none():
+    """What lesson 07 says of more starts than it shows."""
+
+    def rule(slope):
+        @tf.custom_gradient
+        def sign(h):
+            return tf.sign(h), lambda upstream: upstream * slope(h)
+
+        return sign
+
+    def failed(slope):
+        runs = (moons.train(moons.Network(rule(slope), seed=seed)) for seed in range(16))
+        return [seed for seed, run in enumerate(runs) if run.percent < 99]
+
+    def bump(sharpness):
+        return lambda h: 4.0 * tf.sigmoid(sharpness * h) * tf.sigmoid(-sharpness * h)
+
+    assert failed(lambda h: tf.cast(abs(h) <= 0.5, tf.float32)) == [3]
+    assert failed(bump(4.0)) == failed(bump(16.0)) == []
+
+
 def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
     """The border is upright, at 0; the second network believes to be half as far from it."""
     sides = {
