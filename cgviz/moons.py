@@ -34,13 +34,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from matplotlib import rcParams
-from matplotlib.colors import to_rgb, to_rgba
+from matplotlib.colors import to_rgba
 from matplotlib.patches import Circle
 from matplotlib.path import Path
 
 from . import style
-from .drawing.figure import SpokenFigure, new_axes, new_figure, speak
+from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
@@ -229,11 +228,8 @@ def compare(
     Returns:
         The figure; its `alt` says in words what it shows.
     """
-    import matplotlib.pyplot as plt
-
-    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    figure: Any = new_figure(9.5, 3.2, layout="constrained")
-    plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
+    look = current_palette()
+    figure: Any = returned_figure(9.5, 3.2)
     axes = figure.subplots(1, 3)
     longest = max(len(right.losses), len(wrong.losses))
     lines = []
@@ -281,7 +277,7 @@ def on_tanh(received: Mapping[str, Any]) -> Any:
     every = np.concatenate(list(received.values()))
     curve = np.linspace(every.min() - 10.0, every.max() + 10.0, 999)
     ax = new_axes(None, 8.5, 2.6)
-    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
+    look = current_palette()
     ax.plot(curve, np.tanh(curve), color="0.6")
     marks = zip("ox^", (look.text, look.custom, look.variable), strict=True)
     for (name, x), (mark, tone) in zip(received.items(), marks, strict=False):
@@ -312,11 +308,8 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         >>> distances({"level": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
         level: 83 % right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
     """
-    import matplotlib.pyplot as plt
-
-    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    figure: Any = new_figure(4.4 * len(runs), 3.4, layout="constrained")
-    plt.close(figure)
+    look = current_palette()
+    figure: Any = returned_figure(4.4 * len(runs), 3.4)
     points = np.asarray(data()[0])
     side = np.linspace(-2.5, 2.5, 251, dtype="float32")
     x, y = np.meshgrid(side, side)
@@ -482,14 +475,11 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
         >>> stairs(1.5)
         Stairs of 40 presses from 1 at k = 1.5 wind inwards, to 0.08 and 0.99.
     """
-    import matplotlib.pyplot as plt
-
     shown = [start]
     for _ in range(40):
         shown.append(float(np.cos(dials[0] * shown[-1])))
     twice = np.repeat(shown, 2)  # each press: up or down to the curve, then across to the line
-    figure: Any = new_figure(6.4, 3.6, layout="constrained")
-    plt.close(figure)
+    figure: Any = returned_figure(6.4, 3.6)
     ax = figure.subplots()
     ax.plot(twice[:-1], twice[1:], "-s", markevery=[0], color="0.6", linewidth=1, label="stairs")
     z = np.linspace(0.0, 1.1, 200)

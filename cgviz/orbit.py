@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from matplotlib import rcParams
-from matplotlib.colors import to_rgb
 
 from . import style
-from .drawing.figure import SpokenFigure, new_figure
+from .drawing.figure import SpokenFigure, current_palette, returned_figure
 
 # Table 7 of Boehle et al. 2016, Astrophysical Journal 830, 17 (Keck telescopes): year, east, north,
 # and the errors of these two, in thousandths of an arcsecond.
@@ -205,9 +203,5 @@ def on_sky(curve: Any = None, *others: Any, low: bool = False) -> SpokenFigure:
 
 def _paper(width: float, height: float) -> tuple[SpokenFigure, Any, style.Palette]:
     """A figure with axes of equal scale that the notebook shows once, and the theme's colours."""
-    import matplotlib.pyplot as plt
-
-    figure = new_figure(width, height, layout="constrained")
-    plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
-    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
-    return figure, figure.add_subplot(aspect="equal"), look
+    figure = returned_figure(width, height)
+    return figure, figure.add_subplot(aspect="equal"), current_palette()

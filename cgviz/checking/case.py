@@ -169,6 +169,11 @@ class Case:
         """A run with `upstream`, and by how much rounding may move its gradient."""
         return self.flat.pull(self.upstream), 10 * self.wobble(self.flat, dtypes.FLOAT32.eps)
 
+    @cached_property
+    def wide(self) -> Pulled:
+        """The same run where f is judged: in float64, if f allows it."""
+        return self.eager[0] if self.judged is self.flat else self.judged.pull(self.upstream)
+
     def wobble(self, flat: Flattened, eps: float) -> Array:
         """By how much rounding the inputs moves the gradient for `upstream`."""
         return wobble(lambda x: flat.pull(self.upstream, x).vector, flat.x, eps)

@@ -114,7 +114,7 @@ def precision(case: Case) -> None:
         return
     eps = max(each.eps for each in case.flat.dtypes)
     mine = case.flat.pull(case.upstream).vector
-    wide = case.judged.pull(case.upstream).vector
+    wide = case.wide.vector
     # A percent, some last bits of the largest number, and what rounding f's value does.
     give = 0.01 * np.abs(wide) + 25 * case.wobble(case.judged, eps)
     give += 30 * eps * (np.max(np.abs(wide), initial=0.0) + largest(case.y) / case.judged.scale)

@@ -110,6 +110,20 @@ def new_figure(width: float, height: float, **how: Any) -> SpokenFigure:
     return plt.figure(figsize=(width, height), FigureClass=SpokenFigure, **how)  # type: ignore
 
 
+def returned_figure(width: float, height: float) -> SpokenFigure:
+    """A new figure for a function to return: a notebook shows it, and pyplot not once more."""
+    import matplotlib.pyplot as plt
+
+    found = new_figure(width, height, layout="constrained")
+    plt.close(found)
+    return found
+
+
+def current_palette() -> style.Palette:
+    """The colours that suit a new figure, which is as light or dark as Matplotlib's settings."""
+    return style.palette(to_rgb(rcParams["figure.facecolor"]))
+
+
 def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """The axes given, or those of a new figure of this size in inches, with space for labels.
 

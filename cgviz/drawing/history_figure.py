@@ -13,13 +13,12 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import rcParams
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import LinearSegmentedColormap
 
 from .. import style
 from ..graph import Array
 from ..reading.format import told_apart
-from .figure import SpokenFigure, new_figure
+from .figure import SpokenFigure, current_palette, returned_figure
 
 if TYPE_CHECKING:
     from ..history import History, Series
@@ -40,16 +39,13 @@ MARKERS = {"none": "_", "zero": "o", "nan": "x", "inf": "^"}  # Matplotlib's
 
 def plot(history: History, against: History | None = None, parted: str = "") -> SpokenFigure:
     """What `History.plot` does; `parted` says where two histories part."""
-    import matplotlib.pyplot as plt
-
     histories = [history] if against is None else [history, against]
-    look = style.palette(to_rgb(rcParams["figure.facecolor"]))
+    look = current_palette()
     maps = [rows(each) for each in histories]
     between = ends([powers(series) for series in maps])
     heights = [1.6, *(ROW * len(series) for series in maps)]
     size = (9.5, sum(heights) + 0.6 * len(maps))
-    figure: Any = new_figure(*size, layout="constrained")
-    plt.close(figure)  # a notebook shows what a cell returns; pyplot would show it once more
+    figure: Any = returned_figure(*size)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(3, 1))
     above = figure.add_subplot(grid[0, 0])
     above.set(xlim=_limits(history))
