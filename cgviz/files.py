@@ -388,8 +388,7 @@ def dot(trace: Trace) -> str:
         lines.append(f"  n{i} [label={_quoted(label)}, kind={_quoted(node.kind)}];")
     blue, orange = style.LIGHT.forward, style.LIGHT.backward
     for edge in shown.edges:
-        value = "" if edge.value.dtype in ("resource", "variant") else edge.value.numpy()
-        label = _quoted(style.array(value))
+        label = _quoted(style.array(edge.value.numpy()))
         lines.append(f'  n{edge.source} -> n{edge.target} [label={label}, color="{blue}"];')
         if edge.contribution is not None:
             label = _quoted(style.array(edge.contribution))

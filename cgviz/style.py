@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph.model import Statistics, statistics
+from .graph.model import Statistics, readable, statistics
 
 MINUS = "\N{MINUS SIGN}"
 INFINITY = "\N{INFINITY}"
@@ -134,10 +134,9 @@ def sign(a: Any) -> Sign | None:
         if a.nans or a.infinities:
             return NAN if a.nans else POSITIVE_INFINITY
         return ZERO if a.zeros == a.size else None
-    a = np.asarray(a)
+    a = readable(np.asarray(a))
     if a.size == 0 or a.dtype.kind in "OSUbV":
         return None
-    a = _wide(a)
     if a.dtype.kind in "fc":
         if np.isnan(a).any():
             return NAN
@@ -161,7 +160,7 @@ def number(x: Any, digits: int = 4) -> str:
     """
     if x is None:
         return NONE.word
-    x = _wide(np.asarray(x)).item(0)
+    x = readable(np.asarray(x)).item(0)
     if isinstance(x, (bool, str, bytes)):
         return str(x)
     if isinstance(x, complex):
@@ -186,16 +185,6 @@ def _float(x: float, digits: int) -> str:
     else:
         text = re.sub(r"e\+?(-?)0*", r"e\1", f"{x:.{digits}g}")
     return text.replace("-", MINUS)
-
-
-def _wide(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Half floats and their like (bfloat16 has kind V to NumPy) as float32 or float64."""
-    if a.dtype.kind in "biufcOSU" and a.dtype.itemsize > 2:
-        return a
-    try:
-        return a.astype(np.float32) if a.dtype.kind in "fV" else a
-    except (TypeError, ValueError):
-        return a
 
 
 def shape(a: Any) -> str:
@@ -230,12 +219,12 @@ def array(a: Any, *, digits: int = 4, most: int = 9, rows: str = ", ") -> str:
         return NONE.word
     if isinstance(a, Statistics):
         return summary(a)
-    a = _wide(np.asarray(a))
+    a = np.asarray(a)
     if a.ndim == 0:
         return number(a, digits)
     if a.ndim > 2 or not 0 < a.size <= most or a.shape[-1] > 6:
         return summary(a)
-    lines = [", ".join(number(x, digits) for x in row) for row in np.atleast_2d(a)]
+    lines = [", ".join(number(x, digits) for x in row) for row in np.atleast_2d(readable(a))]
     return f"[{lines[0]}]" if a.ndim == 1 else f"[{rows.join(f'[{line}]' for line in lines)}]"
 
 
@@ -250,11 +239,9 @@ def summary(a: Any, *, dtype: bool = True) -> str:
     head = f"{a.dtype} {shape(a)}".strip() if dtype else shape(a)
     if a.size == 0:
         return f"{head} empty"
-    if not isinstance(a, Statistics):
-        a = _wide(a)
-        if a.dtype.kind not in "biufc":
-            return head
-        a = statistics(a)
+    if not isinstance(a, Statistics) and readable(a).dtype.kind not in "biufc":
+        return head
+    a = statistics(a)
     for bad, word in ((a.nans, NAN.word), (a.infinities, INFINITY)):
         if bad:
             return f"{head} {bad} of {a.size} {word}"

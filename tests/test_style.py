@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from contrast import contrast
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,10 +82,14 @@ def test_texts_and_truth_values_are_arrays_too():
 
 
 def test_half_floats_have_numbers():
-    import tensorflow as tf
-
     assert style.number(tf.constant(1.5, tf.bfloat16).numpy()) == "1.5"
     assert style.array(tf.constant([1.5, 2.0], tf.bfloat16).numpy()) == "[1.5, 2]"
+    assert style.sign(tf.constant([1.5, np.nan], tf.bfloat16).numpy()) is style.NAN
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_large_array_is_called_by_its_own_dtype(dtype):
+    assert style.array(tf.ones([3, 12], dtype).numpy()) == f"{dtype} [3×12] L2 norm 6"
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,9 @@ class Report(Outcome):
         self,
         title: str,
         results: Results,
-        places: Sequence[Row] = (),
-        notes: Sequence[str] = (),
-        plot: Callable[[Axes | None], Axes] | None = None,
+        places: Sequence[Row],
+        notes: Sequence[str],
+        plot: Callable[[Axes | None], Axes],
     ) -> None:
         order = list(results.rules)
         found = sorted(results.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
@@ -174,8 +174,6 @@ class Report(Outcome):
         Raises:
             ValueError: f could not be run, so there is nothing to draw.
         """
-        if self._plot is None:
-            raise ValueError("there is nothing to draw: f has no derivative to sweep over")
         return self._plot(ax)
 
     def head(self) -> list[str]:

@@ -25,6 +25,7 @@ from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Trace, Value, wide
 from ..graph.dtypes import limits
+from ..graph.jacobian import rerun
 from ..graph.names import INFIX, value_name
 from ..graph.trace import walk
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
@@ -505,13 +506,3 @@ def unlike(like: Array) -> Array:
     """Numbers between 1 and 2 of which no two are alike, and that have no simple sums."""
     golden = (np.sqrt(5.0) - 1) / 2  # its multiples are spread most evenly, and never meet
     return (1 + np.arange(like.size) * golden % 1).reshape(like.shape).astype(like.dtype)
-
-
-def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:
-    """What a step's rule returns to input j for a changed upstream; None where it cannot run."""
-    given = [None if u is None else change(wide(u)).astype(u.dtype) for u in step.upstream]
-    try:
-        again = step.vjp(given)[j]
-    except RuntimeError:  # as of a trace that was read from a file
-        return None
-    return None if again is None else wide(again)

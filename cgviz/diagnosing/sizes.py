@@ -16,9 +16,9 @@ import numpy as np
 from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide
-from ..graph.jacobian import tolerance
+from ..graph.jacobian import rerun, tolerance
 from ..lessons import CHAIN, STABILITY
-from .numbers import is_bad, is_ordinary, is_zero, rerun, unlike
+from .numbers import is_bad, is_ordinary, is_zero, unlike
 from .pass_graph import Cause, PassGraph, at, calls, line, listed
 
 # The size of a gradient is compared with that of the upstream the pass started with. A gradient is

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from .. import style
-from ..graph import Array, Value
+from ..graph import Array
 from ..graph.selection import Edge, Node, Selection
 from .shapes import Anchor, Side
 
@@ -142,15 +142,15 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
         elif edge.reason and edge.reason != "nothing arrives":
             yield _text("reason", "link", i, [(come, _broken(f"{style.BLOCKED} {edge.reason}"))])
     for i, edge in enumerate(shown.targets, len(shown.edges)):
-        yield _text("value", "link", i, [(moments.of_node(edge.source), value_text(edge.value))])
+        yield _text("value", "link", i, [(moments.of_node(edge.source), short(edge.value.numpy()))])
         yield _text("gradient", "link", i, [(SEED, short(edge.contribution))])
 
 
 def _carried(edge: Edge) -> str:
     """The value of an edge; of one that represents many, how many values or uses."""
     if edge.values > 1:
-        return f"{edge.values} values\n{value_text(edge.value)}"
-    return value_text(edge.value) + (f"\n{edge.uses} uses" if edge.uses > MANY else "")
+        return f"{edge.values} values\n{short(edge.value.numpy())}"
+    return short(edge.value.numpy()) + (f"\n{edge.uses} uses" if edge.uses > MANY else "")
 
 
 def short(a: Array | None) -> str:
@@ -168,13 +168,6 @@ def short(a: Array | None) -> str:
                 return prefix + text
     text = prefix + style.summary(a, dtype=False)
     return text if len(text) <= LONGEST else text.replace("] ", "]\n", 1)
-
-
-def value_text(value: Value) -> str:
-    """A forward value in few and narrow lines."""
-    if value.dtype in ("resource", "variant"):
-        return value.dtype
-    return short(value.numpy())
 
 
 def _inside(shown: Selection, i: int) -> bool:
@@ -236,7 +229,7 @@ def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
     if node.kind == "use":
         return title, f"×{node.uses}" if node.uses > 1 else ""
     if known and (alone or _inside(shown, i)):
-        value = value_text(node.outputs[0])
+        value = short(node.outputs[0].numpy())
         if node.symbol:
             name = f"{name} = {value}" if name and "\n" not in value else value
         else:

@@ -8,11 +8,9 @@ upstream (one that clips gradients is not); then J is what the rule claims at un
 
 from __future__ import annotations
 
-import io
 import math
 import operator
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,8 +106,7 @@ def _row(step: Step, i: int) -> tuple[Any, ...]:
     rows: list[Any] = []
     if any(map(operator.and_, flows, small)):
         units = np.eye(output.size, dtype=dtype_of(output)).reshape(output.size, *output.shape)
-        with redirect_stdout(io.StringIO()):  # a rule that prints has done so in its own pass
-            rows = [step.vjp(_only(step, i, unit)) for unit in units]
+        rows = [step.vjp(_only(step, i, unit)) for unit in units]
     return tuple(
         None
         if not flows[j]
@@ -136,6 +133,16 @@ def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:
     given: list[Array | None] = [None if u is None else np.zeros_like(u) for u in step.upstream]
     given[i] = upstream
     return given
+
+
+def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:
+    """What a step's rule returns to input j for a changed upstream; None where it cannot run."""
+    try:
+        given = [None if u is None else change(wide(u)).astype(u.dtype) for u in step.upstream]
+        again = step.vjp(given)[j]
+    except RuntimeError:  # as of a trace that was read from a file
+        return None
+    return None if again is None else wide(again)
 
 
 def same(a: Any, b: Any, size: Any) -> bool:

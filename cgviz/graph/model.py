@@ -11,8 +11,10 @@ when it is read, so a recording copies nothing and drawing needs no framework.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -101,9 +103,13 @@ def wide(array: Any) -> Array:
 
 
 def readable(reference: Any) -> Array:
-    """The numbers behind a reference, without a copy where there can be none; halves widened."""
+    """The numbers behind a reference, without a copy where there can be none.
+
+    Half floats and their like, of which NumPy calls some void, are widened to float32.
+    """
     array = np.asarray(reference if hasattr(reference, "__array__") else reference.numpy())
-    return array.astype(np.float32) if array.dtype.itemsize == 2 else array
+    small = array.dtype.kind in "fV" and array.dtype.itemsize <= 2
+    return array.astype(np.float32) if small else array
 
 
 def norm(array: Array) -> float:
@@ -279,6 +285,8 @@ class Step:
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
 
+        What a rule prints it has printed in its own pass, and does not print again.
+
         Args:
             upstream: One array of its output's shape per output; None where nothing arrives.
 
@@ -296,7 +304,8 @@ class Step:
         if self.pull is None:
             raise self._gone()
         try:
-            return tuple(as_numpy(t) for t in self.pull(upstream))
+            with redirect_stdout(io.StringIO()):
+                return tuple(as_numpy(t) for t in self.pull(upstream))
         except Exception as error:
             raise RuntimeError(
                 f"`.local` runs the backward rule of `{self.op.name}` again, and it failed this "

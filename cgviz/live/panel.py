@@ -9,10 +9,9 @@ each entry of the output, so the caller says whether to ask for it.
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -302,9 +301,8 @@ def _written(a: Any) -> str:
 
 def _value(trace: Trace, value: Value, name: str = "") -> Document:
     """A value: its name, its number, its dtype and shape."""
-    number = value.dtype if value.dtype in ("resource", "variant") else _written(value.numpy())
     name = name or names.value_name(trace, value)
-    return {"name": name, "value": number, "is": described(value)}
+    return {"name": name, "value": _written(value.numpy()), "is": described(value)}
 
 
 def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
@@ -534,9 +532,7 @@ def _why(step: Step, j: int, given: Array, total: Array) -> str:
     """Why a rule returned something other than upstream x local; a clipping rule does that."""
     said = f"The rule returned {_written(given)}, where upstream × local is {_written(total)}"
     if np.any(given):
-        nothing = [None if up is None else np.zeros_like(up) for up in step.upstream]
-        with redirect_stdout(io.StringIO()):  # a rule that prints has done so in its own pass
-            unmoved = step.vjp(nothing)[j]
+        unmoved = jacobian.rerun(step, j, np.zeros_like)
         if unmoved is not None and np.array_equal(unmoved, given):
             return f"{said}: it returns this for upstream 0, too, so it ignores its upstream."
     if given.dtype.kind == "f":

@@ -217,16 +217,8 @@ class Derivative:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps that lie on at least one path, in execution order."""
-        reached = {value.key for value in self._pass.targets}
-        found = []
-        for step in self._pass.steps:
-            made = {v.key for v in step.op.outputs}
-            pairs = zip(step.op.inputs, step.flows, strict=True)
-            ahead = {v.key for v, flows in pairs if flows} & self._counts.keys()
-            if ahead and made & reached and made.isdisjoint(self._keys):
-                found.append(step)
-                reached |= ahead
-        return tuple(found)
+        ahead = self._counts.keys() - self._keys
+        return tuple(s for s in self._pass.steps if any(v.key in ahead for v in s.op.outputs))
 
     @cached_property
     def total(self) -> Array | None:

@@ -20,7 +20,7 @@ def report():
     results.broken("value", "wrong for <x>", "d out / d <x>: yours 1, true 2", "use `tf.sin`")
     results.broken("kink", "a kink", "here", "")
     results.skipped("graph", "not tried")
-    return Report("f<script>", results, notes=["a note & more"])
+    return Report("f<script>", results, (), ["a note & more"], None)
 
 
 def test_the_text_has_a_row_for_each_rule_and_a_paragraph_for_each_finding(report):
@@ -63,7 +63,7 @@ def test_errors_come_first_and_decide(report):
 def test_a_warning_is_no_error():
     results = Results(EVERY_RULE)
     results.broken("kink", "a kink", "here", "")
-    report = Report("f", results)
+    report = Report("f", results, (), (), None)
     assert report.ok
     report.assert_ok()
 
@@ -80,7 +80,7 @@ def test_a_broken_rule_outweighs_a_kept_one():
 
 def test_nothing_to_draw_is_said_so():
     with pytest.raises(ValueError, match="nothing to draw"):
-        Report("f", Results(EVERY_RULE)).plot()
+        cgviz.check(lambda x: tf.cast(x, tf.int32), 1.0).plot()
 
 
 # --- the picture -------------------------------------------------------------------------------

@@ -40,6 +40,21 @@ def test_a_loaded_trace_has_table_chain_rule_and_plot(trace, tmp_path):
     assert (tmp_path / "loaded.svg").read_bytes() == (tmp_path / "direct.svg").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (tf.custom_gradient(lambda x: (x * 1.0, lambda dy: tf.clip_by_norm(dy, 1.0))), [2.0, 3.0]),
+        (lambda x: tf.where(x > 0.0, tf.sin(x) / x, 1.0), [0.0, 1.0]),
+    ],
+)
+def test_a_loaded_trace_of_a_rule_that_is_not_linear_is_shown(f, x, tmp_path):
+    cgviz.trace(lambda x: tf.reduce_sum(f(x) ** 2), x).save(tmp_path / "trace.json")
+    back = cgviz.load(tmp_path / "trace.json")
+    panels = json.dumps(back.view().document["pages"][0]["panels"])
+    assert "The rule returned" in panels
+    back.save(tmp_path / "trace.html")
+
+
 def test_a_loaded_trace_saves_the_same_file(trace, tmp_path):
     trace.save(tmp_path / "one.json")
     cgviz.load(str(tmp_path / "one.json")).save(tmp_path / "other.json")

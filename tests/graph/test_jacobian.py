@@ -162,6 +162,8 @@ def test_what_a_rule_prints_is_not_printed_again(capsys):
     trace = cgviz.trace(loud, 1.0)
     assert capsys.readouterr().out.count("the rule runs") == 1
     assert trace.steps[0].local == ((2.0,),)
+    trace.diagnose()
+    trace.view()
     assert capsys.readouterr().out == ""
 
 
