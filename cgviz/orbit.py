@@ -2,6 +2,8 @@
 
 positions  38 published positions: dates, places on the sky, their errors
 fit        a model is fitted to measurements
+fit_again  the same, with measurements that other errors would have given
+motion     places and accelerations, by two tapes
 sketch     Kepler's two angles, M and E
 arrows     where accelerations point
 on_sky     the positions, and orbits through them
@@ -60,12 +62,10 @@ class Fit(NamedTuple):
     Attributes:
         path: The unknowns before each step, and after the last, [steps + 1, unknowns].
         losses: Half the sum of the squared misses before each step.
-        slopes: The table before the last step, [misses, unknowns].
     """
 
     path: Any
     losses: Sequence[float]
-    slopes: Any
 
 
 def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8) -> Fit:
@@ -80,42 +80,110 @@ def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 
         steps: How often.
 
     Returns:
-        The way, its losses, and the last table.
+        The way, and its losses.
 
     Example:
         >>> fit(lambda x: (2.0 * x - 6.0, tf.constant([[2.0]])), [1.0], steps=2)
-        Fit(path=array([[1.], [3.], [3.]]), losses=[8.0, 0.0], slopes=array([[2.]], dtype=float32))
+        Fit(path=array([[1.],
+               [3.],
+               [3.]]), losses=[8.0, 0.0])
     """
-    compiled = tf.function(with_slopes)
-    path, losses = [np.array(guess)], []
-    for _ in range(steps):
-        misses, slopes = (part.numpy() for part in compiled(tf.constant(path[-1])))
-        losses.append(float(0.5 * np.sum(misses**2)))
-        path.append(path[-1] - np.linalg.lstsq(slopes, misses, rcond=None)[0])
-    return Fit(np.array(path), losses, slopes)
+    return _walk(tf.function(with_slopes), np.array(guess), steps, 0.0)
 
 
-def sketch(E: float, e: float) -> SpokenFigure:
-    """A body on an ellipse inside a circle, and two hands that turn about the circle's centre.
+def fit_again(
+    with_slopes: Callable[[Any], tuple[Any, Any]], found: Any, times: int = 300
+) -> tuple[Any, Any]:
+    """Fit to measurements that other errors would have given.
+
+    Takes what was found for the truth, measures it anew with errors by chance, of the size that
+    each measurement states, and fits to that.
 
     Args:
-        E: The eccentric anomaly; the body is straight below or above the end of this hand.
+        with_slopes: As in `fit`; a miss is in units of its measurement's error.
+        found: What a fit has found, [u].
+        times: How many fits.
+
+    Returns:
+        The unknowns of each fit [times, u], and its loss [times].
+
+    Example:
+        >>> def with_slopes(x):  # ten measurements of one number, all 3 and with the error 1
+        ...     return tf.repeat(x, 10) - 3.0, tf.ones([10, 1], x.dtype)
+        >>> means, losses = fit_again(with_slopes, [3.0])
+        >>> print(f"{means.std():.2f} {losses.mean():.1f}")  # near 1 / sqrt(10), (10 - 1) / 2
+        0.32 4.4
+    """
+    compiled, found = tf.function(with_slopes), np.array(found)
+    misses = compiled(tf.constant(found))[0].numpy()
+    errors = np.random.default_rng(0).normal(size=(times, len(misses)))
+    fits = [_walk(compiled, found, 5, misses + each) for each in errors]
+    return np.array([each.path[-1] for each in fits]), np.array([each.losses[-1] for each in fits])
+
+
+def _walk(compiled: Callable[[Any], tuple[Any, Any]], start: Any, steps: int, less: Any) -> Fit:
+    """The steps of a fit; `less` is taken from each miss."""
+    path, losses = [start], []
+    for _ in range(steps):
+        misses, slopes = (part.numpy() for part in compiled(tf.constant(path[-1])))
+        losses.append(float(0.5 * np.sum((misses - less) ** 2)))
+        path.append(path[-1] - np.linalg.lstsq(slopes, misses - less, rcond=None)[0])
+    return Fit(np.array(path), losses)
+
+
+def motion(at: Callable[[Any], tuple[Any, Any]], dates: Any) -> tuple[Any, Any]:
+    """Where a body is, and how it is accelerated: two tapes differentiate its place.
+
+    Args:
+        at: Dates [n] -> x and y, each of shape [n], and each of its own date only.
+        dates: The dates, [n].
+
+    Returns:
+        x and y; their second derivatives.
+
+    Example:
+        >>> place, acceleration = motion(lambda t: (t**2, t**3), [1.0, 2.0])
+        >>> print(place[1].numpy(), acceleration[0].numpy(), acceleration[1].numpy())
+        [1. 8.] [2. 2.] [ 6. 12.]
+    """
+    date = tf.constant(dates)
+    with tf.GradientTape(persistent=True) as outer:  # asked twice: for x and for y
+        outer.watch(date)
+        with tf.GradientTape(persistent=True) as inner:
+            inner.watch(date)
+            x, y = at(date)
+        velocity = inner.gradient(x, date), inner.gradient(y, date)
+    return (x, y), tuple(outer.gradient(each, date) for each in velocity)
+
+
+def sketch(M: float, e: float) -> SpokenFigure:
+    """A body on an ellipse inside a circle, and two hands that turn about the circle's centre.
+
+    The body is straight below or above the end of the second hand, which is at E. Arcs show from
+    where both angles are counted.
+
+    Args:
+        M: The time as an angle, the mean anomaly.
         e: The eccentricity.
 
     Returns:
         The figure; its `alt` says where the hands are.
 
     Example:
-        >>> sketch(1.782, 0.8)
+        >>> sketch(1.0, 0.8)
         An ellipse in a circle. One hand is at M = 1.00, one at E = 1.78.
     """
     figure, ax, look = _paper(5.6, 3.6)
-    turn, flat, M = np.linspace(0.0, 2.0 * np.pi, 200), np.sqrt(1.0 - e**2), E - e * np.sin(E)
+    turn, flat, E = np.linspace(0.0, 2.0 * np.pi, 200), np.sqrt(1.0 - e**2), M
+    for _ in range(300):
+        E = M + e * np.sin(E)
     ax.plot(np.cos(turn), np.sin(turn), ":", np.cos(turn), flat * np.sin(turn), color=look.muted)
     ax.plot([0, 1], [0, 0], [np.cos(E)] * 2, [flat * np.sin(E), np.sin(E)], color=look.muted)
-    for name, angle, line in (("M", M, "--"), ("E", E, "-")):
+    for name, angle, line, radius in (("M", M, "--", 0.3), ("E", E, "-", 0.16)):
         hand = [0, np.cos(angle)], [0, np.sin(angle)]
         ax.plot(*hand, line, color=look.forward, label=f"{name} = {angle:.2f}")
+        arc = np.linspace(0.0, angle, 60)
+        ax.plot(radius * np.cos(arc), radius * np.sin(arc), line, color=look.forward, lw=1.0)
     ax.plot(np.cos(E), flat * np.sin(E), "o", ms=9, color=look.backward, label="the body")
     ax.plot(e, 0.0, "*", ms=12, color=look.text, label="what it circles")
     ax.set(xticks=[], yticks=[])
@@ -184,8 +252,9 @@ def on_sky(curve: Any = None, *others: Any, low: bool = False) -> SpokenFigure:
     for each in others:
         ax.plot(*np.transpose(each), color=look.muted, lw=0.6)
     if curve is not None:
-        ax.plot(*np.transpose(curve), color=look.forward)
+        ax.plot(*np.transpose(curve), color=look.forward, lw=0.9 if len(others) > 1 else 1.5)
     east, north = seen.T
+    ax.plot(*seen[list(LABELLED)].T, "o", color=look.backward, ms=6)
     ax.errorbar(east, north, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
     ax.plot(0.0, 0.0, "*", ms=12, color=look.text)
     for n, side in LABELLED.items():
