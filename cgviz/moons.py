@@ -358,13 +358,12 @@ def outside(f: Callable[[Any], Any], x: Any) -> Any:
     return tf.ensure_shape(numbers, x.shape)  # in a graph they come without their shape
 
 
-def over_time(sizes: Mapping[str, Any], what: str, *, band: tuple[int, int] | None = None) -> Any:
+def over_time(sizes: Mapping[str, Any], what: str) -> Any:
     """A line for each hidden unit, from step to step, on an axis of powers of ten.
 
     Args:
         sizes: Name -> numbers above 0, shape [steps, units]; at most two names.
         what: What the numbers are.
-        band: The first and last of the steps to be shaded.
 
     Returns:
         The axes of a new figure; its alternative text says where each name's largest ends.
@@ -382,8 +381,6 @@ def over_time(sizes: Mapping[str, Any], what: str, *, band: tuple[int, int] | No
         drawn = ax.semilogy(lines, dashes, color=tone)
         drawn[0].set_label(name)
         said.append(f"{name}: at most {first} at step 0, {last} at the end.")
-    if band:
-        ax.axvspan(*band, color="0.85", zorder=0)
     ax.set(xlabel="step", ylabel=what)
     ax.legend()
     return speak(ax, f"{what}, a line for each unit. " + " ".join(said))

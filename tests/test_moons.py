@@ -410,7 +410,7 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
 
 def test_each_unit_has_a_line_over_time():
     still, doubled = np.full((5, 2), 3.0), 2.0 ** np.arange(60.0)[:, None] * [1.0, 0.5]
-    ax = moons.over_time({"still": still, "doubled": doubled}, "size", band=(1, 3))
+    ax = moons.over_time({"still": still, "doubled": doubled}, "size")
     assert ax.get_yscale() == "log"
     for line, numbers in zip(ax.lines, [*still.T, *doubled.T], strict=True):
         np.testing.assert_array_equal(line.get_ydata(), numbers)

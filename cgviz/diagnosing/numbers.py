@@ -26,7 +26,7 @@ from ..findings import Finding
 from ..graph import Array, Op, Step, Trace, Value, wide
 from ..graph.dtypes import limits
 from ..graph.jacobian import rerun
-from ..graph.names import INFIX, value_name
+from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, Words, at, listed
@@ -435,12 +435,8 @@ class ForwardCase(Case):
 
 # Ops that make each entry of one entry of every input. Of others, such as a matrix product, it
 # would be wrong to say which numbers an entry came from, also where the shapes agree.
-_FUNCTIONS = (
-    "Neg Abs Square Sqrt Rsqrt Reciprocal Pow SquaredDifference Exp Expm1 Log Log1p Sin Cos Tan "
-    "Asin Acos Atan Atan2 Sinh Cosh Tanh Atanh Sigmoid Softplus Erf Erfinv Relu Cast Select "
-    "SelectV2"
-)
-BY_ENTRY = {*INFIX, *_FUNCTIONS.split()}
+_OTHERS = "Neg Pow SquaredDifference Atan2 Cast Select SelectV2"
+BY_ENTRY = {*INFIX, *ELEMENTWISE, *_OTHERS.split()}
 
 
 def numbers(value: Value) -> Array:

@@ -72,13 +72,12 @@ SYMBOLS = {
     "Conv2D": "conv 2D",
     "Prod": "product",
 }
-# Functions of each entry alone: the op `...Grad` multiplies by their derivative.
-ELEMENTWISE = frozenset(
-    (
-        *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "Sigmoid", "Tanh"),
-        *("Sqrt", "Rsqrt", "Reciprocal"),
-    )
-)
+# Functions of each entry alone, whose derivative is not the same everywhere. Where TensorFlow has
+# an op `...Grad`, it multiplies by that derivative.
+_ELEMENTWISE = """Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Erfinv Exp Expm1 LeakyRelu
+    Log Log1p Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Square Tan
+    Tanh"""
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 _SUPERSCRIPT = str.maketrans("0123456789-−.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻·")
 
 

@@ -111,8 +111,8 @@ def sliders(
 ) -> tuple[Callable[..., Any], tuple[Slider, ...], tuple[Any, ...]]:
     """What a `Sweeper` takes: a function, its sliders, and its arguments.
 
-    The function is f where what is given are its first arguments, or calls it with their names.
-    The last slider is that of upstream. Each other has a placeholder among the arguments.
+    The function calls f, and has the parameters that are neither flags nor left out. The last
+    slider is that of upstream. Each other has a placeholder among the arguments.
 
     Args:
         f: The function.
@@ -123,21 +123,31 @@ def sliders(
     if not callable(f):
         raise TypeError(f"`f` must be a function, not {type(f).__name__}")
     name, signature = arguments.title(f), inspect.signature(f)
-    parameters = [*signature.parameters]
     # What can be no tensor with a gradient stays as it is.
     flags = {key: x for key, x in given.items() if x is None or isinstance(x, bool | str)}
-    moving = given.keys() - flags.keys()
-    first = names = arguments.parameter_names(f, len(moving))
-    by_position = moving == set(first) and _takes(signature, first, flags)
+    names = arguments.parameter_names(f, len(given) - len(flags))
+    by_position = given.keys() - flags.keys() == set(names)
+    if not by_position:
+        names = sorted(given.keys() - flags.keys(), key=[*signature.parameters, *given].index)
+    places = {each: object() for each in names}  # in place of the numbers that come later
     try:
-        if not by_position:
-            signature.bind(**given)
-            names = sorted(moving, key=[*parameters, *given].index)
+        if by_position:
+            bound = signature.bind(*places.values(), **flags)
+        else:
+            bound = signature.bind(**places, **flags)
     except TypeError as error:
-        raise TypeError(f"`{name}` takes {', '.join(parameters)}: {error}") from None
-    called = f
-    if flags or not by_position:
-        called = _taking(f, names, flags, by_position)
+        raise TypeError(f"`{name}` takes {', '.join(signature.parameters)}: {error}") from None
+
+    def call(*numbers: Any) -> Any:
+        """By position wherever that can be, for a custom gradient ignores keywords."""
+        put = dict(zip(places.values(), numbers, strict=True))
+        by_name = {key: put.get(x, x) for key, x in bound.kwargs.items()}
+        return f(*(put.get(x, x) for x in bound.args), **by_name)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    called: Any = call
+    called.__name__ = name
+    called.__signature__ = inspect.Signature([inspect.Parameter(x, kind) for x in names])
     found: list[Slider] = []
     fixed: list[Any] = []
     for place, each in enumerate(names):
@@ -157,32 +167,6 @@ def sliders(
     if upstream is not None:
         found.append(_slider("upstream", upstream, -1))
     return called, tuple(found), tuple(fixed)
-
-
-def _takes(signature: inspect.Signature, given: Sequence[str], flags: Mapping[str, Any]) -> bool:
-    """Whether these can be given by their positions."""
-    try:
-        signature.bind(*given, **flags)
-    except TypeError:
-        return False
-    return True
-
-
-def _taking(
-    f: Callable[..., Any], names: Sequence[str], flags: Mapping[str, Any], by_position: bool
-) -> Callable[..., Any]:
-    """f as a function of these parameters alone; what is a flag is given to it as well."""
-
-    def called(*given: Any) -> Any:
-        if by_position:
-            return f(*given, **flags)
-        return f(**dict(zip(names, given, strict=True)), **flags)
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    found: Any = called
-    found.__name__ = arguments.title(f)
-    found.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
-    return called
 
 
 def _slider(name: str, given: Any, argument: int, entry: int | None = None) -> Slider:

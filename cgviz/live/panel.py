@@ -42,11 +42,9 @@ LONGEST, MOST_ROWS = 44, 4  # letters, and rows, that leave most of a picture to
 VARIABLES = "`variables`, in the order TensorFlow gives them to the rule"
 # Per input, the inputs from whose values the local derivative is made; of other ops it is constant,
 # or not known.
-_OF_ITS_INPUT = """Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Expm1 Log Log1p
-    Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Square Tan Tanh"""
 _BOTH = ((0, 1), (0, 1))
 DEPENDS: dict[str, tuple[tuple[int, ...], ...]] = {
-    **dict.fromkeys(_OF_ITS_INPUT.split(), ((0,),)),
+    **dict.fromkeys(names.ELEMENTWISE, ((0,),)),
     **dict.fromkeys(("Mul", "MatMul", "BatchMatMulV2"), ((1,), (0,))),
     **dict.fromkeys(("Maximum", "Minimum", "Pow", "SquaredDifference"), _BOTH),
     **dict.fromkeys(("RealDiv", "DivNoNan"), ((1,), (0, 1))),

@@ -181,20 +181,14 @@ def test_a_rule_that_clips_is_not_linear(upstream):
     assert not is_linear(cgviz.trace(clipped, 1.0, upstream=upstream).steps[0])
 
 
-def test_a_clipping_rule_of_a_large_tensor_is_not_linear():
-    assert not is_linear(
-        cgviz.trace(clipped, np.ones(300, "f"), upstream=np.ones(300, "f")).steps[0]
-    )
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_the_rules_of_tensorflow_are_linear(name):
     f, x = CASES[name]
     assert is_linear(only_step(f, x))
 
 
-def test_a_large_rule_of_tensorflow_is_linear():
-    assert is_linear(only_step(tf.sin, np.linspace(0, 1, 300, dtype="f")))
+def test_nothing_is_asked_of_a_large_jacobian():
+    assert is_linear(only_step(clipped, np.ones(300, "f")))
 
 
 def test_a_rule_with_an_infinite_slope_is_linear():
