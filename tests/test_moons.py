@@ -45,8 +45,11 @@ def test_for_numpy_they_are_the_same_moons_wanted_as_minus_one_and_one():
     assert (w1 != other).all()
 
 
-def waves(start, points, wanted, rates, *, overwritten=False):
-    """What lesson 01 trains: its loss before each step, and how many it has right."""
+def waves(start, points, wanted, rates, *, terms=(1.0, 1.0)):
+    """What lesson 01 trains: its loss before each step, and how many it has right.
+
+    `terms` are 0 where the rule of the wave forgets what comes back directly, or by the bump.
+    """
     w1, w2 = start
     losses = []
     for _ in range(300):
@@ -55,7 +58,7 @@ def waves(start, points, wanted, rates, *, overwritten=False):
         miss = (h * bump) @ w2 - wanted
         losses.append(np.mean(miss**2))
         upstream = 2.0 * miss / miss.size
-        local = -2.0 * h * h * bump + (0.0 if overwritten else bump)
+        local = terms[0] * bump - terms[1] * 2.0 * h * h * bump
         slope1, slope2 = points.T @ (upstream @ w2.T * local), (h * bump).T @ upstream
         w1, w2 = w1 - rates[0] * slope1, w2 - rates[1] * slope2
     h = points @ w1
@@ -67,13 +70,24 @@ def test_from_each_start_a_hidden_layer_that_forgets_its_sum_is_worse_than_none(
     for seed in range(16):
         points, wanted, start = moons.arrays(seed)
         frozen, right = waves(start, points, wanted, (0.0, 0.2))
-        wrong, less = waves(start, points, wanted, (0.2, 0.2), overwritten=True)
+        wrong, less = waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0))
         assert frozen[-1] < wrong[-1] / 1.5, seed
         assert right > less, seed
     points, wanted, start = moons.arrays()
-    wrong, less = waves(start, points, wanted, (0.2, 0.2), overwritten=True)
+    wrong, less = waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0))
     assert [min(wrong[:91]), wrong[91], less] == pytest.approx([0.458, 1.737, 0.67], abs=1e-3)
     assert max(wrong) == wrong[91]
+    assert wrong.index(min(wrong)) == 22
+    assert all(0.93 < each < 1.12 for each in wrong[100:])
+
+
+def test_the_forgotten_sum_misleads_the_hidden_layer_alone():
+    """What lesson 01 says: the output layer learns as well, and so does half a gradient, nearly."""
+    points, wanted, start = moons.arrays()
+    held = [waves(start, points, wanted, (0.0, 0.2), terms=terms) for terms in ((0, 1), (1, 1))]
+    assert held[0] == held[1]
+    assert int(100 * held[0][1]) == 98
+    assert int(100 * waves(start, points, wanted, (0.2, 0.2), terms=(1, 0))[1]) == 97
 
 
 def test_training_again_and_again_warns_of_nothing():
