@@ -353,27 +353,23 @@ MAKE: dict[str, Callable[..., Any]] = {
 def picture(trace: Trace, suffix: str) -> bytes:
     """The picture of `plot()` as a file's bytes, the same whenever the trace is."""
     import matplotlib as mpl
-    from matplotlib import pyplot as plt
 
-    from .drawing import figure
+    from .drawing import display, figure, texts
 
-    buffer = io.BytesIO()
-    axes: Any = figure.plot(trace)
+    buffer, shown = io.BytesIO(), select(trace)
+    words = texts.describe(shown)
     # What the picture shows, for who cannot see it, under the names that each format knows.
     description, creator, date = ABOUT[suffix]
     about = {"Title": f"How the gradient flows through {trace.title}"}
-    about |= {description: axes.cgviz_alt, creator: "cgviz", **date}
-    try:
-        with mpl.rc_context({"svg.hashsalt": "cgviz"}):
-            axes.figure.savefig(buffer, format=suffix[1:], bbox_inches="tight", metadata=about)
-    finally:
-        plt.close(axes.figure)
+    about |= {description: words, creator: "cgviz", **date}
+    with mpl.rc_context({"svg.hashsalt": "cgviz"}):
+        sheet = figure.sheet(display.make(shown))
+        sheet.savefig(buffer, format=suffix[1:], bbox_inches="tight", metadata=about)
     if suffix != ".svg":
         return buffer.getvalue()
     # A screen reader takes it as one picture with a title and a description.
     svg = buffer.getvalue().replace(b"<svg ", b'<svg role="img" ', 1)
-    words = escape(axes.cgviz_alt)
-    return svg.replace(b"</title>", f"</title>\n <desc>{words}</desc>".encode(), 1)
+    return svg.replace(b"</title>", f"</title>\n <desc>{escape(words)}</desc>".encode(), 1)
 
 
 def dot(trace: Trace) -> str:

@@ -244,8 +244,6 @@ class _Renderer:
         tone = look.backward if back else look.of(node.kind)
         width = THICK if current else BORDER
         fill = look.glow if current else look.fill
-        if path.role == "frame":
-            return nothing, tone, width, "solid"
         if path.role == "inner" and node.kind in ("variable", "constant"):
             fill = nothing  # type: ignore[assignment]
         elif path.role == "inner":

@@ -219,15 +219,10 @@ def line(points: Sequence[Point]) -> str:
 
 
 def _cut(points: Sequence[Point], end: float) -> list[Point]:
-    """A line without the last `end` points of its length."""
-    for n in range(len(points) - 1, 0, -1):
-        (x, y), (u, v) = points[n - 1], points[n]
-        length = hypot(u - x, v - y)
-        if length > end:
-            part = end / length
-            return [*points[:n], (u - (u - x) * part, v - (v - y) * part)]
-        end -= length
-    return list(points[:1])
+    """A line without the last `end` points of its length, which are straight: a stem is longer."""
+    *_, (x, y), (u, v) = points
+    part = end / hypot(u - x, v - y)
+    return [*points[:-1], (u - (u - x) * part, v - (v - y) * part)]
 
 
 # --- letters --------------------------------------------------------------------------------------
@@ -264,8 +259,6 @@ def _outline(line: str, bold: bool) -> tuple[Array, Array]:
 
 def extent(text: str, size: float, bold: bool = False) -> tuple[float, float]:
     """The width and height of a text of one or more lines, in points."""
-    if not text:
-        return 0.0, 0.0
     lines = text.split("\n")
     width = max(_width(line, bold) for line in lines)
     # A browser's letters are up to a twentieth wider: it has hinting and fonts of its own.

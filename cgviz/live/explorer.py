@@ -130,11 +130,12 @@ def sliders(
     if not by_position:
         names = sorted(given.keys() - flags.keys(), key=[*signature.parameters, *given].index)
     places = {each: object() for each in names}  # in place of the numbers that come later
-    try:
-        if by_position:
+    bound = None
+    if by_position:
+        with suppress(TypeError):  # of what takes them by name alone
             bound = signature.bind(*places.values(), **flags)
-        else:
-            bound = signature.bind(**places, **flags)
+    try:
+        bound = bound or signature.bind(**places, **flags)
     except TypeError as error:
         raise TypeError(f"`{name}` takes {', '.join(signature.parameters)}: {error}") from None
 

@@ -81,10 +81,6 @@ def test_an_arrow_has_its_tip_at_the_last_point_and_its_line_ends_within_the_hea
 # --- letters -------------------------------------------------------------------------------------
 
 
-def test_no_text_takes_no_space():
-    assert extent("", 12) == (0.0, 0.0)
-
-
 def test_space_grows_with_the_size_the_letters_and_the_lines():
     width, height = extent("0.25", 10)
     assert extent("0.25", 20)[0] > 1.8 * width
