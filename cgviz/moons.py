@@ -13,6 +13,8 @@
     over_time a number for each hidden unit, at each step
     slopes    what rules claim their slope to be, over the numbers they receive
     elsewhere a function's source, run in a new process
+    rule_in   the name by which a saved graph asks for a rule, and whether its folder brings it
+    known     whether this process knows a rule by that name
     log_here  TensorFlow's warnings, in the cell that causes them
     stairs    the cosine key of lesson 11, pressed again and again
     curves    the losses of a few trainings, in one picture
@@ -37,9 +39,11 @@ import tensorflow as tf
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Circle
 from matplotlib.path import Path
+from tensorflow.core.protobuf import saved_model_pb2
 
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
+from .recording import tf_hooks
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
@@ -437,6 +441,33 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = (ran.stderr if ran.returncode else ran.stdout).strip().splitlines()
     print(lines[-1].partition(" (")[0] if lines else "")
+
+
+def rule_in(path: str) -> tuple[str, bool]:
+    """What a SavedModel with one custom gradient says of its rule.
+
+    Args:
+        path: Its folder.
+
+    Returns:
+        The name by which its graph asks for the rule, and whether the folder brings this rule.
+    """
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString(tf.io.read_file(f"{path}/saved_model.pb").numpy())
+    library = saved.meta_graphs[0].graph_def.library
+    nodes = [node for f in library.function for node in f.node_def if node.op == "IdentityN"]
+    (name,) = {node.attr["_gradient_op_type"].s.decode() for node in nodes} - {""}
+    return name, name in [rule.registered_op_type for rule in library.registered_gradients]
+
+
+def known(name: str) -> bool:
+    """Whether the registry of this process has a rule of this name.
+
+    Example:
+        >>> known("Mul"), known("CustomGradient-0")
+        (True, False)
+    """
+    return tf_hooks.is_differentiable(name)
 
 
 def log_here() -> None:

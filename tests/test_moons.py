@@ -595,6 +595,27 @@ def test_what_was_saved_is_called_and_trained_like_the_network(gain, tmp_path):
     np.testing.assert_allclose(one.losses, other.losses, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_folder_tells_the_name_of_its_rule_and_whether_it_brings_the_rule(gain, tmp_path, kept):
+    saved_with_a_rule(gain, tmp_path, experimental_custom_gradients=kept)
+    name, brought = moons.rule_in(str(tmp_path))
+    assert re.fullmatch(r"CustomGradient-\d+", name)
+    assert brought is kept
+    assert moons.known(name)  # for it was saved here
+    assert not moons.known(f"{name}0000")
+
+
+def known_elsewhere(path):
+    name, _ = moons.rule_in(path)
+    print(name, moons.known(name))
+
+
+def test_a_new_process_does_not_know_the_rule_by_the_name_in_the_folder(gain, tmp_path, capsys):
+    saved_with_a_rule(gain, tmp_path)
+    moons.elsewhere(known_elsewhere, str(tmp_path))
+    assert capsys.readouterr().out.split() == [moons.rule_in(str(tmp_path))[0], "False"]
+
+
 def test_a_warning_is_printed_where_it_arises_once_and_without_what_differs(
     gain, tmp_path, capsys, monkeypatch
 ):
