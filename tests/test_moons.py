@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from matplotlib.colors import same_color
 
+import cgviz
 from cgviz import moons
 
 
@@ -525,6 +526,29 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     for (name, far), rise in zip(missed.items(), steep, strict=True):
         says = f"{(far > 0.1).sum()} of 200 circles miss, the worst by {far.max():.2f}; {rise}"
         assert re.search(rf"{name}: .* {says}\.", told)
+
+
+def test_a_rule_that_asks_a_function_with_a_rule_can_be_differentiated_again_and_again():
+    """What lesson 05 says of its repaired tanh, and of a sine and a cosine that ask each other."""
+
+    @tf.custom_gradient
+    def tanh(x):
+        return moons.outside(np.tanh, x), lambda upstream: upstream * (1.0 - tanh(x) ** 2)
+
+    @tf.custom_gradient
+    def sine(x):
+        return moons.outside(np.sin, x), lambda upstream: upstream * cosine(x)
+
+    @tf.custom_gradient
+    def cosine(x):
+        return moons.outside(np.cos, x), lambda upstream: -upstream * sine(x)
+
+    for mine, true in ((tanh, tf.tanh), (sine, tf.sin), (cosine, tf.cos)):
+        found, right = (
+            [float(p.gradients[0]) for p in cgviz.trace(f, 0.5, order=4).passes]
+            for f in (mine, true)
+        )
+        assert found == pytest.approx(right, rel=1e-5)
 
 
 def test_stretches_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_answer_jumps():

@@ -267,7 +267,9 @@ class _Arranged:
         for frame, (*_, width, height) in zip(shown.frames, self.layout.frames, strict=True):
             if frame.node >= 0:
                 self.sizes[frame.node] = width, height
-        self.legend = [("forward", "forward value")]
+        # Numbers that an earlier pass sent back are values of the next.
+        again = any(node.level for node in shown.nodes)
+        self.legend = [("forward", "value" if again else "forward value")]
         if shown.which is not None:
             self.legend.append(("backward", "backward gradient"))
         self.width = self.layout.width + 2 * MARGIN

@@ -125,6 +125,12 @@ def test_a_gradient_flows_the_other_way_than_its_function():
         assert (found.nodes[edge.source].x > found.nodes[edge.target].x) == upper
 
 
+def test_what_a_pass_sent_back_is_called_a_value_and_no_forward_value():
+    for order, says in (1, "forward value"), (2, "value"):
+        found = display.make(shown(lambda x: x * x * x, 2.0, order=order, which=order - 1))
+        assert found.legend[0] == ("forward", says)
+
+
 def test_bands_have_titles():
     found = display.make(shown(lambda x: x * x * x, 2.0, order=2, which=1))
     assert [text.at(0) for text in found.texts if text.of == "band"] == [
