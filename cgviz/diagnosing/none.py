@@ -15,7 +15,7 @@ from ..findings import Finding
 from ..graph import Op, Source, Value
 from ..graph.selection import Edge
 from ..graph.trace import walk, with_bodies
-from ..lessons import INPUTS, KINKS, NESTED, VARIABLES
+from ..lessons import DEBUGGING, INPUTS, KINKS, NESTED, VARIABLES
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, line, listed
 
 
@@ -339,7 +339,7 @@ _CAUSES = (
         "{who}: the rule of {here} returned None for its input {name}.",
         "Return upstream times the derivative for this input too.",
     ),
-    Cause("rule dropped", INPUTS).says(
+    Cause("rule dropped", DEBUGGING).says(
         "the call{call} did not use its custom rule{rule}: no positional argument is watched by a "
         "tape, and arguments passed by keyword do not count. TensorFlow differentiates the body.",
         "Pass the arguments by position: `f(x)`, not `f(x=x)`. A tensor that the function closes "

@@ -159,7 +159,7 @@ BOOK: tuple[Hint, ...] = (
         "the target of this gradient is None, so the gradient taken before it was None already.",
         "`cgviz.trace(f, x, order=2).diagnose()` says why, such as a NumPy number in the rule.",
     ),
-    Hint("ValueError", INPUTS, rule="keywords").says(
+    Hint("ValueError", DEBUGGING, rule="keywords").says(
         "custom_gradient decorator currently supports keywords? arguments only when eager",
         "a custom gradient was called with a keyword argument inside a tf.function.",
         "Pass every argument by position: `f(x, 2.0)`, not `f(x, k=2.0)`. Eager code ignores the "
@@ -223,7 +223,7 @@ BOOK: tuple[Hint, ...] = (
         "Use TensorFlow's own functions (`tf.sin`, not `np.sin`). Where NumPy must be, wrap it in "
         "`tf.numpy_function`, in the forward function and in the rule.",
     ),
-    Hint("InvalidArgumentError TypeError", INPUTS, IN_BACKWARD, rule="dtype").says(
+    Hint("InvalidArgumentError TypeError", DEBUGGING, IN_BACKWARD, rule="dtype").says(
         rf"cannot compute (\w+) as input #\d+\(zero-based\) was expected to be an? {_FLOATS} tensor"
         rf" but is an? {_FLOATS} tensor"
         rf"|Input '\w+' of '(\w+)' Op has type {_FLOATS} that does not match type {_FLOATS} of arg",
