@@ -17,7 +17,9 @@
     rule_in   the name by which a saved graph asks for a rule, and whether its folder brings it
     known     whether this process knows a rule by that name
     log_here  TensorFlow's warnings, in the cell that causes them
+    row       a name and numbers, in columns
     stairs    the cosine key of lesson 11, pressed again and again
+    scale     the scores of lesson 11 on a scale, and how far each is in
     curves    the losses of a few trainings, in one picture
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
@@ -498,44 +500,109 @@ def _printed(record: logging.LogRecord) -> bool:
     return False
 
 
+def row(name: str, entries: Sequence[Any]) -> None:
+    """Print a name, and numbers or titles under those of the row above.
+
+    Args:
+        name: What they are.
+        entries: Numbers, of which two places are printed, or strings of at most 6 characters.
+
+    Example:
+        >>> row("film", ["Echo", "Frost"])
+        film       Echo  Frost
+        >>> row("score", [-0.001, 2.0])
+        score      0.00   2.00
+    """
+    texts = (n if isinstance(n, str) else f"{round(float(n), 2) + 0.0:.2f}" for n in entries)
+    print(f"{name:8}", *(f"{text:>6}" for text in texts))  # + 0.0: no -0.00
+
+
 def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     """The cosine key: z and cos(kz) as curves, and 40 presses as stairs between them.
 
-    A dot with its number marks where z = cos(kz); the last presses are black.
+    A dot marks where z = cos(kz), with its number on the axis below; the last presses are black.
 
     Args:
         *dials: k, once or twice; the stairs belong to the first.
         start: What the display shows before the first press.
 
     Returns:
-        The figure; its `alt` says where the stairs lead: the last two numbers on the display.
+        The figure; its `alt` says where the stairs lead, the last two numbers on the display, and
+        gives the numbers of the dots.
 
     Example:
         >>> stairs(1.5)
         Stairs of 40 presses from 1 at k = 1.5 wind inwards, to 0.08 and 0.99.
+        z = cos(kz) at 0.610.
     """
     shown = [start]
     for _ in range(40):
         shown.append(float(np.cos(dials[0] * shown[-1])))
-    twice = np.repeat(shown, 2)  # each press: up or down to the curve, then across to the line
+    twice = np.repeat(shown, 2)  # a press: up or down to the curve, then across to the diagonal
     figure: Any = returned_figure(6.4, 3.6)
     ax = figure.subplots()
     ax.plot(twice[:-1], twice[1:], "-s", markevery=[0], color="0.6", linewidth=1, label="stairs")
     z = np.linspace(0.0, 1.1, 200)
-    ax.plot(z, z, color="0.3", label="z")
+    ax.plot(z, z, color="0.3", label="diagonal: z")
     for k, dashes in zip(dials, ("-", "--"), strict=False):
         ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
     ax.plot(twice[-6:-1], twice[-5:], color="0.1")
-    for k in dials:
+    said = []
+    for k, side in zip(dials, ("left", "right"), strict=False):
         both = np.interp(0.0, z - np.cos(k * z), z)  # z - cos(kz) only rises here
-        ax.plot(both, both, "o", color="0.1")
-        ax.annotate(f"{both:.3f}", (both, both), (9, -4), textcoords="offset points")
+        ax.plot([both, both], [both, 0.0], "o:", color="0.1", linewidth=1, markevery=[0])
+        away = (4, 0) if side == "left" else (-4, 0)
+        said.append(f"{both:.3f}")
+        ax.annotate(said[-1], (both, 0.0), away, textcoords="offset points", ha=side)
     ax.set(xlabel="z", ylabel="z, and cos(kz)")
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
     figure.alt = (
         f"Stairs of 40 presses from {start:g} at k = {dials[0]:g} wind "
-        f"{'outwards' if last > first else 'inwards'}, to {shown[-2]:.2f} and {shown[-1]:.2f}."
+        f"{'outwards' if last > first else 'inwards'}, to {shown[-2]:.2f} and {shown[-1]:.2f}.\n"
+        f"z = cos(kz) at {' and '.join(said)}."
+    )
+    return figure
+
+
+def scale(
+    titles: Sequence[str], scores: Any, cut: Any, degrees: Callable[[Any, Any], Any]
+) -> SpokenFigure:
+    """Scores on a scale: the curve of the degrees, a dot for each title, the cut.
+
+    The best are filled: as many as the degrees add up to.
+
+    Args:
+        titles: The name of each score.
+        scores: Numbers, the lowest first.
+        cut: The score whose degree is ½.
+        degrees: (cut, scores) -> how far each score is in, from 0 to 1.
+
+    Returns:
+        The figure; its `alt` gives the cut and each title's degree.
+
+    Example:
+        >>> scale(["Ada", "Bob"], [-1.0, 1.0], 0.0, lambda t, x: tf.sigmoid(x - t))
+        A curve from 0 up to 1, ½ at the cut, 0. Degrees: Ada 0.27, Bob 0.73.
+    """
+    scores = np.asarray(scores, "float32")
+    each = np.asarray(degrees(cut, scores))
+    figure: Any = returned_figure(7.0, 3.4)
+    ax = figure.subplots()
+    x = np.linspace(scores[0] - 0.7, scores[-1] + 0.7, 300, dtype="float32")
+    ax.plot(x, degrees(cut, x), color="C0")
+    ax.axvline(float(cut), linestyle="--", color="0.4")
+    ax.annotate("the cut", (float(cut), 0.97), (5, 0), textcoords="offset points", va="center")
+    best = np.arange(len(scores)) >= len(scores) - round(float(each.sum()))
+    for face, group in (("white", ~best), ("0.1", best)):
+        ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face)
+    for title, score, degree in zip(titles, scores, each, strict=True):
+        place, ha = ((0, 9), "center") if degree < 0.1 else ((-7, 3), "right")
+        ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha, size=9)
+    ax.set(xlabel="score", ylabel="degree")
+    said = ", ".join(f"{title} {n:.2f}" for title, n in zip(titles, each, strict=True))
+    figure.alt = (
+        f"A curve from 0 up to 1, ½ at the cut, {style.number(float(cut), 2)}. Degrees: {said}."
     )
     return figure
 

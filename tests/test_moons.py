@@ -447,24 +447,105 @@ def test_each_unit_has_a_line_over_time():
     assert ax.figure.alt == f"{said} doubled: at most 1 at step 0, 5.8e17 at the end."
 
 
-def test_stairs_touch_the_curve_and_the_line_in_turn():
+def test_a_row_stands_under_another_and_no_zero_has_a_sign(capsys):
+    moons.row("film", ["Canal", "Echo"])
+    moons.row("score", tf.constant([-0.001, -12.5]))
+    assert capsys.readouterr().out == "film      Canal   Echo\nscore      0.00 -12.50\n"
+
+
+def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
     figure = moons.stairs(1.5, 1.2, start=0.65)
-    assert (
-        figure.alt == "Stairs of 40 presses from 0.65 at k = 1.5 wind outwards, to 0.08 and 0.99."
-    )
-    path, line, curve, _, black, dot, other = figure.axes[0].lines
+    said = "Stairs of 40 presses from 0.65 at k = 1.5 wind outwards, to 0.08 and 0.99."
+    assert figure.alt == f"{said}\nz = cos(kz) at 0.610 and 0.683."
+    path, diagonal, curve, _, black, dot, other = figure.axes[0].lines
     x, y = path.get_data()
     assert (x[0], len(x)) == (0.65, 2 * 40 + 1)
     np.testing.assert_array_equal(y[0::2], x[0::2])
     np.testing.assert_allclose(y[1::2], np.cos(1.5 * x[1::2]))
-    np.testing.assert_array_equal(*line.get_data())
+    np.testing.assert_array_equal(*diagonal.get_data())
     np.testing.assert_allclose(curve.get_ydata(), np.cos(1.5 * curve.get_xdata()))
     assert sorted(y[[-3, -1]]) == pytest.approx([0.082, 0.992], abs=1e-3)  # a cycle of two
     np.testing.assert_array_equal(black.get_xydata(), path.get_xydata()[-5:])
     for k, mark, text in zip((1.5, 1.2), (dot, other), figure.axes[0].texts, strict=True):
-        ((x, y),) = mark.get_xydata()
+        (x, y), below = mark.get_xydata()
         assert (x, x) == pytest.approx((y, np.cos(k * x)), abs=1e-4)
+        assert tuple(below) == text.xy == (x, 0.0)
         assert text.get_text() == f"{x:.3f}"
+
+
+def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_may_be_in():
+    scores = np.float32([-2.0, -0.5, 0.0, 1.0])
+    figure = moons.scale(list("abcd"), scores, 0.25, lambda t, x: tf.sigmoid(x - t))
+    curve, cut, out, best = figure.axes[0].lines
+    s = curve.get_xdata()
+    np.testing.assert_allclose(curve.get_ydata(), 1.0 / (1.0 + np.exp(0.25 - s)), rtol=1e-5)
+    assert (s[0] < scores[0], scores[-1] < s[-1]) == (True, True)
+    assert list(cut.get_xdata()) == [0.25, 0.25]
+    dots = np.concatenate([out.get_xydata(), best.get_xydata()])
+    right = np.stack([scores, 1.0 / (1.0 + np.exp(0.25 - scores))], axis=1)
+    np.testing.assert_allclose(dots, right, rtol=1e-5)
+    assert (out.get_markerfacecolor(), best.get_markerfacecolor()) == ("white", "0.1")
+    assert list(best.get_xdata()) == [0.0, 1.0]  # the degrees add up to 1.54
+    named = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
+    assert named == {"the cut": 0.25, **dict(zip("abcd", scores, strict=True))}
+    said = "A curve from 0 up to 1, ½ at the cut, 0.25. Degrees:"
+    assert figure.alt == f"{said} a 0.10, b 0.32, c 0.44, d 0.68."
+
+
+FUNNY = np.array([0.6, 0.3, 0.0, 0.0, 0.8, 0.9, 0.6, 0.7])  # the eight films of lesson 11
+HOURS = np.array([2.1, 2.9, 2.6, 1.0, 2.7, 1.1, 2.5, 1.4])
+AUNT, DUST, ECHO, FROST, HOTEL = 0, 3, 4, 5, 7
+HERS = [AUNT, FROST, HOTEL]
+
+
+def cut_of(x):
+    low, high = x.min() - 1.0, x.max() + 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        too_many = (1.0 / (1.0 + np.exp((middle - x) / 0.4))).sum() > 3.0
+        low, high = (middle, high) if too_many else (low, middle)
+    return low
+
+
+def films_by_the_tape(steps, rate):
+    """What each weight of hours lifts at each step, where the cut hangs on two films only."""
+    weights, seen = np.ones(2), []
+    for _ in range(steps):
+        x = weights[0] * FUNNY + weights[1] * HOURS
+        t, ends = cut_of(x), [x.argmin(), x.argmax()]
+        degrees = 1.0 / (1.0 + np.exp((t - x) / 0.4))
+        part = (t - x.min() + 1.0) / (x.max() - x.min() + 2.0)
+        pull = (1.0 - degrees)[HERS] / 1.2  # minus the loss's slope in each of her scores
+        near = degrees * (1.0 - degrees)
+        films = np.stack([FUNNY, HOURS])
+        hers = films[:, HERS] @ pull / pull.sum()
+        told = films[:, ends] @ [1.0 - part, part]
+        true = films @ near / near.sum()
+        best = set(np.argsort(x)[-3:])
+        seen.append((weights, x.argmax(), hers[1], true[1], told[1], best, pull.argmax()))
+        weights = weights + rate * pull.sum() * (hers - told)
+    return seen
+
+
+def test_why_the_false_slopes_of_lesson_11_never_find_the_third_film():
+    seen = films_by_the_tape(200, 0.3)
+    for at, highest, believed in ((60, FROST, 1.1), (61, ECHO, 2.2)):
+        _, best, hers, true, told, _, most = seen[at]
+        assert (best, HERS[most]) == (highest, AUNT)
+        assert (hers, true, told) == pytest.approx((1.7, 2.0, believed), abs=0.05)
+    assert not any(AUNT in step[5] for step in seen)
+    late = [step[0][1] / step[0][0] for step in seen[60:]]
+    assert min(late) < 1 / 16 < max(late)
+    assert {step[1] for step in seen[60:]} == {ECHO, FROST}
+    slow = films_by_the_tape(1000, 0.03)
+    assert slow[-1][5] == {ECHO, FROST, HOTEL}
+    jumps = [np.abs(np.diff([step[0][1] for step in run[-100:]])).max() for run in (seen, slow)]
+    assert jumps[1] < jumps[0] / 5.0
+
+
+def test_which_tastes_take_the_three_films_of_lesson_11():
+    for ratio, same in ((1.8, False), (1.85, True), (2.0, True), (2.99, True), (3.01, False)):
+        assert (set(np.argsort(ratio * FUNNY - HOURS)[-3:]) == set(HERS)) == same
 
 
 def test_a_curve_says_where_its_loss_is_least():
