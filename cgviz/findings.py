@@ -16,7 +16,7 @@ from html import escape
 
 from . import style
 from .graph import Op, Source
-from .reading.format import sheet
+from .reading.format import sheet, stylesheet
 
 SIGNS = {  # by level, and for a diagnosis by what is wrong with the numbers
     "error": style.Sign("✗", "failed"),
@@ -126,14 +126,7 @@ def code(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-STYLE = """<style>
-.cgviz-findings { list-style: none; margin: 0; padding: 0; }
-.cgviz-findings > .cgviz-finding { border-left: 4px solid var(--jp-border-color0, #8c8c8c);
-  margin: 0.8em 0; padding: 0.1em 0 0.1em 0.9em; max-width: 60em; }
-.cgviz-findings > .cgviz-error { border-left-color: #D55E00; }
-.cgviz-findings code { white-space: pre-wrap; background: none; color: inherit; padding: 0;
-  font-family: var(--jp-code-font-family, monospace); font-size: 0.95em; }
-</style>"""
+STYLE = stylesheet(__file__, "findings.css")
 
 
 # --- while somebody waits ------------------------------------------------------------------------

@@ -12,6 +12,7 @@ on_sky     the positions, and orbits through them
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,23 +21,6 @@ import tensorflow as tf
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, returned_figure
 
-# Table 7 of Boehle et al. 2016, Astrophysical Journal 830, 17 (Keck telescopes): year, east, north,
-# and the errors of these two, in thousandths of an arcsecond.
-S2 = """
-1995.439 -40.1 162.16 1 0.86  1996.485 -48.1 155.3 4.4 2.9  1997.367 -54.7 138.8 1.2 1.5
-1999.333 -68.2 98.08 1.1 0.74  1999.559 -67.7 89.71 1.1 0.77  2000.305 -63.8 74.7 1.3 1.6
-2000.381 -64.11 64.3 0.87 1.9  2000.548 -63.1 56.3 1.4 2.3  2000.797 -58.4 51.9 3 1.9
-2001.351 -52 26.1 1.5 1.3  2001.572 -50.4 15.2 1 1.2  2003.303 38.6 72.6 1.7 1.6
-2003.554 38.63 84.3 0.89 0.82  2003.682 43.5 94.9 2.4 1.9  2004.327 35.95 115.39 0.76 0.62
-2004.564 32.61 123.28 0.79 0.53  2004.567 35.5 126.1 5 4.6  2004.660 31.37 125.84 0.69 0.6
-2005.312 24.83 141.1 0.81 0.59  2005.495 20.1 147.3 5.3 2.3  2005.566 20.84 149.2 0.83 1.1
-2005.580 23.5 149.3 3.8 1  2006.336 12.96 161.91 0.15 0.16  2008.371 -10.16 181.01 0.13 0.14
-2008.562 -12.32 181.84 0.16 0.16  2009.340 -21.14 182.66 0.11 0.11  2009.561 -23.43 182.69 0.13 0.2
-2009.689 -24.78 182.65 0.18 0.14  2010.342 -31.94 180.59 0.12 0.12  2010.511 -33.82 179.84 0.13 0.12
-2010.620 -35.01 179.31 0.16 0.13  2011.401 -42.77 173.77 0.22 0.17  2011.543 -44.23 171.96 0.14 0.14
-2011.642 -45.17 171.21 0.25 0.25  2012.371 -51.36 163.26 0.13 0.17  2012.562 -53.12 160.74 0.14 0.2
-2013.318 -58.37 149.65 0.21 0.26  2013.550 -59.79 145.41 0.14 0.21
-"""
 LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # positions whose year is written: on the left, the right
 
 
@@ -52,7 +36,7 @@ def positions() -> tuple[Any, Any, Any]:
         >>> print(dates[0], seen[0], errors[0])
         1995.439 [-40.1  162.16] [1.   0.86]
     """
-    rows = np.array(S2.split(), float).reshape(-1, 5)
+    rows = np.loadtxt(Path(__file__).with_name("s2.csv"), delimiter=",", skiprows=3)
     return rows[:, 0], rows[:, 1:3], rows[:, 3:]
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from .. import style
 from ..findings import Outcome, Progress
 from ..graph import Array
-from ..reading.format import counted, html_table
+from ..reading.format import counted, html_table, stylesheet
 from ..recording import arguments, tf_hooks
 from . import derivatives, places, rules
 from .case import Case, Results, Row, examine
@@ -194,11 +194,7 @@ class Report(Outcome):
         return f"{EXTRA}\n{super().page()}{table}"
 
 
-EXTRA = """<style>
-.cgviz-report table.cgviz-rows td.cgviz-reason { white-space: normal; max-width: 60em; }
-.cgviz-report .cgviz-fail { color: var(--cgviz-wrong, light-dark(#A34700, #FF9A57)); }
-.cgviz-report .cgviz-mark { font-weight: 700; }
-</style>"""
+EXTRA = stylesheet(__file__, "report.css")
 
 
 def _mark(state: str) -> str:

@@ -44,11 +44,6 @@ DARK = (
 )
 MOST_FOLDS = 1_000_000  # bytes of the pictures, in one direction, in which one fold is turned
 MOST_MORE = 36_000  # bytes up to which there are those in which several are
-BODY = """\
-body { margin: 0; padding: 1rem; font-family: system-ui, sans-serif; }
-h1 { font-size: 1.2rem; margin: 0 0 0.6rem; }
-noscript { white-space: pre-wrap; }
-"""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 
@@ -158,7 +153,8 @@ def page(
     trace = builders[0].trace
     script = module() + "\nboot();\n"
     dark = f"@media (prefers-color-scheme: dark) {{ {_ground(style.DARK)} }}\n"
-    sheet = stylesheet() + _ground(style.LIGHT) + dark + BODY
+    body = (FOLDER / "page.css").read_text(encoding="utf-8")
+    sheet = stylesheet() + _ground(style.LIGHT) + dark + body
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(sheet)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -5,6 +5,7 @@
     told_apart  the names of two things beside each other
     text_table  lines of cells -> an aligned table
     html_table  rows of HTML -> a table
+    stylesheet  the look of HTML, from a file
     sheet       parts of HTML -> what a notebook shows, with the look that all tables share
 
 HTML takes its colours from JupyterLab's variables and is legible without them. The caller escapes
@@ -17,30 +18,12 @@ from collections.abc import Sequence
 from copy import copy
 from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .. import style
 
 WIDTH = 100  # columns of a text table where that is possible, for a terminal of usual width
-STYLE = """<style>
-.cgviz-sheet { color: var(--jp-content-font-color1, inherit); overflow-x: auto; }
-.cgviz-sheet p { margin: 0 0 0.4em; }
-.cgviz-sheet table.cgviz-rows { border-collapse: collapse; border: 0; margin: 0.5em 0;
-  font-size: var(--jp-ui-font-size1, 13px); font-variant-numeric: tabular-nums; }
-.cgviz-sheet table.cgviz-rows caption { caption-side: top; text-align: left; padding: 0 0 0.4em;
-  color: var(--jp-content-font-color2, inherit); }
-.cgviz-sheet table.cgviz-rows tr { background: none; }
-.cgviz-sheet table.cgviz-rows th, .cgviz-sheet table.cgviz-rows td { padding: 0.25em 0.8em;
-  text-align: left; vertical-align: top; white-space: pre; max-width: none; border: 0; }
-.cgviz-sheet table.cgviz-rows thead th { font-weight: 600; vertical-align: bottom;
-  border-bottom: 2px solid var(--jp-border-color0, #8c8c8c); }
-.cgviz-sheet table.cgviz-rows tbody th { font-weight: 600; }
-.cgviz-sheet table.cgviz-rows tr.cgviz-first > * {
-  border-top: 1px solid var(--jp-border-color2, #c4c4c4); }
-.cgviz-sheet table.cgviz-rows .cgviz-number { text-align: right; }
-.cgviz-sheet .cgviz-custom { border: 1px solid currentColor; border-radius: 0.3em;
-  padding: 0 0.35em; font-size: 0.85em; }
-</style>"""
 
 
 class Rows(Sequence[Any]):
@@ -128,6 +111,14 @@ def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
         return import_module("pandas").DataFrame(rows)
     except ModuleNotFoundError as error:
         raise ImportError("`to_pandas` needs pandas, and it is not installed") from error
+
+
+def stylesheet(module: str, name: str) -> str:
+    """A stylesheet that is beside a module, for the middle of a page."""
+    return f"<style>\n{Path(module).with_name(name).read_text(encoding='utf-8')}</style>"
+
+
+STYLE = stylesheet(__file__, "sheet.css")
 
 
 def sheet(*parts: str, kind: str = "") -> str:

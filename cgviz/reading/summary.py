@@ -17,7 +17,7 @@ from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
 from ..graph.folding import prune
 from ..graph.names import value_name
-from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, text_table
+from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, stylesheet, text_table
 from .table import table
 
 MOST_SOURCES = 8  # gradients in one line
@@ -168,13 +168,7 @@ class Summary(Rows):
         return 0.1 + 0.9 * (size - least) / span if span else 1.0
 
 
-BARS = """<style>
-.cgviz-sheet .cgviz-bar { height: 0.8em; margin-top: 0.25em; background: currentColor;
-  opacity: 0.6; }
-.cgviz-sheet table.cgviz-rows td:last-child { min-width: 8em; }
-.cgviz-sheet table.cgviz-rows tr.cgviz-variable th { padding-left: 2em; font-weight: 400; }
-.cgviz-sheet tbody:not(:has(details[open])) tr.cgviz-variable { display: none; }
-</style>"""
+BARS = stylesheet(__file__, "bars.css")
 
 
 def summary(trace: Trace, which: int | None = None) -> Summary:
