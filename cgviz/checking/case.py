@@ -8,6 +8,7 @@ Case      f at the point it is judged at, and what is known of it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,10 +22,13 @@ from ..graph.dtypes import Dtype
 from ..graph.trace import with_bodies
 from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
-from ..recording.events import CallEvent, PassEvent
+from ..recording.events import CallEvent, OpEvent, PassEvent
 from . import flattened
 from .comparison import apart, largest, timed, wobble
 from .flattened import Flattened, Kept, Pulled
+
+# TensorFlow's ops that draw from a stream. Stateless ones are given the numbers they start from.
+_DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
 
 
 @dataclass(frozen=True)
@@ -235,7 +239,7 @@ def examine(case: Case, variables: Kept) -> Case:
     if trace is None:
         return case
     try:
-        flat, deterministic = _settled(flat)
+        flat, deterministic = _settled(flat, log)
         targets = flat.call(flat.arguments(flat.x))
         base, seconds = timed(flat.pull) if targets else (None, 0.0)
     except Exception as raised:  # what raises only as a graph: the recording opens functions
@@ -266,9 +270,15 @@ def _custom_steps(log: Sequence[Any]) -> list[CustomStep]:
     ]
 
 
-def _settled(flat: Flattened) -> tuple[Flattened, bool]:
-    """Seed the random streams if f draws from them; whether f then gives one value every time."""
-    for each in (flat, replace(flat, seeded=True)):
+def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, bool]:
+    """Seed the random streams if f draws from them; whether f then gives one value every time.
+
+    What has a random op is seeded at once, for two draws may agree: of a dropout of one number
+    half of them do.
+    """
+    draws = any(isinstance(each, OpEvent) and _DRAWS.match(each.type) for each in log)
+    seeded = replace(flat, seeded=True)
+    for each in (seeded,) if draws else (flat, seeded):
         one, other = each.forward(flat.x), each.forward(flat.x)
         if np.array_equal(one, other, equal_nan=True):
             return each, True

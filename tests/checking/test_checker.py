@@ -259,6 +259,12 @@ def test_a_random_function_is_said_so_and_judged_with_its_seed_fixed():
     assert any("same seed" in note for note in report.notes)
 
 
+def test_dropout_of_one_number_is_right_however_often_two_draws_agree():
+    drop = lambda x: 3.0 * tf.nn.dropout(x, 0.5)  # noqa: E731
+    reports = [cgviz.check(drop, 2.0, where=()) for _ in range(8)]  # half of all pairs agree
+    assert all(report.ok and "same seed" in str(report) for report in reports)
+
+
 def test_a_random_function_leaves_the_streams_as_they_were():
     np.random.seed(1)
     tf.random.set_seed(1)
