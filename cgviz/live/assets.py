@@ -48,6 +48,11 @@ _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 
 
+def _text(name: str) -> str:
+    """A file of this folder."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
 @cache
 def module() -> str:
     """The module: each file once, after those that it imports, without imports and exports.
@@ -64,7 +69,7 @@ def _joined(name: str) -> str:
 
 def _in_order(name: str, seen: list[str]) -> list[str]:
     seen.append(name)
-    text = (FOLDER / "js" / f"{name}.mjs").read_text(encoding="utf-8")
+    text = _text(f"js/{name}.mjs")
     before = [
         part for each in _IMPORT.findall(text) if each not in seen for part in _in_order(each, seen)
     ]
@@ -98,7 +103,7 @@ def shared() -> str:
 @cache
 def still() -> str:
     """The style of a stored picture: hidden beside a live one, dark where the page is."""
-    return f"<style>{(FOLDER / 'still.css').read_text(encoding='utf-8')}</style>"
+    return f"<style>{_text('still.css')}</style>"
 
 
 def packed(value: Any) -> str:
@@ -116,7 +121,7 @@ def stylesheet() -> str:
     """
     light, dark = _variables(style.LIGHT), _variables(style.DARK)
     head = f".cgviz-view {{ {light} }}\n{', '.join(DARK)} {{ {dark} }}\n"
-    return head + (FOLDER / "view.css").read_text(encoding="utf-8")
+    return head + _text("view.css")
 
 
 def _variables(palette: style.Palette) -> str:
@@ -153,23 +158,18 @@ def page(
     trace = builders[0].trace
     script = module() + "\nboot();\n"
     dark = f"@media (prefers-color-scheme: dark) {{ {_ground(style.DARK)} }}\n"
-    body = (FOLDER / "page.css").read_text(encoding="utf-8")
-    sheet = stylesheet() + _ground(style.LIGHT) + dark + body
+    sheet = stylesheet() + _ground(style.LIGHT) + dark + _text("page.css")
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(sheet)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    title = escape(f"How the gradient flows through {trace.title}")
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{sheet}</style>\n</head>\n<body>\n"
-        f"<main><h1>{title}</h1>\n"
-        f"<noscript>{escape(words or repr(trace))}</noscript>\n"
-        '<div id="cgviz"></div></main>\n<script type="text/plain" id="cgviz-state">'
-        f"{_state(builders, which, extra, start)}</script>\n"
-        f'<script type="module">{script}</script>\n</body>\n</html>\n'
+    return _text("page.html").format(
+        policy=policy,
+        title=escape(f"How the gradient flows through {trace.title}"),
+        sheet=sheet,
+        words=escape(words or repr(trace)),
+        state=_state(builders, which, extra, start),
+        script=script,
     )
 
 
