@@ -710,15 +710,23 @@ def test_a_folder_tells_the_name_of_its_rule_and_whether_it_brings_the_rule(gain
     assert not moons.known(f"{name}0000")
 
 
-def known_elsewhere(path):
-    name, _ = moons.rule_in(path)
+def ask(path):
+    name = moons.rule_of(tf.saved_model.load(path))
     print(name, moons.known(name))
 
 
-def test_a_new_process_does_not_know_the_rule_by_the_name_in_the_folder(gain, tmp_path, capsys):
-    saved_with_a_rule(gain, tmp_path)
-    moons.elsewhere(known_elsewhere, str(tmp_path))
-    assert capsys.readouterr().out.split() == [moons.rule_in(str(tmp_path))[0], "False"]
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_rule_that_is_opened_is_known_by_a_new_name_and_one_that_stayed_behind_is_not(
+    gain, tmp_path, capsys, kept
+):
+    saved_with_a_rule(gain, tmp_path, experimental_custom_gradients=kept)
+    in_folder, _ = moons.rule_in(str(tmp_path))
+    moons.elsewhere(ask, str(tmp_path))
+    name, known = capsys.readouterr().out.split()
+    assert (name == in_folder, known) == (not kept, str(kept))
+    ask(str(tmp_path))  # here, where it was saved, either is known
+    name, known = capsys.readouterr().out.split()
+    assert (name == in_folder, known) == (not kept, "True")
 
 
 def test_a_warning_is_printed_where_it_arises_once_and_without_what_differs(
