@@ -19,6 +19,7 @@
     known     whether this process knows a rule by that name
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
+    table     numbers in rows and columns
     stairs    the cosine key of lesson 11, pressed again and again
     scale     the scores of lesson 11 on a scale, and how far each is in
     curves    the losses of a few trainings, in one picture
@@ -182,6 +183,16 @@ class Run(NamedTuple):
     def percent(self) -> int:
         """How many of 100 points it puts into the right moon, rounded down."""
         return int(100 * _right(self.network).mean())
+
+    @property
+    def first_nan(self) -> int | None:
+        """The first step, counted from 0, whose loss is NaN; None if there is none.
+
+        Example:
+            >>> print(Run(tf.identity, [0.5, np.nan]).first_nan, Run(tf.identity, [0.5]).first_nan)
+            1 None
+        """
+        return next((n for n, loss in enumerate(self.losses) if np.isnan(loss)), None)
 
 
 def train(
@@ -532,6 +543,28 @@ def row(name: str, entries: Sequence[Any]) -> None:
     """
     texts = (n if isinstance(n, str) else f"{round(float(n), 2) + 0.0:.2f}" for n in entries)
     print(f"{name:8}", *(f"{text:>6}" for text in texts))  # + 0.0: no -0.00
+
+
+def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]]) -> None:
+    """Print rows of numbers under heads, with three digits each.
+
+    Args:
+        title: What stands over the names.
+        heads: A number over each column.
+        rows: Name -> a number for each column.
+
+    Example:
+        >>> table("root of", [4.0, 100.0], {"sqrt": [2.0, 10.0], "cube": [1.5874, 4.6416]})
+        root of                4       100
+        ──────────────────────────────────
+        sqrt                   2        10
+        cube                1.59      4.64
+    """
+    lines = [
+        " ".join([f"{name:14}", *[f"{number:9.3g}" for number in numbers]])
+        for name, numbers in {title: heads, **rows}.items()
+    ]
+    print(lines[0], "─" * len(lines[0]), *lines[1:], sep="\n")
 
 
 def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:

@@ -303,27 +303,57 @@ def test_what_tanh_receives_is_marked_on_its_curve():
     assert ax.figure.alt == "What tanh receives. near: -1 to 2, far: -204 to -56."
 
 
+def naive(x):
+    return tf.math.log(1.0 + tf.exp(x))
+
+
+def sharp(f):
+    return lambda h: f(24.0 * h) / 24.0
+
+
 def test_a_loss_of_nan_sends_back_numbers_and_the_exponential_makes_the_nan():
-    """What lesson 06 says of its step 51: 0.005 reaches both logits, and unit 0 gets the NaN."""
+    """What lesson 06 says of its step 51: one ∞, one lost gradient, and a NaN in unit 0."""
     points, labels = moons.data()
-    network = moons.Network(lambda h: tf.math.log(1.0 + tf.exp(24.0 * h)) / 24.0)
-    reached = []
-    for _ in range(2):
-        moons.train(network, steps=1 if reached else 50, rate=4.0, graph=False)
-        reached.append(24.0 * np.asarray(points @ network.w1 + network.b1))
-    assert reached[0].max() == pytest.approx(78.1, abs=0.05)
-    assert np.argwhere(reached[1] > 87.3).tolist() == [[95, 0], [98, 0]]
-    assert reached[1].max() == pytest.approx(91.42, abs=0.005)
-    with tf.GradientTape() as tape:
-        logits = network(points)
+    network = moons.Network(sharp(naive))
+    moons.train(network, steps=51, rate=4.0)
+    inputs = 24.0 * (points @ network.w1 + network.b1)
+    assert np.argwhere(inputs > 87.34).tolist() == [[95, 0], [98, 0]]
+    assert inputs.numpy()[[95, 98], 0] == pytest.approx([90.10, 87.87], abs=0.005)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(inputs)
+        logits = naive(inputs) / 24.0 @ network.w2 + network.b2
         tape.watch(logits)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
         loss = tf.reduce_mean(losses)
+    assert np.argwhere(np.isinf(logits)).tolist() == [[95, 0]]
     assert np.isnan(loss)
-    assert tape.gradient(loss, logits).numpy()[[95, 98], 0] == pytest.approx(0.005)
+    assert float(tape.gradient(loss, logits)[95, 0]) == pytest.approx(0.005)
+    lost = tape.gradient(loss, inputs).numpy()[[95, 98], 0]
+    np.testing.assert_array_equal(lost, [np.nan, 0.0])
     moons.train(network, steps=1, rate=4.0)
     assert np.isnan(network.w1).all(axis=0).tolist() == [True] + 7 * [False]
     assert np.isfinite(network.w1.numpy()[:, 1:]).all()
+
+
+def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
+    """What lesson 06 says of its two last tries, and of `safe` in a graph."""
+
+    def safe(x):
+        return tf.where(x > 50.0, x, naive(tf.where(x > 50.0, 0.0, x)))
+
+    def stable_value(x):
+        return tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
+
+    runs = [
+        moons.train(moons.Network(sharp(f)), rate=4.0)
+        for f in (naive, safe, stable_value, tf.nn.softplus)
+    ]
+    assert [run.first_nan for run in runs] == [51, None, None, None]
+    assert [run.losses[-1] for run in runs[1:]] == pytest.approx(3 * [0.00804], abs=1e-6)
+    x = tf.constant(-20.0)
+    compiled = tf.function(safe, jit_compile=True)
+    assert [float(f(x)) for f in (safe, compiled)] == [0.0, 0.0]
+    assert float(tf.function(safe)(x)) == pytest.approx(2.06e-9, rel=1e-3)
 
 
 def test_the_slope_of_each_rule_is_drawn_over_what_it_receives():
