@@ -71,6 +71,17 @@ def test_a_leaky_rule_for_relu_is_wrong_unless_it_is_called_a_surrogate():
     assert "yours 0.01, true 0, bias 0.01" in row(report, "surrogate").reason
 
 
+def test_a_surrogate_at_a_jump_is_not_said_to_agree_with_a_derivative_that_is_not_there():
+    @tf.custom_gradient
+    def straight(x):
+        return tf.sign(x), lambda upstream: upstream
+
+    at_the_jump, beside = (cgviz.check(straight, x, surrogate=True) for x in (0.0, 0.5))
+    assert row(at_the_jump, "surrogate").state == "skip"
+    assert row(at_the_jump, "surrogate").reason.endswith("so no bias")
+    assert "bias 1" in row(beside, "surrogate").reason
+
+
 def _spread(made):
     f, args = made
     return f, *args
