@@ -333,6 +333,8 @@ def test_a_loss_of_nan_sends_back_numbers_and_the_exponential_makes_the_nan():
     moons.train(network, steps=1, rate=4.0)
     assert np.isnan(network.w1).all(axis=0).tolist() == [True] + 7 * [False]
     assert np.isfinite(network.w1.numpy()[:, 1:]).all()
+    assert np.isnan(network.b1[0])
+    assert network.w2[0, 0] == -np.inf
 
 
 def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
