@@ -32,6 +32,7 @@ from __future__ import annotations
 import inspect
 import logging
 import operator
+import os
 import re
 import subprocess
 import sys
@@ -464,7 +465,8 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     """
     program = f"{BEGIN}{textwrap.dedent(inspect.getsource(f))}\n{f.__name__}(*{args!r})"
     command = [sys.executable, "-c", program]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    plain = os.environ | {"NO_COLOR": "1"}  # in a notebook Python 3.13 colours its errors
+    ran = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
     lines = (ran.stderr if ran.returncode else ran.stdout).strip().splitlines()
     print(lines[-1].partition(" (")[0] if lines else "")
 

@@ -742,6 +742,16 @@ def test_a_folder_tells_the_name_of_its_rule_and_whether_it_brings_the_rule(gain
     assert not moons.known(f"{name}0000")
 
 
+def raises():
+    raise ValueError("mine")
+
+
+def test_an_error_elsewhere_is_printed_without_colours(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a notebook; Python 3.13 obeys
+    moons.elsewhere(raises)
+    assert capsys.readouterr().out == "ValueError: mine\n"
+
+
 def ask(path):
     name = moons.rule_of(tf.saved_model.load(path))
     print(name, moons.known(name))
