@@ -84,7 +84,7 @@ class Comparison:
         summed: The number of entries in the longest sum.
         blind: One entry that is off by this part of the mean one goes unseen.
         claimed: The whole Jacobian as it is claimed, where it is small.
-        true: What the slopes say it is.
+        true: What the slopes say it is; NaN where f jumps.
     """
 
     claimed: Array | None = None
@@ -166,7 +166,7 @@ class Comparison:
             yours, least, most, off = (float(part[i, j]) for part in (claims, low, high, error))
             self.mismatches.append(Mismatch(i, j, yours, least, most, off, float(beside[j])))
         if claims.size <= SMALL:
-            self.claimed, self.true = claims, true
+            self.claimed, self.true = claims, np.where(slopes.jump, np.nan, true)
 
     def _slope(self, direction: Array) -> Slope:
         """The slope along a direction that is already scaled."""

@@ -102,11 +102,15 @@ def _kinks(case: Case, found: Comparison) -> None:
         return
     i, j, what = found.bends[0]
     at = f" ({case.input_name(j)})" if j >= 0 else ""
+    meaning = (
+        "no derivative here, and none was judged"
+        if what == "jumps"
+        else "two slopes here: any slope between them was taken as right"
+    )
     case.results.broken(
         "kink",
         what,
-        f"{case.output_name(i)} {what} at this very point{at}, so there is no one true "
-        "derivative: at a kink any slope between the two sides was taken as right.",
+        f"{case.output_name(i)} {what} at this very point{at}. It has {meaning}.",
         "Check at a point beside it as well.",
     )
 
@@ -180,9 +184,11 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     """What the wrong numbers look like, as a hint."""
     if found.claimed is None or found.true is None:
         return "Work the rule out by hand for this entry."
-    mine, right = (a[:, leaf.start : leaf.stop] for a in (found.claimed, found.true))
+    true = np.where(np.isfinite(found.true), found.true, 0.0)  # where f jumps there is none
+    claimed = np.where(np.isfinite(found.true), found.claimed, 0.0)
+    mine, right = (a[:, leaf.start : leaf.stop] for a in (claimed, true))
     for other in case.judged.leaves:
-        theirs = found.true[:, other.start : other.stop]
+        theirs = true[:, other.start : other.stop]
         if other is not leaf and theirs.shape == mine.shape and _close(mine, theirs):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
     if not right.any():

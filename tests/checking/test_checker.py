@@ -82,6 +82,20 @@ def test_a_surrogate_at_a_jump_is_not_said_to_agree_with_a_derivative_that_is_no
     assert "bias 1" in row(beside, "surrogate").reason
 
 
+def test_no_slope_is_told_as_true_where_f_jumps_and_what_is_wrong_beside_it_is_found():
+    @tf.custom_gradient
+    def straight(x):
+        return tf.sign(x), lambda upstream: upstream
+
+    report = cgviz.check(straight, tf.constant([0.0, 1.0]))  # sign jumps at the first
+    wrong = "d out[1] / d in[1]: yours 1, true 0, by the rule of `straight`"
+    assert finding(report, "value").message.startswith(wrong)
+    assert "surrogate=True" in finding(report, "value").hint
+    assert finding(report, "kink").message == (
+        "out[0] jumps at this very point (in[0]). It has no derivative here, and none was judged."
+    )
+
+
 def _spread(made):
     f, args = made
     return f, *args
