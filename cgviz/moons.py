@@ -4,7 +4,6 @@
     arrays    the same for a network written in NumPy, and where it starts
     Network   points -> logits: one hidden layer with an activation of the caller's
     gradients what the loss sends back to each variable of a network
-    first_number of a gradient, or None
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
@@ -157,16 +156,6 @@ def gradients(network: Any, loss: Loss = cross_entropy) -> list[Any]:
     with tf.GradientTape() as tape:
         value = loss(network, *data())
     return tape.gradient(value, network.variables)
-
-
-def first_number(gradient: Any) -> float | None:
-    """The first number of a gradient, to one decimal place; None if there is no gradient.
-
-    Example:
-        >>> first_number(tf.constant([[0.12, 3.0]])), first_number(None)
-        (0.1, None)
-    """
-    return None if gradient is None else round(float(np.ravel(gradient)[0]), 1)
 
 
 class Run(NamedTuple):

@@ -635,6 +635,7 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     assert (off(flat, 1.0) > 0.1).sum() == 191
     assert min((off(plain, rise) > 0.1).sum() for rise in range(2, 13)) == 93
     assert np.mean(steepness(flat.network, points)) > 1.3  # the cross-entropy wants it steep
+    assert np.mean(steepness(plain.network, points)) == pytest.approx(5.3, abs=0.05)  # near 6
     ends = [f(steepness(run.network, points)) for run in (plain, ruler) for f in (np.min, np.max)]
     assert ends == pytest.approx([2.0, 9.7, 5.0, 7.0], abs=0.05)
     missed = {"plain": off(plain), "ruler": off(ruler)}
@@ -644,6 +645,36 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     for (name, far), rise in zip(missed.items(), steep, strict=True):
         says = f"{(far > 0.1).sum()} of 200 circles miss, the worst by {far.max():.2f}; {rise}"
         assert re.search(rf"{name}: .* {says}\.", told)
+
+
+def test_what_the_steepness_sends_back_through_a_slope_made_of_bare_numbers():
+    """The answer to lesson 05's second task: b1 enters through the slope only, w1 there, too."""
+
+    @tf.custom_gradient
+    def bare(x):
+        y = moons.outside(np.tanh, x)
+        return y, lambda upstream: upstream * (1.0 - y**2)
+
+    def sent_back(activation):
+        network = moons.Network(activation)
+        with tf.GradientTape() as tape:
+            found = steepness(network, moons.data()[0])
+        return tape.gradient(found, network.variables)
+
+    (w1, b1, w2, b2), (bare_w1, bare_b1, bare_w2, bare_b2) = map(sent_back, (tf.tanh, bare))
+    assert b1 is not None
+    assert bare_b1 is b2 is bare_b2 is None
+    np.testing.assert_allclose(bare_w2, w2, rtol=1e-4)
+    assert np.max(np.abs(bare_w1 - w1)) > 10.0
+
+
+def test_a_gradient_taken_outside_the_outer_block_is_tracked_by_nobody():
+    x = tf.Variable(10.0)
+    with tf.GradientTape() as outer, tf.GradientTape() as inner:
+        y = x**3
+    first = inner.gradient(y, x)
+    assert float(first) == pytest.approx(300.0)
+    assert outer.gradient(first, x) is None
 
 
 def test_a_rule_that_asks_a_function_with_a_rule_can_be_differentiated_again_and_again():
