@@ -150,12 +150,13 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
 
 
 def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
-    """The local derivative of an op by one of its inputs."""
+    """The local derivative of an op with respect to one of its inputs."""
     step = shown.nodes[i].step
     local = None if step is None else _column(step, edge.position)
     if step is None or local is None or len(local) != 1 or not _askable(local[0]):
         return
-    text = f"What is the local derivative of {_called(shown, i)} by {_input(shown, edge, step)}?"
+    words = f"{_called(shown, i)} with respect to {_input(shown, edge, step)}"
+    text = f"What is the local derivative of {words}?"
     yield _asked(text, local[0], [("sign", -local[0]), ("times", edge.contribution)])
 
 
