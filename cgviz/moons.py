@@ -21,7 +21,6 @@
     table     numbers in rows and columns
     stairs    the cosine key of lesson 11, pressed again and again
     scale     the scores of lesson 11 on a scale, and how far each is in
-    curves    the losses of a few trainings, in one picture
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
@@ -646,30 +645,6 @@ def scale(
         f"A curve from 0 up to 1, ½ at the cut, {style.number(float(cut), 2)}. Degrees: {said}."
     )
     return figure
-
-
-def curves(losses: Mapping[str, Sequence[float]]) -> Any:
-    """The loss of each training, step by step.
-
-    Args:
-        losses: Name -> the loss before each step; at most three names.
-
-    Returns:
-        The axes of a new figure; its alternative text gives the first, least and last loss.
-
-    Example:
-        >>> curves({"mine": [2.0, 1.0, 1.5]}).figure
-        Loss by step. mine: 2 at first, 1 at least, 1.5 at last.
-    """
-    ax = new_axes(None, 5.0, 2.6)
-    said = []
-    for (name, each), dashes in zip(losses.items(), ("-", "--", ":"), strict=False):
-        ax.plot(each, dashes, label=name)
-        first, least, last = (style.number(n, 2) for n in (each[0], min(each), each[-1]))
-        said.append(f"{name}: {first} at first, {least} at least, {last} at last.")
-    ax.set(xlabel="step", ylabel="loss", ylim=(0, None))
-    ax.legend(frameon=False)
-    return speak(ax, "Loss by step. " + " ".join(said))
 
 
 def _right(network: Callable[..., Any]) -> Any:

@@ -579,13 +579,6 @@ def test_which_tastes_take_the_three_films_of_lesson_11():
         assert (set(np.argsort(ratio * FUNNY - HOURS)[-3:]) == set(HERS)) == same
 
 
-def test_a_curve_says_where_its_loss_is_least():
-    ax = moons.curves({"falls": [3.0, 1.0], "rises": [2.0, 0.5, 4.0]})
-    assert [list(line.get_ydata()) for line in ax.lines] == [[3.0, 1.0], [2.0, 0.5, 4.0]]
-    said = "Loss by step. falls: 3 at first, 1 at least, 1 at last."
-    assert ax.figure.alt == f"{said} rises: 2 at first, 0.5 at least, 4 at last."
-
-
 def steepness(network, points):
     with tf.GradientTape() as tape:
         tape.watch(points)
