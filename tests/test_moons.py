@@ -146,7 +146,7 @@ def swapped(x, y):
 
 
 def test_a_frozen_layer_beats_swapped_gradients_from_eleven_of_twelve_starts():
-    """What lesson 03 says: its own start is one of them, and from two all is like guessing."""
+    """What lesson 03 says; its own start is one of them, and from two it ends like guessing."""
 
     def right(seed, multiply, frozen):
         network = moons.Network(lambda h: multiply(h, tf.exp(-h * h)), seed=seed)
@@ -161,7 +161,7 @@ def test_a_frozen_layer_beats_swapped_gradients_from_eleven_of_twelve_starts():
 
 
 def test_of_swapped_gradients_two_units_are_left_and_one_decides():
-    """Why lesson 03 finds a straight border, and what it says of the loss on the way."""
+    """Why lesson 03 finds a straight border, and the hump of the loss on the way."""
     run = moons.train(moons.Network(lambda h: swapped(h, tf.exp(-h * h))))
     h = moons.data()[0] @ run.network.w1 + run.network.b1
     heard = np.max(np.abs(h * tf.exp(-h * h)), axis=0) > 0.01

@@ -130,7 +130,7 @@ def _complaints(which: str, given: Any, gradient: Any) -> Iterator[tuple[str, st
         yield (
             "shape",
             f"{b} for {a}",
-            f"{which} has the shape {a}, and its gradient {b}. TensorFlow accepts it.",
+            f"{which} has the shape {a}, and its gradient {b}. The tape accepts it.",
             "What was broadcast forward is summed backward: tf.reduce_sum over the axes that the "
             "input did not have.",
         )
