@@ -1,9 +1,7 @@
 """What lesson 10 is about besides its rule: the positions of S2, a fit, three pictures.
 
 positions  38 published positions: dates, places on the sky, their errors
-fit        a model is fitted to measurements
-fit_again  the same, with measurements that other errors would have given
-motion     places and accelerations, by two tapes
+fit_again  a model is fitted to measurements that other errors would have given
 sketch     Kepler's two angles, M and E
 arrows     where accelerations point
 on_sky     the positions, and orbits through them
@@ -11,9 +9,9 @@ on_sky     the positions, and orbits through them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -40,51 +38,17 @@ def positions() -> tuple[Any, Any, Any]:
     return rows[:, 0], rows[:, 1:3], rows[:, 3:]
 
 
-class Fit(NamedTuple):
-    """How a fit went.
-
-    Attributes:
-        path: The unknowns before each step, and after the last, [steps + 1, unknowns].
-        losses: Half the sum of the squared misses before each step.
-    """
-
-    path: Any
-    losses: Sequence[float]
-
-
-def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8) -> Fit:
-    """Make misses small: the Gauss-Newton method.
-
-    Each step takes the misses for straight lines in the unknowns, and goes to where the sum of
-    their squares is smallest. An unknown that changes no miss stays.
-
-    Args:
-        with_slopes: Unknowns [u] -> misses [m] and the table of their slopes [m, u]; compiled.
-        guess: Where to begin, [u].
-        steps: How often.
-
-    Returns:
-        The way, and its losses.
-
-    Example:
-        >>> fit(lambda x: (2.0 * x - 6.0, tf.constant([[2.0]])), [1.0], steps=2)
-        Fit(path=array([[1.],
-               [3.],
-               [3.]]), losses=[8.0, 0.0])
-    """
-    return _walk(tf.function(with_slopes), np.array(guess), steps, 0.0)
-
-
 def fit_again(
     with_slopes: Callable[[Any], tuple[Any, Any]], found: Any, times: int = 300
 ) -> tuple[Any, Any]:
     """Fit to measurements that other errors would have given.
 
     Takes what was found for the truth, measures it anew with errors by chance, of the size that
-    each measurement states, and fits to that.
+    each measurement states, and fits to that with five steps of the Gauss-Newton method.
 
     Args:
-        with_slopes: As in `fit`; a miss is in units of its measurement's error.
+        with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
+            the table of their slopes [m, u]; compiled.
         found: What a fit has found, [u].
         times: How many fits.
 
@@ -99,45 +63,17 @@ def fit_again(
         0.32 4.4
     """
     compiled, found = tf.function(with_slopes), np.array(found)
-    misses = compiled(tf.constant(found))[0].numpy()
-    errors = np.random.default_rng(0).normal(size=(times, len(misses)))
-    fits = [_walk(compiled, found, 5, misses + each) for each in errors]
-    return np.array([each.path[-1] for each in fits]), np.array([each.losses[-1] for each in fits])
-
-
-def _walk(compiled: Callable[[Any], tuple[Any, Any]], start: Any, steps: int, less: Any) -> Fit:
-    """The steps of a fit; `less` is taken from each miss."""
-    path, losses = [start], []
-    for _ in range(steps):
-        misses, slopes = (part.numpy() for part in compiled(tf.constant(path[-1])))
-        losses.append(float(0.5 * np.sum((misses - less) ** 2)))
-        path.append(path[-1] - np.linalg.lstsq(slopes, misses - less, rcond=None)[0])
-    return Fit(np.array(path), losses)
-
-
-def motion(at: Callable[[Any], tuple[Any, Any]], dates: Any) -> tuple[Any, Any]:
-    """Where a body is, and how it is accelerated: two tapes differentiate its place.
-
-    Args:
-        at: Dates [n] -> x and y, each of shape [n], and each of its own date only.
-        dates: The dates, [n].
-
-    Returns:
-        x and y; their second derivatives.
-
-    Example:
-        >>> place, acceleration = motion(lambda t: (t**2, t**3), [1.0, 2.0])
-        >>> print(place[1].numpy(), acceleration[0].numpy(), acceleration[1].numpy())
-        [1. 8.] [2. 2.] [ 6. 12.]
-    """
-    date = tf.constant(dates)
-    with tf.GradientTape(persistent=True) as outer:  # asked twice: for x and for y
-        outer.watch(date)
-        with tf.GradientTape(persistent=True) as inner:
-            inner.watch(date)
-            x, y = at(date)
-        velocity = inner.gradient(x, date), inner.gradient(y, date)
-    return (x, y), tuple(outer.gradient(each, date) for each in velocity)
+    measured = compiled(tf.constant(found))[0].numpy()
+    fits, losses = [], []
+    for less in measured + np.random.default_rng(0).normal(size=(times, len(measured))):
+        unknowns = found
+        for _ in range(5):
+            misses, slopes = compiled(tf.constant(unknowns))
+            off = misses - less
+            unknowns = unknowns - np.linalg.lstsq(slopes, off, rcond=None)[0]
+        fits.append(unknowns)
+        losses.append(0.5 * np.sum(off**2))
+    return np.array(fits), np.array(losses)
 
 
 def sketch(M: float, e: float) -> SpokenFigure:
@@ -158,6 +94,7 @@ def sketch(M: float, e: float) -> SpokenFigure:
         An ellipse in a circle. One hand is at M = 1.00, one at E = 1.78.
     """
     figure, ax, look = _paper(5.6, 3.6)
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "color": look.text}
     turn, flat, E = np.linspace(0.0, 2.0 * np.pi, 200), np.sqrt(1.0 - e**2), M
     for _ in range(300):
         E = M + e * np.sin(E)
@@ -168,9 +105,11 @@ def sketch(M: float, e: float) -> SpokenFigure:
         ax.plot(*hand, line, color=look.forward, label=f"{name} = {angle:.2f}")
         arc = np.linspace(0.0, angle, 60)
         ax.plot(radius * np.cos(arc), radius * np.sin(arc), line, color=look.forward, lw=1.0)
+        ax.annotate(name, (1.08 * hand[0][1], 1.08 * hand[1][1]), **middle)
     ax.plot(np.cos(E), flat * np.sin(E), "o", ms=9, color=look.backward, label="the body")
     ax.plot(e, 0.0, "*", ms=12, color=look.text, label="what it circles")
-    ax.set(xticks=[], yticks=[])
+    ax.annotate("e", (e / 2.0, -0.08), **middle)
+    ax.set(xticks=[], yticks=[], ylim=(-1.15, 1.15))
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     figure.alt = f"An ellipse in a circle. One hand is at M = {M:.2f}, one at E = {E:.2f}."
     return figure
