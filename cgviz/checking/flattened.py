@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import logging
 import random
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -27,13 +25,14 @@ import tensorflow as tf
 
 from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
+from ..graph.model import silenced
 from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
 
 Kept = dict[int, tuple[Any, Any]]
 """Variables by their id, each with a copy of its value."""
 
-# The streams of random numbers and sys.stdout belong to the process: one check at a time.
+# The streams of random numbers belong to the process: one check at a time.
 _ALONE = threading.RLock()
 
 SEED = 20  # any fixed number: a random f draws the same in every run
@@ -361,7 +360,7 @@ def kept(variables: Kept) -> Iterator[None]:
                 tf_hooks.unrecorded(),
                 tf_hooks.seeds_kept(),
                 np.errstate(all="ignore"),
-                redirect_stdout(_OneThread(sys.stdout)),
+                silenced(),
             ):
                 logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
                 yield
@@ -375,20 +374,6 @@ def kept(variables: Kept) -> Iterator[None]:
 def copies(variables: Iterable[Any]) -> Kept:
     """Variables as they are now."""
     return {id(variable): (variable, tf.identity(variable)) for variable in variables}
-
-
-class _OneThread(StringIO):
-    """Takes what one thread prints; what others print goes where it would have gone."""
-
-    def __init__(self, passed_on: Any) -> None:
-        super().__init__()
-        self._passed_on = passed_on
-        self._thread = threading.get_ident()
-
-    def write(self, text: str) -> int:
-        if threading.get_ident() == self._thread:
-            return len(text)
-        return int(self._passed_on.write(text))
 
 
 def restore(variables: Kept) -> list[Any]:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -236,6 +238,36 @@ class Op:
         return bool(self.watched) and self.watched[position]
 
 
+_SILENT: list[int] = []  # the threads whose prints are dropped, each once per block
+_SWITCH = threading.Lock()  # sys.stdout belongs to the process
+
+
+class _Others(io.StringIO):
+    """In place of a stream: drops what silent threads print, and passes on what others do."""
+
+    stream: Any
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() in _SILENT else int(self.stream.write(text))
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Drop what this thread prints in a block; what other threads print goes where it would."""
+    with _SWITCH:
+        _SILENT.append(threading.get_ident())
+        if not isinstance(now := sys.stdout, _Others):
+            sys.stdout = others = _Others()
+            others.stream = now
+    try:
+        yield
+    finally:
+        with _SWITCH:
+            _SILENT.remove(threading.get_ident())
+            if not _SILENT and isinstance(sys.stdout, _Others):
+                sys.stdout = sys.stdout.stream
+
+
 @dataclass(eq=False, repr=False)
 class Step:
     """One op's backward rule as it ran: `downstream = upstream x local`.
@@ -304,7 +336,7 @@ class Step:
         if self.pull is None:
             raise self._gone()
         try:
-            with redirect_stdout(io.StringIO()):
+            with silenced():
                 return tuple(as_numpy(t) for t in self.pull(upstream))
         except Exception as error:
             raise RuntimeError(

@@ -14,14 +14,13 @@ TensorFlow's registry for ever.
 from __future__ import annotations
 
 import inspect
-import io
 import itertools
 import json
 import re
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +32,7 @@ from ..drawing import display
 from ..drawing.shapes import extent
 from ..drawing.texts import TITLE
 from ..graph import Array, Trace
+from ..graph.model import silenced
 from ..reading import summary
 from ..recording import api, arguments, tf_hooks
 from . import curves, panel
@@ -241,7 +241,7 @@ class Sweeper:
             The plots, with None where there is no finite number.
         """
         slider, by = self.sliders[active], self.sliders[focus].name
-        with redirect_stdout(io.StringIO()):  # a rule that prints has done so already
+        with silenced():  # a rule that prints has done so already
             start = time.perf_counter()
             self._row(values, focus, custom)
             affordable = int(CURVES / (time.perf_counter() - start))
