@@ -22,7 +22,7 @@ lab: .venv/lab.stamp  ## open the course in JupyterLab
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(FLAGS)
 
 test: .venv/dev.stamp  ## run the unit tests, the doctests and every notebook
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/dev.stamp  ## check style and types
 	$(BIN)/ruff check .
