@@ -838,7 +838,7 @@ def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
 
 
 def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
-    """What lesson 09 says of its last case: z = 16.67 at point 151, and NaN after the best step."""
+    """What lesson 09 says of its last case: p is 1 at point 151, and NaN after the best step."""
 
     def by_hand(network, points, labels):
         p = tf.sigmoid(network(points))
