@@ -14,7 +14,6 @@
     slopes    what rules claim their slope to be, over the numbers they receive
     elsewhere a function's source, run in a new process
     rule_in   the name by which a saved graph asks for a rule, and whether its folder brings it
-    rule_of   the name by which an opened one asks for it
     known     whether this process knows a rule by that name
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
@@ -34,7 +33,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -474,21 +472,6 @@ def rule_in(path: str) -> tuple[str, bool]:
     nodes = [node for f in library.function for node in f.node_def if node.op == "IdentityN"]
     (name,) = {node.attr["_gradient_op_type"].s.decode() for node in nodes} - {""}
     return name, name in [rule.registered_op_type for rule in library.registered_gradients]
-
-
-def rule_of(model: Any) -> str:
-    """The name by which the graph of an opened SavedModel asks for its one rule.
-
-    It is saved once more, to a folder that is deleted, and read from there.
-
-    Args:
-        model: What `tf.saved_model.load` returned.
-    """
-    # Without its rule, which may be one of this process and read what the model does not hold.
-    without = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    with tempfile.TemporaryDirectory() as folder:
-        tf.saved_model.save(model, folder, options=without)
-        return rule_in(folder)[0]
 
 
 def known(name: str) -> bool:
