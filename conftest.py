@@ -38,7 +38,8 @@ def pytest_configure(config):
     if sys.platform == "linux":
         os.environ[forked.SERVER] = os.path.join(folder.name, "server")
         command = [sys.executable, forked.__file__, "--serve", os.environ[forked.SERVER]]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE)
+        bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, env=bare)  # each fork has its own
         config.add_cleanup(server.communicate)
 
 
@@ -47,6 +48,12 @@ def pytest_runtestloop():
     """Look for no garbage where there is none: what was imported and collected stays to the end."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """What a test has started in a fresh Python is forked from a process that has TensorFlow."""
+    monkeypatch.setattr(sys, "executable", forked.python())
 
 
 @pytest.fixture(autouse=True)

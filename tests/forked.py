@@ -2,7 +2,8 @@
 
 python tests/forked.py --serve SOCKET     fork kernels until standard input ends
 python tests/forked.py -f CONNECTION ...  be a kernel: what the kernel spec of the tests starts
-python tests/forked.py PROGRAM            run a program, forked likewise
+python tests/forked.py PROGRAM ...        run a program, forked likewise
+python tests/forked.py [-I] -c CODE ...   run code, forked likewise; anything else runs as elsewhere
 
 The process that is forked is single-threaded, and has run no op and opened no connection, for
 none of these outlives a fork. A kernel starts as it does elsewhere where no such process answers.
@@ -15,14 +16,17 @@ import gc
 import json
 import os
 import runpy
+import shlex
 import signal
 import socket
 import sys
 import traceback
+import types
 from typing import NoReturn
 
 SERVER = "CGVIZ_TEST_FORK_SERVER"  # the environment variable that says where it listens
 SECONDS = 60.0  # that an answer may take: the first one imports TensorFlow on a busy machine
+PYTHON = "python"  # beside where it listens: starts this file, in place of `sys.executable`
 MOST = 2**20  # bytes of what is asked, most of it the environment
 
 
@@ -88,28 +92,58 @@ def be_kernel(
         del os.environ[name]
     os.environ.update(env)
     os.chdir(cwd)
-    paths = env.get("PYTHONPATH", "").split(os.pathsep)
+    sys.executable = python()  # what it starts is forked, too
+    isolated = args[0] == "-I"
+    paths = [] if isolated else env.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [path for path in paths if path and path not in sys.path]
     numpy.random.seed()  # a fork has its parent's
     gc.enable()
     connection.send(str(os.getpid()).encode())
 
+    end, own = os._exit, os.getpid()
+
     def end_with_client() -> None:
         connection.recv(1)
-        os._exit(1)
+        end(1)
 
     threading.Thread(target=end_with_client, daemon=True).start()
     if args[0] != "-f":
-        sys.argv = args
-        try:
-            runpy.run_path(args[0], run_name="__main__")
-        except BaseException:
-            traceback.print_exc()
-        sys.stdout.flush()
-        os._exit(0)
+
+        def tell_and_end(code: int) -> NoReturn:
+            if os.getpid() == own:  # else it is a process that the program forked
+                connection.send(bytes([code & 255]))
+            end(code)
+
+        os._exit = tell_and_end  # a program may end by it
+        os._exit(run(args[isolated:], isolated))
     # 1 is nobody's number: it is the client, and not the parent, that a kernel must end with.
     kernelapp.launch_new_instance(["--IPKernelApp.parent_handle=1", *args])
     os._exit(0)
+
+
+def run(args: list[str], isolated: bool) -> int:
+    """Run a program, or code, as a Python does that is started for it; its exit code."""
+    if not isolated:
+        sys.path.insert(0, "" if args[0] == "-c" else os.path.dirname(os.path.abspath(args[0])))
+    try:
+        if args[0] == "-c":
+            main = types.ModuleType("__main__")
+            sys.modules["__main__"], sys.argv = main, ["-c", *args[2:]]
+            exec(compile(args[1], "<string>", "exec"), vars(main))
+        else:
+            sys.argv = args
+            runpy.run_path(args[0], run_name="__main__")
+        code: object = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    if not isinstance(code, int):
+        print(code, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return code if isinstance(code, int) else 1
 
 
 def ask(path: str, args: list[str]) -> None:
@@ -130,31 +164,42 @@ def ask(path: str, args: list[str]) -> None:
     connection.settimeout(1.0)
     while os.getppid() == parent:  # as a kernel's own look at its parent
         with contextlib.suppress(TimeoutError):
-            connection.recv(1)
-            break
+            told = connection.recv(1)  # a program tells how it ended, a kernel ends without a word
+            sys.exit(told[0] if told else args[0] != "-f")
     sys.exit()
+
+
+def python() -> str:
+    """A Python that is forked where it can be, and else this one."""
+    where = os.environ.get(SERVER)
+    return os.path.join(os.path.dirname(where), PYTHON) if where else sys.executable
 
 
 def printed(program: os.PathLike[str]) -> str:
     """What a program prints that runs in a process of its own, which may have TensorFlow."""
     import subprocess
 
-    return subprocess.check_output([sys.executable, __file__, program], text=True)
+    return subprocess.check_output([python(), program], text=True)
 
 
 def kernel_spec(folder: str) -> None:
-    """Write the kernel spec of the tests into a folder for JUPYTER_PATH."""
+    """Write the kernel spec of the tests into a folder for JUPYTER_PATH, and their Python."""
     argv = [sys.executable, os.path.abspath(__file__), "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Python 3 (ipykernel)", "language": "python"}
     os.makedirs(f"{folder}/kernels/python3")
     with open(f"{folder}/kernels/python3/kernel.json", "w", encoding="utf-8") as file:
         json.dump(spec | {"metadata": {"debugger": True}}, file)
+    with open(f"{folder}/{PYTHON}", "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {shlex.join(argv[:2])} "$@"\n')
+    os.chmod(f"{folder}/{PYTHON}", 0o755)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
         serve(sys.argv[2])
     else:
-        ask(os.environ.get(SERVER, ""), sys.argv[1:])
+        kind = sys.argv[2] if sys.argv[1] == "-I" else sys.argv[1]
+        if kind in ("-f", "-c") or not kind.startswith("-"):
+            ask(os.environ.get(SERVER, ""), sys.argv[1:])
         what = ["-m", "ipykernel_launcher"] if sys.argv[1] == "-f" else []
         os.execv(sys.executable, [sys.executable, *what, *sys.argv[1:]])

@@ -1,5 +1,6 @@
-"""Kernels of the tests are forked from a process that has TensorFlow, or start as elsewhere."""
+"""Kernels and programs of the tests are forked from a process that has TensorFlow, or started."""
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -64,3 +65,34 @@ def test_a_kernel_ends_with_its_client(tmp_path):
     while Path(f"/proc/{kernel}").exists():
         assert time.monotonic() < ends
         time.sleep(0.05)
+
+
+PROGRAM = """\
+import os, sys
+given = [os.environ.get(name) for name in ("MINE", "MPLBACKEND", "OPENBLAS_NUM_THREADS")]
+print(os.getcwd(), sys.path, sys.argv, __name__, given, os.umask(0), flush=True)
+print([name for name in sys.modules if name.startswith("cgviz")], file=sys.stderr)
+"""
+ENDS = {"": 0, "sys.exit(3)": 3, "sys.exit('words')": 1, "os._exit(4)": 4, "raise KeyError(5)": 1}
+
+
+@pytest.mark.parametrize("how", [["-c"], ["-I", "-c"], ["program.py"]], ids=" ".join)
+def test_a_program_that_is_forked_is_as_one_that_is_started(how, tmp_path, monkeypatch):
+    """It has nothing of cgviz, and ends with the same code and the same last words."""
+    monkeypatch.setenv("MINE", "yes")
+    for end, code in ENDS.items():
+        (tmp_path / "program.py").write_text(PROGRAM + end)
+        given = [*how, *([PROGRAM + end] if "-c" in how else []), "x"]
+        one, other = (
+            subprocess.run([python, *given], capture_output=True, text=True, cwd=tmp_path)
+            for python in (forked.python(), sys.executable)
+        )
+        assert one.stdout == other.stdout
+        assert one.returncode == other.returncode == code
+        assert one.stderr.splitlines()[-1] == other.stderr.splitlines()[-1]
+        assert one.stderr.startswith("[]\n")
+
+
+def test_what_a_test_starts_by_its_python_is_forked(forks):
+    look = "import os, sys; print('tensorflow' in sys.modules, os.path.basename(sys.executable))"
+    assert subprocess.check_output([sys.executable, "-c", look], text=True) == "True python\n"

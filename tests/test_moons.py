@@ -775,6 +775,7 @@ def raises():
     raise ValueError("mine")
 
 
+@pytest.mark.usefixtures("forks")
 def test_an_error_elsewhere_is_printed_without_colours(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a notebook; Python 3.13 obeys
     moons.elsewhere(raises)
@@ -787,6 +788,7 @@ def look(path):
 
 
 @pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.usefixtures("forks")
 def test_a_rule_is_known_where_it_was_saved_and_elsewhere_only_the_folder_can_bring_it(
     gain, tmp_path, capsys, kept
 ):

@@ -350,5 +350,6 @@ def test_there_is_a_row_for_each_pitfall():
 
 
 @pytest.mark.parametrize("proof", PROOFS)
+@pytest.mark.usefixtures("forks")
 def test_a_pitfall_is_covered_as_the_table_says(proof):
     proof()

@@ -7,12 +7,12 @@ whole site, built by `make site`, is tested with CGVIZ_SITE=build/site/html.
 import os
 import re
 import subprocess
-import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlparse
 
+import forked
 import pytest
 
 from .conftest import missing, new_context
@@ -38,7 +38,7 @@ def site(tmp_path_factory):
     except ImportError:
         missing("Sphinx is not installed: pip install -e '.[site]'")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, ROOT / "site" / "build.py", "--to", folder, *RUN]
+    command = [forked.python(), ROOT / "site" / "build.py", "--to", folder, *RUN]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return folder / "html"

@@ -215,6 +215,7 @@ def test_digits_that_cancel_are_a_warning_of_precision():
 # --- everywhere it will be used --------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_gradient_is_judged_in_every_place():
     w = tf.Variable(2.0, name="w")
     report = cgviz.check(
@@ -424,6 +425,7 @@ def test_a_tf_function_that_raises_as_a_graph_is_a_finding_and_no_crash():
 TABLE = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
+@pytest.mark.usefixtures("forks")
 def test_slices_that_do_not_know_of_what_shape_are_judged_as_the_tape_takes_them():
     def f(table, variable):
         return two_rows(table) + two_rows(variable)
