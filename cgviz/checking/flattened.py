@@ -12,12 +12,14 @@ real ones: TensorFlow's gradient of it is then the pair of real gradients.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,7 @@ def to_tensor(vector: Array, shape: Sequence[int], dtype: Any) -> Any:
 
 def vector_size(tensor: Any) -> int:
     """How many real numbers a tensor or variable holds."""
-    size = int(np.prod(tuple(tensor.shape), dtype=np.int64))
+    size = math.prod(tensor.shape)
     return size * (2 if tensor.dtype.is_complex else 1)
 
 
@@ -70,18 +72,21 @@ def join(tensors: Sequence[Any]) -> Array:
 
 def split(vector: Array, like: Sequence[Any]) -> list[Any]:
     """The inverse of `join`: tensors of the shapes and dtypes of `like`."""
-    ends = np.cumsum([vector_size(each) for each in like])[:-1]
+    ends = accumulate(map(vector_size, like), initial=0)
     return [
-        to_tensor(part, tuple(each.shape), each.dtype)
-        for part, each in zip(np.split(vector, ends), like, strict=True)
+        to_tensor(vector[start:stop], tuple(each.shape), each.dtype)
+        for (start, stop), each in zip(pairwise(ends), like, strict=True)
     ]
 
 
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
     """The inner product of two lists of tensors as vectors, in float64; None counts as 0."""
     pairs = [(a, b) for a, b in zip(tensors, others, strict=True) if a is not None]
-    products = [tf.cast(tf.math.real(tf.math.conj(a) * b), tf.float64) for a, b in pairs]
-    return tf.add_n([tf.zeros([], tf.float64), *map(tf.reduce_sum, products)])
+    products = [
+        tf.math.real(tf.math.conj(a) * b) if a.dtype.is_complex else a * b for a, b in pairs
+    ]
+    sums = [tf.reduce_sum(tf.cast(each, tf.float64)) for each in products]
+    return tf.add_n(sums) if sums else tf.zeros([], tf.float64)
 
 
 # --- the function ------------------------------------------------------------------------------
@@ -327,6 +332,7 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
     """
     slopes = GROWTH * np.random.default_rng(17).uniform(0.5, 1.5, flat.x.size) / flat.scale
     start = 1.0 - slopes @ flat.x
+    along = split(slopes, [leaf.source for leaf in flat.leaves])
 
     def derivative(*args: Any) -> list[Any]:
         sources = flat.sources(args)
@@ -335,7 +341,7 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
             targets = flat.outputs(flat.f(*args))
         upstream = split(seed, targets)
         if growing:
-            factor = start + dot(split(slopes, sources), sources)
+            factor = start + dot(along, sources)
             upstream = [each * tf.cast(factor, each.dtype) for each in upstream]
         found = zip(tape.gradient(targets, sources, upstream), sources, strict=True)
         return [
