@@ -421,7 +421,7 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
     h = tf.linspace(-2.0, 2.0, 401)
     every = np.ravel(received)
     ax = new_axes(None, 6.5, 2.4)
-    ax.hist(every, 40, range=(-2.0, 2.0), density=True, color="0.85")
+    ax.hist(every, 40, range=(-2.0, 2.0), density=True, color="0.85", label="inputs")
     said = []
     for (name, rule), dashes in zip(rules.items(), (":", "--", "-", "-."), strict=False):
         with tf.GradientTape() as tape:

@@ -368,6 +368,8 @@ def test_the_slope_of_each_rule_is_drawn_over_what_it_receives():
     assert [line.get_linestyle() for line in ax.lines] == [":", "--"]
     bars = {round(bar.get_x(), 1): bar.get_height() for bar in ax.patches if bar.get_height()}
     assert set(bars) == {-1.0, 0.1, 0.2}
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(words) == ["half", "inputs", "tanh"]
     assert ax.figure.alt.splitlines() == [
         "The slope of each rule. tanh: 1 at 0, 0.42 at 1; half: 0.5 at 0, 0.5 at 1.",
         "Grey: how the 4 numbers that it receives are spread; 25 % are outside.",
