@@ -118,7 +118,7 @@ def sketch(M: float, e: float) -> SpokenFigure:
 def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     """Where accelerations point: an arrow at each place, and a line from there to the long axis.
 
-    All arrows are equally long.
+    All arrows are equally long: they show directions only.
 
     Args:
         e: The eccentricity of the orbit, whose long half-axis is 1.
@@ -143,6 +143,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     drawn: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "zorder": 3}
     drawn["width"] = 0.006
     ax.quiver(x, y, 0.18 * to_x / force, 0.18 * to_y / force, color=look.forward, **drawn)
+    ax.plot([], [], color=look.forward, lw=3.0, label="acceleration, its direction only")
     ax.plot(x, y, "o", ms=7, color=look.backward, label="the body")
     ax.plot(-e, 0.0, "+", ms=10, color=look.text, label="centre of the ellipse")
     ax.plot(0.0, 0.0, "*", ms=12, color=look.text, label="what it circles")
@@ -154,12 +155,15 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     return figure
 
 
-def on_sky(curve: Any = None, *others: Any, low: bool = False) -> SpokenFigure:
+def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False) -> SpokenFigure:
     """The positions of S2 with their errors, as on the sky, where east is on the left.
+
+    Dotted lines cross at the zero of the map, which is near what S2 circles and not at it.
 
     Args:
         curve: Places [n, 2] to be joined by a blue line.
         *others: More of them, for thin grey lines.
+        star: Where what S2 circles was meanwhile [n, 2]: a line, with a star sign at both ends.
         low: Show only the part where S2 comes closest.
 
     Returns:
@@ -167,11 +171,13 @@ def on_sky(curve: Any = None, *others: Any, low: bool = False) -> SpokenFigure:
 
     Example:
         >>> on_sky()
-        38 positions of S2 around a star sign at 0.
+        38 positions of S2.
         East, north: 1996.5 at -48, 155; 2001.6 at -50, 15; 2003.3 at 39, 73; 2012.6 at -53, 161.
     """
     dates, seen, errors = positions()
     figure, ax, look = _paper(5.2, 3.6 if low else 4.8)
+    for draw in (ax.axhline, ax.axvline):
+        draw(0.0, ls=":", lw=1.0, color=look.muted)
     for each in others:
         ax.plot(*np.transpose(each), color=look.muted, lw=0.6)
     if curve is not None:
@@ -179,16 +185,22 @@ def on_sky(curve: Any = None, *others: Any, low: bool = False) -> SpokenFigure:
     east, north = seen.T
     ax.plot(*seen[list(LABELLED)].T, "o", color=look.backward, ms=6)
     ax.errorbar(east, north, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
-    ax.plot(0.0, 0.0, "*", ms=12, color=look.text)
+    if star is not None:
+        ends = np.array(star)[[0, -1]]
+        ax.plot(*np.transpose(star), color=look.text, lw=1.0)
+        ax.plot(*ends.T, "*", ms=8, color=look.text)
     for n, side in LABELLED.items():
         how: dict[str, Any] = {"ha": "left" if side > 0 else "right", "annotation_clip": True}
         how |= {"textcoords": "offset points", "va": "center", "color": look.text}
         ax.annotate(f"{dates[n]:.1f}", seen[n], (7 * side, 0), **how)
     ax.set(xlim=(75, -95), ylim=(-30, 90) if low else (-30, 200), xlabel="east", ylabel="north")
-    lines = [f"{len(dates)} positions of S2 around a star sign at 0"]
+    lines = [f"{len(dates)} positions of S2"]
     lines += ["an orbit through them"] * (curve is not None)
     lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
+    if star is not None:
+        places.append(" to ".join(f"{east:.0f}, {north:.0f}" for east, north in ends))
+        places[-1] = f"what it circles from {places[-1]}"
     figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."
     return figure
 

@@ -106,6 +106,8 @@ def test_the_mass_is_the_same_on_each_date_where_the_tape_can_follow_or_ask(less
     for find_E in (lesson["by_steps"], lesson["repaired"]):
         np.testing.assert_allclose(masses(find_E), 4.142, atol=1e-3)
     assert lesson["size"] ** 3 / lesson["P"] ** 2 / 1e6 == pytest.approx(4.142, abs=1e-3)
+    farther = 8280.0 / 8000.0 * lesson["size"]  # Gillessen's distance, in *Going further*
+    assert farther**3 / lesson["P"] ** 2 / 1e6 == pytest.approx(4.59, abs=5e-3)
     wrong = masses(lesson["solution"])
     assert [wrong.min(), wrong.max()] == pytest.approx([2.11, 4.06], abs=5e-3)
 
@@ -139,7 +141,7 @@ def test_an_arrow_points_where_the_acceleration_does_and_its_line_ends_on_the_lo
     np.testing.assert_allclose(np.hypot(field.U, field.V), 0.18)
     lines = [line.get_xydata() for line in ax.lines if line.get_linestyle() == ":"]
     np.testing.assert_allclose([line[-1] for line in lines], [[at, 0.0]] * 2, atol=1e-12)
-    marks = {line.get_marker(): line.get_xydata()[0] for line in ax.lines}
+    marks = {line.get_marker(): line.get_xydata()[0] for line in ax.lines if len(line.get_xydata())}
     assert marks["+"] == pytest.approx([-0.7, 0.0])
     assert marks["*"] == pytest.approx([0.0, 0.0])
     assert "at -0.70 to -0.70" in figure.alt
@@ -165,17 +167,58 @@ def test_a_curve_and_its_thin_companions_are_drawn_and_counted():
     curve = np.array([[0.0, 0.0], [10.0, 20.0]])
     figure = orbit.on_sky(curve, curve + 1.0, curve + 2.0, low=True)
     (ax,) = figure.axes
-    drawn = [line.get_xydata() for line in ax.lines[:3]]
+    drawn = [line.get_xydata() for line in ax.lines[2:5]]
     np.testing.assert_array_equal(drawn, [curve + 1.0, curve + 2.0, curve])
-    assert ax.lines[2].get_linewidth() > ax.lines[0].get_linewidth()
+    assert ax.lines[4].get_linewidth() > ax.lines[2].get_linewidth()
     assert ax.get_ylim()[1] == 90
     assert "an orbit through them, 2 thin grey ones." in figure.alt
+
+
+def test_the_star_sign_is_where_the_model_has_what_s2_circles_and_nowhere_before_the_fit(lesson):
+    """`place` counts from there: it is where x and y are 0."""
+    assert not [line for line in orbit.on_sky().axes[0].lines if line.get_marker() == "*"]
+    unknowns = lesson["unknowns"]
+    no_size = np.concatenate([unknowns[:3], np.zeros(4), unknowns[7:]])
+    there = lesson["sky"](lesson["year"], no_size)
+    np.testing.assert_allclose(lesson["star"], there)
+    ax = orbit.on_sky(star=lesson["star"]).axes[0]
+    (ends,) = [line.get_xydata() for line in ax.lines if line.get_marker() == "*"]
+    np.testing.assert_array_equal(ends, lesson["star"][[0, -1]])
+    assert "what it circles from 2, -9 to 1, 6" in ax.figure.alt
+
+
+def test_only_the_first_step_of_the_fit_leaves_period_shape_and_date_alone(lesson):
+    """Explained by: while a and b are 0, these three change nothing."""
+    guess = np.array([16.0, 0.5, 2002.5] + [0.0] * 8)
+    slopes = lesson["with_slopes"](guess)[1].numpy()
+    assert not slopes[:, :3].any()
+    assert np.linalg.matrix_rank(slopes) == 8
+
+
+def test_without_stop_gradient_the_rule_that_keeps_its_e_points_at_the_star(lesson):
+    @tf.custom_gradient
+    def free(M, e):
+        E = lesson["by_steps"](M, e)
+        return E, lambda upstream: lesson["solution_rule"](E, e, upstream)
+
+    for find_E, at in ((free, 0.0), (lesson["solution"], -lesson["e"])):
+        said = orbit.arrows(lesson["e"], *lesson["motion"](find_E)).alt
+        assert f"at {at:.2f} to {at:.2f}" in said
+
+
+def test_one_miss_of_the_fit_is_larger_than_chance_makes_any_of_300_fits(lesson):
+    """Said in *Going further*, and printed there."""
+    misses = lesson["with_slopes"](lesson["unknowns"])[0].numpy()
+    largest = np.sort(np.abs(misses))[-2:]
+    assert largest == pytest.approx([3.13, 4.25], abs=0.01)
+    by_chance = np.abs(np.random.default_rng(0).normal(size=(300, 76))).max(axis=1)
+    assert np.mean(by_chance > largest[1]) < 0.01
 
 
 def test_the_pictures_follow_a_dark_theme():
     import matplotlib.pyplot as plt
 
     with plt.style.context("dark_background"):
-        dark = orbit.on_sky()
+        dark = orbit.on_sky(star=[[2.0, -9.0], [1.0, 6.0]])
     (star,) = [line for line in dark.axes[0].lines if line.get_marker() == "*"]
     assert not same_color(star.get_color(), "#1a1a1a")
