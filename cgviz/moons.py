@@ -20,6 +20,7 @@
     table     numbers in rows and columns
     stairs    the cosine key of lesson 11, pressed again and again
     scale     the scores of lesson 11 on a scale, and how far each is in
+    tastes    the losses of two trainings in lesson 11, and which films each would take
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
@@ -615,7 +616,9 @@ def scale(
     x = np.linspace(scores[0] - 0.7, scores[-1] + 0.7, 300, dtype="float32")
     ax.plot(x, degrees(cut, x), color="C0")
     ax.axvline(float(cut), linestyle="--", color="0.4")
-    ax.annotate("the cut", (float(cut), 0.97), (5, 0), textcoords="offset points", va="center")
+    at = style.number(float(cut), 2)
+    here = (float(cut), 0.97)
+    ax.annotate(f"the cut, {at}", here, (5, 0), textcoords="offset points", va="center")
     best = np.arange(len(scores)) >= len(scores) - round(float(each.sum()))
     for face, group in (("white", ~best), ("0.1", best)):
         ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face)
@@ -624,9 +627,67 @@ def scale(
         ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha, size=9)
     ax.set(xlabel="score", ylabel="degree")
     said = ", ".join(f"{title} {n:.2f}" for title, n in zip(titles, each, strict=True))
-    figure.alt = (
-        f"A curve from 0 up to 1, ½ at the cut, {style.number(float(cut), 2)}. Degrees: {said}."
-    )
+    figure.alt = f"A curve from 0 up to 1, ½ at the cut, {at}. Degrees: {said}."
+    return figure
+
+
+def tastes(
+    titles: Sequence[str],
+    films: Any,
+    runs: Mapping[str, tuple[Sequence[float], Any]],
+    count: int = 3,
+) -> SpokenFigure:
+    """The losses of trainings, and which films their weights would take: those above the line.
+
+    A film is a dot, by how funny it is and how many hours it lasts; the last ones, which were
+    borrowed, are filled.
+
+    Args:
+        titles: The name of each film.
+        films: How funny each is, and its hours, shape [n, 2].
+        runs: Name -> the losses and the two weights, that of funny above 0; at most two names.
+        count: How many were borrowed, and may be taken.
+
+    Returns:
+        The figure; its `alt` gives the losses, the weights and the titles of the films taken.
+
+    Example:
+        >>> tastes(["Ada", "Bob"], np.eye(2), {"one": ([2.0, 0.5, 1.0], [1.0, -3.0])}, 1)
+        one: loss 2, lowest 0.5 at step 1, at the end 1; 1.00 · funny − 3.00 · hours, the best: Ada.
+    """
+    films = np.asarray(films)
+    figure: Any = returned_figure(9.5, 3.4)
+    falling, plane = figure.subplots(1, 2)
+    lines = []
+    for (name, (losses, weights)), dashes in zip(runs.items(), ("-", "--"), strict=False):
+        tone = "C0" if dashes == "-" else "C1"
+        falling.plot(losses, dashes, color=tone, linewidth=2, label=name)
+        scores = films @ np.asarray(weights)
+        order = np.argsort(scores)
+        funny, hours = (float(weight) for weight in weights)
+        edge = scores[order[-count - 1 :][:2]].mean()  # between the last film taken and the next
+        x = np.array([films[:, 1].min() - 0.3, films[:, 1].max() + 0.3])
+        taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
+        plane.plot(x, (edge - hours * x) / funny, dashes, color=tone, label=f"{name}: {taste}")
+        low = int(np.nanargmin(losses))
+        first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
+        best = " ".join(titles[n] for n in order[-count:])
+        said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"
+        lines.append(f"{said}; {taste}, the best: {best}.")
+    theirs = np.arange(len(films)) >= len(films) - count
+    for face, group in (("white", ~theirs), ("0.1", theirs)):
+        plane.plot(*films[group, ::-1].T, "o", color="0.1", markerfacecolor=face)
+    for title, (funny, hours) in zip(titles, films, strict=True):
+        text = plane.annotate(
+            str(title), (hours, funny), (6, -4), textcoords="offset points", size=9
+        )
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5})
+    falling.set(title="loss", xlabel="step", ylim=(0, None))
+    falling.legend(frameon=False)
+    plane.set(title="in: the films above the line", xlabel="hours", ylabel="funny")
+    plane.set_ylim(top=films[:, 0].max() + 0.5)  # room for the legend
+    plane.legend(frameon=False, loc="upper left")
+    figure.alt = "\n".join(lines)
     return figure
 
 

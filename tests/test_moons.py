@@ -520,9 +520,38 @@ def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_ma
     assert (out.get_markerfacecolor(), best.get_markerfacecolor()) == ("white", "0.1")
     assert list(best.get_xdata()) == [0.0, 1.0]  # the degrees add up to 1.54
     named = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
-    assert named == {"the cut": 0.25, **dict(zip("abcd", scores, strict=True))}
+    assert named == {"the cut, 0.25": 0.25, **dict(zip("abcd", scores, strict=True))}
     said = "A curve from 0 up to 1, ½ at the cut, 0.25. Degrees:"
     assert figure.alt == f"{said} a 0.10, b 0.32, c 0.44, d 0.68."
+
+
+def test_above_each_line_are_the_films_that_its_weights_would_take():
+    films = np.array([[0.8, 2.7], [0.0, 1.0], [0.6, 2.1], [0.7, 1.4]])
+    runs = {"one": ([2.0, 0.5, 1.0], [2.0, -1.0]), "other": ([3.0, np.nan], [4.0, 0.5])}
+    figure = moons.tastes(list("abcd"), films, runs, 2)
+    falling, plane = figure.axes
+    for line, (losses, _) in zip(falling.lines, runs.values(), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), losses)
+    *edges, rest, theirs = plane.lines
+    for edge, taken in zip(
+        edges, ([False, False, True, True], [True, False, False, True]), strict=True
+    ):
+        height = np.interp(films[:, 1], *edge.get_data())
+        assert list(films[:, 0] > height) == taken
+        assert edge.get_xdata()[0] < films[:, 1].min() < films[:, 1].max() < edge.get_xdata()[-1]
+    assert theirs.get_xydata().tolist() == films[2:, ::-1].tolist()
+    assert rest.get_xydata().tolist() == films[:2, ::-1].tolist()
+    assert (rest.get_markerfacecolor(), theirs.get_markerfacecolor()) == ("white", "0.1")
+    named = {text.get_text(): text.xy for text in plane.texts}
+    assert named == {n: (h, f) for n, (f, h) in zip("abcd", films, strict=True)}
+    told = ["one: 2.00 · funny − 1.00 · hours", "other: 4.00 · funny + 0.50 · hours"]
+    assert [text.get_text() for text in plane.get_legend().get_texts()] == told
+    assert figure.alt == (
+        "one: loss 2, lowest 0.5 at step 1, at the end 1; 2.00 · funny − 1.00 · hours, "
+        "the best: c d.\n"
+        "other: loss 3, lowest 3 at step 0, at the end NaN; 4.00 · funny + 0.50 · hours, "
+        "the best: d a."
+    )
 
 
 FUNNY = np.array([0.6, 0.3, 0.0, 0.0, 0.8, 0.9, 0.6, 0.7])  # the eight films of lesson 11
@@ -569,7 +598,9 @@ def test_why_the_false_slopes_of_lesson_11_never_find_the_third_film():
     assert not any(AUNT in step[5] for step in seen)
     late = [step[0][1] / step[0][0] for step in seen[60:]]
     assert min(late) < 1 / 16 < max(late)
-    assert {step[1] for step in seen[60:]} == {ECHO, FROST}
+    assert {step[1] for step in seen[20:36]} == {FROST}  # then its loss begins to jump
+    assert [step[1] for step in seen[36:40]] == [ECHO, FROST] * 2
+    assert {step[1] for step in seen[36:]} == {ECHO, FROST}
     slow = films_by_the_tape(1000, 0.03)
     assert slow[-1][5] == {ECHO, FROST, HOTEL}
     jumps = [np.abs(np.diff([step[0][1] for step in run[-100:]])).max() for run in (seen, slow)]
