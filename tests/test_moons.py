@@ -172,17 +172,34 @@ def test_of_swapped_gradients_two_units_are_left_and_one_decides():
     assert run.losses[70] > before > max(run.losses[71:])
 
 
-def test_of_the_gradient_of_a_bias_circles_and_triangles_cancel_the_larger_part():
-    """What lesson 02 says of the first bias: 0.082 from the circles, -0.139 from the triangles."""
+def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks():
+    """What lesson 02 says of the first bias: the wrong gradient is 200 slopes of 0.81; the upstream
+    makes their sum 700 times smaller, and of the rest circles and triangles cancel three quarters.
+    """
     network, (points, labels) = moons.Network(tf.tanh), moons.data()
-    h = points @ network.w1 + network.b1
-    with tf.GradientTape() as tape:
-        tape.watch(h)
-        logits = tf.tanh(h) @ network.w2 + network.b2
-        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
-    shares, triangle = tape.gradient(loss, h)[:, 0], np.asarray(labels)[:, 0] > 0.5
-    found = [np.sum(np.asarray(shares)[who]).round(3) for who in (~triangle, triangle)]
-    np.testing.assert_allclose(found, [0.082, -0.139], atol=1e-6)
+    slopes = (1.0 - tf.tanh(points @ network.w1 + network.b1) ** 2)[:, 0]
+    answers = (tf.sigmoid(network(points)) - labels)[:, 0] / 200.0
+    shares = slopes * answers * network.w2[0, 0]
+    wrong, sizes, right = (float(tf.reduce_sum(n)) for n in (slopes, tf.abs(shares), shares))
+    assert (round(float(network.w2[0, 0]), 2), round(wrong / 200.0, 2)) == (0.45, 0.81)
+    np.testing.assert_allclose(right, moons.gradients(network)[1][0], rtol=1e-4)
+    assert 700.0 < wrong / sizes < 750.0
+    assert 0.7 < 1.0 - abs(right) / sizes < 0.8
+    triangle = np.asarray(labels)[:, 0] > 0.5
+    assert np.all((np.asarray(shares) < 0.0) == triangle)
+
+
+def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one():
+    """What lesson 02 says of `tf.test.compute_gradient`."""
+
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda upstream: 2.0 * x
+
+    for at, same in ((2.0, True), ([1.0, 2.0], False)):
+        (claimed,), (found,) = tf.test.compute_gradient(square, [tf.constant(at)])
+        assert np.allclose(claimed, found, atol=1e-2) == same
+    np.testing.assert_array_equal(claimed, [[2.0, 4.0], [2.0, 4.0]])
 
 
 @pytest.mark.parametrize(("rate", "jumps"), [(0.88, False), (0.9, True)])
