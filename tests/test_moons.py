@@ -164,9 +164,11 @@ def test_of_swapped_gradients_two_units_are_left_and_one_decides():
     """Why lesson 03 finds a straight border, and the hump of the loss on the way."""
     run = moons.train(moons.Network(lambda h: swapped(h, tf.exp(-h * h))))
     h = moons.data()[0] @ run.network.w1 + run.network.b1
-    heard = np.max(np.abs(h * tf.exp(-h * h)), axis=0) > 0.01
+    heard = np.max(np.abs(h * tf.exp(-h * h)), axis=0) > 0.0
     weights = run.network.w2.numpy()[heard].ravel()
     np.testing.assert_allclose(weights, [9.32, 0.25], atol=0.005)
+    decides = h.numpy()[:, heard][:, 0]  # the wave rises between -0.71 and 0.71
+    np.testing.assert_allclose([decides.min(), decides.max()], [-0.68, 0.29], atol=0.005)
     before = min(run.losses[:20])
     assert max(run.losses[20:40]) > before + 0.05  # a hump
     assert run.losses[70] > before > max(run.losses[71:])
