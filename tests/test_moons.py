@@ -693,7 +693,7 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
 
 
 def test_what_the_steepness_sends_back_through_a_slope_made_of_bare_numbers():
-    """The answer to lesson 05's second task: b1 enters through the slope only, w1 there, too."""
+    """What lesson 05 prints of b1, and the answer to its second task: w1 enters beside it, too."""
 
     @tf.custom_gradient
     def bare(x):
