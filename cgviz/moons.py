@@ -685,7 +685,7 @@ def tastes(
     falling.set(title="loss", xlabel="step", ylim=(0, None))
     falling.legend(frameon=False)
     plane.set(title="in: the films above the line", xlabel="hours", ylabel="funny")
-    plane.set_ylim(top=films[:, 0].max() + 0.5)  # room for the legend
+    plane.set_ylim(top=films[:, 0].max() + 0.5)  # space for the legend
     plane.legend(frameon=False, loc="upper left")
     figure.alt = "\n".join(lines)
     return figure
