@@ -130,7 +130,9 @@ class Table(Rows):
     def caption(self) -> str:
         """What the table shows."""
         count = len(self.trace.passes)
-        which = f"Backward pass {self.pass_.index} of {count}" if count > 1 else "Backward pass"
+        which = "Backward pass"
+        if count > 1:
+            which += f" {self.pass_.index} (of 0 to {count - 1})"
         hidden = len(self.pass_.steps) - len(self)
         more = f" ({hidden} folded away; full=True shows all)" if hidden > 0 else ""
         steps = counted(len(self), "step")

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-pytest.importorskip("nbgrader", reason="pip install 'cgviz[teach]'")
+pytest.importorskip("nbgrader", reason="pip install 'custom-gradients[teach]'")
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))

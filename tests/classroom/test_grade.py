@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("nbgrader", reason="pip install 'cgviz[teach]'")
+pytest.importorskip("nbgrader", reason="pip install 'custom-gradients[teach]'")
 
 import box
 import handins

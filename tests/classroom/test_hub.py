@@ -96,7 +96,7 @@ class Hub:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    pytest.importorskip("jupyterhub", reason="JupyterHub is missing: pip install 'cgviz[hub]'")
+    pytest.importorskip("jupyterhub", reason="pip install 'custom-gradients[hub]'")
     if shutil.which("configurable-http-proxy") is None:
         pytest.skip("configurable-http-proxy is missing: npm install -g configurable-http-proxy")
     folder = tmp_path_factory.mktemp("hub")
