@@ -1,6 +1,7 @@
 """Lesson 10's positions, fit and pictures, and what its tasks say of the loop without the rule."""
 
 import io
+import math
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -117,6 +118,41 @@ def test_a_loop_that_stops_too_early_gives_a_wrong_slope(lesson):
         E = lesson["by_steps"](0.1, 0.8, steps)
         assert float(abs(E - 0.8 * tf.sin(E) - 0.1)) == pytest.approx(left, abs=5e-5)
         assert float(lesson["solution_rule"](E, 0.8, 1.0)[0]) == pytest.approx(slope, abs=5e-3)
+    M = tf.Variable(0.1)
+    with tf.GradientTape() as tape:
+        E = lesson["by_steps"](M, 0.8, 5)
+    assert float(tape.gradient(E, M)) == pytest.approx(3.42, abs=5e-3)  # of the loop, not of E
+
+
+def test_a_rule_that_asks_for_itself_runs_the_loop_once_each_time(lesson, monkeypatch):
+    runs, loop = [], lesson["by_steps"]
+    monkeypatch.setitem(lesson, "by_steps", lambda *inputs: runs.append(1) or loop(*inputs))
+    M = tf.Variable(1.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            E = lesson["repaired"](M, 0.8)
+        assert len(runs) == 1
+        slope = inner.gradient(E, M)
+        assert len(runs) == 2
+    outer.gradient(slope, M)
+    assert len(runs) == 3
+
+
+def test_orbits_fitted_anew_spread_where_no_points_are_and_not_where_their_errors_are_long(lesson):
+    """The answer to a prediction of *Going further*, and the numbers below its picture."""
+    others, _ = orbit.fit_again(lesson["with_slopes"], lesson["unknowns"], times=100)
+    dates, _, errors = orbit.positions()
+    longest = np.sort(dates[np.argsort(errors.max(axis=1))[-2:]])
+    assert [int(date) for date in longest] == [2004, 2005]
+    at = np.linspace(2002.2, 2002.3, 5)
+    for times, spread in ((at, (1.7, 2.4)), (longest, (0.1, 0.3))):
+        places = np.array([lesson["sky"](times, each) for each in others])
+        ways = [lesson["sky"](times + step, lesson["unknowns"]) for step in (0.01, -0.01)]
+        along = np.subtract(*ways) / np.linalg.norm(np.subtract(*ways), axis=1, keepdims=True)
+        across = np.stack([-along[:, 1], along[:, 0]], axis=1)
+        far = np.std(np.sum((places - places.mean(axis=0)) * across, axis=2), axis=0)
+        assert spread[0] < far.min()
+        assert far.max() < spread[1]
 
 
 def test_the_hands_of_the_sketch_solve_keplers_equation():
@@ -207,10 +243,12 @@ def test_without_stop_gradient_the_rule_that_keeps_its_e_points_at_the_star(less
 
 
 def test_one_miss_of_the_fit_is_larger_than_chance_makes_any_of_300_fits(lesson):
-    """Said in *Going further*, and printed there."""
+    """Said in *Going further*: in about one of 600 sets. And the fit says what is typical."""
     misses = lesson["with_slopes"](lesson["unknowns"])[0].numpy()
     largest = np.sort(np.abs(misses))[-2:]
     assert largest == pytest.approx([3.13, 4.25], abs=0.01)
+    assert len(misses) * math.erfc(largest[1] / np.sqrt(2.0)) == pytest.approx(1 / 600, rel=0.05)
+    assert np.sqrt(np.mean(misses**2)) == pytest.approx(1.3, abs=0.05)
     by_chance = np.abs(np.random.default_rng(0).normal(size=(300, 76))).max(axis=1)
     assert np.mean(by_chance > largest[1]) < 0.01
 
