@@ -275,7 +275,7 @@ class Builder:
             self.value(tensor)
             for event in inside.values()
             for position, tensor in enumerate(event.inputs)
-            if event.type != "ReadVariableOp"
+            if tensor.dtype != tf.resource  # a variable, which the rule is given
             and id(tensor) not in own
             and self._live(event, position)
         ]

@@ -338,6 +338,22 @@ def variable_gets_none(dtype):
     return f, cast([V], dtype)
 
 
+def looked_up_rows_get_one_gradient(dtype):
+    """The gradient of an embedding's table, of which the last row is forgotten."""
+    (table,) = _variables(dtype, [1.0, 2.0])
+
+    @tf.custom_gradient
+    def f(x):
+        rows = tf.gather(table, [0, 1])
+
+        def grad(dy, variables=None):
+            return tf.reduce_sum(dy * rows), [dy * x * tf.constant([1.0, 0.0], dtype)]
+
+        return rows * x, grad
+
+    return f, cast([2.0], dtype)
+
+
 def called_by_keyword(dtype):
     straight = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
     return lambda x: straight(x=x), cast([V], dtype)
@@ -527,6 +543,7 @@ PUBLISHED = {
     variables_taken_and_not_returned: "variables",
     variables_counted_wrong: "variables",
     variable_gets_none: "variables",
+    looked_up_rows_get_one_gradient: "value",
     called_by_keyword: "keywords",
     called_by_keyword_deep_inside: "keywords",
     captured_tensor: "captured",

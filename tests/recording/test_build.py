@@ -356,6 +356,17 @@ def test_a_variable_read_twice_is_captured_once():
     assert len(op.captured) == 1
 
 
+def test_a_variable_that_is_gathered_from_is_given_to_the_rule_and_not_captured():
+    w = tf.Variable([1.0, 2.0], name="w")
+
+    @tf.custom_gradient
+    def row(i):
+        return tf.gather(w, [1]) * i, lambda dy, variables=None: (None, [dy * [0.0, 1.0]])
+
+    (op,) = (op for op in cgviz.trace(row, 2.0).ops if op.kind == "custom")
+    assert op.captured == ()
+
+
 def test_the_rule_of_a_custom_op_names_the_variables_it_was_handed():
     w = tf.Variable([1.0, 1.0], name="weights")
 
