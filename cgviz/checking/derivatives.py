@@ -16,7 +16,7 @@ from ..findings import Finding
 from ..graph import Array, dtypes
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
-from .case import Case, Rule
+from .case import Case, Row, Rule
 from .comparison import Comparison, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
@@ -42,6 +42,9 @@ def value(case: Case) -> None:
                 by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
         for leaf, wrong in by_leaf.items():
             _explain(case, found, leaf, wrong)
+        told = [rule for rule in ("keywords", "variables", "captured", "none") if results.has(rule)]
+        if by_leaf and told:  # not passed, although the other derivatives agree
+            results.rows.setdefault("value", Row("value", "fail", f"wrong: see {told[0]}"))
         if slight:
             results.broken(
                 "precision",

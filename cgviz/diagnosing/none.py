@@ -140,7 +140,11 @@ def _unused(graph: PassGraph, value: Value, used: Op | None = None) -> str:
         return "independent"
     if used:
         return "dead end"
-    return "not read" if graph.kind(value) == "variable" else "unused"
+    if graph.kind(value) == "variable":
+        return "not read"
+    pass_ = graph.pass_
+    unseen = all(graph.kind(t) == "input" and t not in pass_.sources for t in pass_.targets)
+    return "target unseen" if unseen else "unused"
 
 
 def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
@@ -292,9 +296,13 @@ _CAUSES = (
         "{who}: no op that ran reads this variable, and an assignment passes no gradient on.",
         "Use it in what is differentiated, or leave it out of the sources.",
     ),
+    Cause("target unseen").says(
+        "{who}: no TensorFlow op that was recorded made the target.",
+        "Compute it with TensorFlow's functions, not NumPy's, and record the forward pass.",
+    ),
     Cause("unused").says(
         "{who}: no TensorFlow op that was recorded uses it.",
-        "Use it, record the forward pass, or leave it out; `unconnected_gradients='zero'` gives 0.",
+        "Use it, or leave it out; `unconnected_gradients='zero'` gives 0.",
     ),
     Cause("watched elsewhere").says(
         "{who}: {here} used it before a tape watched it, or on another tape.",

@@ -206,6 +206,23 @@ def test_numbers_alike_in_four_digits_are_written_with_more():
     assert "yours 2.0003, true 2" in cgviz.check(f, 2.0).findings[0].message
 
 
+@pytest.mark.parametrize(
+    ("made", "rule"),
+    [
+        (gallery.python_function_without_a_rule, "none"),
+        (gallery.captured_argument, "captured"),
+        (gallery.variable_gets_none, "variables"),
+        (gallery.called_by_keyword_deep_inside, ""),
+    ],
+)
+def test_the_value_has_no_tick_where_a_wrong_derivative_is_told_under_another_rule(made, rule):
+    f, args = made(np.float32)
+    row = next(each for each in cgviz.check(f, *args).rows if each.rule == "value")
+    assert (
+        (row.state, row.reason) == ("fail", f"wrong: see {rule}") if rule else row.state == "pass"
+    )
+
+
 def test_stop_gradient_is_named_where_it_blocks():
     report = cgviz.check(lambda x: tf.sin(tf.stop_gradient(x)), 0.5)
     found = next(f for f in report.findings if f.rule == "none")

@@ -118,7 +118,7 @@ NONE = {
     "made before the recording": (
         target_made_before,
         "",
-        "was recorded",
+        "that was recorded made the target",
         "record the forward pass",
     ),
 }
@@ -179,6 +179,19 @@ def test_an_unused_argument_is_named():
     assert finding.sources == ("y",)
     assert "no TensorFlow op that was recorded uses it" in finding.message
     assert "unconnected_gradients" in finding.hint
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.numpy_function(np.square, [x], tf.float32),
+        lambda x: tf.constant(np.square(x.numpy())),
+    ],
+)
+def test_where_numpy_made_the_target_the_argument_is_not_called_unused(f):
+    finding = only(cgviz.trace(f, [2.0, 3.0]))
+    assert "no TensorFlow op that was recorded made the target" in finding.message
+    assert "not NumPy's" in finding.hint
 
 
 def test_a_variable_that_nothing_reads_is_named():
