@@ -56,7 +56,9 @@ def value(case: Case) -> None:
     if found.judged:
         results.passed("value", _agreement(case, found))
     elif judged.x.size and case.y.size:
-        results.skipped("value", "finite differences are too uncertain here")
+        blind = ("shape", "finite gradient", "finite forward")
+        seen = next((f"not judged: see {rule}" for rule in blind if results.has(rule)), "")
+        results.skipped("value", seen or "finite differences are too uncertain here")
     else:
         results.passed("value", "nothing to compare: no numbers")
     results.passed("none", "None only where the derivative is 0")

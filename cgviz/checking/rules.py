@@ -86,15 +86,19 @@ def runs(case: Case) -> None:
 def returned(case: Case) -> None:
     """Each gradient is a tensor of the shape and the dtype of its input."""
     for step in case.distinct_steps:
-        for name, given, gradient in _returned(step):
-            for complaint in _complaints(f"{name} of {step.label}", given, gradient):
+        found = _returned(step)
+        for name, given, gradient in found:
+            for complaint in _complaints(f"{name} of {step.label}", given, gradient, found):
                 case.results.broken(*complaint)
     if case.steps:
         case.results.passed("shape", "each gradient has the shape of its input")
         case.results.passed("dtype", "each gradient has the dtype of its input")
 
 
-def _returned(step: CustomStep) -> list[tuple[str, Any, Any]]:
+_Returned = list[tuple[str, Any, Any]]
+
+
+def _returned(step: CustomStep) -> _Returned:
     """Each input of a rule: its name, the tensor, and the gradient that the rule returned.
 
     Variables come last and by name, for TensorFlow lists them in any order.
@@ -106,7 +110,9 @@ def _returned(step: CustomStep) -> list[tuple[str, Any, Any]]:
     return found[:count] + sorted(found[count:], key=lambda each: each[0])
 
 
-def _complaints(which: str, given: Any, gradient: Any) -> Iterator[tuple[str, str, str, str]]:
+def _complaints(
+    which: str, given: Any, gradient: Any, found: _Returned
+) -> Iterator[tuple[str, str, str, str]]:
     """What is wrong with one gradient: the rule that is broken, the reason, message and hint."""
     if gradient is None or not arguments.can_be_watched(given):
         return
@@ -127,12 +133,16 @@ def _complaints(which: str, given: Any, gradient: Any) -> Iterator[tuple[str, st
         got = given.shape[:1] + gradient.values.shape[1:]
     if got != given.shape:
         a, b = wanted or "[]", style.shape(np.zeros(got)) or "[]"
+        beside = ((name, t.shape, getattr(g, "shape", None)) for name, t, g in found)
+        other = next((name for name, *shapes in beside if shapes == [got, given.shape]), "")
         yield (
             "shape",
             f"{b} for {a}",
             f"{which} has the shape {a}, and its gradient {b}. The tape accepts it.",
-            "What was broadcast forward is summed backward: tf.reduce_sum over the axes that the "
-            "input did not have.",
+            f"This is the shape of {other}: are the two swapped in the `return`?"
+            if other
+            else "What was broadcast forward is summed backward: tf.reduce_sum over the axes that "
+            "the input did not have.",
         )
     if gradient.dtype != given.dtype:
         yield (

@@ -23,6 +23,25 @@ def test_a_shape_that_was_broadcast_is_named():
     found = next(each for each in report.findings if each.rule == "shape")
     assert "input 1" in found.message
     assert "has the shape [3], and its gradient [2×3]" in found.message
+    assert "summed backward" in found.hint
+    value = next(row for row in report.rows if row.rule == "value")
+    assert (value.state, value.reason) == ("skip", "not judged: see shape")
+
+
+def test_gradients_of_each_others_shapes_are_called_swapped():
+    @tf.custom_gradient
+    def dense(x, w, b):
+        def grad(dy):
+            return dy @ tf.transpose(w), tf.reduce_sum(dy, 0), tf.transpose(x) @ dy
+
+        return x @ w + b, grad
+
+    x, w = np.ones((4, 3), np.float32), np.ones((3, 2), np.float32)
+    found = [f for f in cgviz.check(dense, x, w, [0.5, 1.5]).findings if f.rule == "shape"]
+    assert [f.hint for f in found] == [
+        "This is the shape of input 2: are the two swapped in the `return`?",
+        "This is the shape of input 1: are the two swapped in the `return`?",
+    ]
 
 
 def test_a_value_that_is_infinite_by_nature_is_a_warning():
