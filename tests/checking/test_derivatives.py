@@ -154,6 +154,34 @@ def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
     assert "f gives" in message
 
 
+@tf.custom_gradient
+def rows_that_overwrite(table, i):
+    def grad(dy):
+        return tf.tensor_scatter_nd_update(tf.zeros_like(table), i[:, None], dy), None
+
+    return tf.gather(table, i), grad
+
+
+@tf.custom_gradient
+def shifted_by_the_mean(x, b):
+    return x + b, lambda dy: (dy, tf.reduce_mean(dy, 0))
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (rows_that_overwrite, ([1.0, 2.0, 3.0], tf.constant([0, 2, 2]))),
+        (shifted_by_the_mean, ([[1.0, 2.0], [3.0, 4.0]], [0.5, 1.5])),
+        (gallery.python_function_without_a_rule(np.float32)[0], ([0.3, -1.2, 2.1],)),
+    ],
+)
+def test_of_a_wrong_derivative_no_second_order_is_called_right_or_correct(f, args):
+    report = cgviz.check(f, *args, order=2)
+    assert len(report.findings) == 1
+    row = next(row for row in report.rows if row.rule == "second order")
+    assert (row.state, row.reason) == ("skip", "not judged: see value")
+
+
 # --- what a wrong derivative looks like -------------------------------------------------------
 
 
