@@ -103,6 +103,12 @@ class CustomStep:
         line = f" (line {code.co_firstlineno})" if code else ""
         return f"the rule of `{self.event.type}`{line}"
 
+    def wrong(self, dtype: Dtype) -> float:
+        """The relative error that is no longer rounding, in the coarsest dtype that it meets."""
+        names = [t.dtype.name for t in (*self.event.inputs, *self.event.outputs)]
+        known = [each for each in map(dtypes.limits, names) if each is not None]
+        return _coarsest([dtype, *known]).wrong
+
     @property
     def code(self) -> Any:
         """What two calls of one rule have in common."""

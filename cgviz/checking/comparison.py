@@ -81,6 +81,7 @@ class Comparison:
         mismatches: The entries that are claimed wrong, the worst first.
         bends: Where f has a kink or jumps: output, input or -1, and what it does.
         judged: How many entries, or sums of them, were judged.
+        unsure: How many were not, as the differences are too uncertain there.
         summed: The number of entries in the longest sum.
         blind: One entry that is off by this part of the mean one goes unseen.
         claimed: The whole Jacobian as it is claimed, where it is small.
@@ -94,7 +95,7 @@ class Comparison:
         self.f, self.dtype = f, dtype
         self.mismatches: list[Mismatch] = []
         self.bends: list[tuple[int, int, str]] = []
-        self.judged, self.summed, self.blind = 0, 1, 0.0
+        self.judged, self.unsure, self.summed, self.blind = 0, 0, 1, 0.0
         with np.errstate(all="ignore"):
             self.middle, seconds = timed(lambda: f.forward(f.x))
             if f.x.size and self.middle.size:
@@ -152,6 +153,7 @@ class Comparison:
         enough = np.fmax(0.3 * terms, self.dtype.wrong * np.fmax(beside, largest(self.middle)))
         enough = enough + self.dtype.eps  # all may be 0
         self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
+        self.unsure = claims.size - self.judged
         outside = np.argwhere(known & (gap > 0)).tolist()
         return sorted(outside, key=lambda at: -gap[*at])
 

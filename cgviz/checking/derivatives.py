@@ -13,11 +13,12 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, dtypes
+from ..graph import Array
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import Comparison, Mismatch, apart, largest
+from .differences import COARSE
 from .flattened import Leaf, first_derivative, leaf_at
 
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
@@ -71,8 +72,9 @@ def _agreement(case: Case, found: Comparison) -> str:
     agree = "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
     if found.summed > 1:
         agree = f"{found.judged} sums of {found.summed} derivatives agree"
-    where = "float64" if case.dtype is dtypes.FLOAT64 else "the dtype given"
-    words = f"{agree} with finite differences in {where}"
+    words = f"{agree} with finite differences in {case.dtype.name}"
+    if found.unsure:
+        words += f"; {found.unsure} more are too uncertain to judge"
     if found.blind > case.dtype.wrong:
         size = (
             f"{style.number(100 * found.blind, 2)} % of"
@@ -102,6 +104,9 @@ def _bias(case: Case, found: Comparison) -> None:
 
 
 def _kinks(case: Case, found: Comparison) -> None:
+    if found.dtype.eps > COARSE:
+        case.results.skipped("kink", f"not judged: {found.dtype.name} has too few digits")
+        return
     if not found.bends:
         case.results.passed("kink", "smooth at this point")
         return
@@ -289,6 +294,7 @@ def second_order(case: Case) -> None:
     reasons = {
         "not judged, for the rule is not linear in upstream": not case.linear,
         "not judged, for f is slow: order=2 judges it": case.order < 2 and case.seconds > SLOW,
+        f"not judged: {case.dtype.name} has too few digits": case.dtype.eps > COARSE,
         "not judged: see variables": results.has("variables"),
         "not judged: see value": results.rows["value"].state == "fail",
         "not judged: see shape": results.has("shape"),
@@ -333,8 +339,10 @@ def _disagreement(case: Case) -> tuple[Array, bool, Comparison]:
 def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     """The second derivative that the rules claim against differences of the first."""
     first = first_derivative(case.judged, seed, growing)
-    told = 10 * case.dtype.wrong  # a gradient is rounded more often than a value
-    dtype = replace(case.dtype, told=told, wrong=told)
+    # The gradient of a variable that f casts is rounded to the variable's own dtype.
+    dtype = max(case.dtype, *case.judged.dtypes, key=lambda each: each.eps)
+    told = 10 * dtype.wrong  # a gradient is rounded more often than a value
+    dtype = replace(dtype, told=told, wrong=told)
     return Comparison(first, dtype, FEW)
 
 

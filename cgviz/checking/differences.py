@@ -22,6 +22,9 @@ FIRST = tuple(2.0**-e for e in range(3, 11, 2))  # enough for smooth functions
 CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # and for most others
 SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where float64 is rounded
 LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for what hardly moves
+# Of 16 bits a shorter step moves little but the last ones, and a longer one leaves the point.
+COARSE = 1e-4  # the relative rounding errors of float16 and bfloat16 are above it
+COARSE_STEPS = tuple(2.0**-e for e in range(1, 7, 2))
 ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
 PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
 
@@ -71,6 +74,8 @@ def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
         >>> bool(abs(found.value[0] - 1) < 1e-9), found.kink.tolist()
         (True, [False, True])
     """
+    if eps > COARSE:
+        return _coarse(along, middle, eps)
     values: dict[float, tuple[Array, Array]] = {}  # ahead and behind, by the step
     found = None
     for more in (FIRST, CLOSER, SHORTER, LONGER):
@@ -85,6 +90,27 @@ def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
             break
     assert found is not None
     return found
+
+
+def _coarse(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
+    """The slope of values of 16 bits: anything between the quotients of the two sides.
+
+    Among so few digits a kink is told neither from a bend nor from rounding.
+    """
+    steps = [h for h in COARSE_STEPS if h >= 16 * eps]
+    h = np.array(steps)[:, None]
+    ahead, behind = (np.stack([along(sign * step) for step in steps]) for sign in (1, -1))
+    with np.errstate(all="ignore"):
+        quotient = (ahead - behind) / (2 * h)
+        # Half a last bit of f, and of the step, which a cast inside f rounds as well.
+        noise = 0.5 * eps * (np.fmax(np.abs(ahead), np.abs(behind)) + np.abs(quotient)) / h
+        value, error = extrapolate(quotient, noise, (2, 4))
+        sides = [
+            extrapolate(side, noise, (1, 2))[0]
+            for side in ((ahead - middle) / h, (middle - behind) / h)
+        ]
+    no = np.zeros(middle.shape, bool)
+    return Slope(value, error, np.fmin(*sides), np.fmax(*sides), no, no)
 
 
 def _good_enough(found: Slope, middle: Array, eps: float) -> bool:

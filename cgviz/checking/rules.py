@@ -168,7 +168,7 @@ def keywords(case: Case) -> None:
 
 def upstream(case: Case) -> None:
     """A rule is linear in its upstream: nothing gives nothing, twice gives twice."""
-    found = ((step, _use_of_upstream(step, case.dtype.wrong)) for step in case.distinct_steps)
+    found = ((step, _use_of_upstream(step, step.wrong(case.dtype))) for step in case.distinct_steps)
     step, outcome = next(((s, said) for s, said in found if said), (None, None))
     if step is None or outcome is None:
         if case.steps:

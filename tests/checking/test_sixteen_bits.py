@@ -1,0 +1,85 @@
+"""Functions of 16 bits: what is right is never called wrong, and what is far off is."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import cgviz
+
+HALVES = ["float16", "bfloat16"]
+FUNCTIONS = {
+    "tanh": (tf.tanh, lambda x: 1.0 - tf.tanh(x) ** 2),
+    "a third": (lambda x: x * 0.3, lambda x: 0.3 * tf.ones_like(x)),
+    "relu": (tf.nn.relu, lambda x: tf.cast(x > 0, x.dtype)),
+    "exp": (tf.exp, tf.exp),
+    "cube": (lambda x: x**3, lambda x: 3 * x * x),
+}
+POINTS = [[0.7, 0.3], [1.1, -0.4, 2.3], [0.05], [1.0], [1.0, 2.0, 3.0]]
+
+
+def ruled(name, factor=1.0):
+    """A function with a rule; the true gradient times the factor."""
+    value, local = FUNCTIONS[name]
+    return tf.custom_gradient(
+        lambda x: (value(x), lambda dy: dy * local(x) * tf.cast(factor, x.dtype))
+    )
+
+
+def said(report):
+    return [finding.message for finding in report.findings]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_right_rule_is_right_whether_its_input_has_16_bits_or_is_cast(name, dtype):
+    rule = ruled(name)
+    for point in POINTS:
+        assert said(cgviz.check(rule, tf.constant(point, dtype), where=())) == []
+        assert said(cgviz.check(lambda x: rule(tf.cast(x, dtype)), point, where=())) == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_wrong_sign_is_seen_behind_a_cast_to_float16(name):
+    rule = ruled(name, -1.0)
+    report = cgviz.check(lambda x: rule(tf.cast(x, "float16")), [1.0, 2.0], where=())
+    assert {f.rule for f in report.findings} == {"value"}
+
+
+def test_what_16_bits_cannot_tell_is_not_judged():
+    report = cgviz.check(lambda x: tf.tanh(tf.cast(x, "bfloat16")), [0.7, 0.3], order=2, where=())
+    states = {row.rule: row for row in report.rows}
+    for rule in ("kink", "second order"):
+        assert states[rule].state == "skip"
+        assert states[rule].reason == "not judged: bfloat16 has too few digits"
+
+
+def test_how_many_are_too_uncertain_to_judge_is_said():
+    rule = ruled("cube", 2.0)  # all of the diagonal are wrong, and only the zeros can be judged
+    report = cgviz.check(lambda x: rule(tf.cast(x, "bfloat16")), [1.0, 2.0, 3.0], where=())
+    value = next(row for row in report.rows if row.rule == "value")
+    assert "4 derivatives agree" in value.reason
+    assert "5 more are too uncertain to judge" in value.reason
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("activation", ["tanh", "relu", "gelu"])
+def test_layers_of_mixed_precision_are_right(activation, policy):
+    keras = tf.keras
+    keras.utils.set_random_seed(3)
+    x = np.random.default_rng(3).normal(size=(2, 4)).astype(np.float32)
+    layer = keras.layers.Dense(3, activation, dtype=policy)
+    layer(x)
+    assert said(cgviz.check(layer, x, where=())) == []
+
+
+def test_a_variable_that_is_cast_up_has_its_own_few_digits_in_the_second_derivative():
+    v = tf.Variable(3.0, name="v")
+    for f in (lambda a: a * tf.cast(v, a.dtype) ** 2, lambda a: tf.sin(a * tf.cast(v, a.dtype))):
+        assert said(cgviz.check(f, 2.0, order=2, where=())) == []
+
+    @tf.custom_gradient
+    def product(a, b):
+        return a * b, lambda dy: (dy * b.numpy(), dy * a)
+
+    wrong = cgviz.check(lambda a: product(a, tf.cast(v, a.dtype)), 2.0, order=2, where=())
+    assert [f.rule for f in wrong.findings if f.level == "error"] == ["second order"]
