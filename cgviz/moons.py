@@ -53,6 +53,7 @@ COUNT = 200  # points: enough to see two moons, few enough to train on all of th
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
 HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
 GRID = 80  # points along each side of the map; finer ones look the same in print
+FINE = 400  # the same with units: where they jump, the border runs along their lines, not in steps
 
 BEGIN = "import tensorflow as tf\nfrom cgviz import moons\n"  # of a program that runs elsewhere
 ABOUT = 115  # characters of a warning that are printed: what it is about, without the advice
@@ -253,7 +254,7 @@ def compare(
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
-        _map(ax, run, look, broken)
+        _map(ax, run, look, broken, FINE if units else GRID)
         if units:
             _units(ax, run.network, look)
         said = "NaN, no answer" if broken else f"{run.percent} % right"
@@ -290,7 +291,7 @@ def on_tanh(received: Mapping[str, Any]) -> Any:
 
     Example:
         >>> on_tanh({"before": np.array([-1.0, 2.0])}).figure
-        What tanh receives. before: -1 to 2.
+        What tanh receives. before: −1 to 2.
     """
     every = np.concatenate(list(received.values()))
     curve = np.linspace(every.min() - 10.0, every.max() + 10.0, 999)
@@ -299,7 +300,7 @@ def on_tanh(received: Mapping[str, Any]) -> Any:
     ax.plot(curve, np.tanh(curve), color="0.6")
     marks = zip("ox^", (look.text, look.custom, look.variable), strict=True)
     for (name, x), (mark, tone) in zip(received.items(), marks, strict=False):
-        said = f"{name}: {x.min():.0f} to {x.max():.0f}"
+        said = f"{name}: {x.min():.0f} to {x.max():.0f}".replace("-", "−")
         ax.plot(x, np.tanh(x), mark, color=tone, markersize=4, label=said)
     ax.set(xlabel="what tanh receives", ylabel="what it returns")
     words = [text.get_text() for text in ax.legend(loc="center").get_texts()]
@@ -709,16 +710,16 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
     ax.set(xlim=limits[0], ylim=limits[1])
 
 
-def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> None:
+def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> None:
     points, labels = (np.asarray(part) for part in data())
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
-    x, y = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)))
+    x, y = np.meshgrid(*(np.linspace(a, b, side) for a, b in zip(low, high, strict=True)))
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype("float32")
     logits = np.asarray(run.network(grid)).reshape(x.shape)
     lower = labels[:, 0] > 0.5
     if not broken:
-        side = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
-        side.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
+        hatched = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
+        hatched.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
         ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")

@@ -288,6 +288,17 @@ def test_a_unit_is_drawn_where_its_input_is_zero(runs):
     assert "Dotted: where the input of each hidden unit is 0." in figure.alt
 
 
+def test_where_units_jump_the_border_is_drawn_along_their_lines():
+    run = moons.train(moons.Network(tf.sign))
+    figure = moons.compare(run, run, units=True)
+    (border,) = [each for each in figure.axes[0].collections if not each.filled]
+    corners = np.concatenate([path.vertices for path in border.get_paths()])
+    w1, b1 = run.network.w1.numpy(), run.network.b1.numpy()
+    away = abs(corners @ w1 + b1) / np.linalg.norm(w1, axis=0)
+    assert len(corners) > 100
+    assert away.min(axis=1).max() < 0.01  # on a map that is 4 wide
+
+
 def test_a_unit_without_a_slope_has_no_line(runs):
     right, _ = runs
     first, *others = right.network.w1.numpy().T
@@ -323,7 +334,7 @@ def test_what_tanh_receives_is_marked_on_its_curve():
     for line, numbers in zip(series, received.values(), strict=True):
         np.testing.assert_array_equal(line.get_xydata().T, [numbers, np.tanh(numbers)])
     assert [line.get_marker() for line in series] == ["o", "x"]
-    assert ax.figure.alt == "What tanh receives. near: -1 to 2, far: -204 to -56."
+    assert ax.figure.alt == "What tanh receives. near: −1 to 2, far: −204 to −56."
 
 
 def naive(x):
