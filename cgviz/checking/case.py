@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ..findings import Finding
 from ..graph import Array, Op, Trace, dtypes
@@ -193,6 +194,11 @@ class Case:
         several = len(self.targets) > 1
         names = [f"out[{i}]" if several else "out" for i in range(len(self.targets))]
         return flattened.leaf_at(flattened.lay(self.targets, names), index).entry(index)
+
+    @cached_property
+    def ones(self) -> Array:
+        """The upstream that a tape starts with: 1 for a number, of a complex one its real part."""
+        return flattened.join([tf.ones_like(target) for target in self.targets])
 
     @property
     def sum_name(self) -> str:

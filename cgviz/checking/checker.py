@@ -227,7 +227,7 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
     points = [judged.x + (t - here) * unit for t in at]
 
     def moved(t: float) -> Array:
-        return np.array([judged.forward(x + t * scale * unit).sum() for x in points])
+        return np.array([case.ones @ judged.forward(x + t * scale * unit) for x in points])
 
     def claimed() -> Array:
         return np.array([judged.pull(None, x).vector[leaf.start] for x in points])

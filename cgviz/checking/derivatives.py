@@ -164,7 +164,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
     """Note what is wrong with one leaf under the rule that explains it best."""
     assert case.base is not None
     results = case.results
-    numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}{_summed(found, leaf)}"
+    numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}{_summed(case, found, leaf)}"
     if results.has("keywords") or (leaf.variable and results.has("variables")):
         return
     captured = any(op.captured for op in case.custom)
@@ -210,6 +210,8 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     if _close(mine, right):  # but for small numbers beside large ones
         return _GENERAL
     if mine.shape == mine.T.shape and _close(mine, right.T):
+        if leaf.source.dtype.is_complex:
+            return "The conjugate is missing: return upstream · tf.math.conj(local)."
         return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
         return "The numbers are right, in the wrong order: look at how the parts are stacked."
@@ -256,11 +258,11 @@ def _sure(number: float, error: float) -> str:
     return style.number(float(f"{number:.{digits}g}"))
 
 
-def _summed(found: Comparison, leaf: Leaf) -> str:
+def _summed(case: Case, found: Comparison, leaf: Leaf) -> str:
     """The gradient of the sum of the outputs, where it is short: what `tape.gradient` shows."""
     if found.claimed is None or found.true is None or found.claimed.shape[0] == 1:
         return ""
-    mine, right = (a[:, leaf.start : leaf.stop].sum(axis=0) for a in (found.claimed, found.true))
+    mine, right = (case.ones @ a[:, leaf.start : leaf.stop] for a in (found.claimed, found.true))
     if not 1 < mine.size <= 4 or not np.isfinite([mine, right]).all() or _close(mine, right):
         return ""
     return f"; of sum(out): yours {style.array(mine)}, true {style.array(right)}"
@@ -326,7 +328,7 @@ def _disagreement(case: Case) -> tuple[Array, bool, Comparison]:
     An upstream that grows with the inputs shows all that is wrong. Then those that do not are
     tried, ones first: a user has them before him. Of a softmax they show roundings only.
     """
-    ones = np.ones(case.y.size)
+    ones = case.ones
     seed = ones if ones.size == 1 else np.random.default_rng(9).uniform(0.5, 1.5, ones.size)
     found = _second(case, seed, True)
     for constant in (ones, seed) if found.mismatches else ():
@@ -351,7 +353,7 @@ def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str
     one, other = case.input_name(wrong.output), case.input_name(wrong.input)
     numbers = f"yours {style.number(wrong.yours)}, true {_true(wrong)}"
     numbers += f"{rules.more(len(found.mismatches))}."
-    left = case.sum_name if (seed == 1).all() else "a sum of out"
+    left = case.sum_name if np.array_equal(seed, case.ones) else "a sum of out"
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {left} / {by}: {numbers}"
     hint = _WRONG_RULE if wrong.yours else _UNTRACKED
@@ -372,7 +374,7 @@ def _finite(case: Case, level: str) -> None:
     flat = case.flat
     if case.order < 2 and case.results.has("finite forward"):
         return
-    first = first_derivative(flat, np.ones(case.y.size))
+    first = first_derivative(flat, case.ones)
     run = first.pull(np.random.default_rng(19).uniform(0.5, 1.5, flat.x.size))
     wrong = np.flatnonzero(~np.isfinite(run.vector))
     if not np.isfinite(run.value).all() or not wrong.size:

@@ -275,11 +275,11 @@ class Flattened:
         return Pulled(value, tuple(found), vector)
 
     def summed(self) -> Flattened:
-        """The sum of all entries of y, as a function of its own."""
+        """What a tape differentiates, the (real) sum of all entries, as a function of its own."""
 
         def total(*args: Any) -> Any:
             targets = self.outputs(self.f(*args))
-            return dot(split(np.ones(sum(map(vector_size, targets))), targets), targets)
+            return dot([tf.ones_like(target) for target in targets], targets)
 
         return replace(self, f=total)
 

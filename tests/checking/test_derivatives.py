@@ -229,6 +229,24 @@ def test_a_transposed_jacobian_is_recognized():
     assert "transposed" in said
 
 
+@tf.custom_gradient
+def turned(z):
+    """A complex product; its rule forgets the conjugate."""
+    c = tf.constant(1 + 2j, z.dtype)
+    return z * c, lambda dy: dy * c
+
+
+def test_of_complex_numbers_the_gradient_of_the_sum_is_tensorflows_and_conj_is_named():
+    z = tf.constant([1 + 2j, 3 - 1j], tf.complex64)
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        y = tf.reduce_sum(z * (1 + 2j))
+    assert tape.gradient(y, z).numpy().tolist() == [1 - 2j, 1 - 2j]
+    (found,) = cgviz.check(turned, z).findings
+    assert "of sum(out): yours [1, 1, 2, 2], true [1, 1, −2, −2]" in found.message
+    assert "tf.math.conj" in found.hint
+
+
 def test_numbers_alike_in_four_digits_are_written_with_more():
     f = tf.custom_gradient(lambda x: (2.0 * x, lambda dy: 2.0003 * dy))
     assert "yours 2.0003, true 2" in cgviz.check(f, 2.0).findings[0].message

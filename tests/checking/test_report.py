@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ET
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -115,3 +116,10 @@ def test_the_picture_goes_where_it_is_told(drawn):
         "autodiff of the body",
         "custom rule",
     ]
+
+
+def test_the_picture_of_complex_numbers_holds_one_derivative_in_three_lines():
+    z = np.complex64([1 + 2j, -0.5 + 1j])
+    lines = cgviz.check(lambda z: z * z, z).plot().get_lines()[:3]
+    for line in lines[1:]:
+        np.testing.assert_allclose(line.get_ydata(), lines[0].get_ydata(), atol=1e-4)
