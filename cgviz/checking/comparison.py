@@ -81,6 +81,7 @@ class Comparison:
         mismatches: The entries that are claimed wrong, the worst first.
         bends: Where f has a kink or jumps: output, input or -1, and what it does.
         judged: How many entries, or sums of them, were judged.
+        off: How many of these are claimed wrong; of sums only one is searched for its entry.
         unsure: How many were not, as the differences are too uncertain there.
         summed: The number of entries in the longest sum.
         blind: One entry that is off by this part of the mean one goes unseen.
@@ -155,6 +156,7 @@ class Comparison:
         self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
         self.unsure = claims.size - self.judged
         outside = np.argwhere(known & (gap > 0)).tolist()
+        self.off = len(outside)
         return sorted(outside, key=lambda at: -gap[*at])
 
     def _note(self, slopes: Slope, claims: Array, outside: list[list[int]]) -> None:

@@ -165,6 +165,8 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
     assert case.base is not None
     results = case.results
     numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}{_summed(case, found, leaf)}"
+    if found.summed > 1:
+        numbers += f"; wrong: {found.off} of {found.judged} sums of {found.summed} derivatives"
     if results.has("keywords") or (leaf.variable and results.has("variables")):
         return
     captured = any(op.captured for op in case.custom)
