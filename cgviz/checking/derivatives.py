@@ -153,11 +153,16 @@ def precision(case: Case) -> None:
 
 # --- why a derivative is wrong -----------------------------------------------------------------
 
+_ON_PURPOSE = "If on purpose, say so with surrogate=True."
 _FLAT = (
     "The true derivative is 0 here. If the rule replaces a 0 on purpose, as a straight-through "
     "estimator does, say so with surrogate=True."
 )
 _GENERAL = "Work the rule out by hand for this entry; does it still use the input, not the output?"
+_NO_RULE = (
+    "No tf.custom_gradient was seen in f: does tf.stop_gradient hide a part of it, or is a rule "
+    f"wrong that was registered or loaded? {_ON_PURPOSE}"
+)
 
 
 def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch]) -> None:
@@ -194,8 +199,9 @@ def _nothing(case: Case, leaf: Leaf) -> Finding | None:
 
 def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     """What the wrong numbers look like, as a hint."""
+    general = _GENERAL if case.custom else _NO_RULE
     if found.claimed is None or found.true is None:
-        return "Work the rule out by hand for this entry."
+        return general
     true = np.where(np.isfinite(found.true), found.true, 0.0)  # where f jumps there is none
     claimed = np.where(np.isfinite(found.true), found.claimed, 0.0)
     mine, right = (a[:, leaf.start : leaf.stop] for a in (claimed, true))
@@ -208,16 +214,16 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     factor = _factor(mine, right)
     everywhere = " everywhere" if (right != 0).sum() > 1 else ""
     if factor and style.number(factor, 3) != "1":
-        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}."
+        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {_ON_PURPOSE}"
     if _close(mine, right):  # but for small numbers beside large ones
-        return _GENERAL
+        return general
     if mine.shape == mine.T.shape and _close(mine, right.T):
         if leaf.source.dtype.is_complex:
             return "The conjugate is missing: return upstream · tf.math.conj(local)."
         return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
         return "The numbers are right, in the wrong order: look at how the parts are stacked."
-    return _GENERAL
+    return general
 
 
 def _factor(mine: Array, right: Array) -> float:

@@ -204,12 +204,27 @@ def test_wrong_numbers_are_recognized_by_their_pattern(rule, words):
 
 
 def test_of_one_number_nothing_is_said_to_hold_everywhere():
-    assert hint(lambda dy, x: 8.0 * dy * tf.cos(x), 0.3) == "Yours is 8 times the true one."
+    said = hint(lambda dy, x: 8.0 * dy * tf.cos(x), 0.3)
+    assert said.startswith("Yours is 8 times the true one. ")
 
 
 def test_a_rule_that_replaces_a_slope_of_0_is_told_how_to_say_that_it_does():
     assert "surrogate=True" in hint(lambda dy, x: dy, [0.3, 1.1], forward=tf.sign)
     assert "surrogate" not in hint(lambda dy, x: 3.0 * dy, [0.3, 1.1])
+
+
+def test_a_reversed_gradient_is_told_how_to_say_that_it_is_on_purpose():
+    assert "surrogate=True" in hint(lambda dy, x: -0.3 * dy, [0.3, 1.1], forward=tf.identity)
+
+
+@pytest.mark.parametrize("size", [2, 300])
+def test_where_there_is_no_rule_stop_gradient_is_named_and_no_rule_is_blamed(size):
+    x = np.linspace(0.3, 1.1, size).astype(np.float32)
+    report = cgviz.check(lambda x: tf.sin(x) + tf.stop_gradient(x * x), x)
+    (said,) = (each.hint for each in report.findings if each.rule == "value")
+    assert "tf.stop_gradient" in said
+    assert "surrogate=True" in said
+    assert "Work the rule out" not in said
 
 
 def test_a_factor_of_one_is_no_hint():
