@@ -571,7 +571,7 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     ax.plot(z, z, color="0.3", label="diagonal: z")
     for k, dashes in zip(dials, ("-", "--"), strict=False):
         ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
-    ax.plot(twice[-6:-1], twice[-5:], color="0.1")
+    ax.plot(twice[-6:-1], twice[-5:], color="0.1", label="the last presses")
     said = []
     for k, side in zip(dials, ("left", "right"), strict=False):
         both = np.interp(0.0, z - np.cos(k * z), z)  # z - cos(kz) only rises here
@@ -638,15 +638,15 @@ def tastes(
     runs: Mapping[str, tuple[Sequence[float], Any]],
     count: int = 3,
 ) -> SpokenFigure:
-    """The losses of trainings, and which films their weights would take: those above the line.
+    """The losses of trainings, and which films their weights would take: those in its marks.
 
     A film is a dot, by how funny it is and how many hours it lasts; the last ones, which were
-    borrowed, are filled.
+    borrowed, are filled. The first training's marks are rings, the second's are squares.
 
     Args:
         titles: The name of each film.
         films: How funny each is, and its hours, shape [n, 2].
-        runs: Name -> the losses and the two weights, that of funny above 0; at most two names.
+        runs: Name -> the losses and the two weights; at most two names.
         count: How many were borrowed, and may be taken.
 
     Returns:
@@ -660,34 +660,31 @@ def tastes(
     figure: Any = returned_figure(9.5, 3.4)
     falling, plane = figure.subplots(1, 2)
     lines = []
-    for (name, (losses, weights)), dashes in zip(runs.items(), ("-", "--"), strict=False):
-        tone = "C0" if dashes == "-" else "C1"
+    looks = (("-", "C0", "o", 12), ("--", "C1", "s", 16))
+    for look, (name, (losses, weights)) in zip(looks, runs.items(), strict=False):
+        dashes, tone, mark, size = look
         falling.plot(losses, dashes, color=tone, linewidth=2, label=name)
-        scores = films @ np.asarray(weights)
-        order = np.argsort(scores)
-        funny, hours = (float(weight) for weight in weights)
-        edge = scores[order[-count - 1 :][:2]].mean()  # between the last film taken and the next
-        x = np.array([films[:, 1].min() - 0.3, films[:, 1].max() + 0.3])
+        taken = np.argsort(films @ np.asarray(weights))[-count:]
+        funny, hours = weights
         taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
-        plane.plot(x, (edge - hours * x) / funny, dashes, color=tone, label=f"{name}: {taste}")
+        around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
+        around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
         low = int(np.nanargmin(losses))
         first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
-        best = " ".join(titles[n] for n in order[-count:])
+        best = " ".join(titles[n] for n in taken)
         said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"
         lines.append(f"{said}; {taste}, the best: {best}.")
     theirs = np.arange(len(films)) >= len(films) - count
     for face, group in (("white", ~theirs), ("0.1", theirs)):
         plane.plot(*films[group, ::-1].T, "o", color="0.1", markerfacecolor=face)
     for title, (funny, hours) in zip(titles, films, strict=True):
-        text = plane.annotate(
-            str(title), (hours, funny), (6, -4), textcoords="offset points", size=9
-        )
-        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5})
+        plane.annotate(str(title), (hours, funny), (12, -4), textcoords="offset points", size=9)
     falling.set(title="loss", xlabel="step", ylim=(0, None))
     falling.legend(frameon=False)
-    plane.set(title="in: the films above the line", xlabel="hours", ylabel="funny")
-    plane.set_ylim(top=films[:, 0].max() + 0.5)  # space for the legend
-    plane.legend(frameon=False, loc="upper left")
+    plane.set(title="the films that each would take", xlabel="hours", ylabel="funny")
+    plane.margins(x=0.2)  # space for the titles
+    plane.set_ylim(top=films[:, 0].max() + 0.5)  # and for the legend
+    plane.legend(frameon=False, loc="upper left", markerscale=0.7)
     figure.alt = "\n".join(lines)
     return figure
 

@@ -568,20 +568,20 @@ def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_ma
     assert figure.alt == f"{said} a 0.10, b 0.32, c 0.44, d 0.68."
 
 
-def test_above_each_line_are_the_films_that_its_weights_would_take():
+def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training():
     films = np.array([[0.8, 2.7], [0.0, 1.0], [0.6, 2.1], [0.7, 1.4]])
     runs = {"one": ([2.0, 0.5, 1.0], [2.0, -1.0]), "other": ([3.0, np.nan], [4.0, 0.5])}
     figure = moons.tastes(list("abcd"), films, runs, 2)
     falling, plane = figure.axes
     for line, (losses, _) in zip(falling.lines, runs.values(), strict=True):
         np.testing.assert_array_equal(line.get_ydata(), losses)
-    *edges, rest, theirs = plane.lines
-    for edge, taken in zip(
-        edges, ([False, False, True, True], [True, False, False, True]), strict=True
-    ):
-        height = np.interp(films[:, 1], *edge.get_data())
-        assert list(films[:, 0] > height) == taken
-        assert edge.get_xdata()[0] < films[:, 1].min() < films[:, 1].max() < edge.get_xdata()[-1]
+    *marks, rest, theirs = plane.lines
+    for mark, look, taken in zip(marks, "os", ([2, 3], [3, 0]), strict=True):
+        assert mark.get_xydata().tolist() == films[taken, ::-1].tolist()
+        assert (mark.get_marker(), mark.get_linestyle()) == (look, "None")
+        assert mark.get_markerfacecolor() == "none"  # what it is around is seen
+    inner, outer = (mark.get_markersize() for mark in marks)
+    assert theirs.get_markersize() < inner < outer / 1.25  # a film in both shows both
     assert theirs.get_xydata().tolist() == films[2:, ::-1].tolist()
     assert rest.get_xydata().tolist() == films[:2, ::-1].tolist()
     assert (rest.get_markerfacecolor(), theirs.get_markerfacecolor()) == ("white", "0.1")

@@ -1,5 +1,7 @@
 """The suspects of lesson 09 have the mistakes that they are there for, and no others."""
 
+from pathlib import Path
+
 import pytest
 import tensorflow as tf
 
@@ -85,3 +87,18 @@ def test_the_one_with_two_mistakes_is_shown_for_both_letters_in_any_order(capsys
     assert capsys.readouterr().out == "bell: not all\nbell: not AB\n"
     suspects.accuse(bell="GA")
     assert "d_x = -2.0 * x / width**2 * y" in capsys.readouterr().out
+
+
+def test_a_call_without_names_mends_quarters_and_its_letter_shows_the_unused_rule(capsys):
+    trace = cgviz.trace(lambda x: suspects.to_grid(x, 4.0), [0.3, 0.6])
+    assert (trace.value.tolist(), trace.gradients[0].tolist()) == ([0.25, 0.5], [1.0, 1.0])
+    suspects.accuse(quarters="M")
+    _, *shown = capsys.readouterr().out.splitlines()
+    written = Path(suspects.__file__).read_text().splitlines()
+    for line in shown:
+        assert line[5:] == written[int(line[:3]) - 1]
+    assert [line[5:] for line in (shown[0], shown[1], shown[-1])] == [
+        "@tf.custom_gradient",
+        "def to_grid(x, n):",
+        "    return to_grid(x=x, n=4.0)",
+    ]
