@@ -36,10 +36,12 @@ class Trace:
         title: What was traced: the function's name.
         value: f's value, as NumPy; for `record()` the target of the first backward pass.
         gradients: One gradient or None per positional argument; for `record()` per source.
-        variables: The gradient of each trainable variable, by its name.
+        variables: The gradient of each trainable variable, by its name; for `record()` that of the
+            first pass that takes it.
         ops: The forward ops in execution order, with the inputs, variables and constants.
         passes: Every backward pass, in the order they ran.
-        main: Which of `passes` is the one that `steps` shows.
+        main: Which of `passes` is the one that `steps` shows: of `watch` the one that it follows,
+            else the first of f or of the recording.
         asked: Whether the recorded code chose what to differentiate, as in `record()`; `trace`
             takes all arguments.
         notes: What ran otherwise than it does without a recording, and what is not recorded.

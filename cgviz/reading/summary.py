@@ -185,6 +185,7 @@ def summary(trace: Trace, which: int | None = None) -> Summary:
         return signs.index(_sign(row)), 0.0 if size is None else -abs(size - middle)
 
     of = "" if each is None else f", backward pass {each.index}"
+    of += f" (of 0 to {len(trace.passes) - 1})" * (len(trace.passes) > 1)
     title = f"summary of {trace.title}: {counted(len(rows), 'layer')}{of}, the worst first"
     return Summary(title, sorted(rows, key=badness))
 

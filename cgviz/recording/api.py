@@ -141,18 +141,24 @@ def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     """The content of a `record()` trace: value and gradients are those of its first pass."""
     passes = builder.passes()
     value: Any = None
-    pairs: list[tuple[Any, Any]] = []
+    gradients: list[Any] = []
+    variables: dict[int, tuple[Any, Any]] = {}
     known = builder.recorder.variables
     if passes:
-        event = builder.top_passes()[0]
         values = tuple(target.numpy() for target in passes[0].targets)
         value = values[0] if len(values) == 1 else values
-        pairs = list(zip(event.sources, event.result or [None] * len(event.sources), strict=True))
+    for index, event in enumerate(builder.top_passes()):
+        result = event.result or [None] * len(event.sources)
+        for tensor, gradient in zip(event.sources, result, strict=True):
+            if id(tensor) in known:
+                variables.setdefault(id(tensor), (known[id(tensor)], gradient))
+            elif index == 0:
+                gradients.append(_number(gradient, tensor.shape))
     return Trace(
         "recording",
         value,
-        tuple(_number(g, t.shape) for t, g in pairs if id(t) not in known),
-        _by_name((known[id(t)], g) for t, g in pairs if id(t) in known),
+        tuple(gradients),
+        _by_name(variables.values()),
         tuple(builder.ops[builder.root]),
         passes,
         asked=True,

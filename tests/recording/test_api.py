@@ -373,3 +373,19 @@ def test_a_hundred_traces_in_a_row_leave_nothing():
     for _ in range(100):
         assert cgviz.trace(square, 2.0).gradients[0] == 4.0
     assert count() <= before + 5
+
+
+def test_a_recording_has_the_gradient_of_each_variable_from_the_first_pass_that_takes_it():
+    w, v, x = tf.Variable(2.0, name="w"), tf.Variable(5.0, name="v"), tf.constant(3.0)
+    with cgviz.record() as trace:
+        with tf.GradientTape(persistent=True) as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = w * x * x
+            slope = inner.gradient(y, x)
+            z = slope * v
+        outer.gradient(slope, w)
+        outer.gradient(z, [w, v])
+    assert trace.gradients == (12.0,)
+    assert {name: float(g) for name, g in trace.variables.items()} == {"w": 6.0, "v": 12.0}
+    assert "backward pass 2 (of 0 to 2)" in repr(trace.summary(2))
