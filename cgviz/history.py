@@ -41,7 +41,7 @@ class Moment(NamedTuple):
     update: float = np.nan
     zeros: float = np.nan
     lost: float = np.nan
-    state: str = "none"
+    state: str = "unasked"
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Series:
         zeros: The share of zeros in the gradient.
         lost: The share of entries that were not 0 in upstream's place and are 0 in downstream.
         state: What the gradient is: "none", "zero", "nan", "inf", "" for an ordinary one, or
-            "unasked" for a variable whose gradient the pass did not take.
+            "unasked" where the pass did not take it, or nothing ran.
     """
 
     name: str
@@ -99,7 +99,8 @@ class History:
         title: The name of the function that was watched.
         steps: The numbers of the recorded steps, from 0.
         target: What was differentiated, at each of them: the sum of its entries.
-        series: By name, in forward order: each op and variable that the backward pass came to.
+        series: By name, in forward order: each op that the backward pass came to, and each variable
+            whose gradient it took or a tape followed.
         traces: By step: the whole traces that were kept.
         ancestors: The names of all that the target was computed from, in the first step.
         broken: The first recorded step with NaN or infinity, in the target or a gradient, or None.
@@ -123,7 +124,7 @@ class History:
         >>> history.view().save("training.html")  # doctest: +SKIP
     """
 
-    def __init__(self, title: str = "step", which: int = 0) -> None:
+    def __init__(self, title: str = "step", which: int | None = None) -> None:
         self.title = title
         self.which = which
         self.steps: list[int] = []
@@ -242,10 +243,23 @@ class History:
         if not self.steps:
             return "history of 0 steps"
         count, early = len(self.steps), ", stopped early" if self.stopped else ""
+        several = f"\n{self.note}" if self.note else ""
         return (
             f"history of {count} recorded step{'s' * (count != 1)}, {self.steps[0]} to "
             f"{self.steps[-1]}{early}: target {self.target[0]:.5g} -> {self.target[-1]:.5g}, "
             f"{len(self.variables)} variables, {len(self.ops)} ops, {len(self.traces)} traces kept"
+            f"{several}"
+        )
+
+    @property
+    def note(self) -> str:
+        """Which backward pass it follows, where a step has several; else ""."""
+        if self.last is None or len(self.last.passes) == 1:
+            return ""
+        main, count = self.last.main, len(self.last.passes)
+        return (
+            f"A step has {count} backward passes, and this follows pass {main}: "
+            f"`watch(..., which={int(main == 0)})` follows another."
         )
 
     # --- while it runs ---------------------------------------------------------------------------
@@ -266,8 +280,9 @@ class History:
                 f"`step` took no gradient in its run {step + 1}: it must open its own "
                 "`tf.GradientTape` and call `tape.gradient`"
             )
-        pass_ = trace.pass_(self.which)
+        trace.main = _followed(trace) if self.which is None else trace.pass_(self.which).index
         trace.title = self.title
+        pass_ = trace.pass_(None)
         target = sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets)
         known: dict[Any, Measured] = {}  # what is used twice is measured once
         with ThreadPoolExecutor(2) as pool:  # most of the work, while TensorFlow's kernels wait
@@ -275,11 +290,15 @@ class History:
             list(pool.map(partial(_measured, known), tensors))
         keys = (value.key for value in pass_.sources)
         gradients = dict(zip(keys, pass_.gradient_references, strict=True))
+        uses = (use for op in trace.ops for use in zip(op.inputs, op.watched, strict=False))
+        on_tape = {value.key for value, watched in uses if watched}
         series = dict(self.series)
         moments: dict[str, Moment] = {}
         for op in trace.ops:
             received = [gradients[v.key] for v in op.outputs if v.key in gradients]
-            source = op.kind == "variable" or bool(received)
+            # Not of an optimizer: its rate and its moments are on no tape.
+            learned = op.kind == "variable" and any(v.key in on_tape for v in op.outputs)
+            source = learned or bool(received)
             taken = None if source else pass_.step_of.get(op)
             if not op.outputs or not (source or taken):
                 continue
@@ -311,6 +330,17 @@ class History:
         self.broken = step if first_bad else self.broken
         changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in every)
         return changed, sum(each.bytes for each in known.values())
+
+
+def _followed(trace: Trace) -> int:
+    """The first pass by variables that no later one of them differentiates."""
+    kinds = [[op.kind for op in _makers(trace, each.sources)] for each in trace.passes]
+    left = [each.index for each in trace.passes if "variable" in kinds[each.index]] or [0]
+    for one, *others in (left[i:] for i in range(len(left))):
+        inner = set(trace.passes[one].ops)
+        if all(inner.isdisjoint(trace.passes[other].step_of) for other in others):
+            break
+    return one
 
 
 def _makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
@@ -376,7 +406,7 @@ def watch(
     every: int = 1,
     *,
     keep: Iterable[int] = (),
-    which: int = 0,
+    which: int | None = None,
 ) -> History:
     """Run a training step many times, and keep what its gradients did.
 
@@ -392,7 +422,9 @@ def watch(
             are kept, fewer where those together hold more than 100 MB, and at least the first, the
             last and the first with NaN or infinity: evenly spread ones, and up to six at which a
             gradient became, or ceased to be, None, zero, NaN or infinite.
-        which: The backward pass to follow, where a step has several, as in `trace.passes`.
+        which: The backward pass to follow, where a step has several, as in `trace.passes`; None is
+            the first by variables that no later one differentiates: of a gradient penalty the
+            outer one.
 
     Returns:
         A `History`. Per op and recorded step it keeps about 240 bytes, besides the whole traces.

@@ -267,6 +267,116 @@ def test_a_keras_model_is_watched_by_four_lines():
     assert history.diagnose().ok, history.diagnose()
 
 
+def penalised(rate=0.0):
+    """The variables of a critic, and a step that differentiates its gradient by its input."""
+    w, v = (
+        tf.Variable(RANDOM.normal(0, 0.3, s), name=n) for s, n in (((5, 4), "w"), ((4, 1), "v"))
+    )
+    x = tf.constant(POINTS[:8, :5].astype("float64"))
+
+    def step():
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                score = tf.tanh(x @ w) @ v
+            slope = inner.gradient(score, x)
+            loss = tf.reduce_mean((tf.norm(slope, axis=1) - 1.0) ** 2) + tf.reduce_mean(score)
+        gradients = outer.gradient(loss, [w, v])
+        for variable, gradient in zip((w, v), gradients, strict=True):
+            variable.assign_sub(rate * gradient)
+        return loss, gradients
+
+    return [w, v], step
+
+
+def test_of_a_gradient_penalty_the_outer_pass_is_followed_and_the_inner_one_is_named():
+    _, step = penalised()
+    history = cgviz.watch(step, 2)
+    loss, gradients = step()
+    assert history.target == [float(loss)] * 2
+    for series, gradient in zip(history.variables.values(), gradients, strict=True):
+        assert series.gradient == [float(np.linalg.norm(gradient.numpy()))] * 2
+    assert history.trace(1).steps == history.trace(1).passes[1].steps
+    told = "A step has 2 backward passes, and this follows pass 1: `watch(..., which=0)` follows"
+    assert repr(history).splitlines()[1].startswith(told)
+    report = history.diagnose()
+    assert [each.startswith(told) for each in report.notes] == [True]
+    assert {(f.what, f.which) for f in report} == {("frozen", 1)}
+    assert "although a gradient is taken of it" in report[0].message
+    (picture,) = history.view().document["pages"]
+    assert picture == PageBuilder(history.trace(0), 1, moments={"": history.trace(1)}).page()
+    inner = cgviz.watch(step, 2, which=0)
+    assert inner.variables["w"].state == ["unasked"] * 2
+    assert "this follows pass 0: `watch(..., which=1)`" in repr(inner)
+
+
+@pytest.mark.parametrize("penalty", ["first", "later"])
+def test_a_penalty_that_only_some_steps_have_changes_no_gradient_to_none(penalty):
+    (w, v), step = penalised()
+    runs = []
+
+    def lazy():
+        runs.append(1)
+        if (len(runs) == 1) == (penalty == "first"):
+            return step()
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w) * tf.reduce_sum(v)
+        return tape.gradient(loss, [w, v])
+
+    history = cgviz.watch(lazy, 3)
+    assert {state for series in history.variables.values() for state in series.state} == {""}
+    assert "target" in history.view().words
+
+
+def test_two_networks_trained_in_turns_have_no_gradient_that_is_none():
+    networks = [tf.Variable(float(i + 1), name=f"w{i}") for i in range(2)]
+    runs = []
+
+    def step():
+        runs.append(1)
+        w = networks[len(runs) % 2]
+        descent(lambda: w * w, [w])()
+
+    report = cgviz.watch(step, 6).diagnose()
+    assert report.ok, report
+
+
+def optimized(make):
+    """A step of a Keras model; `make` gives the optimizer of each step."""
+    tf.keras.utils.set_random_seed(0)
+    layers = tf.keras.layers.Dense(8, "tanh"), tf.keras.layers.Dense(10)
+    model = tf.keras.Sequential([tf.keras.layers.Input((784,)), *layers])
+    measure = tf.keras.losses.SparseCategoricalCrossentropy(True)
+
+    def step():
+        optimizer = make()
+        with tf.GradientTape() as tape:
+            loss = optimizer.scale_loss(measure(LABELS, model(POINTS)))
+        variables = model.trainable_variables
+        optimizer.apply(tape.gradient(loss, variables), variables)
+
+    return step
+
+
+def optimizer(kind):
+    """An optimizer of a kind, or the making of one for each step."""
+    if kind == "new":
+        return lambda: tf.keras.optimizers.SGD(0.01)
+    kept = tf.keras.optimizers.Adam(0.001)
+    kept = tf.keras.optimizers.LossScaleOptimizer(kept) if kind == "scaled" else kept
+    return lambda: kept
+
+
+@pytest.mark.parametrize("kind", ["kept", "new", "scaled"])
+def test_the_variables_of_an_optimizer_are_not_those_of_the_learner(kind):
+    step = optimized(optimizer(kind))
+    step()  # so that Keras has made them
+    history = cgviz.watch(step, 4)
+    names = [name.split("/", 1)[1] for name in history.variables]
+    assert [name.split("/")[1] for name in names] == ["kernel", "bias"] * 2
+    assert list(history.diagnose()) == [], history.diagnose()
+
+
 # --- the picture ---------------------------------------------------------------------------------
 
 
@@ -648,6 +758,21 @@ def test_updates_too_large_for_their_weights_are_told():
     assert "update" in [f.what for f in report]
 
 
+def test_a_large_update_is_told_with_its_step_and_its_size():
+    w, runs = tf.Variable([3.0, 4.0], name="w"), []
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w * w)
+        tape.gradient(loss, w)
+        runs.append(1)
+        scale = {3: 1.5, 4: 0.0, 5: 0.0}.get(len(runs), 1.01 if len(runs) < 3 else 0.5)
+        w.assign([6.0, 8.0] if len(runs) == 5 else scale * w)
+
+    (finding,) = cgviz.watch(step, 8).diagnose()
+    assert finding.message.startswith("since step 2, a step moves `w` by up to 1 of its own norm;")
+
+
 def healthy_autoencoder():
     w, u = (tf.Variable(RANDOM.normal(0, 0.05, s).astype("float32")) for s in ((784, 8), (8, 784)))
     return descent(lambda: tf.reduce_mean((POINTS @ w @ u - POINTS) ** 2), [w, u], 0.5)
@@ -682,7 +807,22 @@ def healthy_keras():
     return lambda: model.train_step((POINTS, LABELS))
 
 
+def healthy_biases(rate):
+    """Watched when the biases, which began at 0, have been moved by three steps."""
+    step = descent(*network((784, 16, 10), tf.nn.relu), rate)
+    for _ in range(3):
+        step()
+    return step
+
+
+def healthy_penalty():
+    return penalised(0.01)[1]
+
+
 HEALTHY = {
+    "biases": lambda: healthy_biases(0.01),
+    "slow biases": lambda: healthy_biases(1e-4),
+    "penalty": healthy_penalty,
     "relu": lambda: descent(*network((784, 32, 32, 10), tf.nn.relu), 0.05),
     "tanh": lambda: descent(*network((784, 32, 10), tf.tanh, 0.5), 0.1),
     "autoencoder": healthy_autoencoder,

@@ -145,7 +145,8 @@ def over_time(history: History) -> Diagnosis:
     told = list(broken(history, end))
     told += [each for ask in OVER_TIME for each in ask(history, end)]
     told.sort(key=lambda each: each[0])
-    return Diagnosis("the history", [each for _, each in told], "the gradients flow.")
+    notes = [history.note] if history.note else []
+    return Diagnosis("the history", [each for _, each in told], "the gradients flow.", notes)
 
 
 def _since(history: History, place: int) -> str:
@@ -158,15 +159,15 @@ def _told(
     """What a record says of a series."""
     where = f" ({series.source})" if series.source else ""
     message, hint, lesson = cause.words({"name": series.name, **known})
-    ops = history.last.ops if history.last else ()
+    last = history.traces[history.steps[-1]]
     return place, Finding(
         cause.name,
         f"{_since(history, place)}, {message}{where}",
         hint,
         lesson,
-        next((op for op in ops if op.name == series.name), None),
+        next((op for op in last.ops if op.name == series.name), None),
         (series.name,) * (series.kind == "variable"),
-        history.which,
+        last.main,
         level=cause.level,
     )
 
@@ -179,7 +180,7 @@ LOOK = "`history.trace(...).diagnose()` looks at one step."
 def _explained(history: History, place: int) -> list[Finding]:
     """What is wrong in the trace of a recorded step, or in the next one that was kept."""
     step = min(step for step in history.traces if step >= history.steps[place])
-    found = diagnose(history.traces[step], history.which)
+    found = diagnose(history.traces[step], history.traces[step].main)
     told = (*found, *found.remarks)
     return [replace(x, message=f"{_since(history, place)}, {x.message}") for x in told]
 
@@ -296,38 +297,46 @@ def growth(history: History, end: int) -> Iterator[Told]:
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
-    "no step moves `{name}`{why}",
+    "no step moves `{name}`{why} gradient is taken of it.",
     "Is it given to the optimiser? If it is meant to stay as it is, all is well.",
 )
 
 
 def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that take part, and that no step moves."""
+    last = history.traces[history.steps[-1]]
+    sources = (value for each in last.passes for value in each.sources)
+    taken = {made[0].name for value in sources if (made := last.producer(value))}
     for series in history.variables.values():
-        # Others than floats are such as the state of a random generator.
-        floats = series.dtype.startswith(("float", "bfloat", "complex"))
         moved = np.any(np.asarray(series.update[:end]) > 0)
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
-        if floats and series.name in history.ancestors and series.update and usual and not moved:
-            asked = series.state[0] != "unasked"
-            why = " although it has a gradient." if asked else ": no gradient is taken of it."
+        if series.name in history.ancestors and usual and not moved:
+            why = " although a" if series.name in taken else ": no"
             yield _told(history, 0, FROZEN, series, {"why": why})
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
-    "a step moves `{name}` by {size} of its own norm{others}; about 0.001 is usual.",
-    "Try a learning rate ten times smaller.",
+    "a step moves `{name}` by up to {size} of its own norm{others}; about 0.001 is usual.",
+    "If the target does not fall, try a learning rate ten times smaller.",
 )
 
 
 def large_updates(history: History, end: int) -> Iterator[Told]:
-    """Steps that move a variable by a large part of itself."""
+    """Steps that move a variable by a large part of itself, and of what entries usually are.
+
+    What began at 0, as a bias, moves by much of itself at any learning rate.
+    """
     found = []
-    for series in history.variables.values():
+    every = [s for s in history.variables.values() if s.size > 1 and end and s.value[0] > 0]
+    values = np.array([s.value[:end] for s in every])
+    usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # of all of them
+    for series, value in zip(every, values, strict=True):
         update = np.asarray(series.update[:end])
-        if series.size > 1 and update.size and series.value[0] > 0:
-            place = _often(update > LARGE_UPDATE)
-            found += [] if place is None else [(place, -float(np.nanmedian(update)), series)]
+        with np.errstate(invalid="ignore"):  # where its value is 0
+            moved = update * value / series.size**0.5
+        large = (update > LARGE_UPDATE) & (moved > LARGE_UPDATE * usual)
+        place = _often(large)
+        found += [] if place is None else [(place, -float(np.max(update[large])), series)]
     if found:
         place, size, series = min(found, key=lambda each: each[:2])
         others = f" ({len(found) - 1} more)" if len(found) > 1 else ""
@@ -377,7 +386,7 @@ def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
         backward = {f"the gradient of `{s.name}`": s.moments[place].gradient for s in series[::-1]}
         return found | backward
     trace = history.traces[history.steps[place]]
-    pass_ = trace.pass_(history.which)
+    pass_ = trace.pass_(None)
     values = {op.name: op.outputs[0] for op in trace.ops if op.outputs and op.name in known}
     found = {f"the value of `{k}`": v.numpy() for k, v in values.items() if v.differentiable}
     for step in pass_.steps:

@@ -88,7 +88,7 @@ class Trace:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The steps of the first backward pass, in execution order."""
+        """The steps of the backward pass `main`, in execution order."""
         return self.pass_(None).steps if self.passes else ()
 
     def pass_(self, which: int | None) -> Pass:

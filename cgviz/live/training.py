@@ -35,7 +35,7 @@ def view(history: History, against: History | None = None, parted: str = "") -> 
     builders = []
     for each in histories:
         first, *others = ((f"step:{step}", each.trace(step)) for step in kept)
-        builders.append(PageBuilder(first[1], each.which, moments=dict(others)))
+        builders.append(PageBuilder(first[1], moments=dict(others)))
     names = told_apart([each.title for each in histories], "training")
     extra = {"names": names, "history": _document(histories, names, kept) | {"parted": parted}}
     words = "\n".join([*([parted] if parted else []), *map(repr, histories)])
