@@ -61,7 +61,8 @@ def registry(case: Case) -> None:
         f"{grown} more with each call",
         f"each call of f leaves {counted(grown, 'gradient')} in TensorFlow's registry for ever: f "
         "builds a graph anew whenever it runs.",
-        "Make the `tf.function` once, outside of f.",
+        "Build the graph once: make the `tf.function` outside of f. tf.vectorized_map builds one "
+        "with each call: put it into such a function.",
     )
 
 

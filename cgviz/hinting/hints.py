@@ -232,6 +232,18 @@ BOOK: tuple[Hint, ...] = (
         "Return the gradient in the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants "
         "in the rule with `dtype=x.dtype`.",
     ),
+    Hint("NotImplementedError", GRAPHS, rule="graph").says(
+        "_as_tf_output not supported when eager execution is enabled",
+        "a graph was given a tensor from outside as it is. A rule does so that returns "
+        "tf.IndexedSlices whose indices are such a tensor.",
+        "Return one tensor: `tf.convert_to_tensor(slices)`, with `dense_shape` given. Or copy the "
+        "indices: `tf.identity(indices)`.",
+    ),
+    Hint("InvalidArgumentError", GRAPHS, rule="xla").says(
+        r"Detected unsupported operations when trying to compile graph.*No registered '(\w+)'",
+        "XLA cannot compile {1}.",
+        "Keep this op out of what is compiled with `jit_compile=True`, or do not compile it.",
+    ),
     Hint("AttributeError", GRAPHS, f"{IN_BACKWARD}|{IN_COND}", rule="graph").says(
         "Tensor.graph is (?:undefined|meaningless) when eager execution is enabled",
         "a rule inside tf.cond reads a variable, which belongs to no graph.",

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+_COMPOSITE = tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices
+
 
 def convert(
     f: Any, args: Sequence[Any], caller: str = "cgviz.trace"
@@ -69,9 +71,14 @@ def check_value(value: Any, f: Any) -> list[Any]:
         raise TypeError(f"`{title(f)}` returned an empty {type(value).__name__}: no tensor in it")
     for each in leaves:
         if not isinstance(each, tf.Tensor | tf.Variable):
+            why = (
+                "Return what holds its numbers: `.flat_values` if it is ragged, else `.values`."
+                if isinstance(each, _COMPOSITE)
+                else "NumPy and Python numbers inside f cut the path of the gradient: keep to tf "
+                "functions."
+            )
             raise TypeError(
-                f"`{title(f)}` must return a tensor, and it returned {_kind(each)}. NumPy and "
-                "Python numbers inside f cut the path of the gradient: keep to tf functions."
+                f"`{title(f)}` must return a tensor, and it returned {_kind(each)}. {why}"
             )
     return [tf.convert_to_tensor(each) for each in leaves]
 
@@ -193,7 +200,7 @@ def _tensor(given: Any, name: str, caller: str) -> Any:
             f"{what}, a symbolic tensor of a graph or of a Keras model under construction: it has "
             "no numbers yet. Give a tensor with values."
         )
-    if isinstance(given, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
+    if isinstance(given, _COMPOSITE):
         raise TypeError(f"{what}. Give its dense tensors, and build it inside f from them.")
     array = _array(given, f"{caller}: `{name}`")
     whole = array.dtype.kind in "iub" or isinstance(given, int)  # NumPy takes no int over 2**64

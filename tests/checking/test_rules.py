@@ -13,6 +13,9 @@ def test_growth_of_the_registry_is_a_warning():
     report = cgviz.check(lambda x: tf.function(lambda x: square(x))(x), 3.0)
     assert report.ok
     assert "registry" in [f.rule for f in report.findings]
+    mapped = lambda x: tf.vectorized_map(square, x)  # noqa: E731
+    assert "tf.vectorized_map" in cgviz.check(mapped, [3.0]).findings[0].hint
+    assert not cgviz.check(tf.function(mapped), [3.0]).findings
     once = tf.function(lambda x: square(x))
     assert not cgviz.check(once, 3.0).findings
 

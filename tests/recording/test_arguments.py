@@ -246,6 +246,12 @@ def test_an_upstream_left_out_means_ones():
         ((lambda x: None, 1.0), TypeError, "returned None"),
         ((lambda x: 3.0, 1.0), TypeError, "must return a tensor"),
         ((lambda x: x.numpy() * 2, 1.0), TypeError, "must return a tensor"),
+        (
+            (lambda x: tf.RaggedTensor.from_row_lengths(x, [2]), [1.0, 2.0]),
+            TypeError,
+            "flat_values",
+        ),
+        ((tf.sparse.from_dense, [1.0, 2.0]), TypeError, r"`\.values`"),
         ((lambda x: (), 1.0), TypeError, "empty tuple"),
     ],
 )
