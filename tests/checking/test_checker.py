@@ -116,6 +116,18 @@ def test_a_finding_names_the_place_the_hint_and_the_lesson():
     assert {each.level for each in found} == {"error"}
 
 
+@pytest.mark.parametrize("y_gets", [lambda z, w: z * 2.0 + z * 6.0, lambda z, w: w * 2.0 + z * 6.0])
+def test_a_rule_that_takes_one_output_s_upstream_for_another_s_is_seen_where_a_sum_hides_it(y_gets):
+    """Lesson 03: z + w sends 1 to both outputs."""
+
+    @tf.custom_gradient
+    def z_and_w(x, y):
+        return (x * y, y**2), lambda up_z, up_w: (up_z * y, y_gets(up_z, up_w))
+
+    assert cgviz.check(lambda x, y: tf.add(*z_and_w(x, y)), 2.0, 3.0).ok
+    assert "d out[0] / d y: yours" in cgviz.check(z_and_w, 2.0, 3.0).findings[0].message
+
+
 def test_a_variable_that_is_an_argument_has_its_own_name():
     f = tf.custom_gradient(lambda x, w: (x * w, lambda dy: (dy * x, dy * w)))
     found = cgviz.check(lambda x, w: f(x, w), 2.0, tf.Variable(3.0, name="weight")).findings
