@@ -164,7 +164,7 @@ def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False)
         curve: Places [n, 2] to be joined by a blue line.
         *others: More of them, for thin grey lines.
         star: Where what S2 circles was meanwhile [n, 2]: a line, with a star sign at both ends.
-        low: Show only the part where S2 comes closest.
+        low: Leave out the upper end: the rest is larger.
 
     Returns:
         The figure; its `alt` says what is drawn.
@@ -175,7 +175,7 @@ def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False)
         East, north: 1996.5 at -48, 155; 2001.6 at -50, 15; 2003.3 at 39, 73; 2012.6 at -53, 161.
     """
     dates, seen, errors = positions()
-    figure, ax, look = _paper(5.2, 3.6 if low else 4.8)
+    figure, ax, look = _paper(5.2, 4.8)
     for draw in (ax.axhline, ax.axvline):
         draw(0.0, ls=":", lw=1.0, color=look.muted)
     for each in others:
@@ -193,7 +193,7 @@ def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False)
         how: dict[str, Any] = {"ha": "left" if side > 0 else "right", "annotation_clip": True}
         how |= {"textcoords": "offset points", "va": "center", "color": look.text}
         ax.annotate(f"{dates[n]:.1f}", seen[n], (7 * side, 0), **how)
-    ax.set(xlim=(75, -95), ylim=(-30, 90) if low else (-30, 200), xlabel="east", ylabel="north")
+    ax.set(xlim=(75, -95), ylim=(-30, 165 if low else 200), xlabel="east", ylabel="north")
     lines = [f"{len(dates)} positions of S2"]
     lines += ["an orbit through them"] * (curve is not None)
     lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
