@@ -154,7 +154,8 @@ class Report(Outcome):
         errors = sum(f.level == "error" for f in self.findings)
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
         words = ", ".join(counted(n, word) for n, word in counts if n)
-        outcome = "✓ right" if self.ok else "✗ wrong"
+        right = "✓ right as a surrogate" if "surrogate" in results.rows else "✓ right"
+        outcome = right if self.ok else "✗ wrong"
         self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"
 
     def assert_ok(self) -> None:

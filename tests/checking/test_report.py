@@ -97,6 +97,10 @@ def drawn():
     return cgviz.check(leaky, [-1.0, 2.0], surrogate=True)
 
 
+def test_the_headline_says_that_it_is_right_as_a_surrogate(drawn):
+    assert drawn.headline.endswith(": ✓ right as a surrogate")
+
+
 def test_the_picture_says_what_it_shows(drawn):
     ax = drawn.plot()
     assert repr(ax.figure) == ax.cgviz_alt
