@@ -180,6 +180,10 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         refused = why is not None and why.op is not None and why.op.kind == "custom"
         rule = "captured" if captured else "variables" if refused and leaf.variable else "none"
         message, hint = (why.message, why.hint) if why else (f"nothing flows to {leaf.name}.", "")
+        if refused and not leaf.variable:
+            hint += (
+                " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
+            )
         results.broken(rule, f"nothing flows to {leaf.name}", f"{message} {numbers}.", hint)
     else:
         results.broken(

@@ -212,6 +212,8 @@ def nonlinearity(
         if _apart(at_u[left], at_v[left], give).size:
             return True, "upstream 0 gives a downstream that is not 0"
         return True, "upstream is ignored: any upstream gives the same downstream"
+    if _apart(pull(u), at_u, give).size:
+        return False, "the same upstream gives two downstreams, as of random numbers drawn anew"
     for times in (factor, 1 / factor, -1.0):
         if _apart(pull(times * u), times * at_u, give * abs(times)).size:
             word = style.number(times)

@@ -284,6 +284,17 @@ def test_the_value_has_no_tick_where_a_wrong_derivative_is_told_under_another_ru
     )
 
 
+def test_labels_that_get_none_on_purpose_are_told_to_be_closed_over():
+    @tf.custom_gradient
+    def loss(p, t):
+        return tf.reduce_sum((p - t) ** 2), lambda dy: (2.0 * dy * (p - t), None)
+
+    (found,) = cgviz.check(loss, [1.0, 2.0], [3.0, 4.0]).findings
+    assert "as labels do, close over it: lambda x: f(x, labels)" in found.hint
+    labels = tf.constant([3.0, 4.0])
+    assert not cgviz.check(lambda p: loss(p, tf.cast(labels, p.dtype)), [1.0, 2.0]).findings
+
+
 def test_stop_gradient_is_named_where_it_blocks():
     report = cgviz.check(lambda x: tf.sin(tf.stop_gradient(x)), 0.5)
     found = next(f for f in report.findings if f.rule == "none")

@@ -104,6 +104,15 @@ def test_of_a_rule_that_is_not_linear_the_gradient_of_the_sum_is_compared():
     assert any(m.startswith("d sum(out) / d in[0]: yours 1, true 3") for m in messages)
 
 
+def test_a_rule_that_draws_its_random_numbers_anew_is_told_so():
+    def mask(x):
+        return tf.cast(tf.random.uniform(tf.shape(x)) > 0.5, x.dtype)
+
+    drop = tf.custom_gradient(lambda x: (x * mask(x), lambda dy: dy * mask(x)))
+    found = cgviz.check(drop, np.linspace(1, 2, 40)).findings[0]
+    assert (found.rule, "random numbers drawn anew" in found.message) == ("upstream", True)
+
+
 def test_an_ignored_upstream_is_an_error_even_of_a_surrogate():
     f = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: tf.ones_like(x)))
     assert not cgviz.check(f, [1.2, 2.2], surrogate=True).ok
