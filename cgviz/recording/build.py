@@ -169,6 +169,9 @@ class Builder:
         """An op's name and type."""
         named = id(event) in self.last_of_call
         own = source.assigned_name(event.code, event.lasti) if named else None
+        if own and ", " in own:  # of `m, v = tf.nn.moments(x)` the last op makes one of the two
+            each = own.split(", ")
+            own = ", ".join(map(self._unique, each)) if len(each) == len(event.outputs) else None
         if function := _FUNCTION.match(event.type):
             return self._unique(own or function.group(1)), "tf.function"
         dropped = self.recorder.dropped.get(id(event), event)

@@ -13,6 +13,7 @@ from programs import square
 import cgviz
 from cgviz import moons
 from cgviz.graph import Op, Value, as_numpy
+from cgviz.graph.names import own_name, value_name
 from cgviz.recording.build import Builder, pull, reference, variable_name
 from cgviz.recording.events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
 
@@ -179,6 +180,24 @@ def test_the_name_of_a_line_belongs_to_the_last_of_its_ops():
     assert names.count("logits") == 1
     assert names[-1] == "y"
     assert not any(name.startswith(("logits_", "y_")) for name in names)
+
+
+def test_of_several_names_each_is_that_of_an_output_and_no_op_has_those_of_others():
+    @tf.custom_gradient
+    def both(x):
+        return (x * 2.0, x * 3.0), lambda to_double, to_triple: 2.0 * to_double + 3.0 * to_triple
+
+    def f(x):
+        mean, variance = tf.nn.moments(x, axes=[0])  # its last op makes the variance alone
+        for _ in range(2):
+            mean, rest = both(mean)
+        return mean + rest + variance
+
+    trace = cgviz.trace(f, [1.0, 2.0, -3.0])
+    named = [op.name for op in trace.ops if own_name(op) and op.kind != "constant"]
+    assert named == ["x", "mean, rest", "mean_1, rest_1"]
+    last = next(op for op in trace.ops if op.name == named[-1])
+    assert [value_name(trace, value) for value in last.outputs] == ["mean_1", "rest_1"]
 
 
 def test_a_line_whose_call_runs_functions_of_the_learners_between_its_ops_names_the_last():
