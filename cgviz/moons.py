@@ -311,8 +311,9 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
     """How far away the border is: around some points the circle of radius |logit| / rise.
 
     A network that rises by `rise` for each unit of length knows the distance: there a circle just
-    touches the border. One that misses it by more than 0.1 is dashed. The titles count these, and
-    say how steep the logit is at the points: measured, whatever its rules say.
+    touches the border, where the grey line ends: the nearest place. One that misses it by more than
+    0.1 is dashed. The titles count these, and say how steep the logit is at the points: measured,
+    whatever its rules say.
 
     Args:
         runs: Name -> a run whose network has a border near the points; one picture for each.
@@ -338,12 +339,14 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         logits = np.asarray(run.network(np.stack([x.ravel(), y.ravel()], axis=1))).reshape(x.shape)
         border = ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
         places = np.concatenate([Path(line).interpolated(9).vertices for line in border.allsegs[0]])
-        true = np.linalg.norm(points[:, None] - places, axis=2).min(axis=1)
+        away = np.linalg.norm(points[:, None] - places, axis=2)
+        true, nearest = away.min(axis=1), places[away.argmin(axis=1)]
         found = np.abs(np.asarray(run.network(points))[:, 0]) / rise
         off = np.abs(found - true)
         for n in range(4, COUNT, 16):  # more circles would hide each other
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
+            ax.plot(*np.stack([points[n], nearest[n]]).T, color=look.muted, linewidth=1)
             ax.add_patch(Circle(points[n], found[n], fill=False, color=tone, linestyle=dashes))
         said = f"{name}: {run.percent} % right, {(off > 0.1).sum()} of {COUNT} circles miss"
         rise_at = _steepness(run.network, points)
