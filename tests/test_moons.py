@@ -370,6 +370,9 @@ def test_a_loss_of_nan_sends_back_a_number_and_the_exponential_makes_the_nan():
     only_unit_4 = [unit == 4 for unit in range(8)]
     for weights in (network.w1[0], network.w1[1], network.b1, network.w2[:, 0]):
         assert np.isnan(weights).tolist() == only_unit_4
+    assert not np.isnan(network.b2)
+    moons.train(network, steps=1, rate=4.0)
+    assert all(np.isnan(weights).all() for weights in network.variables)
 
 
 def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
@@ -400,6 +403,23 @@ def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
     compiled = tf.function(safe, jit_compile=True)
     assert [float(f(x)) for f in (safe, compiled)] == [0.0, 0.0]
     assert float(tf.function(safe)(x)) == pytest.approx(2.06e-9, rel=1e-3)
+
+
+def test_weights_that_start_at_0_get_a_gradient_twice_too_large_from_a_wrong_slope_at_0():
+    """What lesson 06 says of its stable value without a rule."""
+
+    def stable_value(x):
+        return tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
+
+    wrong, right = (moons.Network(sharp(f)) for f in (stable_value, tf.nn.softplus))
+    for network in (wrong, right):
+        network.w1.assign(tf.zeros((2, 8)))
+        network.b1.assign(tf.zeros(8))
+    for i in range(2):
+        twice = 2.0 * moons.gradients(right)[i]
+        np.testing.assert_allclose(moons.gradients(wrong)[i], twice, rtol=1e-5)
+    x = tf.linspace(-100.0, 100.0, 2001)
+    np.testing.assert_allclose(stable_value(x), tf.nn.softplus(x), rtol=1e-6)
 
 
 def test_the_slope_of_each_rule_is_drawn_over_what_it_receives():
