@@ -36,6 +36,9 @@ STEM = 8.0  # how far a link runs straight before it bends, so that its arrow po
 BEND = 16.0, 40.0  # least and most space between ranks for a link's way to the side
 LEVEL = 0.42  # of that space, the radius of a bend at most: half of it would make lines level
 STEEP = 0.2  # of the way to the side, the space for it: lines farther apart look level
+TOGETHER = 1.5 * PORT  # so far beside each other two lines must not bend at one height
+MOST_TURNS = 3  # more heights of such bends than this and one would take too much space
+MOST_BENT = 24  # links between two ranks: where there are more, no line can be followed anyway
 RADIUS = 12.0  # of a bend, at most: a larger one reads as a slope
 ARC = 0.3  # radians from point to point of a bend: an eighth of a point from the true arc
 # Of swaps for the order. Twice as many take a third more time for 1 to 7 percent fewer crossings
@@ -155,6 +158,8 @@ class Line:
     label: Item
     held: Held  # as in `arranged`, the upper end first
     ports: list[float]  # where it ends at the upper and at the lower box, from their middle
+    # Below each of its items: how far its bend is held back, and by how much the last one is.
+    waits: list[Point] = field(default_factory=list)
 
     def xs(self) -> list[float]:
         """Its x on each rank."""
@@ -368,19 +373,28 @@ class Layers:
         )
 
     def _rows(self) -> list[Point]:
-        """Top and bottom of each rank; links that go far to the side get more space to do so."""
-        sideways = [0.0] * len(self.layers)
+        """Top and bottom of each rank; links that go far to the side get more space to do so.
+
+        Links that go far to one side beside each other bend one after the other, the foremost
+        first: else they would run on top of each other, for all bends are nearly level.
+        """
+        ways: list[list[tuple[float, float, Line]]] = [[] for _ in self.layers]
         for line in self.lines:
             for item, (a, b) in zip(line.items, pairwise(line.xs()), strict=False):
-                sideways[item.rank] = max(sideways[item.rank], abs(b - a))
+                ways[item.rank].append((a, b, line))
         rows, y = [], 0.0
-        for layer, way in zip(self.layers, sideways, strict=True):
+        for layer, passing in zip(self.layers, ways, strict=True):
+            way = max((abs(b - a) for a, b, _ in passing), default=0.0)
+            turns = held_back([(a, b) for a, b, _ in passing])
+            last = PORT * max(turns, default=0)
+            for (*_, line), turn in zip(passing, turns, strict=True):
+                line.waits.append((PORT * turn, last))
             # Without items where no link passes: an argument that the body does not use.
             bottom = y + max((item.height for item in layer), default=0.0)
             rows.append((y, bottom))
             least, most = BEND
             bend = min(max(least, STEEP * way), most) if way > 0.5 else 0.0
-            y = bottom + max(RANK_GAP, STEM + bend)
+            y = bottom + max(RANK_GAP, STEM + bend) + last
         return rows
 
 
@@ -517,11 +531,35 @@ def taut(free: Sequence[tuple[float, float]], start: float, end: float) -> list[
     return line
 
 
+def held_back(ways: Sequence[Point]) -> list[int]:
+    """After how many others each of the links between two ranks bends.
+
+    Args:
+        ways: Of each where it comes from and where it goes to, across.
+
+    >>> held_back([(0, 200), (20, 190), (100, 100), (180, 30)])
+    [1, 0, 0, 2]
+    """
+    turns = [0] * len(ways)
+    bent = [i for i, (a, b) in enumerate(ways) if a != b]
+    # Of those that go one way the foremost first, so that none crosses another.
+    bent.sort(key=lambda i: -ways[i][0] if ways[i][0] < ways[i][1] else ways[i][0])
+    for n, i in enumerate(bent if len(bent) <= MOST_BENT else ()):
+        for j in bent[:n]:
+            (a, b), (c, d) = ways[i], ways[j]
+            shared = min(max(a, b), max(c, d)) - max(min(a, b), min(c, d))
+            if shared > TOGETHER or (shared > 0 and (a < b) == (c < d)):
+                turns[i] = min(max(turns[i], turns[j] + (shared > TOGETHER)), MOST_TURNS)
+    return turns
+
+
 def corners(line: Line, rows: Sequence[Point]) -> list[Point]:
     """The corners of a link: it bends between ranks only, and is upright within each."""
     first, last = line.items[0], line.items[-1]
     found: list[Point] = []
-    for item, x in zip(line.items, line.xs(), strict=True):
+    waits = [*line.waits, (0.0, 0.0)]
+    before = (0.0, 0.0)
+    for item, x, after in zip(line.items, line.xs(), waits, strict=True):
         top, bottom = rows[item.rank]
         middle, half = (top + bottom) / 2, item.height / 2
         # On a rank of boxes all lines run straight a little farther, so that none that bends
@@ -529,6 +567,7 @@ def corners(line: Line, rows: Sequence[Point]) -> list[Point]:
         stem = 0.0 if item.rank % 2 else STEM
         top = middle + half if item is first else top - stem
         bottom = middle - half if item is last else bottom + stem
+        top, bottom, before = top - (before[1] - before[0]), bottom + after[0], after
         if len(found) > 1 and x == found[-1][0] == found[-2][0]:  # straight on
             found[-1] = x, bottom
         else:

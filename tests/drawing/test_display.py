@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise, permutations
 from math import inf
 
 import numpy as np
@@ -165,3 +166,25 @@ def test_a_custom_op_that_does_not_use_its_argument_opens():
     trace = cgviz.trace(lambda x: attach(x) * x, 1.0)
     found = display.make(select(trace, framed=True, toggled=["custom:attach"]))
     assert [frame.label for frame in found.frames] == ["attach"]
+
+
+def points(path):
+    """Points on a line, at most one apart."""
+    corners = np.array(re.findall(r"[-\d.]+", path.d), float).reshape(-1, 2)
+    pieces = [np.linspace(a, b, int(np.hypot(*(b - a))) + 2) for a, b in pairwise(corners)]
+    return np.concatenate(pieces)
+
+
+def together(one, other, apart=4.0):
+    """How far, at most, two lines run nearer to each other than this."""
+    near = np.hypot(*(one[:, None] - other[None]).transpose(2, 0, 1)).min(axis=1) < apart
+    steps = np.hypot(*np.diff(one, axis=0).T)
+    return max(part.sum() for part in np.split(steps, np.flatnonzero(~near[1:])))
+
+
+@pytest.mark.parametrize("f", [lambda x: tf.sin(x) * x, lambda x: x**3 - 2.0 * x * x])
+def test_each_gradient_of_a_second_derivative_can_be_followed(f):
+    """None of its arrows runs along another's."""
+    found = display.make(shown(f, 0.8, order=2, which=1), (800.0, inf))
+    lines = [points(path) for path in found.paths if path.role == "backward"]
+    assert max(together(one, other) for one, other in permutations(lines, 2)) < 30
