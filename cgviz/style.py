@@ -3,6 +3,7 @@
     Palette   colours on white (`LIGHT`) and on near-black (`DARK`)
     Sign      a symbol and a word for what is no ordinary number: NaN, infinity, zero, None
     number    one number, short
+    equals    the sign between numbers as they are printed and their result, = or ≈
     array     any array: small ones in full, large ones as a summary that names its norm
 
 Numbers are cut to five significant digits at most, so a stored notebook says the same on every
@@ -12,9 +13,12 @@ a word.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -185,6 +189,35 @@ def _float(x: float, digits: int) -> str:
     else:
         text = re.sub(r"e\+?(-?)0*", r"e\1", f"{x:.{digits}g}")
     return text.replace("-", MINUS)
+
+
+def added(terms: Sequence[str]) -> str:
+    """Numbers as a sum, in which a negative one is subtracted.
+
+    >>> added(["1", "−2", "3"])
+    '1 − 2 + 3'
+    """
+    return " + ".join(terms).replace(f"+ {MINUS}", f"{MINUS} ")
+
+
+def equals(products: Sequence[Sequence[str]], result: str) -> str:
+    """The sign before a sum of products: = if the numbers as they are printed give it, else ≈.
+
+    >>> equals([("1.701", "1.701")], "2.895"), equals([("2", "−3"), ("1", "4")], "−2")
+    ('≈', '=')
+    >>> equals([["[0.1235, 1]"], ["[0.1235, 1]"]], "[0.2469, 2]")
+    '≈'
+    """
+
+    def read(text: str) -> Any:
+        return np.asarray(json.loads(text.replace(MINUS, "-")), dtype=float)
+
+    try:
+        found, given = sum(prod(map(read, each)) for each in products), read(result)
+        alike = [number(x) == number(y) for x, y in zip(found.flat, given.flat, strict=True)]
+    except ValueError:  # not written out, or no ordinary numbers
+        return "="
+    return "=" if all(alike) else "≈"
 
 
 def shape(a: Any) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -233,19 +235,26 @@ def check_node_texts(seen, slack):
 
 
 def check_sums(seen, links):
-    """The terms of a sum are the labels of the arrows that meet at its node."""
+    """The terms of a sum are the labels of the arrows that meet at its node; = if they add up."""
     labels = {
         i: words for role, of, i, words, _ in seen.texts if of == "link" and role == "gradient"
     }
     for role, of, node, words, _ in seen.texts:
         if (of, role) != ("node", "gradient") or ("+" not in words and " − " not in words):
             continue
-        (total,) = [part for part in words.split(" = ") if " + " in part or " − " in part]
+        parts = re.split(r" ([=≈])\s", words)
+        (place,) = (n for n, part in enumerate(parts) if " + " in part or " − " in part)
+        total = parts[place]
         terms = total.removesuffix(" + …").replace(" − ", " + −").split(" + ")
         if "Σ" in words:
             continue
         meet = [labels[i] for i, (source, _) in enumerate(links) if source == node and i in labels]
         assert Counter(terms) == Counter(meet), words
+        with suppress(ValueError):  # of numbers alone
+            numbers = [float(x.replace("−", "-")) for x in (*terms, *parts[place + 2 :])]
+            if not total.endswith("…") and np.isfinite(numbers).all():
+                same = f"{sum(numbers[:-1]):.4g}" == f"{numbers[-1]:.4g}"
+                assert parts[place + 1] == ("=" if same else "≈"), words
 
 
 def corners(box):

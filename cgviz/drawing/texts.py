@@ -271,13 +271,17 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
         return f"{text if len(text) <= 30 else f'Σ of {len(come)}'} + …"
     result = short(node.upstream[0] if node.upstream else None)
     asked = _derivative(_target_name(shown), short_name(node.label)) if node.source else ""
+    sign = "="
     if len(outputs) == 1 and len(terms) > 1:
-        text = " + ".join(map(short, terms)).replace(f"+ {style.MINUS}", f"{style.MINUS} ")
-        most = SUM if shown.moved is None else MOVED
-        fits = "\n" not in text and len(text) + len(result) <= most
-        asked = " = ".join(t for t in (asked, text if fits else f"Σ of {len(terms)}") if t)
+        numbers = [*map(short, terms)]
+        text, most = style.added(numbers), SUM if shown.moved is None else MOVED
+        if "\n" not in text and len(text) + len(result) <= most:
+            sign = style.equals([[x] for x in numbers], result)
+        else:
+            text = f"Σ of {len(terms)}"
+        asked = f"{asked} = {text}" if asked else text
     space = "\n" if "\n" in result else " "
-    return f"{asked} ={space}{result}" if asked else result
+    return f"{asked} {sign}{space}{result}" if asked else result
 
 
 def _derivative(target: str, source: str) -> str:

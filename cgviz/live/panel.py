@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -330,8 +329,8 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
         users = [_user(shown.nodes[edge.target], alike) for edge in uses]
         parts = [(f"from {x}", _written(e.contribution)) for x, e in zip(users, uses, strict=True)]
         parts += [("the pass starts here", _written(seed)) for seed in started]
-        terms = " + ".join(given for _, given in parts)
-        come = f"{terms.replace(f'+ {style.MINUS}', f'{style.MINUS} ')} = {come}"
+        terms = [given for _, given in parts]
+        come = f"{style.added(terms)} {style.equals([[x] for x in terms], come)} {come}"
         found["parts"] = parts
     return found | {"come": come}
 
@@ -430,25 +429,12 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
         summand.insert(0, "+")
     returned = _written(given)
     should = returned if total is None else _written(total)
-    sign = _equals([(up, words) for up, (_, words) in products], should)
+    sign = style.equals([(up, words) for up, (_, words) in products], should)
     if total is not None:
         summands.append([sign, ("upstream × local", should)])
         sign = "≠"
     summands.append([sign, ("downstream", returned)])
     return found | {"equation": summands}
-
-
-def _equals(products: Sequence[Sequence[str]], result: str) -> str:
-    """The sign before a result: = if the numbers as they are printed give it, and ≈ if not.
-
-    >>> _equals([("1.701", "1.701")], "2.895"), _equals([("2", "−3"), ("1", "4")], "−2")
-    ('≈', '=')
-    """
-    try:
-        factors = [[float(x.replace(style.MINUS, "-")) for x in each] for each in products]
-    except ValueError:  # arrays, or their shapes
-        return "="
-    return "=" if style.number(sum(map(prod, factors))) == result.strip("[]") else "≈"
 
 
 def _product(up: Array, local: Any, value: Value) -> tuple[str, tuple[str, str]]:
@@ -588,11 +574,11 @@ def _path(path: Path, links: dict[tuple[int, int], int], shown: Selection) -> Do
     factors = [style.number(x) if x.size == 1 else "local" for x in path.locals]
     rows = []
     for up, by, down in zip([first, *more], factors, more, strict=False):
-        sign = _equals([(up, by)], down)
+        sign = style.equals([(up, by)], down)
         product = ("upstream", up), ("times", "·"), ("local", by)
         rows.append([*product, ("times", sign), ("downstream", down)])
     whole, last = [first, *factors], [first, *more][-1]
-    formula = f"{' · '.join(whole)} {_equals([whole], last)} {last}"
+    formula = f"{' · '.join(whole)} {style.equals([whole], last)} {last}"
     ops = (title(shown.nodes[shown.edges[links[key]].target]) for key in keys[1:])
     words = element("span.backtext", formula), element("span.small", f" through {', '.join(ops)}")
     return {"links": places, "rows": rows, "words": words}

@@ -25,6 +25,21 @@ def test_the_sum_of_a_fan_out_is_visible():
     assert last(shown, "node", 0, "gradient") == "dy/dx = 3 + 3 − 0.99 = 5.01"
 
 
+@pytest.mark.parametrize(
+    ("at", "sum_"),
+    [
+        (1.3, "gradient = −0.4173 − 0.4173 ≈ −0.8345"),
+        (2.0, "gradient = −0.6133 − 0.6133 = −1.227"),
+        ([1.3], "gradient = [−0.4173] + [−0.4173] ≈ [−0.8345]"),
+        ([0.0, 1.3], "gradient = Σ of 2 = [0, −0.8345]"),
+    ],
+)
+def test_a_sum_says_whether_its_numbers_add_up_as_they_are_printed(at, sum_):
+    """−0.41728 twice is −0.83454, and of what is printed −0.8346."""
+    shown = select(cgviz.trace(lambda x: tf.exp(tf.sin(x * x)), at))
+    assert last(shown, "node", 0, "gradient") == sum_
+
+
 def test_each_edge_has_its_value_and_its_contribution():
     shown = select(handmade.square_plus_sine())
     labels = [

@@ -41,7 +41,8 @@ def said(panel_):
 def sums(panel_):
     """What came back to a node as a sum, such as "1 + 2 = 3"."""
     spans = [each for part in panel_["about"] for each in parts(part, "span")]
-    return [words(each) for each in spans if "backtext" in each[0] and " = " in words(each)]
+    gradients = [words(each) for each in spans if "backtext" in each[0]]
+    return [text for text in gradients if {"=", "≈"} & {*text.split()}]
 
 
 def equation(given):
@@ -381,6 +382,12 @@ def test_an_equals_sign_is_only_between_numbers_that_are_equal_as_printed():
             assert signs[-1] == ("=" if f"{up * local:.4g}" == f"{down:.4g}" else "≈")
             cut += signs[-1] == "≈"
     assert cut == 1
+
+
+def test_an_equals_sign_is_only_before_the_sum_of_what_is_printed():
+    """−0.41728 twice is −0.83454, and of what is printed −0.8346."""
+    found = panels_of(lambda x: tf.exp(tf.sin(x * x)), 1.3)
+    assert sums(found["x"]) == ["−0.4173 − 0.4173 ≈ −0.8345"]
 
 
 def test_the_shape_of_a_local_does_not_pass_for_its_numbers():
