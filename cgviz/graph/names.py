@@ -56,7 +56,7 @@ SYMBOLS = {
     "Pow": "xʸ",
     "Expm1": "exp − 1",
     "Log1p": "log(1+x)",
-    "SquaredDifference": "(a−b)²",
+    "SquaredDifference": "squared\ndifference",
     "MatMul": "matmul",
     "BatchMatMul": "matmul",
     "Select": "where",
@@ -89,8 +89,8 @@ def symbol(op: Op, constants: dict[int, str]) -> str:
         constants: The text of each input that is a constant and not drawn, by position.
 
     Returns:
-        For example `×`, `× 2`, `x³`, `sin`, `matmul`; for a custom op nothing, as its name is
-        its type.
+        For example `×`, `× 2`, `x³`, `sin`, `matmul`; x is the one input that is drawn. For a
+        custom op nothing, as its name is its type.
     """
     sign = "@" if op.type == "MatMul" else INFIX.get(op.type)
     if sign and len(op.inputs) == 2 and len(constants) == 1:
@@ -102,6 +102,8 @@ def symbol(op: Op, constants: dict[int, str]) -> str:
         if re.fullmatch("[-−]?[0-9]{1,2}", constants[1]):
             return f"x{constants[1].translate(_SUPERSCRIPT)}"
         return f"x^{constants[1]}"
+    if op.type == "SquaredDifference" and len(constants) == 1:
+        return f"(x − {constants[1]})²" if 1 in constants else f"({constants[0]} − x)²"
     if op.type == "Cast":
         return f"cast\n{op.outputs[0].dtype}"
     return INFIX.get(op.type) or plain(op.type)
