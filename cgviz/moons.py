@@ -12,6 +12,7 @@
     outside   a function of NumPy, of which TensorFlow gets the numbers only
     over_time a number for each hidden unit, at each step
     slopes    what rules claim their slope to be, over the numbers they receive
+    curves    a curve, and others that are compared with it
     elsewhere a function's source, run in a new process
     rule_in   the name by which a saved graph asks for a rule, and whether its folder brings it
     known     whether this process knows a rule by that name
@@ -443,6 +444,39 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
         f"Grey: how the {every.size:,} numbers that it receives are spread; {outside} are outside."
     )
     return speak(ax, f"The slope of each rule. {'; '.join(said)}.\n{spread}")
+
+
+def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
+    """Curves over x, the first of them grey and dotted, and a thin line at 0.
+
+    Args:
+        what: What x is.
+        x: Numbers in rising order.
+        each: Name -> a number for each x; at most three names.
+
+    Returns:
+        The axes of a new figure; its alternative text gives the numbers at four places.
+
+    Example:
+        >>> x = np.linspace(-1.0, 1.0, 11)
+        >>> curves("x", x, {"square": x**2, "slope": 2.0 * x}).figure
+        At x = −0.6, −0.2, 0.2, 0.6: square 0.36, 0.04, 0.04, 0.36; slope −1.2, −0.4, 0.4, 1.2.
+    """
+    ax = new_axes(None, 6.5, 2.8)
+    ax.axhline(0.0, color="0.7", linewidth=0.8)
+    places = [len(x) * part // 5 for part in (1, 2, 3, 4)]
+
+    def at(numbers: Any) -> str:
+        return ", ".join(style.number(numbers[i], 2) for i in places)
+
+    said = []
+    looks = zip((":", "-", "--"), ("0.5", "C0", "C1"), strict=True)
+    for (name, y), (dashes, tone) in zip(each.items(), looks, strict=False):
+        ax.plot(x, y, linestyle=dashes, color=tone, label=name)
+        said.append(f"{name} {at(y)}")
+    ax.set(xlabel=what)
+    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return speak(ax, f"At {what} = {at(x)}: {'; '.join(said)}.")
 
 
 def elsewhere(f: Callable[..., Any], *args: Any) -> None:

@@ -441,6 +441,20 @@ def test_the_slope_of_each_rule_is_drawn_over_what_it_receives():
     ]
 
 
+def test_curves_are_drawn_over_the_same_numbers_and_said_at_four_places():
+    x = np.linspace(-2.0, 2.0, 81)
+    ax = moons.curves("h", x, {"wave": np.sin(x), "slope": np.cos(x)})
+    zero, wave, slope = ax.lines
+    assert list(zero.get_ydata()) == [0.0, 0.0]
+    np.testing.assert_array_equal(wave.get_xydata(), np.stack([x, np.sin(x)], 1))
+    np.testing.assert_array_equal(slope.get_xydata(), np.stack([x, np.cos(x)], 1))
+    assert len({wave.get_linestyle(), slope.get_linestyle(), wave.get_color()}) == 3
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["wave", "slope"]
+    assert ax.figure.alt == (
+        "At h = −1.2, −0.4, 0.4, 1.2: wave −0.93, −0.39, 0.39, 0.93; slope 0.36, 0.92, 0.92, 0.36."
+    )
+
+
 def across(network):
     """For each unit its input at each point, how far its line is from the middle of the map, and
     the length of its weights."""
