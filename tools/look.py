@@ -112,6 +112,7 @@ def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = 
     page.goto(saved.as_uri())
     page.wait_for_selector(".cgviz-node")
     style = f"@font-face {{ font-family: 'DejaVu Sans'; src: {face} }}"
+    style += " .cgviz-status { position: static !important }"  # else it may lie on the picture
     page.add_style_tag(content=f"{style} .cgviz-svg text {{ opacity: {PALE} !important }}")
     page.evaluate("document.fonts.load('12px \"DejaVu Sans\"')")
     # What is seen of a large picture depends on where it was before: first its size is known.

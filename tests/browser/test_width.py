@@ -1,11 +1,12 @@
 """A live picture runs right or down as the width of the browser wants it."""
 
 import pytest
+from golden_programs import PROGRAMS
 
 import cgviz
 
 from .conftest import has_count, until
-from .test_flight import VIEW
+from .test_flight import VIEW, opened
 
 SETUP = """\
 import tensorflow as tf
@@ -85,3 +86,19 @@ def test_no_picture_is_seen_that_turns_at_once(page, tmp_path):
     page.goto((tmp_path / "flow.html").as_uri())
     until(page, "globalThis.seen.length > 5")
     assert set(page.evaluate("globalThis.seen")) == {"down"}
+
+
+@pytest.mark.parametrize("name", ["matrices", "recurrent", "scopes_open"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
+def test_in_a_saved_page_the_panel_is_as_high_as_the_window_and_the_caption_in_sight(
+    page, tmp_path, name, width, height
+):
+    page.set_viewport_size({"width": width, "height": height})
+    opened(page, tmp_path, PROGRAMS[name]())
+    page.evaluate(f"{VIEW}.go(1)")
+    stage, panel, caption = (
+        page.locator(f".cgviz-{part}").first.bounding_box() for part in ("stage", "panel", "status")
+    )
+    assert panel["x"] >= stage["x"] + stage["width"]
+    assert panel["y"] + panel["height"] >= height - 120
+    assert caption["y"] + caption["height"] <= height
