@@ -120,13 +120,19 @@ def _hide_constants(pruned: Pruned) -> None:
             or (all(m is not None and m[0] in pruned.hidden for m in makers) and op.kind == "op")
         ):
             pruned.hidden.add(op)
-        elif op.kind == "op" and len(op.inputs) == len(op.outputs) and _passes_on(op):
+        elif op.kind == "op" and len(op.inputs) == len(op.outputs) and _passes_on(op, makers):
             for value, result in zip(op.inputs, op.outputs, strict=True):
                 pruned.alias[result.key] = value
 
 
-def _passes_on(op: Op) -> bool:
-    return op.type in names.IDENTITIES or (op.type == "Cast" and not op.inputs[0].differentiable)
+def _passes_on(op: Op, makers: Sequence[tuple[Op, int] | None]) -> bool:
+    """Whether an op is looked past: an identity, or a cast of integers.
+
+    Not the cast back of what is drawn as a cast to integers: they would seem to be used as such.
+    """
+    if op.type != "Cast" or op.inputs[0].differentiable:
+        return op.type in names.IDENTITIES
+    return makers[0] is None or makers[0][0].type != "Cast"
 
 
 def _ancestors(pruned: Pruned) -> set[Op]:

@@ -48,6 +48,14 @@ def test_a_cast_of_a_float_is_kept_and_one_of_an_integer_is_not():
     assert kept == ["Mul"]
 
 
+def test_a_cast_to_integers_is_not_drawn_without_the_cast_back():
+    """`cast int32` before × would say that × multiplies integers."""
+    there_and_back = types(lambda x: x * tf.cast(tf.cast(x, tf.int32), tf.float32), 2.5)
+    assert there_and_back == ["Cast", "Cast", "Mul"]
+    wider = types(lambda x, i: x * tf.cast(tf.cast(i, tf.int64), tf.float32), 1.0, np.int32(2))
+    assert wider == ["Mul"]
+
+
 def test_what_comes_of_constants_alone_is_left_out():
     tape = handmade.Tape()
     x = tape.start("x", 2.0)
