@@ -116,12 +116,16 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
     node = shown.nodes[i]
     asked, order = ask(step), max(node.orders)
     inputs = _inputs(trace, shown, i, step, asked)
+    called = [one["row"][0] for one in inputs]
+    sources = {e.position: e.source for e in shown.edges if e.target == i}
     rows, given = [], []
-    for one in inputs:
+    for j, one in enumerate(inputs):
         name, number, local = one["row"]
         sign, (_, downstream) = one["equation"][-1]
         unequal = f"{sign} " if sign == "≠" else ""
         rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
+        if called.count(name) > 1 and j in sources and not shown.nodes[sources[j]].label:
+            name = named(shown, sources[j])  # which of two ×
         given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
     later = f"Its backward rule runs in step {order}."  # said once
     who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
@@ -256,6 +260,17 @@ def small(step: Step) -> bool:
 def title(node: Node) -> str:
     """What a node is called: by the learner's name, or by what it does."""
     return node.label or " ".join(node.symbol.split())
+
+
+def named(shown: Selection, i: int) -> str:
+    """What is written on a node, with its value where another node says it too."""
+    node = shown.nodes[i]
+    words = " ".join(node.symbol.split())
+    name = f"{words} ({node.label})" if node.label and words else node.label or words
+    alike = [n for n in shown.nodes if (n.symbol, n.label) == (node.symbol, node.label)]
+    if len(alike) > 1 and len(node.outputs) == 1:
+        return f"the {name} that is {style.array(node.outputs[0].numpy())}"
+    return name
 
 
 def _facts(op: Op, inside: bool) -> list[Element]:

@@ -21,6 +21,7 @@ from ..graph import Array, Step, Trace, total
 from ..graph.jacobian import times
 from ..graph.selection import Edge, Selection
 from .pages import Document, PageBuilder
+from .panel import named
 from .view import View
 
 HIDE = ("downstream", "local", "gradient")
@@ -145,7 +146,7 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
         if up is not None and up.shape == answer.shape == ():
             mistakes.append(("sum", up + np.asarray(local[0])))
-    text = f"What does {_called(shown, i)} return to {_input(shown, edge, step)}?"
+    text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
     yield _asked(text, answer, mistakes)
 
 
@@ -155,7 +156,7 @@ def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     local = None if step is None else _column(step, edge.position)
     if step is None or local is None or len(local) != 1 or not _askable(local[0]):
         return
-    words = f"{_called(shown, i)} with respect to {_input(shown, edge, step)}"
+    words = f"{named(shown, i)} with respect to {_input(shown, edge, step)}"
     text = f"What is the local derivative of {words}?"
     yield _asked(text, local[0], [("sign", -local[0]), ("times", edge.contribution)])
 
@@ -171,7 +172,7 @@ def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
     mistakes = [("sign", -answer), *(("path", term) for term in terms)]
     with np.errstate(all="ignore"):
         mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
-    found = _asked(f"What gradient arrives at {_called(shown, i)} in all?", answer, mistakes)
+    found = _asked(f"What gradient arrives at {named(shown, i)} in all?", answer, mistakes)
     yield found | {"step": max(orders), "node": i, "link": None, "nodes": [i]}
 
 
@@ -217,24 +218,13 @@ def _terms(shown: Selection, i: int) -> list[Array]:
     return terms if len(terms) > 1 else []
 
 
-def _called(shown: Selection, i: int) -> str:
-    """What is written on a node, with its value where another node says it too."""
-    node = shown.nodes[i]
-    words = " ".join(node.symbol.split())
-    name = f"{words} ({node.label})" if node.label and words else node.label or words
-    alike = [n for n in shown.nodes if (n.symbol, n.label) == (node.symbol, node.label)]
-    if len(alike) > 1 and len(node.outputs) == 1:
-        return f"the {name} that is {style.array(node.outputs[0].numpy())}"
-    return name
-
-
 def _input(shown: Selection, edge: Edge, step: Step) -> str:
     """What an input is called, and which one it is where the op takes it twice."""
     source, values = shown.nodes[edge.source], [v.key for v in step.op.inputs]
     # The name alone where there is one: what an op does is not what it returns.
     names = source.label.split(", ")  # of each output, where they have names of their own
     own = names[edge.output] if len(names) == len(source.outputs) else source.label
-    name = own or _called(shown, edge.source)
+    name = own or named(shown, edge.source)
     if values.count(values[edge.position]) == 1:
         return name
     j = edge.position
