@@ -120,7 +120,7 @@ def stylesheet() -> str:
     True
     """
     light, dark = _variables(style.LIGHT), _variables(style.DARK)
-    head = f".cgviz-view {{ {light} }}\n{', '.join(DARK)} {{ {dark} }}\n"
+    head = f".cgviz-view {{ {light} }}\n@media screen {{ {', '.join(DARK)} {{ {dark} }} }}\n"
     return head + _text("view.css")
 
 
@@ -157,7 +157,7 @@ def page(
     """
     trace = builders[0].trace
     script = module() + "\nboot();\n"
-    dark = f"@media (prefers-color-scheme: dark) {{ {_ground(style.DARK)} }}\n"
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ {_ground(style.DARK)} }}\n"
     sheet = stylesheet() + _ground(style.LIGHT) + dark + _text("page.css")
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(sheet)}; "

@@ -1,5 +1,7 @@
 """A live picture runs right or down as the width of the browser wants it."""
 
+import re
+
 import pytest
 from golden_programs import PROGRAMS
 
@@ -102,3 +104,22 @@ def test_in_a_saved_page_the_panel_is_as_high_as_the_window_and_the_caption_in_s
     assert panel["x"] >= stage["x"] + stage["width"]
     assert panel["y"] + panel["height"] >= height - 120
     assert caption["y"] + caption["height"] <= height
+
+
+@pytest.mark.parametrize("name", ["matrices", "scopes_open", "second_order"])
+def test_on_paper_picture_panel_and_table_are_whole_light_and_without_buttons(page, tmp_path, name):
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    opened(page, tmp_path, PROGRAMS[name]())
+    page.evaluate(f"{VIEW}.go(1)")
+    page.locator(".cgviz-table summary").click()
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 720, "height": 1040})  # an A4 within its margins
+    page.wait_for_timeout(100)
+    assert page.locator("button:visible:not(.cgviz-path)").count() == 0
+    cut = "(e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1"
+    for part in (".cgviz-box", ".cgviz-panel", ".cgviz-status", ".cgviz-table .cgviz-scroll"):
+        assert not page.locator(part).evaluate(cut), part
+    assert page.evaluate("document.documentElement.scrollWidth") <= 720
+    ink = page.locator(".cgviz-view").evaluate("(e) => getComputedStyle(e).color")
+    assert max(map(int, re.findall(r"\d+", ink))) < 80
