@@ -18,6 +18,7 @@ import itertools
 import json
 import re
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -427,21 +428,31 @@ class Explorer(View):
         answer, curve = np.diff(times)
         size, many = len(zlib.compress(json.dumps(first).encode())), len(self.sliders)
 
-        def paid(n: int) -> bool:
-            all_, each = (n + 1) ** many, (n + 1) ** (many - 1)  # one more: where the slider is
-            return all_ * size <= BYTES and all_ * answer + many * each * curve <= SECONDS
+        def paid(n: int, moving: int) -> bool:
+            all_, each = (n + 1) ** moving, (n + 1) ** (moving - 1)  # one more: where it is
+            return all_ * size <= BYTES and all_ * answer + moving * each * curve <= SECONDS
 
-        count = next(filter(paid, POSITIONS), 0)
+        # Where not even three positions of each can be paid for, the last stay where they are.
+        every = ((n, k) for k in range(many, 0, -1) for n in POSITIONS if paid(n, k))
+        count, moving = next(every, (0, 0))
         extra = self._extra()
-        for slider, shown in zip(self.sliders, extra["sliders"], strict=True):
-            shown["positions"] = slider.places(count, shown["value"])
+        for k, (slider, shown) in enumerate(zip(self.sliders, extra["sliders"], strict=True)):
+            shown["positions"] = slider.places(count * (k < moving), shown["value"])
+        fixed = " and ".join(f"`{slider.name}`" for slider in self.sliders[moving:])
+        if fixed:
+            warnings.warn(
+                f"in what is saved {fixed} cannot be moved: the numbers at more positions would "
+                f"take over {SECONDS:g} s, or {BYTES / 1e6:g} MB. Slide fewer arguments, or leave "
+                "upstream at 1 with upstream=None",
+                stacklevel=3,
+            )
         places = [slider["positions"] for slider in extra["sliders"]]
         answers, swept = {}, {}
         for at in itertools.product(*(range(len(each)) for each in places)):
             values = [each[i] for each, i in zip(places, at, strict=True)]
             answers[_key(at)] = self._kept_at(values, flows)
-            for k in range(many):
-                if at[k] == 0 and count:  # they run over all positions of this one
+            for k in range(moving):
+                if at[k] == 0:  # they run over all positions of this one
                     swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
         counts = ", ".join(
             f"{len(each['positions'])} of {each['name']}" for each in extra["sliders"]

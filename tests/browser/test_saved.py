@@ -325,6 +325,20 @@ def test_a_finger_drags_the_number_in_its_node_and_scrolls_the_page(browser, soo
     context.close()
 
 
+def test_a_slider_with_one_position_cannot_be_moved_and_says_so(
+    offline, soon, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(explorer, "SECONDS", 1e-9)
+    with pytest.warns(UserWarning, match="cannot be moved"):
+        cgviz.explore(lambda x: x * x, x=(-3.0, 3.0)).save(tmp_path / "sliders.html")
+    offline.goto((tmp_path / "sliders.html").as_uri())
+    slider = offline.locator(".cgviz-explore input").first
+    assert slider.is_disabled()
+    assert slider.input_value() == "1"  # where its thumb is, between -3 and 3
+    assert slider.get_attribute("aria-valuetext") == "1, fixed"
+    assert offline.locator(".cgviz-scrub").count() == 0
+
+
 def test_it_begins_with_the_curves_of_the_slider_that_moved_last(offline, soon, tmp_path):
     shown = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-2.0, 2.0))
     shown._moved({"move": [1.0, 0.5, 1.0], "active": 1, "id": 1}, True)

@@ -159,9 +159,22 @@ def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, 
 
 def test_where_f_is_slow_there_are_fewer_positions(monkeypatch):
     monkeypatch.setattr(explorer_module, "SECONDS", 1e-9)
-    found = cgviz.explore(f, x=(-3.0, 3.0)).kept()
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    with pytest.warns(UserWarning, match="`x` and `upstream` cannot be moved"):
+        found = explorer.kept()
     assert [slider["positions"] for slider in found["sliders"]] == [[1.0], [1.0]]
     assert list(found["kept"]["answers"]) == ["0,0"]
+
+
+def test_of_many_sliders_the_first_still_move(monkeypatch):
+    monkeypatch.setattr(explorer_module, "POSITIONS", (3,))
+    monkeypatch.setattr(explorer_module, "BYTES", 60_000)  # enough for two sliders, not for four
+    explorer = cgviz.explore(lambda x, y, z: x * y * z, x=(-1.0, 1.0), y=(0.0, 2.0), z=(0.0, 1.0))
+    with pytest.warns(UserWarning, match="`upstream` cannot be moved: "):
+        sliders = explorer.kept()["sliders"]
+    counts = [len(slider["positions"]) for slider in sliders]
+    assert counts[0] >= 3
+    assert counts[-1] == 1
 
 
 def test_an_error_at_a_position_is_kept_as_words():

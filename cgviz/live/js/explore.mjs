@@ -30,7 +30,7 @@ export function makeExplore(view) {
   let [busy, waiting, idle, late, sent] = [false, false, 0, 0, 0];
   let [active, drawn, plots] = [curves.active, curves.active, []]; // the slider that moves, and that over which the curves are
   const rows = sliders.map(({ name, low, high, positions, upstream }, k) => {
-    const range = positions ? { max: positions.length - 1 } : { min: low, max: high, step: "any" };
+    const range = positions?.length > 1 ? { max: positions.length - 1 } : { min: low, max: high, step: "any", disabled: Boolean(positions) };
     const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));
     toggle(row.element, "upstream", upstream);
     return row;
@@ -40,8 +40,8 @@ export function makeExplore(view) {
   const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...rows.map((row) => row.element), note,
     kept && h("p.small", {}, kept.about)), plotBox);
 
-  /** Show where a slider is. */
-  const show = (k) => rows[k].paint(sliders[k].positions?.indexOf(values[k]) ?? values[k], number(values[k]));
+  const show = (k, { positions: at = [] } = sliders[k]) =>
+    rows[k].paint(at.length > 1 ? at.indexOf(values[k]) : values[k], `${number(values[k])}${at.length === 1 ? ", fixed" : ""}`);
 
   function move(k, value) {
     active = k;
@@ -86,8 +86,8 @@ export function makeExplore(view) {
     stop: () => [idle, late].forEach(clearTimeout),
     /** Let the pointer drag the nodes of the sliders in a new picture; the keyboard has the sliders themselves. */
     attach({ page: { display, panels }, items }) {
-      sliders.forEach(({ name, low, high }, k) => {
-        const item = items.find(({ kind, i }) => kind === "node" && display.nodes[i].kind === "input" && panels[i].title === name);
+      sliders.forEach(({ name, low, high, positions }, k) => {
+        const item = positions?.length !== 1 && items.find(({ kind, i }) => kind === "node" && display.nodes[i].kind === "input" && panels[i].title === name);
         if (!item) return;
         const { g, box: { x, y, width } } = item;
         for (const [sign, side] of [["\u25c2", -1], ["\u25b8", 1]]) {
