@@ -92,3 +92,12 @@ def test_a_field_of_a_quiz_is_where_its_question_is_and_not_cut(page, tmp_path):
         around, own = field.bounding_box(), field.locator("input").bounding_box()
         assert abs(around["y"] - own["y"]) <= 2
         assert own["height"] <= around["height"] + 2
+
+
+def test_no_node_but_that_of_the_moment_is_marked_until_one_is_chosen_by_key(presented):
+    assert presented.locator("g.cgviz-node:focus").count() == 0
+    presented.keyboard.press("ArrowRight")
+    assert where(presented) == 0.5
+    presented.keyboard.press("Tab")
+    ring = presented.locator("g.cgviz-node:focus > .cgviz-outline").first
+    assert ring.evaluate("(e) => getComputedStyle(e).strokeDasharray") != "none"

@@ -292,7 +292,7 @@ export class View {
     else if (document.fullscreenElement) document.exitFullscreen();
     for (const picture of this.pictures) this.fit(picture);
     this.follow();
-    this.pictures[0].items[0].g.focus({ preventScroll: true });
+    this.pictures[0].svg.focus({ preventScroll: true });
   }
 
   // --- size ---
