@@ -176,9 +176,15 @@ class Case:
         return np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
 
     @cached_property
+    def given(self) -> Dtype:
+        """The coarsest dtype that f computes in as it is given; float32 at the finest."""
+        met = _met(self.trace) if self.trace else []
+        return _coarsest([dtypes.FLOAT32, *self.flat.dtypes, *met])
+
+    @cached_property
     def eager(self) -> tuple[Pulled, Array]:
         """A run with `upstream`, and by how much rounding may move its gradient."""
-        return self.flat.pull(self.upstream), 10 * self.wobble(self.flat, dtypes.FLOAT32.eps)
+        return self.flat.pull(self.upstream), 10 * self.wobble(self.flat, self.given.eps)
 
     @cached_property
     def wide(self) -> Pulled:
@@ -297,37 +303,45 @@ def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, bool]:
     return flat, False
 
 
-def _widened(flat: Flattened, trace: Trace) -> tuple[Flattened, Dtype]:
+def _widened(flat: Flattened, recorded: Trace) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
     coarsest = _coarsest(flat.dtypes)
     if flat.wide:
-        return flat, _coarsest([coarsest, *_met(trace)])
+        return flat, _coarsest([coarsest, *_met(recorded)])
     try:
         wide = flat.widened()
         here, there = flat.forward(flat.x), wide.forward(wide.x)
         wide.pull()
         trace = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
-        return flat, coarsest
+        return flat, _coarsest([coarsest, *_met(recorded)])
     # More than rounding, even of a bfloat16: in float64 f does something else, and judges nothing.
     # What is lost beside a 1, as in log(1 + x), is rounding, too, however small f is.
     give = 0.05 * largest(there) + 8 * coarsest.eps
     if here.shape != there.shape or apart(here, there, give).size:
-        return flat, coarsest
-    return wide, _coarsest(_met(trace))
+        return flat, _coarsest([coarsest, *_met(recorded)])
+    # A variable that f reads stays as it is: of 16 bits its steps and its gradient are coarse.
+    read = [each for each in wide.dtypes if each.eps > dtypes.FLOAT32.eps]
+    return wide, _coarsest([*_met(trace), *read])
 
 
 def _met(trace: Trace) -> list[Dtype]:
     """The dtypes of the ops of a trace: f may cast to less inside."""
-    # A cast up of a variable rounds nothing; a cast down does.
+    # A cast up rounds nothing; a cast down does.
     names = [
         value.dtype
         for op in with_bodies(trace.ops)
         if op.kind in ("op", "custom")
-        if op.type != "Cast" or dtypes.limits(op.inputs[0].dtype) is dtypes.FLOAT64
         for value in op.outputs
+        if op.type != "Cast" or _digits(value.dtype) < _digits(op.inputs[0].dtype)
     ]
     return [each for each in map(dtypes.limits, names) if each is not None]
+
+
+def _digits(dtype: str) -> float:
+    """How fine a dtype is; 0 for one that is not floating: a cast from it rounds nothing."""
+    known = dtypes.limits(dtype)
+    return 1 / known.eps if known else 0.0
 
 
 def _coarsest(found: Sequence[Dtype]) -> Dtype:

@@ -143,7 +143,7 @@ class Comparison:
         reach = slopes.reach
         terms = np.fmax(np.fmax(np.abs(claims), reach), np.abs(sizes))
         give = self.dtype.told * terms + 5 * slopes.error + 10 * wobbles
-        if self.summed > 1:
+        if self.summed > 1 or self.dtype.eps > dtypes.FLOAT32.eps:
             parts = (give / terms)[np.isfinite(give / terms)]
             self.blind = np.sqrt(self.summed) * np.median(parts) if parts.size else np.inf
         # The last bits of the largest number beside it are nobody's mistake.

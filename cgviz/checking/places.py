@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from .. import style
 from ..graph import Array, dtypes
+from ..graph.dtypes import Dtype
 from ..lessons import GRAPHS
 from ..reading.format import counted
 from ..recording import tf_hooks
@@ -100,9 +101,10 @@ def visit(
             results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
         return
     eager, give = case.eager
-    message = _difference(found.value, eager.value, case.wide.value, case.output_name)
+    dtype = case.given
+    message = _difference(found.value, eager.value, case.wide.value, case.output_name, dtype)
     message = message or _difference(
-        found.vector, eager.vector, case.wide.vector, case.gradient_name, give
+        found.vector, eager.vector, case.wide.vector, case.gradient_name, dtype, give
     )
     if case.flat.seeded or not case.deterministic:
         results.passed(rule, "f is random, so its numbers differ there; it runs")
@@ -119,6 +121,7 @@ def _difference(
     usual: Array,
     wide: Array,
     name: Callable[[int], str],
+    dtype: Dtype,
     give: Array | float = 0.0,
 ) -> str:
     """The first number that differs from eager mode's and is no nearer to that in float64."""
@@ -126,8 +129,9 @@ def _difference(
     if mine.shape != usual.shape:
         return f"the count of numbers {says.format(mine.size, usual.size)}"
     with np.errstate(all="ignore"):
-        # Float32 in another order of operations: three digits are the same.
-        near = np.abs(mine - usual) <= 5e-3 * np.abs(usual) + 1e-4 * largest(usual) + give
+        # In another order of operations: of float32 three digits are the same.
+        give = give + max(1e-4, 2 * dtype.eps) * largest(usual)
+        near = np.abs(mine - usual) <= dtype.wrong * np.abs(usual) + give
         # A graph computes log(1 + x) by log1p: nearer to the truth than eager mode is no fault.
         near |= np.abs(mine - wide) < np.abs(usual - wide)
         near |= (usual == 0) & (np.abs(mine) < dtypes.FLOAT32.eps)  # lost beside a 1, also in wide

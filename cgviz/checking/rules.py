@@ -128,9 +128,10 @@ def _complaints(
             "Return a tensor made of upstream: dy * 2.0, not 2.0.",
         )
         return
-    got = gradient.shape
-    if got.rank is None:  # slices that do not know how many rows there are
-        got = given.shape[:1] + gradient.values.shape[1:]
+    if isinstance(gradient, tf.IndexedSlices) and not tf.is_tensor(gradient.dense_shape):
+        got = given.shape[:1] + gradient.values.shape[1:]  # not told how many rows there are
+    else:
+        got = gradient.shape
     if got != given.shape:
         a, b = wanted or "[]", style.shape(np.zeros(got)) or "[]"
         beside = ((name, t.shape, getattr(g, "shape", None)) for name, t, g in found)

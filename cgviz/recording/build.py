@@ -433,7 +433,8 @@ class _Slices:
 
 def dense(tensor: Any, shape: Sequence[int] | None) -> Any:
     """A gradient as a tensor; slices of which nobody said of what shape are taken from `shape`."""
-    if isinstance(tensor, tf.IndexedSlices) and tensor.dense_shape is None and shape is not None:
+    sliced = isinstance(tensor, tf.IndexedSlices) and not tf.is_tensor(tensor.dense_shape)
+    if sliced and shape is not None:
         tensor = tf.IndexedSlices(
             tensor.values, tensor.indices, tf.constant(tuple(shape), tf.int64)
         )

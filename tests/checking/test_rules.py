@@ -203,3 +203,12 @@ def test_a_gradient_that_is_no_tensor_is_a_finding(returned, words):
     found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "shape")
     assert found.message.startswith("input 0 of the rule of `<lambda>`")
     assert f"is a tensor of shape [2], and its gradient {words}" in found.message
+
+
+def test_slices_whose_shape_is_no_tensor_are_judged():
+    @tf.custom_gradient
+    def rows(t):
+        taken = tf.constant([1, 3])
+        return tf.gather(t, taken), lambda dy: tf.IndexedSlices(dy, taken, t.shape)
+
+    assert cgviz.check(rows, [[1.0], [2.0], [3.0], [4.0]], where=()).findings == ()

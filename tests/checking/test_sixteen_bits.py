@@ -1,5 +1,7 @@
 """Functions of 16 bits: what is right is never called wrong, and what is far off is."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -83,3 +85,51 @@ def test_a_variable_that_is_cast_up_has_its_own_few_digits_in_the_second_derivat
 
     wrong = cgviz.check(lambda a: product(a, tf.cast(v, a.dtype)), 2.0, order=2, where=())
     assert [f.rule for f in wrong.findings if f.level == "error"] == ["second order"]
+
+
+def test_a_variable_or_an_argument_that_is_cast_down_and_up_is_right():
+    w = tf.Variable(2.0, name="w")
+
+    def rounded(x, w):
+        return tf.tanh(x * tf.cast(tf.cast(w, "bfloat16"), "float32"))
+
+    assert said(cgviz.check(lambda x: rounded(x, w), 0.2, where=())) == []
+    assert said(cgviz.check(rounded, 0.2, 2.0, where=())) == []
+
+
+def test_a_cast_in_the_body_of_a_custom_gradient_makes_its_value_coarse():
+    @tf.custom_gradient
+    def square(x):
+        y = tf.cast(tf.square(tf.cast(x, "float16")), "float32")
+        return y, lambda dy: dy * 2.0 * x
+
+    assert said(cgviz.check(square, [0.7, 2.1], where=())) == []
+
+
+def test_a_variable_of_16_bits_keeps_them_where_the_rest_is_wider():
+    h = tf.Variable([1.0, 2.0, 3.0], dtype="bfloat16", name="h")
+
+    @tf.custom_gradient
+    def product(x):
+        def grad(dy, variables):
+            return dy * tf.cast(h, x.dtype), [tf.cast(dy * x, h.dtype)]
+
+        return x * tf.cast(h, x.dtype), grad
+
+    assert said(cgviz.check(product, [0.7, -1.3, 2.1], where=())) == []
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_last_bit_is_no_difference_between_a_graph_and_eager_mode(dtype):
+    for point in ([-1.296875], [-1.0, -0.7, -1.6, -0.5]):
+        x = tf.constant(point, dtype)
+        assert said(cgviz.check(lambda x: 0.3 * x**3 - 1.7 * x, x, where="graph")) == []
+        assert said(cgviz.check(lambda x: x - tf.reduce_mean(x), x, where="graph")) == []
+
+
+def test_how_small_an_error_could_be_missed_is_said():
+    report = cgviz.check(lambda x: tf.tanh(tf.cast(x, "float16")), [0.7, -1.3], where=())
+    value = next(row for row in report.rows if row.rule == "value")
+    assert re.search(
+        r"one that is wrong by less than \d+ % of their mean could be missed", value.reason
+    )
