@@ -116,7 +116,11 @@ HOSTILE = {
         "class Bad(Exception):\n    def __str__(self):\n        raise SystemExit\nraise Bad()",
         *(4, ""),
     ),
-    "forks": ("import os\nwhile True:\n    os.fork()", 1, "'cube'"),
+    # It goes on where it may fork no more, which else is an error of the cell like any other.
+    "forks": (
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
+        *(1, "'cube'"),
+    ),
     "ends-all-processes": ("import os\nos.kill(-1, 9)", 4, ""),
     "replaces-ask": (
         "classroom.ask.__code__ = (lambda thing, *args, upstream=None, custom=False: None).__code__"
