@@ -104,6 +104,8 @@ def _coarse(along: Callable[[float], Array], middle: Array, eps: float) -> Slope
         quotient = (ahead - behind) / (2 * h)
         # Half a last bit of f, and of the step, which a cast inside f rounds as well.
         noise = 0.5 * eps * (np.fmax(np.abs(ahead), np.abs(behind)) + np.abs(quotient)) / h
+        still = ((ahead == middle) & (behind == middle)).any(axis=0)  # as in `_read`
+        noise = np.where(still, np.fmax(noise, ROUNDING * eps / h), noise)
         value, error = extrapolate(quotient, noise, (2, 4))
         sides = [
             extrapolate(side, noise, (1, 2))[0]
