@@ -10,10 +10,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from types import CodeType
@@ -43,7 +42,6 @@ _NOTES_WITHOUT_A_PASS = {
     "library": "run as a graph: {}; a tape inside is not recorded "
     "(`tf.config.run_functions_eagerly(True)` before the recording opens it)",
 }
-_is_differentiable = lru_cache(maxsize=None)(tf_hooks.is_differentiable)
 
 
 @dataclass
@@ -70,19 +68,16 @@ class Builder:
         self.root = root
         self.note_events = [e for e in events if isinstance(e, NoteEvent)]
         self.pass_events = [e for e in events if isinstance(e, PassEvent)]
-        self.events = [
-            e
-            for e in events
-            if isinstance(e, OpEvent)
-            and id(e) not in recorder.replaced
-            and e.type != "VarHandleOp"  # the making of a variable; its reads tell of it
-        ]
+        self.dropped: dict[int, CallEvent] = {}  # calls without effect, by id of the op in place
+        self.made_by: dict[int, OpEvent] = {}  # by id of its outputs
+        self.events = self._on_tape(e for e in events if isinstance(e, OpEvent))
         self.bodies = self._bodies()
         self.sought = {id(tensor) for each in self.pass_events for tensor in each.sources}
-        self.made_by = {id(tensor): e for e in self.events for tensor in e.outputs}
         self.values: dict[int, Value] = {}  # by id of their tensor, or of a variable's handle
         self.variables: dict[int, _Variable] = {}  # by id of their handle
-        self.op_of: dict[int, Op] = {}  # by id of their event
+        # Ops with their events: by the id of the event of a call, and of the attributes of an op,
+        # which are an object of its own if it has any.
+        self.op_of: dict[int, list[tuple[OpEvent, Op]]] = {}
         self.ops: dict[Any, list[Op]] = {root: []}  # by the container that holds them
         self.names: Counter[str] = Counter()
         self.taken: set[str] = set()
@@ -98,6 +93,29 @@ class Builder:
         for tensor, name in given:
             self._add_source(tensor, "input", name, root)
         self._build_ops()
+
+    def _on_tape(self, events: Iterable[OpEvent]) -> list[OpEvent]:
+        """The ops as a tape has them: a call that it records itself replaces the ops that end it.
+
+        These are the identities after the body of a custom gradient, or the op of a `tf.function`.
+        """
+        kept: dict[int, OpEvent] = {}
+        for event in events:
+            if event.type == "VarHandleOp":  # the making of a variable; its reads tell of it
+                continue
+            earlier = (self.made_by.get(id(tensor)) for tensor in event.outputs)
+            ends = {id(e): e for e in earlier if e is not None and e.where is event.where}
+            if isinstance(event, CallEvent) and event.body is not None:
+                followed = any(any(each.watched) for each in ends.values())
+                event.body.has_rule = any(event.watched) or not followed
+                if not event.body.has_rule:  # called by keyword only: its body is differentiated
+                    self.dropped.update(dict.fromkeys(ends, event))
+                    continue
+            for replaced in ends:
+                kept.pop(replaced, None)
+            kept[id(event)] = event
+            self.made_by.update((id(tensor), event) for tensor in event.outputs)
+        return list(kept.values())
 
     # --- containers ---
 
@@ -174,7 +192,7 @@ class Builder:
             own = ", ".join(map(self._unique, each)) if len(each) == len(event.outputs) else None
         if function := _FUNCTION.match(event.type):
             return self._unique(own or function.group(1)), "tf.function"
-        dropped = self.recorder.dropped.get(id(event), event)
+        dropped = self.dropped.get(id(event), event)
         return self._unique(own or dropped.type), event.type
 
     # --- ops ---
@@ -209,7 +227,8 @@ class Builder:
         inputs = tuple(self._input(event, i, home) for i in range(len(event.inputs)))
         name, type_ = self._name(event)
         call = event if isinstance(event, CallEvent) and event.body is not None else None
-        ruled = call or self.recorder.dropped.get(id(event))
+        ruled = call or self.dropped.get(id(event))
+        differentiable = isinstance(event, CallEvent) or tf_hooks.is_differentiable(event.type)
         op = Op(
             name,
             "custom" if call else "op",
@@ -223,13 +242,14 @@ class Builder:
             rule_variables=tuple(map(variable_name, call.variables)) if call else (),
             captured=self._captured(call) if call else (),
             watched=event.watched,
-            rule_missing=not isinstance(event, CallEvent) and not _is_differentiable(event.type),
+            rule_missing=not differentiable,
             rule_dropped=ruled is not call,
         )
-        self.op_of[id(event)] = op
+        known_by = event if isinstance(event, CallEvent) else event.attrs
+        self.op_of.setdefault(id(known_by), []).append((event, op))
         self.ops.setdefault(home, []).append(op)
         if isinstance(event.where, RuleEvent):
-            run = event.where.outer, event.where.op
+            run = event.where.outer, id(event.where.op)
             self.ops.setdefault(run, []).append(op)
 
     def _read(self, handle: Any, tensor: Any) -> Value:
@@ -254,7 +274,7 @@ class Builder:
         if id(tensor) in self.values or id(tensor) in self.made_by:
             return self.value(tensor)
         if tensor.dtype == tf.resource and id(tensor) in self.recorder.variables:
-            return self._read(tensor, self.recorder.snapshots.get(id(event), tensor))
+            return self._read(tensor, tensor)
         name = self.given.get(id(tensor))
         operands = source.operand_names(event.code, event.lasti)
         if name is None and len(operands) == len(event.inputs):
@@ -288,9 +308,9 @@ class Builder:
         """Whether a tape follows this input, as far as anything here can tell."""
         tensor = event.inputs[position]
         maker = self.made_by.get(id(tensor))
-        if event.follows(position):
+        if event.watched[position]:
             return True
-        return bool(maker.watched) if maker is not None else id(tensor) in self.sought
+        return any(maker.watched) if maker is not None else id(tensor) in self.sought
 
     # --- passes ---
 
@@ -300,8 +320,9 @@ class Builder:
 
     def _pass(self, index: int, event: PassEvent) -> Pass:
         result = event.result if event.result is not None else [None] * len(event.sources)
-        # No steps of reads of variables: what reaches a read is the variable's gradient.
-        steps = [self._step(event, *each) for each in event.steps() if id(each[0]) in self.op_of]
+        steps = [
+            self._step(event, op, *each) for each in event.steps() if (op := self._op(each[0]))
+        ]
         targets = tuple(self._end(tensor) for tensor in event.targets)
         used = {value.key for step in steps for value in step.op.inputs} | {v.key for v in targets}
         sources = tuple(self._end(tensor, used) for tensor in event.sources)
@@ -348,19 +369,29 @@ class Builder:
         self.values[id(tensor)] = self.value(tf_hooks.read(known, tensor))
         return self._add_source(tensor, "variable", variable_name(known), self.root)
 
+    def _op(self, ran: Any) -> Op | None:
+        """The op whose rule ran; None of a read: what reaches it is the variable's gradient."""
+        if isinstance(ran, CallEvent):
+            return next((op for _, op in self.op_of.get(id(ran), ())), None)
+        type_, attrs, _, inputs, outputs, *_ = ran
+        for event, op in self.op_of.get(id(attrs), ()):
+            known = _are(inputs, event.inputs) and _are(outputs, event.outputs)
+            if known and event.type == type_:
+                return op
+        return None
+
     def _step(
-        self, run: PassEvent, event: OpEvent, upstream: Sequence[Any], downstream: Sequence[Any]
+        self, run: PassEvent, op: Op, ran: Any, upstream: Sequence[Any], downstream: Sequence[Any]
     ) -> Step:
-        op = self.op_of[id(event)]
         # A rule may return something for an input that no tape follows: the tape drops it.
-        given = [t if event.follows(position) else None for position, t in enumerate(downstream)]
+        given = [t if w else None for t, w in zip(downstream, op.watched, strict=True)]
         return Step(
             op,
             _references(upstream, op.outputs),
             _references(given, op.inputs),
-            pull(op, event, upstream),
+            pull(op, ran, upstream),
             local_jacobians,
-            tuple(self.ops.get((run, event), ())),
+            tuple(self.ops.get((run, id(ran)), ())),
         )
 
     def notes(self, passes: Sequence[Pass]) -> tuple[str, ...]:
@@ -390,9 +421,14 @@ def _rule(function: Any) -> Rule | None:
     return Rule(where.file, where.line, where.text, source.lines(code), names, closure)
 
 
-def pull(
-    op: Op, event: OpEvent, original: Sequence[Any]
-) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def _are(kept: Sequence[Any] | None, tensors: Sequence[Any]) -> bool:
+    """Whether these are the tensors of an op of which a tape kept all, some or none."""
+    if kept is None or kept is tensors:
+        return True
+    return all(one is None or one is other for one, other in zip(kept, tensors, strict=False))
+
+
+def pull(op: Op, ran: Any, original: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """The backward rule of an op as a function of NumPy upstreams, unseen by any recording.
 
     Where TensorFlow gave an output no upstream, None stays None; elsewhere it is zeros.
@@ -406,9 +442,9 @@ def pull(
                 else None
                 if old is None
                 else tf.zeros(output.shape, output.dtype)
-                for new, old, output in zip(upstream, original, event.outputs, strict=True)
+                for new, old, output in zip(upstream, original, op.outputs, strict=True)
             ]
-            downstream = tf_hooks.run_rule(event, *tensors)
+            downstream = tf_hooks.run_rule(ran, *tensors)
             if not isinstance(downstream, list | tuple):
                 downstream = [downstream]
             return _references(downstream, op.inputs)

@@ -37,15 +37,11 @@ class OpEvent:
     attrs: Any = ()
     where: Any = None  # the container it ran in: a Body, a PassEvent, a RuleEvent, or None
     scope: str | None = ""
-    code: CodeType | None = None  # the learner's code that ran it, and the instruction
+    watched: tuple[bool, ...] = ()  # whether a tape follows each input
+    code: CodeType | None = None  # these four are as in `source.place`
     lasti: int = 0
-    watched: tuple[bool, ...] = ()  # whether a tape follows each input; (): not on any tape
-    caller: CodeType | None = None  # of the frame around the learner's, and where that called it
+    caller: CodeType | None = None
     called_at: int = 0
-
-    def follows(self, position: int) -> bool:
-        """Whether a tape follows this input."""
-        return bool(self.watched) and self.watched[position]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -67,13 +63,16 @@ class PassEvent:
     seeds: Sequence[Any] | None
     sources: Sequence[Any]
     result: Sequence[Any] | None = None  # None when the pass raised
-    noted: list[Any] = field(default_factory=list)  # op, upstream, downstream; op, upstream, ...
+    # For each rule that ran: what ran, its upstream, its downstream. What ran is a CallEvent, or
+    # the arguments that TensorFlow gave to the rule of an op of its own.
+    noted: list[Any] = field(default_factory=list)
     code: CodeType | None = None
     lasti: int = 0
 
-    def steps(self) -> Iterator[tuple[OpEvent, Sequence[Any], Sequence[Any]]]:
-        """Each op whose rule ran, with its upstream and downstream."""
-        return zip(self.noted[::3], self.noted[1::3], self.noted[2::3], strict=True)
+    def steps(self) -> Iterator[tuple[Any, Sequence[Any], Sequence[Any]]]:
+        """What is in `noted`, one rule after the other."""
+        for ran, upstream, given in zip(*[iter(self.noted)] * 3, strict=True):
+            yield ran, upstream, given if isinstance(given, list | tuple) else [given]
 
 
 @dataclass(slots=True, eq=False)
@@ -114,10 +113,7 @@ class ThreadRecorder:
         self.handles: list[Any] = []  # keeps those ids from being used again
         # Where it is asked for: variables by their id, with their values before they were touched.
         self.before: dict[int, tuple[Any, Any]] | None = None
-        self.dropped: dict[int, CallEvent] = {}  # calls whose rule has no effect, by their output's
-        self.snapshots: dict[int, Any] = {}  # by id of the event that read a handle in passing
         self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened
-        self.replaced: set[int] = set()  # ids of events that another event replaces
         self.left_to_python = False  # whether C++ asked for a variable and was given none
 
     def beside(self) -> ThreadRecorder:

@@ -29,6 +29,8 @@ _STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "plat
 _BOUNDARIES = {"run_rule", "differentiate"}
 kinds: dict[str, int] = {}  # by file name, filled by `kind`
 
+Place = tuple[CodeType | None, int, CodeType | None, int]
+NOWHERE: Place = (None, 0, None, 0)
 Span = tuple[int | None, int | None, int | None, int | None]
 
 
@@ -63,19 +65,24 @@ def is_learners(function: Any) -> bool:
     return code is None or kind(code.co_filename) == LEARNER
 
 
-def learner_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is neither a library's nor cgviz's own."""
+def place(frame: FrameType | None) -> Place:
+    """Where the learner's own code is: in the innermost frame that is no library's and not ours.
+
+    That frame's code and instruction, and those of the frame that called it.
+    """
     while frame is not None:
         code = frame.f_code
         found = kinds.get(code.co_filename)
         if found is None:
             found = kind(code.co_filename)
+        back = frame.f_back
         if found == LEARNER:
-            return frame
+            caller = (None, 0) if back is None else (back.f_code, back.f_lasti)
+            return code, frame.f_lasti, *caller
         if found == OWN and code.co_name in _BOUNDARIES:
-            return None
-        frame = frame.f_back
-    return None
+            break
+        frame = back
+    return NOWHERE
 
 
 def locate(code: CodeType | None, lasti: int) -> Source | None:

@@ -1,15 +1,15 @@
 """The only module that touches TensorFlow's non-public API, and why.
 
 TensorFlow has no public hook for "this op's backward rule ran with this upstream and returned
-that". The attributes below, each replaced for the length of a recording and put back on every way
-out, tell exactly this. A context that records has a `ThreadRecorder`; what it sees becomes a list
+that". The parts below, each replaced for the length of a recording and put back on every way out,
+tell exactly this. A context that records has a `ThreadRecorder`; what it sees becomes a list
 of events, which `build` turns into a trace. Everything else passes straight through. One thing
 stays: a `tf.function` that was opened keeps how it was called until a model with it is saved, which
 then gets the graphs that it would have.
 
-- `op_callbacks.add_op_callback`: every op that runs eagerly. Thread-local; tfdbg is built on it.
-- `execute.record_gradient`: when TensorFlow's slow path puts an op on the tape, which is after the
-  callback has been.
+- `Context.op_callbacks`: every op that runs eagerly. Thread-local; tfdbg is built on it.
+- `pywrap_tfe.TFE_Py_RegisterGradientFunction`: the function by which a tape runs the rules of
+  TensorFlow's own ops. It is given what went in, and tells what comes out.
 - `record.record_operation` and `.record_operation_backprop_only`: every custom gradient and every
   closed `tf.function`.
 - `record.VariableWatcher`: where the body of a custom-gradient function begins and ends.
@@ -22,10 +22,6 @@ then gets the graphs that it would have.
 - `mirrored_run._MirroredReplicaThread`: what a replica of `tf.distribute.MirroredStrategy` runs on
   its thread. TensorFlow lets one of them run at a time, so their events have an order.
 - `GradientTape.jacobian` and `.batch_jacobian`: that a backward pass was built as a graph.
-
-How a built-in op comes to tell its upstream: when it is on a tape, the tape is given a second
-record for the same outputs, whose backward function calls TensorFlow's own gradient function and
-notes what went in and out. The tape keeps the last record; `tf.custom_gradient` relies on the same.
 """
 
 from __future__ import annotations
@@ -55,19 +51,20 @@ from .events import (
     ThreadRecorder,
     current_task,
 )
-from .source import learner_frame
+from .source import NOWHERE, place
 
 try:
     from tensorflow import python as tf_python
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.eager import backprop, context, execute, record
-    from tensorflow.python.framework import op_callbacks, ops
+    from tensorflow.python.framework import ops
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
     # TensorFlow's own, also while their Python wrappers in `record` are replaced.
-    _tape_record = pywrap_tfe.TFE_Py_TapeSetRecordOperationBackprop
-    _watched = pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop
+    _is_watched = pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop
     _no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
+    _gradient_function = backprop._gradient_function
+    _register = pywrap_tfe.TFE_Py_RegisterGradientFunction
 
     _IMPORT_ERROR: Exception | None = None
 except (ImportError, AttributeError) as error:
@@ -98,40 +95,20 @@ def _eager_recorder() -> ThreadRecorder | None:
 # --- noting ops and steps --------------------------------------------------------------------
 
 
-def run_rule(event: OpEvent, *upstream: Any) -> Any:
-    """Run an op's backward rule: upstream in, one downstream per input out."""
-    return event.rule(*upstream) if isinstance(event, CallEvent) else _built_in(event, upstream)
+def run_rule(ran: Any, *upstream: Any) -> Any:
+    """Run a backward rule on some upstream; `ran` is as in `PassEvent.noted`."""
+    if isinstance(ran, CallEvent):
+        return ran.rule(*upstream)
+    type_, attrs, count, inputs, outputs, _, skip, scope = ran
+    return _gradient_function(type_, attrs, count, inputs, outputs, upstream, skip, scope)
 
 
-def _built_in(event: OpEvent, upstream: Sequence[Any]) -> list[Any]:
-    """Run TensorFlow's own rule of an op.
-
-    An input that no tape watches is skipped, as TensorFlow's own record does: without it the first
-    layer of a network would compute a gradient for its data.
-    """
-    skip = tuple([i for i, followed in enumerate(event.watched) if not followed])
-    gradients = backprop._gradient_function(
-        event.type,
-        event.attrs,
-        len(event.inputs),
-        event.inputs,
-        event.outputs,
-        upstream,
-        skip,
-        event.scope or "",
-    )
-    if gradients.__class__ is list:
-        return gradients
-    return list(gradients) if isinstance(gradients, tuple) else [gradients]
-
-
-def _note_step(event: OpEvent, *upstream: Any) -> list[Any]:
-    """Run a built-in op's backward rule; inside a pass, note what went in and came out."""
-    gradients = _built_in(event, upstream)
+def _on_gradient(*given: Any) -> Any:
+    """Run a built-in op's backward rule; inside a pass, note what it was given and returned."""
+    gradients = _gradient_function(*given)
     recorder = _recorder.get()
-    where = None if recorder is None else recorder.where
-    if isinstance(where, PassEvent):
-        where.noted += (event, upstream, gradients)
+    if recorder is not None and recorder.where.__class__ is PassEvent:
+        recorder.where.noted += (given, given[5], gradients)  # the sixth is the upstream
     return gradients
 
 
@@ -142,32 +119,28 @@ def _note_rule(event: CallEvent, *upstream: Any) -> Any:
     if recorder is None or not isinstance(where, PassEvent):
         return event.rule(*upstream)
     recorder.where = RuleEvent(where, event)
+    heard = _hear(True)
     gradients = run_rule(event, *upstream)
     recorder.where = where
-    noted = list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
-    where.noted += (event, upstream, noted)
+    _hear(heard and bool(recorder.recordings))
+    where.noted += (event, upstream, gradients)
     return gradients
 
 
-class _TapedOp(OpEvent):
-    """An op that is its own backward function: one object for the garbage collector, not four."""
-
-    __slots__ = ()
-    __call__ = _note_step
-
-
-def _put_on_tape(event: OpEvent) -> None:
-    """Give every active tape a record of `event` whose backward function takes notes."""
-    event.watched = _watched_inputs(event.inputs)
-    # A read needs no note: what reaches it is the variable's gradient.
-    if event.watched and event.type != "ReadVariableOp":
-        _tape_record(event.type, event.outputs, event.inputs, event)
+def _hear(wanted: bool) -> bool:
+    """Have `_on_op` told of the ops of this thread, or not; whether it was before."""
+    callbacks = context.context().op_callbacks
+    heard = _on_op in callbacks
+    if heard and not wanted:
+        callbacks.remove(_on_op)
+    if wanted and not heard:
+        callbacks.append(_on_op)
+    return heard
 
 
-def _watched_inputs(inputs: Sequence[Any]) -> tuple[bool, ...]:
-    """Whether a tape follows each input; empty where it follows none."""
-    watched = tuple([_watched((tensor,)) for tensor in inputs])
-    return watched if True in watched else ()
+def _watched(inputs: Sequence[Any]) -> tuple[bool, ...]:
+    """Whether a tape follows each input."""
+    return tuple(map(_is_watched, zip(inputs)))  # each is asked for in a tuple of its own
 
 
 def _on_op(
@@ -178,29 +151,17 @@ def _on_op(
     if recorder is None or not recorder.recordings or graph is not None:
         return
     where = recorder.where
-    code, lasti, caller, called_at = None, 0, None, 0
-    if where.__class__ is PassEvent:  # a built-in rule runs this op
-        if _no_tape():
-            return  # nobody differentiates it
-    else:
-        frame = learner_frame(sys._getframe(1))
-        if frame is not None:
-            code, lasti = frame.f_code, frame.f_lasti
-            if (back := frame.f_back) is not None:
-                caller, called_at = back.f_code, back.f_lasti
-    slow = op_type.__class__ is bytes  # the slow path: `record_gradient` comes after us
-    if slow:
+    at = NOWHERE if where.__class__ is PassEvent else place(sys._getframe(1))
+    if op_type.__class__ is bytes:
         op_type = op_type.decode()
+    if op_type == "ResourceGather":
+        _note_read(recorder, inputs[0], where)
     scope = context.context()._thread_local_data.scope_name
     # `outputs` may be a list that its caller changes later, as a TensorArray does.
-    event = _TapedOp(op_type, inputs, tuple(outputs or ()), attrs, where, scope, code, lasti)
-    event.caller, event.called_at = caller, called_at
-    recorder.events.append(event)
-    if op_type == "ResourceGather" and id(inputs[0]) in recorder.variables:
-        variable = recorder.variables[id(inputs[0])]
-        recorder.snapshots[id(event)] = read(variable, inputs[0])
-    if not slow and outputs and op_type[:2] != "__":
-        _put_on_tape(event)
+    made = tuple(outputs or ())
+    recorder.events.append(
+        OpEvent(op_type, inputs, made, attrs, where, scope, _watched(inputs), *at)
+    )
 
 
 class _Handle:
@@ -263,23 +224,14 @@ def _note_unread(
             handle = unknown.get(id(getattr(variable, "handle", None)))
         if handle is not None:
             recorder.know(variable, handle)
-            value = read(variable, handle)
-            recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
+            _note_read(recorder, handle, where)
 
 
-def _claim(recorder: ThreadRecorder, outputs: Sequence[Any]) -> list[OpEvent]:
-    """The latest events that made `outputs`: what a record now replaces on the tape."""
-    wanted = {id(t) for t in outputs}
-    claimed = []
-    for event in reversed(recorder.events):
-        if not wanted:
-            break
-        if isinstance(event, OpEvent) and event.where is recorder.where:
-            made = {id(t) for t in event.outputs}
-            if made & wanted:
-                claimed.append(event)
-                wanted -= made
-    return claimed
+def _note_read(recorder: ThreadRecorder, handle: Any, where: Any) -> None:
+    """Log a read of a variable that no op read by itself."""
+    if (variable := recorder.variables.get(id(handle))) is not None:
+        value = read(variable, handle)
+        recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
 
 
 def _free_variable(function: Any, name: str) -> Any:
@@ -315,8 +267,6 @@ def _note_call(
     recorder: ThreadRecorder, op_type: str, outputs: Any, inputs: Any, rule: Any
 ) -> CallEvent:
     """Note a custom gradient, or a closed `tf.function`, that TensorFlow records itself."""
-    frame = learner_frame(sys._getframe(1))
-    back = frame.f_back if frame else None
     event = CallEvent(
         op_type,
         tuple(inputs),
@@ -324,35 +274,17 @@ def _note_call(
         (),
         recorder.where,
         context.context().scope_name,
-        frame and frame.f_code,
-        frame.f_lasti if frame else 0,
-        _watched_inputs(inputs),
-        *((back.f_code, back.f_lasti) if back else (None, 0)),
+        _watched(inputs),
+        *place(sys._getframe(1)),
         rule=rule,
     )
-    claimed = _claim(recorder, outputs)
     body, recorder.finished = recorder.finished, None
     if body is not None and body.outer is recorder.where:
         event.body = body
         event.grad_fn = _free_variable(rule, "grad_fn")
         event.variables = _free_variable(rule, "variables") or ()
-        body.has_rule = bool(event.watched) or not any(e.watched for e in claimed)
-        if not body.has_rule:
-            # Called by keyword only: TensorFlow drops the rule, and the body is differentiated.
-            recorder.dropped.update((id(e), event) for e in claimed)
-            claimed = [event]
-    recorder.replaced.update(map(id, claimed))
     recorder.events.append(event)
     return event
-
-
-def _on_record_gradient(original: Any, op_name: Any, inputs: Any, attrs: Any, outputs: Any) -> None:
-    original(op_name, inputs, attrs, outputs)
-    recorder = _eager_recorder()
-    event = recorder.events[-1] if recorder is not None and recorder.events else None
-    if isinstance(event, OpEvent) and event.outputs and event.outputs[0] is outputs[0]:
-        event.inputs, event.outputs, event.attrs = tuple(inputs), tuple(outputs), attrs
-        _put_on_tape(event)
 
 
 def _on_body_enter(original: Any, watcher: Any) -> Any:
@@ -389,19 +321,19 @@ def _on_imperative_grad(
     where = recorder.where
     event = PassEvent(where, target, output_gradients, sources)
     if context.executing_eagerly():
-        frame = learner_frame(sys._getframe(1))
-        if frame is not None:
-            event.code, event.lasti = frame.f_code, frame.f_lasti
+        event.code, event.lasti, *_ = place(sys._getframe(1))
         recorder.events.append(event)
         _note_unread(recorder, sources, sources_raw or (), where)
         recorder.where = event
     else:
         recorder.where = None  # building a graph (tape.jacobian): there are no numbers to note
+    heard = _hear(not _no_tape())  # without a tape, nobody differentiates the ops of the pass
     try:
         event.result = original(*given, **kwargs)
         return event.result
     finally:
         recorder.where = where
+        _hear(heard and bool(recorder.recordings))
 
 
 def _on_variable_accessed(original: Any, variable: Any) -> None:
@@ -523,7 +455,6 @@ _HOOKS: dict[str, Callable[..., Any]] = {
     "eager.record.record_operation_backprop_only": _on_record,
     "eager.record.VariableWatcher.__enter__": _on_body_enter,
     "eager.record.VariableWatcher.__exit__": _on_body_exit,
-    "eager.execute.record_gradient": _on_record_gradient,
     "eager.execute.args_to_matching_eager": _on_matching,
     "eager.imperative_grad.imperative_grad": _on_imperative_grad,
     "ops.resource_variable_ops.variable_accessed": _on_variable_accessed,
@@ -535,8 +466,7 @@ _HOOKS: dict[str, Callable[..., Any]] = {
 }
 # What else a release must have, so that a missing one is an error that names it.
 _NEEDED = (
-    "framework.op_callbacks.add_op_callback",
-    "framework.op_callbacks.remove_op_callback",
+    "eager.context.Context.op_callbacks",
     "framework.ops._gradient_registry",
     "eager.backprop._gradient_function",
     "eager.execute.execute_with_callbacks",
@@ -588,6 +518,8 @@ def _install(user: object) -> None:
         _users.append(user)
         if not _saved:
             _saved.append((execute, "execute", execute.execute))
+            execute.execute = execute.execute_with_callbacks
+            _register(_on_gradient)
             BaseResourceVariable._handle = _Handle()
             for owner, name, hook in _hooks():
                 original = getattr(owner, name)
@@ -601,16 +533,15 @@ def _uninstall(user: object) -> None:
         if user in _users:
             _users.remove(user)
         threads = [each.thread for each in _users if isinstance(each, ThreadRecorder)]
-        if threading.get_ident() not in threads and _on_op in context.context().op_callbacks:
-            op_callbacks.remove_op_callback(_on_op)
+        if threading.get_ident() not in threads:
+            _hear(False)
         if _users:
-            # Removing a callback put back the fast `execute`, which other threads must not have.
-            execute.execute = execute.execute_with_callbacks
             return
         while _saved:
             owner, name, original = _saved[-1]
             setattr(owner, name, original)
             _saved.pop()
+        _register(_gradient_function)
         if "_handle" in vars(BaseResourceVariable):
             del BaseResourceVariable._handle
 
@@ -647,7 +578,7 @@ def recording(open_functions: bool) -> Iterator[Recording]:
         recorder.recordings.append(mine)
         if len(recorder.recordings) == 1:
             _install(recorder)
-            op_callbacks.add_op_callback(_on_op)
+            _hear(True)
             _recorder.set(recorder)
         yield mine
     finally:

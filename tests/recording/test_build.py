@@ -22,14 +22,13 @@ def event(type_, inputs, where=None, line=None, watched=()):
     """An op as a recording notes it; `line` is a code object and an instruction of it."""
     made = OpEvent(type_, inputs, (tf.constant(0.0),), (), where)
     made.code, made.lasti = line or (None, 0)
-    made.watched = watched
+    made.watched = watched or (False,) * len(inputs)
     return made
 
 
 def call(type_, inputs, body, outputs):
     made = CallEvent(type_, inputs, outputs, (), body.outer, rule=len)
     made.body = body
-    body.has_rule = True
     return made
 
 
@@ -118,18 +117,18 @@ def test_the_ops_of_a_body_without_a_rule_are_among_the_others(dropped):
     x, body = tf.constant(1.0), Body(None)
     events = [event("Mul", [x], where=body)]
     if dropped:  # called by keyword; otherwise the function raised and no call was noted
-        events.append(call("square", [x], body, events[0].outputs))
-        body.has_rule = False
+        events.append(event("Identity", events[0].outputs, watched=(True,)))
+        events.append(call("square", [], body, events[1].outputs))
     ops = Builder(events, ThreadRecorder(), None, [(x, "x")]).ops[None]
     assert [op.type for op in ops][:2] == ["Input", "Mul"]
 
 
 def test_an_event_that_another_replaces_is_left_out():
-    x, recorder = tf.constant(1.0), ThreadRecorder()
-    hidden, shown = event("Mul", [x]), event("Sin", [x])
-    recorder.replaced.add(id(hidden))
-    builder = Builder([hidden, shown], recorder, None, [(x, "x")])
-    assert [op.type for op in builder.ops[None]] == ["Input", "Sin"]
+    x = tf.constant(1.0)
+    hidden = event("Mul", [x])
+    shown = CallEvent("square", [x], hidden.outputs, rule=len)
+    builder = Builder([hidden, shown], ThreadRecorder(), None, [(x, "x")])
+    assert [op.type for op in builder.ops[None]] == ["Input", "square"]
 
 
 def test_a_pass_inside_a_rule_or_a_body_is_not_one_of_the_recording():
@@ -561,6 +560,59 @@ def test_a_pass_whose_rule_raised_says_so_and_keeps_the_steps_before():
     assert "ended with an error" in only.note
 
 
+@pytest.fixture(scope="module")
+def nearest():
+    """An op without attributes, of which TensorFlow keeps all tensors."""
+
+    @tf.RegisterGradient("NearestNeighbors")
+    def rule(op, _, upstream):
+        points, centers, _ = op.inputs
+        return 2.0 * upstream * (points - centers), None, None
+
+    one, k = tf.zeros([1, 1]), tf.constant(1, tf.int64)
+    return lambda x: (
+        tf.raw_ops.NearestNeighbors(points=x, centers=one, k=k).nearest_center_distances
+    )
+
+
+def test_a_rule_that_is_registered_after_a_trace_is_known_to_the_next():
+    def without_a_rule():
+        with cgviz.record() as trace:
+            tf.raw_ops.KmeansPlusPlusInitialization(
+                points=[[1.0]], num_to_sample=1, seed=0, num_retries_per_sample=1
+            )
+        return trace.ops[-1].rule_missing
+
+    assert without_a_rule()
+    tf.RegisterGradient("KmeansPlusPlusInitialization")(lambda op, upstream: [None] * 4)
+    assert not without_a_rule()
+
+
+def test_calls_of_an_op_without_attributes_are_told_apart(nearest):
+    trace = cgviz.trace(lambda x: 3.0 * nearest(x) + 5.0 * nearest(x), tf.constant([[4.0]]))
+    found = {
+        s.op.name: s.upstream[1].item() for s in trace.steps if s.op.type == "NearestNeighbors"
+    }
+    assert found == {"NearestNeighbors": 3.0, "NearestNeighbors_1": 5.0}
+    same(trace.gradients[0], tf.constant([[64.0]]))
+
+
+def test_a_rule_of_an_op_without_attributes_has_its_step_where_tensorflow_keeps_some_tensors():
+    def f(x):
+        dtype, raw = tf.float32, tf.raw_ops
+        scalars = tf.constant([], tf.int32)
+        held = raw.TensorListReserve(element_shape=scalars, num_elements=1, element_dtype=dtype)
+        held = raw.TensorListSetItem(input_handle=held, index=0, item=x)
+        held = raw.TensorListResize(input_handle=held, size=2)
+        return raw.TensorListGetItem(
+            input_handle=held, index=0, element_shape=scalars, element_dtype=dtype
+        )
+
+    trace = cgviz.trace(f, 2.0)
+    assert "TensorListResize" in [step.op.type for step in trace.steps]
+    assert trace.gradients == (1.0,)
+
+
 # --- the rule once more ----------------------------------------------------------------------
 
 
@@ -575,7 +627,8 @@ def test_a_rule_runs_again_with_another_upstream_as_the_tape_would(upstream):
 def test_none_stays_none_where_the_tape_gave_none_and_is_zeros_elsewhere():
     got, a, b = [], tf.ones((2, 0)), tf.constant(1.0, tf.float64)
     event = CallEvent("two", (), (a, b), (), rule=lambda *u: got.extend(u))
-    op = Op("two", "custom", "two", (Value(0, (), "float32", None),), ())
+    outputs = Value(1, (2, 0), "float32", a), Value(2, (), "float64", b)
+    op = Op("two", "custom", "two", (Value(0, (), "float32", None),), outputs)
     pull(op, event, [a, None])([np.ones((2, 0)), None])
     pull(op, event, [a, b])([None, None])
     same(got[0].numpy(), a)

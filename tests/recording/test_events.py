@@ -9,13 +9,6 @@ def op(inputs=()):
     return OpEvent("Mul", inputs, ())
 
 
-def test_an_op_follows_the_inputs_that_a_tape_follows():
-    event = op(range(3))
-    assert not any(event.follows(i) for i in range(3))
-    event.watched = (True, False, True)
-    assert [i for i in range(3) if event.follows(i)] == [0, 2]
-
-
 def test_a_pass_tells_its_notes_as_steps_in_the_order_they_ran():
     event = PassEvent(None, [], None, [])
     assert list(event.steps()) == []

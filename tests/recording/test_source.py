@@ -82,24 +82,26 @@ def through(name, file, inner):
 
 
 def looking():
-    return source.learner_frame(sys._getframe(1))
+    return source.place(sys._getframe(1))
 
 
 LIBRARY, OURS = ast.__file__, source.__file__
 
 
-def test_the_learners_frame_is_the_innermost_that_is_no_librarys_and_not_ours():
+def test_the_learners_code_is_the_innermost_that_is_no_librarys_and_not_ours():
     library = through("add", LIBRARY, through("trace", OURS, looking))
-    assert through("f", "cell 2", library)().f_code.co_filename == "cell 2"
-    assert through("f", "cell 1", through("g", "cell 2", library))().f_code.co_name == "g"
-    assert source.learner_frame(None) is None
+    assert through("f", "cell 2", library)()[0].co_filename == "cell 2"
+    g = through("g", "cell 2", library)
+    code, _, caller, _ = through("f", "cell 1", g)()
+    assert (code.co_name, caller.co_name) == ("g", "f")
+    assert source.place(None) == source.NOWHERE
 
 
 @pytest.mark.parametrize(("file", "found"), [(OURS, None), (LIBRARY, "cell 1")])
 def test_below_a_rule_that_we_run_no_line_is_the_learners(file, found):
     rule = through("run_rule", file, through("add", LIBRARY, looking))
-    frame = through("f", "cell 1", rule)()
-    assert (frame and frame.f_code.co_filename) == found
+    code = through("f", "cell 1", rule)()[0]
+    assert (code and code.co_filename) == found
 
 
 # --- the line --------------------------------------------------------------------------------

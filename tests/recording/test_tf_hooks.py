@@ -23,16 +23,34 @@ import tensorflow as tf
 from jupyter_client.manager import start_new_kernel
 from oracle import same, tape_gradient
 from programs import square
-from tensorflow.python.eager import context, execute, imperative_grad, record
+from tensorflow.python.eager import backprop, context, execute, imperative_grad, record
 from tensorflow.python.ops import resource_variable_ops
 
 import cgviz
 from cgviz.recording import tf_hooks
 
 
+def runs_rules():
+    """What a tape calls to run the rule of an op: TensorFlow cannot be asked."""
+    called = []
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.sin(x)
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: event == "call" and called.append(frame.f_code))
+    try:
+        tape.gradient(y, x)
+    finally:
+        sys.setprofile(before)
+    own = {tf_hooks._on_gradient.__code__, backprop._gradient_function.__code__}
+    return next(code for code in called if code in own)
+
+
 def state():
     """Every attribute that a recording replaces, and the callbacks of this thread."""
     return [
+        runs_rules(),
         *(getattr(owner, name) for owner, name, _ in tf_hooks._hooks()),
         execute.execute,
         record.record_operation,
@@ -120,6 +138,23 @@ def test_an_inner_recording_that_fails_leaves_the_outer_one_running():
             raise ValueError("mine")
         cgviz.trace(lambda x: x * x, 3.0)
     assert len(outer.passes) == 1
+
+
+def test_a_recording_that_ends_inside_a_rule_leaves_nothing():
+    def recording():
+        with cgviz.record():
+            yield
+
+    @tf.custom_gradient
+    def ending(x):
+        return x * 2.0, lambda dy: running.close() or dy * 2.0
+
+    x, running = tf.constant(3.0), recording()
+    next(running)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.sin(ending(x))
+    same(tape.gradient(y, x).numpy(), 2.0 * tf.cos(6.0))
 
 
 def test_a_callback_of_somebody_else_stays():
