@@ -11,7 +11,7 @@ a node, a list that begins with its kind:
     ["tuple", ...], ["list", ...]   their items
     ["dict", ["tuple", key, value], ...]
     ["float", "nan"]                a float that JSON has no number for
-    ["array", dtype, shape, zlib]   its bytes, little-endian, packed and in base64
+    ["array", dtype, shape, zlib]   its bytes, packed and in base64
     ["texts", shape, ...]           an array of bytes, as Latin-1
     ["words", shape, ...]           an array of words, as of a variant, which has no numbers
     ["Op", ...]                     an object of `graph`: the class, then its fields
@@ -220,19 +220,21 @@ class _Writer:
             return ["dict", *map(self.node, found.items())]
         if isinstance(found, tuple | list):
             return ["list" if isinstance(found, list) else "tuple", *map(self.node, found)]
-        if type(found) not in FIELDS:
-            return self.array(np.asarray(as_numpy(found)))
-        if found in self.places:
-            return ["at", self.places[found]]
-        given = _shown(found)
-        fields = (given.get(name, getattr(found, name)) for name in FIELDS[type(found)])
-        return self.once(found, [type(found).__name__, *map(self.node, fields)])
+        if type(found) in FIELDS:
+            return self.once(found, lambda: self.record(found))
+        return self.array(np.asarray(as_numpy(found)))
 
-    def once(self, key: Any, node: list[Any]) -> list[Any]:
+    def once(self, key: Any, make: Callable[[], list[Any]]) -> list[Any]:
         if key not in self.places:
+            node = make()  # what it is made of is stored before it
             self.places[key] = len(self.nodes)
             self.nodes.append(node)
         return ["at", self.places[key]]
+
+    def record(self, found: Any) -> list[Any]:
+        given = _shown(found)
+        fields = (given.get(name, getattr(found, name)) for name in FIELDS[type(found)])
+        return [type(found).__name__, *map(self.node, fields)]
 
     def array(self, array: Array) -> Any:
         shape, name = self.node(array.shape), array.dtype.name
@@ -243,11 +245,12 @@ class _Writer:
             return ["words", shape, *map(str, found)]
         if array.size > MOST_KEPT and not self.full:
             return self.node(statistics(array))
-        if array.dtype.kind != "V":  # bfloat16 and its like know no byte order
-            array = array.astype(array.dtype.newbyteorder("<"))
         raw = array.tobytes()
-        packed = base64.b64encode(zlib.compress(raw)).decode()
-        return self.once((name, array.shape, raw), ["array", name, shape, packed])
+
+        def packed() -> list[Any]:
+            return ["array", name, shape, base64.b64encode(zlib.compress(raw)).decode()]
+
+        return self.once((name, array.shape, raw), packed)
 
 
 def _shown(found: Any) -> Document:
@@ -259,11 +262,7 @@ def _shown(found: Any) -> Document:
         given = {"received": found.upstream, "returned": found.downstream, "pull": None}
         return given | {"find_local": _small_locals(found)}
     if isinstance(found, Pass):
-        uses = {v.key: v for step in found.steps for v in step.op.inputs}
-        # Statistics cannot be added up when they are read.
-        sums = {key: found.upstream(v) for key, v in uses.items() if v.size > MOST_KEPT}
-        given = {"seed_references": found.seeds, "gradient_references": found.gradients}
-        return given | {"arrived": {**found.arrived, **sums}}
+        return {"seed_references": found.seeds, "gradient_references": found.gradients}
     return {}
 
 
@@ -277,9 +276,11 @@ def _small_locals(step: Step) -> tuple[Any, ...] | None:
         rows = step.local
     except RuntimeError:  # the rule cannot run again
         return None
-    large = [[isinstance(x, LargeJacobian) or np.size(x) > MOST_LOCAL for x in r] for r in rows]
-    pairs = (zip(*each, strict=True) for each in zip(rows, large, strict=True))
-    return tuple(tuple("large" if big else x for x, big in row) for row in pairs)
+    return tuple(tuple("large" if _is_large(x) else x for x in row) for row in rows)
+
+
+def _is_large(local: Any) -> bool:
+    return isinstance(local, LargeJacobian) or np.size(local) > MOST_LOCAL
 
 
 def _record(cls: type, *row: Any) -> Any:
@@ -288,9 +289,6 @@ def _record(cls: type, *row: Any) -> Any:
         if not _fits(given[name], expected):
             raise TypeError(f"{name!r} of a {cls.__name__} is a {type(given[name]).__name__}")
     if cls is Step:
-        sizes = len(given["op"].outputs), len(given["op"].inputs)
-        if sizes != (len(given["received"]), len(given["returned"])):
-            raise ValueError("a step has not the inputs and outputs of its op")
         rows = given["find_local"]
         given["find_local"] = local_jacobians if rows is None else partial(_kept, rows)
     return cls(**given)

@@ -16,7 +16,7 @@ from programs import square
 import cgviz
 from cgviz import files
 from cgviz.files import load
-from cgviz.graph import Trace
+from cgviz.graph import Trace, Value
 
 mpl.use("Agg")
 
@@ -92,6 +92,14 @@ def test_a_damaged_file_is_refused(trace, tmp_path, key, wrong):
     (tmp_path / "trace.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="holds a damaged trace"):
         load(tmp_path / "trace.json")
+
+
+def test_a_field_of_another_type_is_refused(trace):
+    document = written(trace)
+    value = next(node for node in document["nodes"] if node[0] == "Value")
+    value[1 + list(files.FIELDS[Value]).index("dtype")] = 3
+    with pytest.raises(ValueError, match=r"a damaged trace: .*'dtype' of a Value is a int"):
+        files.read(document)
 
 
 def test_an_array_of_a_negative_size_is_not_unpacked(trace, tmp_path):
