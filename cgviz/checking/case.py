@@ -20,6 +20,7 @@ import tensorflow as tf
 from ..findings import Finding
 from ..graph import Array, Op, Trace, dtypes
 from ..graph.dtypes import Dtype
+from ..graph.names import has_own_name, value_name
 from ..graph.trace import with_bodies
 from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
@@ -104,11 +105,11 @@ class CustomStep:
         line = f" (line {code.co_firstlineno})" if code else ""
         return f"the rule of `{self.event.type}`{line}"
 
-    def wrong(self, dtype: Dtype) -> float:
-        """The relative error that is no longer rounding, in the coarsest dtype that it meets."""
+    def coarsest(self, dtype: Dtype) -> Dtype:
+        """The coarsest dtype that it meets, or this one."""
         names = [t.dtype.name for t in (*self.event.inputs, *self.event.outputs)]
         known = [each for each in map(dtypes.limits, names) if each is not None]
-        return _coarsest([dtype, *known]).wrong
+        return _coarsest([dtype, *known])
 
     @property
     def code(self) -> Any:
@@ -135,6 +136,7 @@ class Case:
     written: Sequence[str] = ()  # the names of those that it changes
     deterministic: bool = True
     dtype: Dtype = dtypes.FLOAT32  # the coarsest that f computes in where it is judged
+    given: Dtype = dtypes.FLOAT32  # and as it is given; float32 at the finest
 
     @cached_property
     def custom(self) -> list[Op]:
@@ -151,6 +153,18 @@ class Case:
     def distinct_steps(self) -> list[CustomStep]:
         """One step of each rule, the first."""
         return list({step.code: step for step in reversed(self.steps)}.values())[::-1]
+
+    def argument_names(self, step: CustomStep) -> list[str]:
+        """What a rule's inputs are called: by the learner's name, or else by position."""
+        assert self.trace is not None  # what ran a rule was recorded
+        made = set(map(id, step.event.outputs))
+        found = (op for op in self.custom if made & {id(v.reference) for v in op.outputs})
+        op = next(found, None)
+        names = [f"input {i} (counted from 0)" for i in range(len(step.event.inputs))]
+        for i, value in enumerate(op.inputs if op else ()):
+            if has_own_name(self.trace, value):
+                names[i] = f"`{value_name(self.trace, value)}`"
+        return names
 
     @property
     def guilty(self) -> str:
@@ -176,24 +190,26 @@ class Case:
         return np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
 
     @cached_property
-    def given(self) -> Dtype:
-        """The coarsest dtype that f computes in as it is given; float32 at the finest."""
-        met = _met(self.trace) if self.trace else []
-        return _coarsest([dtypes.FLOAT32, *self.flat.dtypes, *met])
+    def eager(self) -> Pulled:
+        """A run with `upstream`."""
+        return self.flat.pull(self.upstream)
 
     @cached_property
-    def eager(self) -> tuple[Pulled, Array]:
-        """A run with `upstream`, and by how much rounding may move its gradient."""
-        return self.flat.pull(self.upstream), 10 * self.wobble(self.flat, self.given.eps)
+    def give(self) -> Array:
+        """By how much rounding may move its gradient."""
+        moved = 10 * self.wobble(self.flat, self.eager, self.given.eps)
+        for leaf in self.flat.leaves if self.given.coarse else ():  # one may stay by chance
+            moved[leaf.start : leaf.stop] = largest(moved[leaf.start : leaf.stop])
+        return moved
 
     @cached_property
     def wide(self) -> Pulled:
         """The same run where f is judged: in float64, if f allows it."""
-        return self.eager[0] if self.judged is self.flat else self.judged.pull(self.upstream)
+        return self.eager if self.judged is self.flat else self.judged.pull(self.upstream)
 
-    def wobble(self, flat: Flattened, eps: float) -> Array:
-        """By how much rounding the inputs moves the gradient for `upstream`."""
-        return wobble(lambda x: flat.pull(self.upstream, x).vector, flat.x, eps)
+    def wobble(self, flat: Flattened, here: Pulled, eps: float) -> Array:
+        """By how much rounding the inputs moves the gradient for `upstream` from the one here."""
+        return wobble(lambda x: flat.claim(self.upstream, x), here.vector, flat.x, eps)
 
     def output_name(self, index: int) -> str:
         """The name of an entry of y: `out`, `out[1]`; `out[1][0]` of several tensors."""
@@ -262,12 +278,14 @@ def examine(case: Case, variables: Kept) -> Case:
         base, seconds = timed(flat.pull) if targets else (None, 0.0)
     except Exception as raised:  # what raises only as a graph: the recording opens functions
         return replace(case, error=raised)
-    judged, dtype = _widened(flat, trace)
+    narrow = _coarsest([*flat.dtypes, *_met(trace)])
+    judged, dtype = _widened(flat, narrow)
     return replace(
         case,
         flat=flat,
         judged=judged,
         dtype=dtype,
+        given=_coarsest([dtypes.FLOAT32, narrow]),
         trace=trace,
         steps=_custom_steps(log),
         targets=targets,
@@ -303,25 +321,24 @@ def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, bool]:
     return flat, False
 
 
-def _widened(flat: Flattened, recorded: Trace) -> tuple[Flattened, Dtype]:
+def _widened(flat: Flattened, given: Dtype) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
-    coarsest = _coarsest(flat.dtypes)
     if flat.wide:
-        return flat, _coarsest([coarsest, *_met(recorded)])
+        return flat, given
     try:
         wide = flat.widened()
         here, there = flat.forward(flat.x), wide.forward(wide.x)
         wide.pull()
         trace = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
-        return flat, _coarsest([coarsest, *_met(recorded)])
+        return flat, given
     # More than rounding, even of a bfloat16: in float64 f does something else, and judges nothing.
     # What is lost beside a 1, as in log(1 + x), is rounding, too, however small f is.
-    give = 0.05 * largest(there) + 8 * coarsest.eps
+    give = 0.05 * largest(there) + 8 * _coarsest(flat.dtypes).eps
     if here.shape != there.shape or apart(here, there, give).size:
-        return flat, _coarsest([coarsest, *_met(recorded)])
+        return flat, given
     # A variable that f reads stays as it is: of 16 bits its steps and its gradient are coarse.
-    read = [each for each in wide.dtypes if each.eps > dtypes.FLOAT32.eps]
+    read = [each for each in wide.dtypes if each.coarse]
     return wide, _coarsest([*_met(trace), *read])
 
 

@@ -143,7 +143,7 @@ class Comparison:
         reach = slopes.reach
         terms = np.fmax(np.fmax(np.abs(claims), reach), np.abs(sizes))
         give = self.dtype.told * terms + 5 * slopes.error + 10 * wobbles
-        if self.summed > 1 or self.dtype.eps > dtypes.FLOAT32.eps:
+        if self.summed > 1 or self.dtype.coarse:
             parts = (give / terms)[np.isfinite(give / terms)]
             self.blind = np.sqrt(self.summed) * np.median(parts) if parts.size else np.inf
         # The last bits of the largest number beside it are nobody's mistake.
@@ -218,7 +218,7 @@ class Comparison:
         """
         x, eps = self.f.x, self.dtype.eps
         here = run(x)
-        return here, wobble(run, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
+        return here, wobble(run, here, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
 
     def _locate(self, u: Array, direction: Array) -> bool:
         """Note the entry where upstream u and this direction disagree: halve, keep the worse."""
@@ -318,9 +318,8 @@ def apart(one: Array, other: Array, give: Array | float) -> Array:
         return np.flatnonzero(known & (np.abs(one - other) > give))
 
 
-def wobble(run: Callable[[Array], Array], x: Array, eps: float) -> Array:
-    """By how much a claim at x moves when the last bits of x do."""
+def wobble(run: Callable[[Array], Array], here: Array, x: Array, eps: float) -> Array:
+    """By how much a claim moves from what it is here, at x, when the last bits of x do."""
     random = np.random.default_rng(3)
-    here = run(x)
     there = [run(x * (1 + 2 * eps * random.choice([-1.0, 1.0], x.size))) for _ in range(2)]
     return np.asarray(np.fmax(*(np.abs(each - here) for each in there)))

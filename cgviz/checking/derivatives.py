@@ -18,7 +18,6 @@ from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import Comparison, Mismatch, apart, largest
-from .differences import COARSE
 from .flattened import Leaf, first_derivative, leaf_at
 
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
@@ -104,7 +103,7 @@ def _bias(case: Case, found: Comparison) -> None:
 
 
 def _kinks(case: Case, found: Comparison) -> None:
-    if found.dtype.eps > COARSE:
+    if found.dtype.coarse:
         case.results.skipped("kink", f"not judged: {found.dtype.name} has too few digits")
         return
     if not found.bends:
@@ -130,10 +129,9 @@ def precision(case: Case) -> None:
     if case.judged is case.flat:
         return
     eps = max(each.eps for each in case.flat.dtypes)
-    mine = case.flat.pull(case.upstream).vector
-    wide = case.wide.vector
+    mine, wide = case.eager.vector, case.wide.vector
     # A percent, some last bits of the largest number, and what rounding f's value does.
-    give = 0.01 * np.abs(wide) + 25 * case.wobble(case.judged, eps)
+    give = 0.01 * np.abs(wide) + 25 * case.wobble(case.judged, case.wide, eps)
     give += 30 * eps * (np.max(np.abs(wide), initial=0.0) + largest(case.y) / case.judged.scale)
     wrong = apart(mine, wide, give)
     if not wrong.size:
@@ -232,8 +230,6 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
 
 def _factor(mine: Array, right: Array) -> float:
     """What the right numbers are multiplied by to give mine, each of them; 0 if nothing is."""
-    if not right.any():
-        return 0.0
     factor = float(np.sum(mine * right) / np.sum(right * right))
     give = 1e-2 * np.abs(factor * right) + 1e-6 * np.max(np.abs(right))
     fits = bool(np.all(np.abs(mine - factor * right) <= give))
@@ -308,7 +304,7 @@ def second_order(case: Case) -> None:
     reasons = {
         "not judged, for the rule is not linear in upstream": not case.linear,
         "not judged, for f is slow: order=2 judges it": case.order < 2 and case.seconds > SLOW,
-        f"not judged: {case.dtype.name} has too few digits": case.dtype.eps > COARSE,
+        f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
         "not judged: see variables": results.has("variables"),
         "not judged: see value": results.rows["value"].state == "fail",
         "not judged: see shape": results.has("shape"),

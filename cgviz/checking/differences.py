@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..graph import Array
+from ..graph import Array, dtypes
 
 RATIO = 4.0  # between one step length and the next
 FIRST = tuple(2.0**-e for e in range(3, 11, 2))  # enough for smooth functions
@@ -23,7 +23,6 @@ CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # and for most others
 SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where float64 is rounded
 LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for what hardly moves
 # Of 16 bits a shorter step moves little but the last ones, and a longer one leaves the point.
-COARSE = 1e-4  # the relative rounding errors of float16 and bfloat16 are above it
 COARSE_STEPS = tuple(2.0**-e for e in range(1, 7, 2))
 ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
 PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
@@ -74,21 +73,17 @@ def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
         >>> bool(abs(found.value[0] - 1) < 1e-9), found.kink.tolist()
         (True, [False, True])
     """
-    if eps > COARSE:
+    if eps > dtypes.FLOAT32.eps:
         return _coarse(along, middle, eps)
     values: dict[float, tuple[Array, Array]] = {}  # ahead and behind, by the step
-    found = None
     for more in (FIRST, CLOSER, SHORTER, LONGER):
         new = [h for h in more if h >= 64 * eps]  # below, rounding is all that is left
-        if not new:
-            continue
         values |= {h: (along(h), along(-h)) for h in new}
         found = _read(dict(sorted(values.items(), reverse=True)), middle, eps)
         bent = bool((found.jump | found.kink).any())
         enough = more is SHORTER if bent else _good_enough(found, middle, eps)
         if enough:
             break
-    assert found is not None
     return found
 
 

@@ -80,13 +80,10 @@ def split(vector: Array, like: Sequence[Any]) -> list[Any]:
 
 
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
-    """The inner product of two lists of tensors as vectors, in float64; None counts as 0."""
-    pairs = [(a, b) for a, b in zip(tensors, others, strict=True) if a is not None]
-    products = [
-        tf.math.real(tf.math.conj(a) * b) if a.dtype.is_complex else a * b for a, b in pairs
-    ]
-    sums = [tf.reduce_sum(tf.cast(each, tf.float64)) for each in products]
-    return tf.add_n(sums) if sums else tf.zeros([], tf.float64)
+    """The inner product of two lists of tensors as vectors, in float64."""
+    pairs = zip(tensors, others, strict=True)
+    products = [tf.math.real(tf.math.conj(a) * b) for a, b in pairs]
+    return tf.add_n([tf.reduce_sum(tf.cast(each, tf.float64)) for each in products])
 
 
 # --- the function ------------------------------------------------------------------------------
@@ -257,9 +254,9 @@ class Flattened:
         upstream = [tf.ones_like(target) for target in targets]
         with tf.GradientTape(watch_accessed_variables=False) as outer:
             outer.watch(upstream)
-            pairs = zip(tape.gradient(targets, sources, upstream), sources, strict=True)
-            found = [None if g is None else dense(g, s.shape) for g, s in pairs]
-            total = dot(found, split(direction, sources))
+            found = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
+            pairs = zip(found, sources, strict=True)
+            total = dot([dense(g, s.shape) for g, s in pairs], split(direction, sources))
         return join(outer.gradient(total, upstream, unconnected_gradients="zero"))
 
     def pulled(self, gradients: Sequence[Any], value: Array) -> Pulled:
@@ -343,10 +340,9 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
         if growing:
             factor = start + dot(along, sources)
             upstream = [each * tf.cast(factor, each.dtype) for each in upstream]
-        found = zip(tape.gradient(targets, sources, upstream), sources, strict=True)
-        return [
-            tf.zeros_like(s) if g is None else tf.cast(dense(g, s.shape), s.dtype) for g, s in found
-        ]
+        found = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
+        pairs = zip(found, sources, strict=True)
+        return [tf.cast(dense(g, s.shape), s.dtype) for g, s in pairs]
 
     return replace(flat, f=derivative)
 

@@ -100,11 +100,10 @@ def visit(
         else:
             results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
         return
-    eager, give = case.eager
-    dtype = case.given
+    eager, dtype = case.eager, case.given
     message = _difference(found.value, eager.value, case.wide.value, case.output_name, dtype)
     message = message or _difference(
-        found.vector, eager.vector, case.wide.vector, case.gradient_name, dtype, give
+        found.vector, eager.vector, case.wide.vector, case.gradient_name, dtype, case.give
     )
     if case.flat.seeded or not case.deterministic:
         results.passed(rule, "f is random, so its numbers differ there; it runs")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ import tensorflow as tf
 
 from .. import style
 from ..graph import Array
+from ..graph.dtypes import Dtype
 from ..hinting import hints
 from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..reading.format import clipped
-from ..recording import arguments
+from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
+from ..recording.events import OpEvent
 from .case import Case, CustomStep, Rule
 from .comparison import apart, largest
 from .flattened import join, split, to_vector
@@ -86,9 +89,9 @@ def runs(case: Case) -> None:
 def returned(case: Case) -> None:
     """Each gradient is a tensor of the shape and the dtype of its input."""
     for step in case.distinct_steps:
-        found = _returned(step)
+        found = _returned(case, step)
         for name, given, gradient in found:
-            for complaint in _complaints(f"{name} of {step.label}", given, gradient, found):
+            for complaint in _complaints(name, given, gradient, step.label, found):
                 case.results.broken(*complaint)
     if case.steps:
         case.results.passed("shape", "each gradient has the shape of its input")
@@ -98,20 +101,20 @@ def returned(case: Case) -> None:
 _Returned = list[tuple[str, Any, Any]]
 
 
-def _returned(step: CustomStep) -> _Returned:
+def _returned(case: Case, step: CustomStep) -> _Returned:
     """Each input of a rule: its name, the tensor, and the gradient that the rule returned.
 
     Variables come last and by name, for TensorFlow lists them in any order.
     """
     read = [f"`{variable_name(v)}`" for v in step.event.variables]
     count = len(step.event.inputs) - len(read)
-    names = [*(f"input {i}" for i in range(count)), *read]
+    names = [*case.argument_names(step)[:count], *read]
     found = list(zip(names, step.event.inputs, step.downstream, strict=False))
     return found[:count] + sorted(found[count:], key=lambda each: each[0])
 
 
 def _complaints(
-    which: str, given: Any, gradient: Any, found: _Returned
+    which: str, given: Any, gradient: Any, label: str, found: _Returned
 ) -> Iterator[tuple[str, str, str, str]]:
     """What is wrong with one gradient: the rule that is broken, the reason, message and hint."""
     if gradient is None or not arguments.can_be_watched(given):
@@ -123,8 +126,8 @@ def _complaints(
         yield (
             "shape",
             "no tensor",
-            f"{which} is a tensor{f' of shape {wanted}' if wanted else ''}, and its gradient "
-            f"{kind}. TensorFlow accepts it, and fails where it is used.",
+            f"{which} is a tensor{f' of shape {wanted}' if wanted else ''}, but its gradient is "
+            f"{kind}, by {label}. TensorFlow accepts it, and fails where it is used.",
             "Return a tensor made of upstream: dy * 2.0, not 2.0.",
         )
         return
@@ -139,7 +142,8 @@ def _complaints(
         yield (
             "shape",
             f"{b} for {a}",
-            f"{which} has the shape {a}, and its gradient {b}. The tape accepts it.",
+            f"{which} has the shape {a}, but its gradient has {b}, by {label}. "
+            "TensorFlow's tape does not complain.",
             f"This is the shape of {other}: are the two swapped in the `return`?"
             if other
             else "What was broadcast forward is summed backward: tf.reduce_sum over the axes that "
@@ -149,8 +153,8 @@ def _complaints(
         yield (
             "dtype",
             f"{gradient.dtype.name} for {given.dtype.name}",
-            f"{which} is {given.dtype.name}, and its gradient {gradient.dtype.name}. "
-            "TensorFlow accepts it, and fails where it meets another gradient.",
+            f"{which} is {given.dtype.name}, but its gradient is {gradient.dtype.name}, "
+            f"by {label}. TensorFlow accepts it, and fails where it meets another gradient.",
             f"Return the gradient in the input's dtype: tf.cast(g, {given.dtype.name!r}).",
         )
 
@@ -169,7 +173,9 @@ def keywords(case: Case) -> None:
 
 def upstream(case: Case) -> None:
     """A rule is linear in its upstream: nothing gives nothing, twice gives twice."""
-    found = ((step, _use_of_upstream(step, step.wrong(case.dtype))) for step in case.distinct_steps)
+    found = (
+        (step, _use_of_upstream(step, step.coarsest(case.dtype))) for step in case.distinct_steps
+    )
     step, outcome = next(((s, said) for s, said in found if said), (None, None))
     if step is None or outcome is None:
         if case.steps:
@@ -194,7 +200,7 @@ _Outcome = tuple[bool, str] | None
 
 
 def nonlinearity(
-    pull: Callable[[Array], Array], size: int, factor: float, wrong_by: float
+    pull: Callable[[Array], Array], size: int, factor: float, dtype: Dtype
 ) -> _Outcome:
     """What is wrong with a rule's use of upstream: whether it is ignored, and in words.
 
@@ -202,12 +208,12 @@ def nonlinearity(
         pull: Upstream to downstream, both vectors.
         size: How many numbers upstream has.
         factor: What upstream is multiplied by; small where the dtype overflows soon.
-        wrong_by: The relative error that is no longer rounding.
+        dtype: The coarsest that the rule meets: how far rounding moves its downstream.
     """
     random = np.random.default_rng(11)
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
     at_u, at_v = pull(u), pull(v)
-    give = wrong_by * max(largest(at_u), largest(at_v))
+    give = dtype.wrong * max(largest(at_u), largest(at_v))
     left = _apart(pull(0 * u), 0 * at_u, give)
     if left.size:
         if _apart(at_u[left], at_v[left], give).size:
@@ -215,6 +221,8 @@ def nonlinearity(
         return True, "upstream is ignored: any upstream gives the same downstream"
     if _apart(pull(u), at_u, give).size:
         return False, "the same upstream gives two downstreams, as of random numbers drawn anew"
+    # Where terms cancel in the rule, as of softmax near 1, the rounding of these is left.
+    give += 4 * dtype.eps * max(_largest_term(partial(pull, w)) for w in (u, v))
     for times in (factor, 1 / factor, -1.0):
         if _apart(pull(times * u), times * at_u, give * abs(times)).size:
             word = style.number(times)
@@ -224,7 +232,16 @@ def nonlinearity(
     return None
 
 
-def _use_of_upstream(step: CustomStep, wrong_by: float) -> _Outcome:
+def _largest_term(run: Callable[[], Any]) -> float:
+    """The size of the largest number that the ops of a run take or return."""
+    with tf_hooks.recording(True) as recording:
+        run()
+    ops = [each for each in recording.events() if isinstance(each, OpEvent)]
+    met = (t for op in ops for t in (*op.inputs, *op.outputs) if arguments.can_be_watched(t))
+    return max((largest(to_vector(t)) for t in met), default=0.0)
+
+
+def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
     """What is wrong with the use of upstream of one rule."""
     known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
@@ -237,7 +254,7 @@ def _use_of_upstream(step: CustomStep, wrong_by: float) -> _Outcome:
 
     factor = 8.0 if any(u.dtype.size < 4 for u in known) else 256.0  # float16 overflows soon
     try:
-        return nonlinearity(rule, join(known).size, factor, wrong_by)
+        return nonlinearity(rule, join(known).size, factor, dtype)
     except Exception:  # a rule that can run once only
         return None
 
@@ -301,7 +318,7 @@ def finite_forward(case: Case) -> None:
         return
     assert case.base is not None
     i = int(bad[0])
-    wide = case.judged.forward(case.judged.x)[i]
+    wide = case.wide.value[i]
     stable = abs(wide) < max(each.largest for each in case.flat.dtypes)
     mendable = stable or bool(np.isfinite(case.base.vector).all())
     also = ", while the rule stays finite" if mendable else ""

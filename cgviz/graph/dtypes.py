@@ -21,10 +21,20 @@ class Dtype:
     name: str
     eps: float  # the distance from 1 to the next number
     largest: float
-    smallest: float  # normal number; below it digits are lost, and TensorFlow may flush to 0
+    normal: float  # the smallest normal number: below it digits are lost
     told: float
     wrong: float
     answer: float
+
+    @property
+    def smallest(self) -> float:
+        """Below it TensorFlow makes 0: of all types but float16 also of what could be held."""
+        return self.normal * self.eps if self is FLOAT16 else self.normal
+
+    @property
+    def coarse(self) -> bool:
+        """Whether it has 16 bits or fewer: too few digits to tell a kink from rounding."""
+        return self.eps > FLOAT32.eps
 
 
 FLOAT16 = Dtype("float16", 2.0**-10, 65504.0, 2.0**-14, 0.05, 0.05, 1e-2)

@@ -38,7 +38,7 @@ def local_jacobians(step: Step) -> Local:
 def is_linear(step: Step) -> bool:
     """Whether upstream · local is what the rule returned, as for every true derivative.
 
-    Of an input whose local is a `LargeJacobian` nothing is asked.
+    Nothing is asked of an upstream or a local that is not finite, or a `LargeJacobian`.
     """
     known = zip(step.upstream, step.local, strict=True)
     rows = [(up, row) for up, row in known if up is not None]
@@ -46,7 +46,12 @@ def is_linear(step: Step) -> bool:
         same(given, *summed([(up, row[j]) for up, row in rows if row[j] is not None]))
         for j, given in enumerate(step.downstream)
         if not any(isinstance(row[j], LargeJacobian) for _, row in rows)
+        and not any(map(_is_bad, (*step.upstream, *(row[j] for _, row in rows))))
     )
+
+
+def _is_bad(array: Any) -> bool:
+    return array is not None and not np.isfinite(wide(array)).all()
 
 
 def summed(terms: Sequence[tuple[Array, Any]]) -> tuple[Any, Any]:

@@ -226,7 +226,7 @@ class Op:
     rule: Rule | None = None  # the backward rule of a custom op
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: they get no gradient
-    watched: tuple[bool, ...] = ()  # per input: did a tape follow it here; (): none did
+    watched: tuple[bool, ...] = ()  # per input: did a tape follow it here; () of what has none
     rule_missing: bool = False  # TensorFlow has no gradient for this op type
     rule_dropped: bool = False  # a custom rule that TensorFlow dropped: called by keyword
 

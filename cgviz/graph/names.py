@@ -195,10 +195,7 @@ def dtype(name: str) -> str:
 
 def value_name(trace: Trace, value: Value) -> str:
     """The learner's name of a value: that of the op that made it, and which output it is."""
-    maker = trace.producer(value)
-    while maker is not None and is_folded(maker[0]):
-        value = maker[0].inputs[maker[1]]
-        maker = trace.producer(value)
+    value, maker = _unfolded(trace, value)
     if maker is None:
         return f"v{value.key}"
     op, position = maker
@@ -206,6 +203,21 @@ def value_name(trace: Trace, value: Value) -> str:
         return op.name
     names = op.name.split(", ")  # of `z, w = f(x)`
     return names[position] if len(names) == len(op.outputs) else f"{op.name}[{position}]"
+
+
+def has_own_name(trace: Trace, value: Value) -> bool:
+    """Whether `value_name` is the learner's, and not an op's type and a number."""
+    _, maker = _unfolded(trace, value)
+    return maker is not None and own_name(maker[0])
+
+
+def _unfolded(trace: Trace, value: Value) -> tuple[Value, tuple[Op, int] | None]:
+    """The value that folded identities hand on, and what made it."""
+    maker = trace.producer(value)
+    while maker is not None and is_folded(maker[0]):
+        value = maker[0].inputs[maker[1]]
+        maker = trace.producer(value)
+    return value, maker
 
 
 def is_folded(op: Op) -> bool:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.checking.rules import explain, first_line, nonlinearity
+from cgviz.graph.dtypes import FLOAT64
 
 
 def test_growth_of_the_registry_is_a_warning():
@@ -24,11 +25,23 @@ def test_a_shape_that_was_broadcast_is_named():
     shift = tf.custom_gradient(lambda x, b: (x + b, lambda dy: (dy, dy)))
     report = cgviz.check(lambda x, b: shift(x, b), np.ones((2, 3), np.float32), [1.0, 2.0, 3.0])
     found = next(each for each in report.findings if each.rule == "shape")
-    assert "input 1" in found.message
-    assert "has the shape [3], and its gradient [2×3]" in found.message
+    assert found.message.startswith(
+        "`b` has the shape [3], but its gradient has [2×3], by the rule"
+    )
     assert "summed backward" in found.hint
     value = next(row for row in report.rows if row.rule == "value")
     assert (value.state, value.reason) == ("skip", "not judged: see shape")
+
+
+def test_an_input_without_a_name_is_told_by_its_position():
+    shift = tf.custom_gradient(lambda x, b: (x + b, lambda dy: (dy, dy)))
+    given = tf.Variable([1.0, 2.0, 3.0], name="bias")
+    for f, name in (
+        (lambda x: shift(x, given), "`bias`"),
+        (lambda x: shift(x, tf.ones(3) * 2.0), "input 1 (counted from 0)"),
+    ):
+        found = next(e for e in cgviz.check(f, tf.ones((2, 3))).findings if e.rule == "shape")
+        assert found.message.startswith(f"{name} has the shape [3]")
 
 
 def test_gradients_of_each_others_shapes_are_called_swapped():
@@ -42,8 +55,8 @@ def test_gradients_of_each_others_shapes_are_called_swapped():
     x, w = np.ones((4, 3), np.float32), np.ones((3, 2), np.float32)
     found = [f for f in cgviz.check(dense, x, w, [0.5, 1.5]).findings if f.rule == "shape"]
     assert [f.hint for f in found] == [
-        "This is the shape of input 2: are the two swapped in the `return`?",
-        "This is the shape of input 1: are the two swapped in the `return`?",
+        "This is the shape of `b`: are the two swapped in the `return`?",
+        "This is the shape of `w`: are the two swapped in the `return`?",
     ]
 
 
@@ -63,7 +76,8 @@ def test_a_wrong_shape_for_a_variable_is_said_by_its_name():
         return w * x + b, grad
 
     found = next(each for each in cgviz.check(f, 3.0).findings if each.rule == "shape")
-    assert found.message.startswith("`b` of the rule of `f`")
+    assert found.message.startswith("`b` has the shape [2]")
+    assert "by the rule of `f`" in found.message
 
 
 # --- upstream and variables -------------------------------------------------------------------
@@ -82,14 +96,14 @@ def test_a_wrong_shape_for_a_variable_is_said_by_its_name():
     ],
 )
 def test_a_rule_that_is_not_linear_is_told_how(rule, words):
-    _, said = nonlinearity(rule, 3, 256.0, 1e-4)
+    _, said = nonlinearity(rule, 3, 256.0, FLOAT64)
     assert words in said
 
 
 def test_a_linear_rule_is_linear():
     matrix = np.random.default_rng(0).normal(size=(3, 4))
-    assert nonlinearity(lambda u: u @ matrix, 3, 256.0, 1e-4) is None
-    assert nonlinearity(lambda u: np.zeros(0), 3, 256.0, 1e-4) is None
+    assert nonlinearity(lambda u: u @ matrix, 3, 256.0, FLOAT64) is None
+    assert nonlinearity(lambda u: np.zeros(0), 3, 256.0, FLOAT64) is None
 
 
 def test_clipping_is_an_error_unless_it_is_a_surrogate():
@@ -201,8 +215,8 @@ def test_a_long_message_becomes_one_line():
 def test_a_gradient_that_is_no_tensor_is_a_finding(returned, words):
     f = tf.custom_gradient(lambda x: (x * x, lambda dy: returned))
     found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "shape")
-    assert found.message.startswith("input 0 of the rule of `<lambda>`")
-    assert f"is a tensor of shape [2], and its gradient {words}" in found.message
+    wanted = f"`x` is a tensor of shape [2], but its gradient is {words}, by the rule of `<lambda>`"
+    assert found.message.startswith(wanted)
 
 
 def test_slices_whose_shape_is_no_tensor_are_judged():

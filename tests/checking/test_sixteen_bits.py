@@ -133,3 +133,49 @@ def test_how_small_an_error_could_be_missed_is_said():
     assert re.search(
         r"one that is wrong by less than \d+ % of their mean could be missed", value.reason
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "point"), [("float16", [8.0, 0, -1]), ("bfloat16", [6.0, 0, -1])]
+)
+def test_digits_that_cancel_in_a_rule_do_not_make_it_nonlinear(dtype, point):
+    @tf.custom_gradient
+    def softmax(z):
+        p = tf.nn.softmax(z)
+        return p, lambda dy: p * (dy - tf.reduce_sum(dy * p, -1, keepdims=True))
+
+    assert said(cgviz.check(lambda x: softmax(tf.cast(x, dtype)), point, where=())) == []
+
+
+@pytest.mark.parametrize(
+    "rule", [tf.sign, tf.square, lambda u: tf.clip_by_value(u, -0.6, 0.6), lambda u: tf.abs(u) * u]
+)
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_rule_that_is_not_linear_is_told_in_16_bits(rule, dtype):
+    f = tf.custom_gradient(lambda x: (x * 1.0, rule))
+    report = cgviz.check(lambda x: f(tf.cast(x, dtype)), [0.7, 2.1], where=())
+    assert "upstream" in {finding.rule for finding in report.findings}
+
+
+def test_the_rounding_of_float16_is_no_difference_between_a_graph_and_eager_mode():
+    @tf.custom_gradient
+    def normed(x):
+        r = tf.math.rsqrt(tf.reduce_mean(x * x, -1, keepdims=True) + tf.cast(1e-3, x.dtype))
+        return x * r, lambda dy: dy * r - x * r**3 * tf.reduce_mean(dy * x, -1, keepdims=True)
+
+    def loss(x):
+        y = normed(tf.cast(tf.sin(x), "float16"))
+        return tf.reduce_sum(tf.square(tf.cast(y, "float32")))
+
+    point = [[0.6685836, -2.1220169, -1.9370648], [2.4206455, 3.0271566, -2.1921499]]
+    assert said(cgviz.check(loss, point)) == []
+
+
+def test_a_rule_that_is_another_in_a_graph_is_told_in_float16():
+    def rule(x):
+        sign = 1.0 if tf.executing_eagerly() else -1.0
+        return x * x, lambda dy: dy * 2.0 * x * sign
+
+    square = tf.custom_gradient(rule)
+    report = cgviz.check(lambda x: square(tf.cast(x, "float16")), [1.5, -0.7])
+    assert "graph" in {finding.rule for finding in report.findings}

@@ -15,7 +15,14 @@ def test_other_types_have_no_limits():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_the_limits_are_those_of_numpy(dtype):
     known, numpy = limits(dtype), np.finfo(dtype)
-    assert (known.largest, known.smallest) == (float(numpy.max), float(numpy.smallest_normal))
+    assert (known.largest, known.normal) == (float(numpy.max), float(numpy.smallest_normal))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_tensorflow_makes_0_of_what_is_below_the_smallest(dtype):
+    least = limits(dtype).smallest
+    kept, lost = (tf.constant(least, dtype) * factor for factor in (1, 0.25))
+    assert (float(kept), float(lost)) == (least, 0.0)
 
 
 def test_bfloat16_has_the_reach_of_float32():

@@ -220,6 +220,13 @@ def test_nothing_is_asked_of_a_large_jacobian():
     assert is_linear(only_step(clipped, np.ones(300, "f")))
 
 
+def test_a_rule_whose_slope_overflows_is_not_called_nonlinear():
+    assert is_linear(only_step(tf.exp, np.float16(12.0)))
+    both = [np.float16(np.nan), np.float16(1.0)]
+    cast = cgviz.trace(lambda x: tf.cast(x, "float16"), [1.0, 2.0], upstream=both).steps[0]
+    assert is_linear(cast)
+
+
 def test_a_rule_with_an_infinite_slope_is_linear():
     assert is_linear(only_step(tf.sqrt, 0.0))
 
