@@ -676,15 +676,70 @@ def test_a_sign_kills_the_gradient_and_a_straight_through_rule_does_not(straight
 
 
 def test_underflow_in_half_precision_is_told_at_its_op():
-    w = tf.Variable(tf.fill([64], 2e-4), name="w")
+    w = tf.Variable([2e-4] * 32 + [0.2] * 32, name="w")
 
     def loss():
         h = tf.cast(w, tf.float16)
         return tf.reduce_mean(tf.cast(h * h * tf.constant(1e-3, tf.float16), tf.float32))
 
     report = cgviz.watch(descent(loss, [w]), 4).diagnose()
-    assert [f.what for f in report] == ["zero"]
+    assert [f.what for f in report] == ["underflow"]
     assert report[0].op.outputs[0].dtype == "float16"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_saturated_tanh_is_no_underflow_for_no_larger_upstream_helps(dtype):
+    w = tf.Variable([[8.0]], name="w")
+
+    def loss():
+        h = tf.cast(POINTS[:1, :64].T, dtype) @ tf.cast(w, dtype)
+        return tf.reduce_sum(tf.cast(tf.tanh(h), "float32"))
+
+    assert not cgviz.watch(descent(loss, [w], 1e-3), 4).diagnose().findings
+
+
+def scaled(scale_at):
+    """A training in which the loss is scaled and the gradient scaled back, as an optimizer does."""
+    w, steps = tf.Variable(tf.ones([2, 1]), name="w"), iter(map(scale_at, range(99)))
+    points = tf.constant(POINTS[:16, :2])
+
+    def step():
+        scale = next(steps)
+        with tf.GradientTape() as tape:
+            y = tf.cast(tf.cast(points, "float16") @ tf.cast(w, "float16"), "float32")
+            value = scale * tf.reduce_mean((y - 3.0) ** 2)
+        gradient = tape.gradient(value, w)
+        if np.isfinite(gradient).all():
+            w.assign_sub(1e-3 * gradient / scale)
+
+    return step
+
+
+def test_a_loss_scale_that_grows_is_no_explosion():
+    history = cgviz.watch(scaled(lambda n: 2.0**n), 14)
+    gradients = history.variables["w"].gradient
+    assert gradients[-1] > 1000 * gradients[0]
+    assert not history.diagnose().findings
+
+
+def test_a_step_that_a_loss_scale_made_infinite_is_a_warning_where_the_others_are_in_order():
+    report = cgviz.watch(scaled(lambda n: 2.0**40 if n == 3 else 1.0), 8).diagnose()
+    (only,) = report
+    assert report.ok
+    assert (only.what, only.level) == ("inf", "warning")
+    assert only.message.startswith("at step 3, ")
+    assert "4 of the 4 recorded steps after it are in order" in only.message
+
+
+def test_a_variable_whose_steps_are_too_small_for_its_dtype_is_told_how_small():
+    w = tf.Variable(tf.fill([4], 1.0), name="w", dtype="float32")
+    half = tf.Variable(tf.ones([4], "float16"), name="half")
+    step = descent(
+        lambda: tf.reduce_sum(w) + 0.01 * tf.cast(tf.reduce_sum(half), "float32"), [w, half], 1e-3
+    )
+    (only,) = cgviz.watch(step, 4).diagnose()
+    assert (only.what, only.sources) == ("frozen", ("half",))
+    assert "below 0.00098, too small for its numbers to change in float16?" in only.hint
 
 
 def test_a_frozen_layer_is_told_and_a_learning_rate_is_not():

@@ -18,7 +18,8 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Trace, wide
+from ..graph import Trace, ratio, wide
+from ..graph.dtypes import limits
 from ..history import History, Series
 from ..lessons import DEBUGGING, STABILITY, VARIABLES
 from ..reading.format import counted, told_apart
@@ -31,6 +32,7 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     none.find,
     numbers.not_finite,
     numbers.zero,
+    numbers.underflow,
     sizes.scale,
 )
 
@@ -126,7 +128,7 @@ LOST_WITH_STEPS = 1e-6
 # Updates over weights: about 1e-3 is usual, and Adam's first steps reach some 1e-2.
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # of the steps: what happens more rarely is a hiccup
-UNDERFLOW = 0.25  # of the entries: more new zeros than rounding makes of an ordinary gradient
+ALIKE = 30.0  # by how much what grows 1,000 times may differ, and still grow alike
 ROUNDING = 1e-5  # of what is compared: a sum of float32 in another order differs by less
 
 
@@ -143,6 +145,8 @@ def over_time(history: History) -> Diagnosis:
         raise ValueError("nothing was recorded: the history has 0 steps")
     end = len(history) if history.broken is None else history.steps.index(history.broken)
     told = list(broken(history, end))
+    if told and told[0][1].level == "warning":  # later steps are in order again
+        end = len(history)
     told += [each for ask in OVER_TIME for each in ask(history, end)]
     told.sort(key=lambda each: each[0])
     notes = [history.note] if history.note else []
@@ -186,11 +190,21 @@ def _explained(history: History, place: int) -> list[Finding]:
 
 
 def broken(history: History, end: int) -> Iterator[Told]:
-    """The first NaN or infinity."""
-    if end < len(history):
-        found = (each for each in _explained(history, end) if each.what in ("nan", "inf"))
-        message = f"{_since(history, end)}, the target or a gradient is not finite."
-        yield end, next(found, Finding("nan", message, LOOK, STABILITY))
+    """The first NaN or infinity; a warning where the last step is in order again."""
+    if end == len(history):
+        return
+    found = (each for each in _explained(history, end) if each.what in ("nan", "inf"))
+    message = f"{_since(history, end)}, the target or a gradient is not finite."
+    first = next(found, Finding("nan", message, LOOK, STABILITY))
+    states = [series.state[end:] for series in history.series.values()]
+    fine = ~np.isin(states, ("nan", "inf")).any(0) & np.isfinite(history.target[end:])
+    if fine[-1]:
+        said = first.message.removeprefix(f"{_since(history, end)}, ")
+        many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are in order."
+        message = f"at step {history.steps[end]}, {said} {many}"
+        hint = f"A loss-scale optimizer skips such a step; without one: {first.hint}"
+        first = replace(first, message=message, hint=hint, level="warning")
+    yield end, first
 
 
 def lost(history: History, end: int) -> Iterator[Told]:
@@ -219,23 +233,15 @@ def _moves(history: History, place: int, end: int) -> str:
 
 # --- what only the series show ---
 
-ROUNDED = Cause("zero", STABILITY).says(
-    "{share} % of what `{name}` returns underflows to 0 in {dtype}, where its upstream is not 0.",
-    "Use float32 here, or tf.keras.mixed_precision.LossScaleOptimizer.",
-)
-
 
 def underflow(history: History, end: int) -> Iterator[Told]:
-    """Gradients of half precision that round to 0 on their way."""
-    for series in reversed(list(history.ops.values())):
-        if series.dtype not in ("float16", "bfloat16") or "relu" in series.type.lower():
-            continue
-        lost = np.asarray(series.lost[:end])
-        place = _often((lost - np.asarray(series.zeros[:end]) > UNDERFLOW) & (lost < 1.0))
-        if place is not None:
-            share = style.number(100 * lost[place], 2)
-            yield _told(history, place, ROUNDED, series, {"share": share, "dtype": series.dtype})
-            return
+    """Gradients of 16 bits that often round to 0 on their way, as the trace of a step tells."""
+    half = [s for s in history.ops.values() if s.dtype in ("float16", "bfloat16")]
+    lost = (np.subtract(s.lost[:end], s.zeros[:end]) > numbers.UNDERFLOW for s in half)
+    places = [place for often in lost if (place := _often(often)) is not None]
+    if places:
+        every = _explained(history, min(places))
+        yield from ((min(places), each) for each in every if each.what == "underflow")
 
 
 _WAY = (
@@ -285,20 +291,29 @@ GROWTH = Cause("exploding", STABILITY).says(
 
 
 def growth(history: History, end: int) -> Iterator[Told]:
-    """Gradients that grow from step to step, and the target with them."""
+    """Gradients that grow from step to step, and the target with them.
+
+    Where a loss scale grows, they grow alike, and how far the steps move a variable does not.
+    """
     if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
         return
     found, limit = [], {"limit": style.number(sizes.GROWN)}
     for series in history.variables.values():
         gradient = np.asarray(series.gradient[:end])
         place = _tail(gradient > sizes.GROWN * gradient[0]) if gradient[0] > 0 else None
-        found += [] if place is None else [_told(history, place, GROWTH, series, limit)]
+        if place is None:
+            continue
+        times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
+        moved = _moved(series, end)
+        first = next((n for n in moved if n > 0), 0.0)
+        if not 1 / ALIKE < times < ALIKE or np.any(moved > ALIKE * first):
+            found.append(_told(history, place, GROWTH, series, limit))
     yield from sorted(found, key=lambda each: each[0])[:1]
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
     "no step moves `{name}`{why} gradient is taken of it.",
-    "Is it given to the optimiser? If it is meant to stay as it is, all is well.",
+    "Is it given to the optimiser?{small} If it is meant to stay as it is, all is well.",
 )
 
 
@@ -312,7 +327,11 @@ def frozen(history: History, end: int) -> Iterator[Told]:
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if series.name in history.ancestors and usual and not moved:
             why = " although a" if series.name in taken else ": no"
-            yield _told(history, 0, FROZEN, series, {"why": why})
+            known = limits(series.dtype)
+            least = known.eps * series.value[0] / series.size**0.5 if known else 0.0
+            small = f" Or is each step below {style.number(least, 2)}, too small for its numbers"
+            small += f" to change in {series.dtype}?"
+            yield _told(history, 0, FROZEN, series, {"why": why, "small": small * (why[0] == " ")})
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
@@ -330,10 +349,9 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
     every = [s for s in history.variables.values() if s.size > 1 and end and s.value[0] > 0]
     values = np.array([s.value[:end] for s in every])
     usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # of all of them
-    for series, value in zip(every, values, strict=True):
+    for series in every:
         update = np.asarray(series.update[:end])
-        with np.errstate(invalid="ignore"):  # where its value is 0
-            moved = update * value / series.size**0.5
+        moved = _moved(series, end) / series.size**0.5
         large = (update > LARGE_UPDATE) & (moved > LARGE_UPDATE * usual)
         place = _often(large)
         found += [] if place is None else [(place, -float(np.max(update[large])), series)]
@@ -421,6 +439,12 @@ def _close(one: Any, other: Any) -> bool:
 
 
 # --- helpers -------------------------------------------------------------------------------------
+
+
+def _moved(series: Series, end: int) -> np.ndarray:
+    """How far each step moved a variable."""
+    with np.errstate(invalid="ignore"):  # where its value is 0
+        return np.multiply(series.update[:end], series.value[:end])
 
 
 def _tail(holds: np.ndarray) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ..findings import Finding
-from ..graph import Op, Source, Value
+from ..graph import Op, Pass, Source, Value
 from ..graph.selection import Edge
 from ..graph.trace import walk, with_bodies
 from ..lessons import DEBUGGING, INPUTS, KINKS, NESTED, VARIABLES
@@ -139,7 +139,7 @@ def _unused(graph: PassGraph, value: Value, used: Op | None = None) -> str:
     if graph.pass_.index > 0 and any(t.key not in forward for t in graph.pass_.targets):
         return "independent"
     if used:
-        return "dead end"
+        return "independent" if _inner_gradients(graph) else "dead end"
     if graph.kind(value) == "variable":
         return "not read"
     pass_ = graph.pass_
@@ -147,16 +147,21 @@ def _unused(graph: PassGraph, value: Value, used: Op | None = None) -> str:
     return "target unseen" if unseen else "unused"
 
 
-def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
-    """The gradient of an earlier pass that the targets are made of, and that no tape recorded."""
+def _inner_gradients(graph: PassGraph) -> list[tuple[Value, Pass]]:
+    """The gradients that the targets are made of, each with the earlier pass that it is from."""
     passes = graph.trace.passes[: graph.pass_.index]
     taken = {id(g): each for each in passes for g in each.gradient_references if g is not None}
-    made = {v.key for op in reached for v in op.outputs}
     before = walk(graph.pass_.targets, lambda v: op.inputs if (op := graph.maker(v)) else ())
-    for value in before:
-        inner, maker = taken.get(id(value.reference)), graph.maker(value)
+    return [(v, taken[id(v.reference)]) for v in before if id(v.reference) in taken]
+
+
+def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
+    """The gradient of an earlier pass that the targets are made of, and that no tape recorded."""
+    made = {v.key for op in reached for v in op.outputs}
+    for value, inner in _inner_gradients(graph):
+        maker = graph.maker(value)
         unseen = maker is None or maker.kind in ("input", "constant")
-        if inner and unseen and any(target.key in made for target in inner.targets):
+        if unseen and any(target.key in made for target in inner.targets):
             differentiated = graph.maker(inner.targets[0])
             call = gradient_call(differentiated) if differentiated else None
             return Cut(graph, "inner gradient", differentiated, value, call)
@@ -284,7 +289,8 @@ _CAUSES = (
         "Use TensorFlow's own functions there, and the tensor itself in place of its numbers.",
     ),
     Cause("independent", NESTED).says(
-        "{who}: no tape followed a path from it to this gradient. As a derivative that means 0.",
+        "{who}: no tape followed a path from it to the inner gradient. As a derivative that "
+        "means 0.",
         "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),

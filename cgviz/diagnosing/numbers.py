@@ -1,6 +1,7 @@
 """Numbers that are zero, NaN or infinite: where that began, and why.
 
     zero, not_finite   of the gradients of a pass
+    underflow          of a part of their entries, in 16 bits
     forward            of the values of the forward pass
 
 One walk serves all three: `origins` leads from number to number, always to what the number was
@@ -133,6 +134,30 @@ def not_finite(graph: PassGraph) -> list[Finding]:
     return _explained(graph, is_bad, any)
 
 
+def underflow(graph: PassGraph) -> list[Finding]:
+    """Tell where on its way much of a gradient of 16 bits rounds to 0, and not all of it."""
+    for step in graph.pass_.steps if graph.first_order else ():
+        share = max((rounded(step, j) for j in range(len(step.op.inputs))), default=0.0)
+        if share > UNDERFLOW:
+            known = {"share": style.number(100 * share, 2), "at": at(step.op)}
+            words = ROUNDED.words(known | {"dtype": step.op.outputs[0].dtype})
+            return [graph.finding(ROUNDED.name, words, step.op, ())]
+    return []
+
+
+def rounded(step: Step, j: int) -> float:
+    """The share of entries that a step returns to an input as 0, but not for a larger upstream."""
+    given, known = step.downstream[j], limits(step.op.outputs[0].dtype)
+    if known is None or not known.coarse or given is None or not given.any():
+        return 0.0
+    zeros = wide(given) == 0
+    if zeros.mean() <= UNDERFLOW:
+        return 0.0
+    largest = max(float(np.abs(wide(u)).max()) for u in step.upstream if u is not None and u.size)
+    again = rerun(step, j, lambda u: u / largest)
+    return 0.0 if again is None else float((zeros & (again != 0)).mean())
+
+
 def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
     """One finding per cause, with all the sources behind it."""
     began = origins(partial(_parts, graph), test, spreads)
@@ -168,7 +193,7 @@ ZERO = (
         "Nothing flows back there. Try another start, a smaller step, or a leaky ReLU.",
     ),
     Cause("sign", KINKS, ops="Sign").says(
-        "The derivative of the sign is 0 everywhere.",
+        "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
     Cause("branch", KINKS, _BRANCHES, lambda case: not case.flows_for(np.abs)).says(
@@ -191,12 +216,17 @@ ZERO = (
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
-    # These two are found by running TensorFlow's own rule for other upstreams.
+    # Two of these are found by running TensorFlow's own rule for other upstreams.
     Cause("underflow", STABILITY, when=lambda c: c.flows_for(lambda u: u / c.largest)).says(
-        "Upstream is {largest}, and the product is below {smallest}, the smallest normal {dtype}.",
+        "Upstream is {largest}, and the product is below {smallest}: that is 0 in {dtype}.",
         "Scale the loss up, or compute in float64 or with logarithms.",
     ),
-    Cause("cancels", CHAIN, when=lambda c: c.flows_for(lambda u: unlike(u) * (u != 0))).says(
+    Cause("few digits", STABILITY, when=lambda c: c.largest < c.normal and c.cancels).says(
+        "Its upstream, {upstream}, is below {normal}, where {dtype} has few digits, and adds up "
+        "to 0.",
+        "Scale the loss up, or compute in float32.",
+    ),
+    Cause("cancels", CHAIN, when=lambda case: case.cancels).says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         _CANCELS,
     ),
@@ -204,6 +234,12 @@ ZERO = (
         "It returned 0 for the upstream {upstream} at the input {x}.",
         "Try another input: the function may be flat here. Or upstream is 0 where it is not.",
     ),
+)
+
+UNDERFLOW = 0.25  # of the entries: more new zeros than rounding makes of an ordinary gradient
+ROUNDED = Cause("underflow", STABILITY).says(
+    "{share} % of what {at} returns rounds to 0 in {dtype}, and would not with a larger upstream.",
+    "Use float32 here, or tf.keras.mixed_precision.LossScaleOptimizer.",
 )
 
 # --- why a gradient is not finite --------------------------------------------------------------
@@ -252,7 +288,7 @@ class GradientCase(Case):
         self.name, self.dtype = graph.name(self.value), self.value.dtype
         self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
         known = limits(self.dtype)
-        self.smallest = known.smallest if known else 0.0
+        self.smallest, self.normal = (known.smallest, known.normal) if known else (0.0, 0.0)
         self.type = "seed" if origin.kind == "seed" else "sum"
         if origin.step is None:
             return
@@ -294,6 +330,11 @@ class GradientCase(Case):
     def flows_for(self, change: Callable[[Array], Array]) -> bool:
         """Whether the rule returns anything to the input for a changed upstream."""
         return bool(np.any(rerun(self.step, self.j, change)))
+
+    @property
+    def cancels(self) -> bool:
+        """Whether the rule returns anything for numbers whose products do not add up to 0."""
+        return self.flows_for(lambda u: unlike(u) * (u != 0))
 
     @property
     def saturated(self) -> bool:

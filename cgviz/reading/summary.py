@@ -126,9 +126,8 @@ class Summary(Rows):
         for row in self.rows[:MOST_ROWS]:
             cells = [_cell(row, name) for name in self._columns]
             bar = "█" * round(BAR * self._share(row))
-            lines.append(
-                [sign.symbol, *cells, sign.word] if (sign := _sign(row)) else ["", *cells, bar]
-            )
+            sign = _sign(row)
+            lines.append([sign.symbol if sign else "", *cells, bar + _wrong(row)])
         widths = [max(map(len, column)) for column in zip(self._head, *lines, strict=True)]
         if len(self) > MOST_ROWS:
             lines.append([f"({len(self) - MOST_ROWS} more rows)"])
@@ -139,9 +138,9 @@ class Summary(Rows):
         return sheet(BARS, html_table(self.title, self._head, self._head[2:-1], *bodies))
 
     def _html(self, row: Row) -> str:
-        sign = _sign(row)
+        sign, share = _sign(row), self._share(row)
         mark = f'<span role="img" aria-label="{sign.word}">{sign.symbol}</span>' if sign else ""
-        bar = f'<div class="cgviz-bar" style="width: {self._share(row):.0%}"></div>'
+        bar = f'<div class="cgviz-bar" style="width: {share:.0%}"></div>' if share else ""
         name = escape(row["layer"])
         if row["variables"]:
             name = f"<details><summary>{name}</summary></details>"
@@ -152,7 +151,7 @@ class Summary(Rows):
         )
         return (
             f'<tr class="cgviz-first"><td>{mark}</td><th scope="row">{name}</th>'
-            f"{self._numbers(row)}<td>{escape(sign.word) if sign else bar}</td></tr>\n{variables}"
+            f"{self._numbers(row)}<td>{bar}{escape(_wrong(row))}</td></tr>\n{variables}"
         )
 
     def _numbers(self, row: Row) -> str:
@@ -291,6 +290,14 @@ def _sign(row: Row) -> style.Sign | None:
     if row["zero_gradient"] == 1 or any(each["zero_gradient"] == 1 for each in asked):
         return style.ZERO
     return None
+
+
+def _wrong(row: Row) -> str:
+    """What is wrong with a layer, after its bar: where it has one, the gradient is not to blame."""
+    if not (sign := _sign(row)):
+        return ""
+    where = "variable" if math.isfinite(row["value"] or 0.0) else "value"
+    return sign.word if _size(row) is None else f" {sign.word} in {where}"
 
 
 def _size(row: Row) -> float | None:

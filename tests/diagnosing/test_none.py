@@ -23,6 +23,7 @@ from troubles import (
 )
 
 import cgviz
+from cgviz import moons
 from cgviz.diagnosing import none
 from cgviz.diagnosing.pass_graph import PassGraph
 
@@ -227,6 +228,27 @@ def test_a_linear_function_has_no_second_derivative_and_the_way_to_zero_is_told(
     finding = only(cgviz.trace(lambda x: 3.0 * x, 2.0, order=2))
     assert "As a derivative that means 0" in finding.message
     assert "unconnected_gradients='zero'" in finding.hint
+
+
+def test_a_target_made_of_an_inner_gradient_tells_what_does_not_reach_that_gradient():
+    """The steepness of lesson 05: `b` is only in the slope, which comes from NumPy."""
+
+    @tf.custom_gradient
+    def my_tanh(x):
+        y = moons.outside(np.tanh, x)
+        return y, lambda upstream: upstream * (1.0 - y**2)
+
+    def length(b):
+        x = tf.constant([1.0, 2.0])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = my_tanh(x + b)
+        return tf.norm(tape.gradient(y, x))
+
+    finding = only(cgviz.trace(length, 0.5))
+    said = "`b` got None: no tape followed a path from it to the inner gradient."
+    assert finding.message.startswith(said)
+    assert finding.lesson.startswith("05_")
 
 
 def test_sources_cut_at_one_place_share_a_finding():

@@ -147,7 +147,7 @@ ZERO = {
         "Abs",
         "It returned 0 for the upstream [1, 1] at the input [0, 0]",
     ),
-    "sign": (tf.sign, [2.0], "Sign", "0 everywhere"),
+    "sign": (tf.sign, [2.0], "Sign", "0 for every input"),
     "clip above": (
         lambda x: tf.clip_by_value(x, 0.0, 1.0),
         [2.0],
@@ -211,7 +211,13 @@ NOT_FLAT = {
         lambda x: x * np.float16(1e-4) * np.float16(1e-4),
         [np.float16(1.0)],
         "Mul",
-        "below 6.104e−5, the smallest normal float16",
+        "the product is below 5.96e−8: that is 0 in float16",
+    ),
+    "few digits of float16": (
+        lambda x: tf.reduce_sum((tf.zeros(3, "float16") + x) * np.float16([6e-8, 0, -6e-8])),
+        [np.float16(1.0)],
+        "AddV2",
+        "is below 6.104e−5, where float16 has few digits, and adds up to 0",
     ),
     "a sum of a softmax": (
         lambda x: tf.reduce_sum(tf.nn.softmax(x)),

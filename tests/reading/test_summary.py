@@ -208,3 +208,14 @@ def test_a_data_frame_has_a_row_for_each_layer_and_variable(monkeypatch):
         *(("loss", ""), ("out", ""), ("out", "v")),
     ]
     assert list(rows[0]) == list(summary.COLUMNS)
+
+
+def test_what_is_wrong_with_a_value_does_not_stand_for_the_size_of_the_gradient():
+    def f(x):
+        return tf.minimum(tf.exp(x), 5.0) * 3.0
+
+    said = str(cgviz.trace(lambda x: tf.exp(x) * 2.0, 100.0).summary()).splitlines()[-2:]
+    assert all(row.endswith("█ ∞ in value") for row in said)
+    layers = cgviz.trace(f, 100.0).summary()
+    assert str(layers).splitlines()[2].endswith("  ∞")  # its gradient is 0
+    assert "█ ∞ in value" not in str(layers)
