@@ -45,7 +45,8 @@ REFERENCES = [
 ]
 IMAGES = ROOT / "tests" / "browser" / "references"
 TONES = 160  # of an image: a palette with the shades between its tones
-PALE = 0.3  # of letters in an image: they are what machines draw in different ways
+# Of an image: pale and not moved to whole pixels, for letters are what machines draw in other ways.
+LETTERS = "opacity: 0.3 !important; text-rendering: geometricPrecision"
 STYLE = """
 body { font-family: system-ui, sans-serif; margin: 1rem; }
 .row { align-items: start; display: flex; flex-wrap: wrap; gap: 1rem; }
@@ -113,7 +114,7 @@ def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = 
     page.wait_for_selector(".cgviz-node")
     style = f"@font-face {{ font-family: 'DejaVu Sans'; src: {face} }}"
     style += " .cgviz-status { position: static !important }"  # else it may lie on the picture
-    page.add_style_tag(content=f"{style} .cgviz-svg text {{ opacity: {PALE} !important }}")
+    page.add_style_tag(content=f"{style} .cgviz-svg text {{ {LETTERS} }}")
     page.evaluate("document.fonts.load('12px \"DejaVu Sans\"')")
     # What is seen of a large picture depends on where it was before: first its size is known.
     page.wait_for_function("document.querySelector('.cgviz-view').cgvizView.width > 0")

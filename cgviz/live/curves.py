@@ -17,13 +17,20 @@ from .panel import Element, element
 Document = dict[str, Any]
 
 TICKS = 4  # of an axis, about: more would run into each other in a plot of 280 pixels
+DIGITS = 5  # of the numbers there: also those from 999.5 to 1000.5 are told apart
 POLE = 0.02  # of the numbers at each end, which may be those beside a pole
 SPARE = 0.08  # of the range, above and below the curves
 FAR = 100.0  # percent beyond the border: what is farther goes out of the plot all the same
 
 
 def plot(
-    title: str, axis: str, xs: Sequence[float], lines: Sequence[Document], *, poles: bool = True
+    title: str,
+    axis: str,
+    xs: Sequence[float],
+    lines: Sequence[Document],
+    *,
+    poles: bool = True,
+    noise: float = 0.0,
 ) -> Document:
     """A plot of some curves.
 
@@ -34,13 +41,14 @@ def plot(
         lines: Per curve its role, its name, and its `ys`, with None where there is no number.
         poles: Whether there may be poles, through which nothing is drawn. A training has none: its
             peaks are real.
+        noise: What rounding may have added: numbers that are no farther apart are one.
 
     Returns:
         Its `range` of x and of y, the `roles` of its curves, and its `element`, in which a group is
         left for the points at one x.
     """
     curves = [np.array(line["ys"], float) for line in lines]
-    (x0, x1), (y0, y1) = (xs[0], xs[-1]), limits(curves, poles)
+    (x0, x1), (y0, y1) = (xs[0], xs[-1]), limits(curves, poles, noise)
 
     def across(x: Any) -> Any:
         return 100 * (x - x0) / (x1 - x0)
@@ -63,8 +71,8 @@ def plot(
     def tick(words: str, anchor: str = "middle", **place: Any) -> Element:
         return element("text.tick", words, **{"text-anchor": anchor}, **place)
 
-    columns = [(style.number(x, 3), round(across(x), 2)) for x in ticks(x0, x1)]
-    rows = [(style.number(y, 3), round(down(y), 2)) for y in ticks(y0, y1)]
+    columns = [(style.number(x, DIGITS), round(across(x), 2)) for x in ticks(x0, x1)]
+    rows = [(style.number(y, DIGITS), round(down(y), 2)) for y in ticks(y0, y1)]
     drawn = [grid([x], [0, 100]) for _, x in columns] + [grid([0, 100], [y]) for _, y in rows]
     drawn += [tick(words, x=f"{x}%", y="100%", dy=14) for words, x in columns]
     drawn += [tick(words, "end", x=-5, y=f"{y}%", dy=4) for words, y in rows]
@@ -102,7 +110,7 @@ def ticks(low: float, high: float) -> list[float]:
     return [float(x) for x in places * step + 0.0]
 
 
-def limits(curves: Sequence[Any], poles: bool) -> tuple[float, float]:
+def limits(curves: Sequence[Any], poles: bool, noise: float = 0.0) -> tuple[float, float]:
     """The range of a plot: all numbers; where there may be poles, not the last few."""
     values = np.sort(np.concatenate(curves))
     values = values[~np.isnan(values)]
@@ -110,7 +118,9 @@ def limits(curves: Sequence[Any], poles: bool) -> tuple[float, float]:
         return -1.0, 1.0
     cut = int(values.size * POLE) if poles else 0
     low, high = float(values[cut]), float(values[-1 - cut])
-    margin = SPARE * (high - low) if high - low >= 1e-9 * max(1.0, abs(high)) else 1.0
+    margin = SPARE * (high - low)
+    if high - low <= max(noise, 1e-9 * abs(high)):  # a line, with as much above it as below
+        margin = abs(high) / 2 if abs(high) > noise else 1.0
     return low - margin, high + margin
 
 

@@ -41,6 +41,7 @@ from .pages import Document, PageBuilder, texts_of
 from .view import View
 
 POINTS, FEWEST = 49, 33  # of a curve, so that a bend is seen; fewer where f is slow
+LOST = 8 * float(np.finfo(np.float32).eps)  # of a number by rounding in a few ops
 CURVES = 0.5  # seconds that they may take
 # In a saved page sliders have positions, and what comes at them is computed beforehand.
 POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as can be paid for
@@ -267,14 +268,19 @@ class Sweeper:
             for (role, ys) in zip(names, table.T, strict=True)
             if role != "body" or custom
         )
-        plots = [] if slider.upstream else [{"title": f"{name}({by})", "lines": [f]}]
+        known = np.abs(table[np.isfinite(table[:, 0]), 0])
+        lost = LOST * max(*known, *map(abs, xs))  # of f; in a difference it counts the more
+        up = max(map(abs, xs)) if slider.upstream else abs(self.upstream(values))
         title = f"gradient to {by}: upstream × d{name}/d{by}"
-        plots.append({"title": title, "lines": derivatives})
+        plots = [
+            {"title": f"{name}({by})", "lines": [f], "noise": lost},
+            {"title": title, "lines": derivatives, "noise": lost * up / self._width(focus)},
+        ][slider.upstream :]
         return {"xs": xs, "axis": slider.name, "plots": plots, "active": active}
 
     def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float, ...]:
         """f, and its derivative by the rule, without it, and by differences, at one point."""
-        width = 2e-3 * (self.sliders[focus].high - self.sliders[focus].low)
+        width = self._width(focus)
         near = [[*values[:focus], values[focus] + x, *values[focus + 1 :]] for x in (width, -width)]
         body = np.nan
         try:
@@ -288,6 +294,10 @@ class Sweeper:
         except Exception:  # where f cannot be computed its curves have a gap
             return (np.nan,) * 4
         return value, gradient, body, self.upstream(values) * (ahead - behind) / (2 * width)
+
+    def _width(self, focus: int) -> float:
+        """How far to each side a difference is taken."""
+        return 2e-3 * (self.sliders[focus].high - self.sliders[focus].low)
 
     def _given(self, values: Sequence[float]) -> tuple[Any, ...]:
         return arguments.convert(self.f, self.arguments(values), "cgviz.explore")[0]
@@ -370,13 +380,11 @@ class Explorer(View):
         if "move" not in content:
             super()._answer(content, buffers)
             return
-        start = time.perf_counter()
         answer: Document = {"moved": content["id"], "settled": bool(content.get("settle"))}
         try:
             answer |= self._moved(content, answer["settled"])
         except Exception as error:  # f is the learner's: whatever it raises is told beside it
             answer["error"] = _told(error)
-        answer["took"] = round(1e3 * (time.perf_counter() - start), 2)
         self.send(answer)
 
     def _moved(self, content: Document, settled: bool) -> Document:
@@ -488,7 +496,7 @@ class Explorer(View):
 def _plotted(found: Document) -> Document:
     """Curves as the browser draws them."""
     axis, xs = found["axis"], found["xs"]
-    drawn = [curves.plot(each["title"], axis, xs, each["lines"]) for each in found["plots"]]
+    drawn = [curves.plot(axis=axis, xs=xs, **each) for each in found["plots"]]
     return {"active": found["active"], "plots": drawn}
 
 

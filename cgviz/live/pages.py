@@ -21,9 +21,9 @@ import numpy as np
 from .. import style
 from ..drawing import display, texts
 from ..drawing.display import Display
-from ..graph import Array, Op, Pass, Step, Trace, statistics
+from ..graph import Array, Op, Pass, Trace, names, statistics
 from ..graph.selection import Selection, select
-from ..reading import chain_rule, summary
+from ..reading import chain_rule
 from ..reading.format import told_apart
 from . import panel
 
@@ -141,10 +141,10 @@ class PageBuilder:
             source = node.ops[0].source if len(node.ops) == 1 and node.kind != "port" else None
             if source:
                 lines.setdefault((source.line, str(source)), []).append(i)
-        found = sorted(lines.items())
+        found = [_line(text, nodes) for (_, text), nodes in sorted(lines.items())]
         return {
             "displays": [each.document() for each in self.displays(which, toggled)],
-            "code": panel.element("ol.code", *(_line(text, nodes) for (_, text), nodes in found)),
+            "code": panel.element("ol.code", *found) if found else None,
         }
 
     def page(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
@@ -158,7 +158,7 @@ class PageBuilder:
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),
-            "panels": panel.panels(trace, shown, panel.small if cheap else _never),
+            "panels": panel.panels(trace, shown, panel.small if cheap else lambda _: False),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
             **({"norms": self._norms(trace, shown)} if mapped else {}),
@@ -235,10 +235,6 @@ def _line(text: str, nodes: Sequence[int]) -> panel.Element:
     return panel.element("li", panel.element("button.line", code, **made))
 
 
-def _never(step: Step) -> bool:
-    return False
-
-
 def _rows(
     trace: Trace, which: int | None, every: Iterable[Op]
 ) -> tuple[list[tuple[tuple[str, ...], list[Op]]], dict[Op, float]]:
@@ -259,7 +255,10 @@ def _rows(
     def words(name: str, what: str) -> tuple[str, str]:
         size = style.number(abs(largest[name, what]))
         known = f"{'up to' if what == 'scope' else '|gradient|'} {size}"
-        called = f"{name} ({what})"
+        op = found[name, what][0]
+        drawn = names.symbol(op, {}) if what == op.type else op.type if what == "custom" else ""
+        is_ = what if drawn.lower() in ("", what.lower(), name) else f"{drawn}, {what}"
+        called = f"{name} ({' '.join(is_.split())})"
         return called, f"{called}: {known if largest[name, what] >= 0 else 'no gradient'}"
 
     order = sorted(found, key=lambda row: -largest[row])
@@ -278,12 +277,12 @@ def texts_of(shown: Selection) -> Document:
 
     Returns:
         `written` has the versions of each text of the display list, `nodes` the names of its nodes,
-        `seed` what begins the backward pass, and `links` what is said of each link: its value, its
-        gradient or the reason for none, and of arrays the strips that fly.
+        `seed` what begins the backward pass, and `links` what flies along each link: its value,
+        its gradient if it has one, and the strips of arrays.
     """
     found = texts.written(shown)
-    labels = {(text.i, text.role): text.versions[-1][1] for text in found if text.of == "link"}
-    ends = [(edge.value, edge.contribution) for edge in (*shown.edges, *shown.targets)]
+    back = {text.i for text in found if (text.of, text.role) == ("link", "gradient")}
+    ends = [(edge.value.numpy(), edge.contribution) for edge in (*shown.edges, *shown.targets)]
     seeds = [
         f"{panel.title(shown.nodes[edge.source])} gets upstream {texts.spoken(edge.contribution)}"
         for edge in shown.targets
@@ -295,11 +294,10 @@ def texts_of(shown: Selection) -> Document:
         "links": [
             {
                 "value": texts.spoken(value),
-                "gradient": texts.spoken(gradient) if (i, "gradient") in labels else "",
-                "reason": labels.get((i, "reason"), ""),
+                "gradient": texts.spoken(gradient) if i in back else "",
                 "strips": {"value": strip(value), "gradient": strip(gradient)},
             }
-            for i, (value, gradient) in enumerate((end.numpy(), back) for end, back in ends)
+            for i, (value, gradient) in enumerate(ends)
         ],
     }
 
@@ -329,7 +327,6 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
     few = sum(counts) <= MOST_STEPS  # else the formulas are too long to be read
     return {
         "title": trace.title,
-        "about": summary.title(trace),
         "passes": names,
         "which": which,
         "names": told_apart([each.trace.title for each in builders], "trace"),
@@ -361,12 +358,12 @@ def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -
 
 
 def page_key(which: int, toggled: Iterable[str]) -> str:
-    """The name of pages in the page cache.
+    r"""The name of pages in the page cache.
 
     >>> page_key(0, ["scope:b:0", "scope:a:0"])
-    '0|scope:a:0,scope:b:0'
+    '0|scope:a:0\nscope:b:0'
     """
-    return f"{which}|{','.join(sorted(toggled))}"
+    return f"{which}|" + "\n".join(sorted(toggled))
 
 
 # --- two traces side by side ---------------------------------------------------------------------

@@ -140,7 +140,7 @@ test("every verdict has words", () => {
 });
 
 test("a page is known by its pass and by what is turned over", () => {
-  assert.equal(pageKey(1, new Set(["b", "a"])), "1|a,b");
+  assert.equal(pageKey(1, new Set(["b", "a"])), "1|a\nb");
   assert.equal(pageKey(0, []), "0|");
 });
 
@@ -150,15 +150,15 @@ test("what is turned over twice is as it was", () => {
 });
 
 test("without a kernel what was clicked is as wanted, and the rest as at first where that was not stored", () => {
-  const doc = { which: 0, pages: [], more: ["0|a", "0|b", "0|a,b,c", "1|"].map((key) => [key, []]) };
+  const doc = { which: 0, pages: [], more: ["0|a", "0|b", "0|a\nb\nc", "1|"].map((key) => [key, []]) };
   const after = (...turns) => {
     const cache = new PageCache(doc, false);
     for (const turn of turns) cache.turn(...turn);
     return cache.key;
   };
   assert.equal(after([0, "a"]), "0|a");
-  assert.equal(after([0, "a"], [0, "b"]), "0|b"); // "0|a,b" was not stored
-  assert.equal(after([0, "a"], [0, "b", "c"]), "0|a,b,c");
+  assert.equal(after([0, "a"], [0, "b"]), "0|b"); // "0|a\nb" was not stored
+  assert.equal(after([0, "a"], [0, "b", "c"]), "0|a\nb\nc");
   assert.equal(after([0, "a"], [0, "b", "c"], [0, "c"]), "0|");
   assert.equal(after([0, "a"], [1]), "1|");
   assert.equal(after([0, "a"], [0, "a"]), "0|");
@@ -225,7 +225,7 @@ test("a cell of a training opens the nearest step that was kept", () => {
 });
 
 test("without a kernel a step of a training is as it was stored where what is open was not", () => {
-  const cache = new PageCache({ which: 0, pages: "0", more: [["0|step:5", "5"], ["0|a", "0a"], ["0|step:7", "7"], ["0|a,step:7", "7a"], ["1|", "1"]] }, false);
+  const cache = new PageCache({ which: 0, pages: "0", more: [["0|step:5", "5"], ["0|a", "0a"], ["0|step:7", "7"], ["0|a\nstep:7", "7a"], ["1|", "1"]] }, false);
   cache.turn(0, "a");
   assert.equal(cache.pages, "0a");
   cache.turn(0, "", "step:5");

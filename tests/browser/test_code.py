@@ -132,3 +132,22 @@ def test_a_line_chooses_its_op_and_axe_finds_nothing(opened):
     assert "log1pexp" in opened.locator(".cgviz-panel").inner_text()
     found = Axe().run(opened, context=".cgviz-view")
     assert [v["id"] for v in found.response["violations"]] == []
+
+
+def test_there_is_no_fold_without_lines_or_without_steps(page, tmp_path):
+    cgviz.trace(log1pexp, 1.5).save(tmp_path / "alone.html")
+    page.goto((tmp_path / "alone.html").as_uri())
+    code, table = (page.locator(f"details.cgviz-{name}") for name in ("source", "table"))
+    table.wait_for()
+    assert code.is_hidden()
+    page.locator("g.cgviz-custom").press("o")  # then the lines of its body are shown
+    code.locator("summary").click()
+    code.get_by_text("tf.math.log(1 + e)").wait_for()
+    page.locator("g.cgviz-custom").press("o")
+    code.wait_for(state="hidden")
+    with cgviz.record() as forward:
+        tf.sin(tf.Variable(1.5))
+    forward.save(tmp_path / "nothing.html")
+    page.goto((tmp_path / "nothing.html").as_uri())
+    page.locator("g.cgviz-node").first.wait_for()
+    assert table.is_hidden()

@@ -117,6 +117,8 @@ def test_a_sum_says_at_every_moment_of_the_flight_what_has_landed(page, tmp_path
     words = []
     for _ in range(2):
         duration = page.evaluate(f"{VIEW}.advance()")
+        page.evaluate(SUMS, 0)  # it waits, until what is told has come up on its node
+        page.wait_for_timeout(200)
         words += [page.evaluate(SUMS, share * duration) for share in (0.0, 0.5, 0.9, 0.999)]
     assert words[:4] == ["", "", "2 + …", "2 + 2 + …"]
     assert words[4:] == ["2 + 2 + …"] * 3 + ["gradient = 2 + 2 + 3 = 7"]

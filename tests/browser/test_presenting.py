@@ -1,6 +1,7 @@
 """Presenting: the picture alone, in letters for the last row, by keys."""
 
 import pytest
+import tensorflow as tf
 from golden_programs import PROGRAMS
 
 import cgviz
@@ -19,6 +20,56 @@ def presented(page, tmp_path):
     has_count(page.locator(".cgviz-presenting"), 1)
     page.wait_for_timeout(300)  # until the screen is full
     return page
+
+
+@pytest.mark.parametrize("name", ["chain", "variables", "matrices", "second_order", "blocked"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
+def test_all_of_a_picture_is_on_the_screen_and_fills_it(page, tmp_path, name, width, height):
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(reduced_motion="reduce")
+    trace = PROGRAMS[name]()
+    opened(page, tmp_path, trace)
+    page.evaluate(f"{VIEW}.present(true)")
+    page.wait_for_timeout(300)
+    status = page.locator(".cgviz-status").bounding_box()
+    assert status["y"] + status["height"] <= height
+    for step in (-1e9, 0, *range(1, len(trace.steps) + 1)):
+        page.evaluate(f"{VIEW}.go({step})")
+        found = page.evaluate(
+            f"[...{VIEW}.pictures[0].parts.map((part) => part.element), "
+            "...document.querySelectorAll('.cgviz-note > rect')]"
+            ".map((x) => x.getBoundingClientRect()).filter((x) => x.width && x.height)"
+        )
+        assert min(box["left"] for box in found) >= 0
+        assert max(box["right"] for box in found) <= width
+        assert min(box["top"] for box in found) >= 0
+        assert max(box["bottom"] for box in found) <= status["y"]
+    wide = max(box["right"] for box in found) - min(box["left"] for box in found)
+    high = max(box["bottom"] for box in found) - min(box["top"] for box in found)
+    assert max(wide / width, high / status["y"]) >= 0.9
+    assert page.evaluate(f"11.5 * {VIEW}.pictures[0].k") >= 24 * width / 1920
+
+
+def test_equations_are_placed_anew_where_the_screen_becomes_higher(page, tmp_path):
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.emulate_media(reduced_motion="reduce")
+    forgetful = tf.custom_gradient(lambda x: (x * x, lambda upstream: 2 * x))
+    trace = cgviz.trace(lambda x: 3.0 * forgetful(x), 2.0)
+    trace.view(against=trace).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 2)
+    page.evaluate(f"{VIEW}.go(2)")
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
+    page.evaluate(f"{VIEW}.present(true)")
+    notes, boxes = page.locator(".cgviz-note > rect"), page.locator(".cgviz-box")
+    for height in (720, 1000):
+        page.set_viewport_size({"width": 1280, "height": height})
+        page.wait_for_timeout(300)
+        assert notes.count() == boxes.count() == 2
+        for note, box in zip(notes.all(), boxes.all(), strict=True):
+            inner, outer = note.bounding_box(), box.bounding_box()
+            assert inner["x"] >= outer["x"]
+            assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
 
 
 def where(page):

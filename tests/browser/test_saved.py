@@ -4,6 +4,7 @@ import re
 
 import pytest
 import tensorflow as tf
+from golden_programs import PROGRAMS
 
 import cgviz
 from cgviz import style
@@ -140,6 +141,34 @@ def test_scopes_and_custom_ops_open_and_close_in_it(offline, tmp_path):
     assert offline.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
     offline.keyboard.press("o")
     has_count(offline.locator("g.cgviz-open"), 0)
+
+
+def test_a_custom_op_whose_outputs_have_two_names_opens_in_it(offline, tmp_path):
+    PROGRAMS["two_outputs"]().save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    offline.locator("g.cgviz-custom .cgviz-handle").click()
+    has_count(offline.locator("g.cgviz-open"), 1)
+
+
+def test_a_fold_that_a_file_does_not_hold_is_not_offered(offline, tmp_path, monkeypatch):
+    monkeypatch.setattr(assets, "MOST_FOLDS", 20_000)
+    PROGRAMS["scopes_folded"]().save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    scopes = offline.locator("g.cgviz-scope")
+    scopes.first.wait_for()
+    held = scopes.and_(offline.locator("[aria-expanded]"))
+    assert 0 < held.count() < scopes.count() == 12
+    assert scopes.locator(".cgviz-handle").count() == held.count()
+    panel = offline.locator(".cgviz-panel")
+    for scope in scopes.all():
+        scope.click()
+        opens = scope.get_attribute("aria-expanded") == "false"
+        assert panel.get_by_role("button", name="Open").count() == opens
+        assert ("is not in this file: trace.view() in a notebook" in panel.inner_text()) != opens
+    scopes.last.press("o")
+    has_count(offline.locator("g.cgviz-frame"), 0)
+    held.first.press("o")
+    has_count(offline.locator("g.cgviz-frame"), 1)
 
 
 def test_keys_step_wherever_the_focus_is_and_tab_walks_the_nodes(offline, tmp_path):

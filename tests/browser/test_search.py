@@ -73,7 +73,7 @@ def test_a_key_finds_what_is_in_another_of_repeats_and_goes_to_it(opened, saved)
     opened.keyboard.type("mul_8")
     found = opened.locator(".cgviz-search option")
     assert found.count() == 1
-    assert found.inner_text() == "Mul_8 (Mul)"  # nothing has come back yet
+    assert found.inner_text() == "Mul_8 (×, Mul)"  # nothing has come back yet
     opened.keyboard.press("Escape")
     opened.keyboard.press("End")
     opened.keyboard.press("/")
@@ -171,3 +171,39 @@ def test_neither_words_nor_order_of_what_is_found_tell_a_gradient_before_it_has_
     named = [words.rpartition(": ")[0] for words in after]
     assert sorted(named) == sorted(before)
     assert named != before
+
+
+def test_what_is_drawn_on_a_node_finds_it_as_it_is_written_or_typed(page, tmp_path):
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda upstream: upstream * 2 * x
+
+    def f(x):
+        a = square(x)
+        with tf.name_scope("inner"):
+            return 3.0 * a**2 - x
+
+    cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("/")
+    field = page.get_by_role("textbox", name="Find an op, a variable or a scope")
+    drawn = page.locator("g.cgviz-node > text:is(.cgviz-title, .cgviz-name)").all_text_contents()
+    found = {"square": "a", "a": "a", "x²": "Pow", "x2": "Pow", "3 ×": "Mul_1", "3 *": "Mul_1"}
+    found |= {"−": "Sub", "-": "Sub", "×": "Mul_1"}
+    assert {"square", "a", "x²", "3 ×", "−"} <= set(drawn)
+    for words, name in found.items():
+        field.fill(words)
+        rows = page.locator(".cgviz-search option").all_inner_texts()
+        assert name in [row.split()[0] for row in rows], (words, rows)
+    field.fill("3 *")
+    page.keyboard.press("Enter")
+    until(page, f"{FOCUSED}?.startsWith('3 ×, ')")
+
+
+def test_what_a_closed_scope_hides_is_found_by_what_will_be_drawn(page, saved):
+    page.goto(saved[0])
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("/")
+    page.keyboard.type("mul_8 *")
+    assert page.locator(".cgviz-search option").all_inner_texts() == ["Mul_8 (×, Mul)"]

@@ -93,7 +93,7 @@ def test_a_step_with_a_larger_picture_is_fitted(page, tmp_path):
     slider.press("ArrowRight")
     until(page, f"{scale} !== {alone}")
     shown = page.evaluate(scale)
-    page.evaluate(f"{VIEW}.fit({VIEW}.pictures[0])")
+    page.evaluate(f"{VIEW}.fit({VIEW}.pictures)")
     assert page.evaluate(scale) == shown < alone
 
 

@@ -18,6 +18,26 @@ def f(x, w):
     a = tf.sin(x * w)
     return tf.exp(a)
 """
+SHAPES = {  # a chain, two branches, a chain of four with long numbers, one node
+    "chain": "cgviz.trace(lambda x: ((x**2) ** 2) ** 2, 2.0)",
+    "branches": "cgviz.trace(lambda x: x * x + 3.0 * x, 2.0)",
+    "deep": "cgviz.trace(lambda x: tf.sin(tf.exp(tf.tanh(tf.sin(x)))), 0.5)",
+    "one": "cgviz.trace(tf.identity, 2.0)",
+}
+# The pixels above and below what is drawn, which share of its box that fills, how much it is
+# enlarged, the height of the view, and how far its box scrolls.
+PLACED = f"""(() => {{
+  const {{ root, pictures: [{{ box, k, parts }}] }} = {VIEW};
+  const seen = box.getBoundingClientRect();
+  const drawn = parts.map(({{ element }}) => element.getBoundingClientRect()).filter(({{ width }}) => width);
+  const [top, left] = ["top", "left"].map((side) => Math.min(...drawn.map((each) => each[side])));
+  const [bottom, right] = ["bottom", "right"].map((side) => Math.max(...drawn.map((each) => each[side])));
+  return {{
+    above: top - seen.top, below: seen.bottom - bottom, k, high: root.offsetHeight,
+    fills: Math.max((right - left) / (seen.width - 40), (bottom - top) / seen.height),
+    scrolls: [box.scrollWidth - box.clientWidth, box.scrollHeight - box.clientHeight],
+  }};
+}})()"""  # noqa: E501
 DIRECTION = f"{VIEW}.clock.direction"
 TIPS = f"{VIEW}.clock.paths.filter((path) => path.role === 'backward-head').length"
 
@@ -44,6 +64,23 @@ def test_it_turns_where_a_window_is_narrow_and_back_where_it_is_wide(show, code)
     )
     assert page.locator(".cgviz-where").inner_text().startswith("backward step 3 of 3")
     has_count(page.locator(".cgviz-backward-head.cgviz-seen"), arrows)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_in_a_notebook_a_picture_fills_its_view_and_is_in_the_middle_of_it(show, shape, width):
+    page = show("", views=0)
+    page.set_viewport_size({"width": width, "height": 900})
+    show("", views=0)
+    show(SHAPES[shape])
+    page.wait_for_function(f"{VIEW}.width > 0")
+    page.evaluate(f"{VIEW}.go(1e9)")
+    placed = page.evaluate(PLACED)
+    assert abs(placed["above"] - placed["below"]) <= 0.1 * placed["high"]
+    assert placed["fills"] >= 0.85 or placed["k"] >= 1.9
+    assert placed["scrolls"] == [0, 0]
+    assert placed["high"] <= 700
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

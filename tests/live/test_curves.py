@@ -273,6 +273,38 @@ def test_an_axis_has_round_numbers():
     assert "x" in ticks
 
 
+def numbers(plot):
+    """What is written at the axis of y."""
+    return [text[2] for text in elements(plot["element"], "text.tick") if text[1].get("x") == -5]
+
+
+@pytest.mark.parametrize("active", [0, 1])
+@pytest.mark.parametrize(
+    ("f", "value", "slope"),
+    [
+        (lambda x: 3.0 * x + 1000.0, None, 3.0),
+        (lambda x: tf.sin(x) ** 2 + tf.cos(x) ** 2, 1.0, 0.0),
+        (lambda x: 0.0 * x + 5.0, 5.0, 0.0),
+    ],
+)
+def test_a_constant_is_a_line_in_the_middle_and_its_rounding_no_curve(f, value, slope, active):
+    _, _, found = sweep(f, {"x": (-3.0, 3.0)}, [1.0, 1.0], active=active, custom=False)
+    plots = [curves.plot(axis="x", xs=found["xs"], **plot) for plot in found["plots"]]
+    for plot, constant in zip(plots[::-1], (slope, value), strict=False):
+        if constant is None or (active == 1 and slope):  # it is upstream times the slope
+            continue
+        *_, low, high = plot["range"]
+        assert (low + high) / 2 == pytest.approx(constant, abs=0.01)
+        assert high - low > 0.9 * max(abs(constant), 1)
+        assert len({*numbers(plot)}) == len(numbers(plot)) >= 3
+
+
+def test_what_varies_little_around_a_large_number_is_a_curve_with_numbers_of_its_own():
+    _, _, found = sweep(lambda x: 1000.0 + 0.5 * tf.sin(x), {"x": (-3.0, 3.0)}, [1.0, 1.0])
+    plot = curves.plot(axis="x", xs=found["xs"], **found["plots"][0])
+    assert numbers(plot) == ["999.5", "1000", "1000.5"]
+
+
 def test_a_drawn_curve_breaks_where_there_is_no_number():
     d = drawn([0, 1, 2, 3], [0.0, 1.0, None, 3.0].__getitem__)
     assert re.sub(r"[\d.]+ [\d.]+", "", d) == "MLM"

@@ -48,7 +48,7 @@ def test_a_move_sends_numbers_and_no_lines(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     move(explorer, 2.0, -1.0)
     (answer,) = sent
-    assert set(answer) == {"moved", "settled", "points", "texts", "panels", "took"}
+    assert set(answer) == {"moved", "settled", "points", "texts", "panels"}
     assert answer["points"] == {"f": 12.0, "rule": -12.0}
     assert explorer.trace.gradients[0] == -12.0
 

@@ -84,13 +84,13 @@ def test_every_scope_can_be_closed_and_opened_in_it(tmp_path):
     names = {key for key, _ in kept(saved(cgviz.trace(layers, 0.5), tmp_path))["pages"]}
     assert "0|scope:one:0" in names
     assert "0|scope:one/a:0" in names
-    assert "0|scope:one:0,scope:two:0" in names
+    assert "0|scope:one:0\nscope:two:0" in names
 
 
 def test_the_frame_of_repeats_can_be_closed_at_each_of_them(tmp_path):
     pages = dict(kept(saved(golden_programs.repeated(), tmp_path))["pages"])
     for k in (0, 1, 2):
-        (page,) = pages[f"0|repeat::0,repeat::0@{k}"]
+        (page,) = pages[f"0|repeat::0\nrepeat::0@{k}"]
         assert page["repeats"][0]["at"] == k
         assert "repeat::0" in {node["group"] for node in page["displays"][0]["nodes"]}
 

@@ -86,13 +86,12 @@ export function makeBar(view) {
   const speed = select("Speed", ({ value }) => (state.speed = Number(value)), [0.5, 1, 2, 4].map((x) => [x, `${x}\u00d7`]));
   speed.value = 1;
   const passes = doc.passes.length > 1 && select("Backward pass", ({ value }) => view.turnPass(Number(value)), doc.passes.entries());
-  const still = !doc.quiz && !doc.sliders && !doc.history; // the formula has the numbers of the first trace
-  const kinds = ["SVG", "PNG", still && doc.latex?.length && "LaTeX", doc.linked && "Link"].filter((kind) => kind);
+  const formula = doc.latex?.length && !(doc.quiz || doc.sliders || doc.history) && "LaTeX"; // of the first trace
   const copy = select("Copy", async (chosen) => {
     say(view.status, await take(view, chosen.value));
     chosen.value = "";
     view.pictures[0].svg.focus({ preventScroll: true });
-  }, [["", "Copy\u2026"], ...kinds.map((kind) => [kind, kind])]);
+  }, [["", "Copy\u2026"], ...["SVG", "PNG", formula, doc.linked && "Link"].filter((kind) => kind).map((kind) => [kind, kind])]);
   picture.append(copy);
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" }, time, seek.input, seek.words,
     h("div.group", {}, speed, passes), picture);

@@ -1,38 +1,45 @@
 // The camera: how large a picture is shown, and which part of it. Its `box` scrolls, also by touch; a point p is at k p in there.
 
-const [LAST_ROW, LABEL] = [37, 11.5]; // pixels of a screen of 1920 that can be read from the last row; the size of a label
-const [LEAST, LARGE] = [11 / LABEL, 1.5]; // scales at which labels are of 11 pixels, which can be read; and are large
-const TALLEST = 620; // pixels: a picture that is higher is panned, so that the bar stays in sight
-const ABOVE = 0.82; // of a screen: a picture above a sentence of two lines of 2 % of the width
-const NARROWEST = 200; // pixels: in less, such as in a box that is not laid out yet, nothing is fitted
+const LABEL = 11.5; // points: the size of a label
+const [LEAST, LARGE] = [11 / LABEL, 2]; // scales at which labels are of 11 pixels, which can be read; and twice as large as on paper
+export const [LAST_ROW, SMALLEST] = [37, 24].map((pixels) => pixels / LABEL / 1920); // scales, of the width of a screen: to be read from the last row; and at all
+const [GROWN, TALLEST] = [490, 620]; // pixels up to which a picture grows; and, if that is to be read, at most: a higher one is panned
 const [FARTHEST, NEAREST] = [0.1, 6]; // scales: 1,000 nodes are seen as shapes; one label fills a phone
-const BELOW = 64; // under a picture that runs right: two equations, one below the other
-const EDGE = 24; // pixels from a border at which a node counts as seen
-const STILL = 4; // pixels that a pointer may move in a click
+const SPARE = 32; // above and below a picture that runs right: an equation at its op
+const [EDGE, STILL] = [24, 4]; // pixels from a border at which a node counts as seen; and that a pointer may move in a click
 const TURN = 0.002; // of a pixel of the wheel, a notch of which is 100: each zooms by a fifth
 const BURST = 500; // milliseconds: turns of the wheel that follow each other faster are one
-const BESIDE = 20; // pixels on each side of a picture, as in view.css: half of a chip at its border
+const [BESIDE, NARROWEST] = [20, 200]; // pixels on each side of a picture, as in view.css: half of a chip; and to fit in at least: a box not laid out yet has none
 
 /** The width of a stage, with its borders, in which a picture can be read. */
 export const readable = ({ width }) => width * LEAST + 2 * BESIDE + 2;
 
-/** The width and height of a picture, with the space for the equations of its op. */
-export const extentOf = ({ direction, width, height }) => ({ width, height: height + (direction === "right" ? BELOW : 0) });
+/** The width and height of a picture, and its top, with the space for the equations of its op. */
+export const extentOf = ({ direction, width, height }, spare = direction === "right" ? SPARE : 0) =>
+  ({ width, height: height + 2 * spare, top: -spare });
 
-/** Of the display lists of a picture the one that is largest in this width: the first of those in which labels can be read. */
-export function directed(displays, space) {
-  const scales = displays.map(extentOf).map(({ width, height }) => Math.min(space / width, TALLEST / height, LEAST));
+/** At which scale all of a picture is in so many pixels; `most` is enough. */
+const whole = ({ width, height }, wide, tall, most) => Math.min(wide / width, tall / height, most);
+
+/** Of the display lists of a picture the one that is largest in this space: the first of those that are large enough. */
+export function directed(displays, wide, tall = TALLEST, enough = LEAST) {
+  const scales = displays.map((display) => whole(extentOf(display), wide, tall, enough));
   return displays[scales.indexOf(Math.max(...scales))];
 }
 
-/** Show a picture so large that it can be read, on a `screen` from the last row, above a sentence; or the `whole`, however small. */
-export function fit(picture, screen, whole) {
-  const { width, height } = extentOf(picture.page.display);
-  const tallest = screen ? screen.height * ABOVE : TALLEST;
-  const all = Math.min(Math.max(picture.box.clientWidth - 2 * BESIDE, NARROWEST) / width, tallest / height, LARGE);
-  const k = whole ? all : screen ? ((LAST_ROW / LABEL) * screen.width) / 1920 : Math.max(all, LEAST);
-  picture.box.style.height = `${screen ? tallest : Math.min(height * k, TALLEST)}px`;
-  scale(picture, k, true);
+/** Show pictures as large as there is space, if they can then be read, on a whole screen from afar; or `all` of them, however small. */
+export function fit(pictures, presenting, all) {
+  const found = pictures.map(({ box, page }) => [extentOf(page.display), Math.max(box.clientWidth - 2 * BESIDE, NARROWEST)]);
+  pictures.forEach(({ box }, n) => {
+    const k = all ? whole(...found[n], TALLEST, LARGE) : Math.max(whole(...found[n], GROWN, LARGE), LEAST);
+    box.style.height = presenting ? "" : `${Math.min(found[n][0].height * k, TALLEST)}px`; // or more, as what is beside it
+  });
+  const [least, instead] = presenting ? [SMALLEST * innerWidth, LAST_ROW * innerWidth] : [LEAST, LEAST];
+  pictures.forEach((picture, n) => {
+    const { clientHeight } = picture.box;
+    const k = whole(...found[n], clientHeight, presenting ? NEAREST : LARGE * Math.max(clientHeight / GROWN, 1));
+    scale(picture, all || k >= least ? k : instead, true);
+  });
 }
 
 /** Show it at a scale; `fitted` tells that nobody chose it, so that it may change with the width. */
@@ -87,9 +94,9 @@ export function moving(picture, before) {
 }
 
 /** Bring a place of a picture, such as a node, to its middle if it is not in sight. */
-export function reveal({ box, svg, k }, place) {
+export function reveal({ box, svg, k, page: { display } }, place) {
   if (!place) return;
   const [seen, { x, y }] = [box, svg].map((each) => each.getBoundingClientRect());
   const by = (at, length, from, to) => (at - length / 2 < from + EDGE || at + length / 2 > to - EDGE ? at - (from + to) / 2 : 0);
-  box.scrollBy(by(x + place.x * k, place.width * k, seen.left, seen.right), by(y + place.y * k, place.height * k, seen.top, seen.bottom));
+  box.scrollBy(by(x + place.x * k, place.width * k, seen.left, seen.right), by(y + (place.y - extentOf(display).top) * k, place.height * k, seen.top, seen.bottom));
 }

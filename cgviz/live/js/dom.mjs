@@ -66,9 +66,9 @@ export function makeSlider(name, range, run) {
   return { input, words, paint, element: h("div.slider", {}, h("span", { "aria-hidden": "true" }, name), input, words) };
 }
 
-/** What is opened by its `words`; it is painted where it is open. */
-export function makeFold(name, words, content, paint) {
-  const painted = () => element.open && paint();
+/** What is opened by its `words`, where there `is` something; it is painted where it is open. */
+export function makeFold(name, words, content, is, paint) {
+  const painted = () => (element.hidden = !is()) || (element.open && paint());
   const element = h(`details.${name}`, { ontoggle: painted }, h("summary", {}, words), content);
   return { element, paint: painted };
 }

@@ -1,7 +1,6 @@
 // The flight: numbers come to the op of a moment, are multiplied there, and fly on along the lines of the picture.
 //
 // The picture is painted as it is in the end. All that moves lies on top, or fades in: to land is to cancel.
-import { extentOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
 import { makeText, mark, write } from "./picture.mjs";
 import { nodeAt, previous, textAt } from "./time.mjs";
@@ -183,12 +182,13 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(dots);
   const taken = [...display.nodes, ...words, ...lines, ...placed];
   const seen = boxOf(picture, box);
-  const half = seen.width / 2;
-  const [left, right] = Math.abs(x - seen.x) < half ? [seen.x - half, seen.x + half] : [0, display.width];
+  const sight = (at, middle, length, all) => (Math.abs(at - middle) < length / 2 ? [middle - length / 2, middle + length / 2] : [0, all]);
+  const [left, right] = sight(x, seen.x, seen.width, display.width);
+  const [top, bottom] = sight(y, seen.y, seen.height, display.height);
   const within = (at, length, low, high) => Math.max(Math.min(at, high - length / 2 - 2), low + length / 2 + 2);
   const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
-    const place = { x: within(column, wide, left, right), y: within(row, tall, 0, extentOf(display).height), width: wide, height: tall, bad: NAME };
+    const place = { x: within(column, wide, left, right), y: within(row, tall, top, bottom), width: wide, height: tall, bad: NAME };
     const share = (each) => common(place.x, wide + 2 * RING, each.x, each.width) * common(place.y, tall, each.y, each.height);
     return { ...place, covered: taken.reduce((sum, each) => sum + share(each) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
   }));

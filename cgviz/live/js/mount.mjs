@@ -6,8 +6,7 @@ import { View } from "./view.mjs";
 
 /** A model with the widget's interface for a page without a kernel. */
 export function staticModel(values) {
-  const found = { ...values };
-  const heard = {};
+  const [found, heard] = [{ ...values }, {}];
   return {
     cgvizStatic: true,
     get: (name) => found[name],
@@ -41,8 +40,7 @@ async function mount(packed, el, linked) {
   const view = new View(staticModel(state), state.document, el);
   const theme = () => toggle(view.root, "dark", darkAround(el));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
-  const watch = new MutationObserver(theme);
-  for (const each of [document.documentElement, document.body]) watch.observe(each, { attributes: true });
+  for (const each of [document.documentElement, document.body]) new MutationObserver(theme).observe(each, { attributes: true });
   if (!linked) return;
   const jump = () => location.hash.startsWith("#step=") && view.go(Number(location.hash.slice(6)));
   addEventListener("hashchange", jump);
@@ -64,9 +62,8 @@ export default {
   },
   /** In the place of a picture on a page whose style is another. */
   embed(box, sheet) {
-    const packed = box.querySelector("script").textContent;
     const root = box.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [sheet];
-    return mount(packed, root.appendChild(h("div", { "data-cgviz-view": box.dataset.version })));
+    return mount(box.querySelector("script").textContent, root.appendChild(h("div", { "data-cgviz-view": box.dataset.version })));
   },
 };

@@ -1,7 +1,7 @@
 // The page cache. A page is known by its pass and by what is turned over in it: scopes, custom ops, a step of a training.
 
-/** The name of a page: its pass, and what is turned over in it. */
-export const pageKey = (which, names) => `${which}|${[...names].sort().join(",")}`;
+/** The name of a page: its pass, and what is turned over in it, a line each: a name may be `first, second`. */
+export const pageKey = (which, names) => `${which}|${[...names].sort().join("\n")}`;
 
 /** The names of which an odd number are in the lists; "" is none. */
 export function turnedOver(...lists) {
@@ -39,7 +39,7 @@ export class PageCache {
 
   /** Whether a scope or a custom op can be opened or closed. */
   canTurn(name) {
-    return !this.fixed && (this.live || [...this.kept.keys()].some((key) => key.split(/[|,]/).includes(name)));
+    return Boolean(name) && !this.fixed && (this.live || [...this.kept.keys()].some((key) => key.split(/[|\n]/).includes(name)));
   }
 
   /** Want another pass, or more turned over; of what was not stored without a kernel, as little else turned over as can be. */

@@ -37,8 +37,9 @@ export function makePanel(view) {
       ...[...panel.about, ...panel.inputs, ...panel.more].map((part) => built(part, told)),
       ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)),
       panel.paths && panel.come <= told && pathList(panel.paths),
-      group && cache.canTurn(group) && h("p", {},
-        h("button", { type: "button", "aria-expanded": String(open), onclick: () => view.turnOver(group) }, open ? "Close" : "Open")),
+      group && h("p", {}, cache.canTurn(group)
+        ? h("button", { type: "button", "aria-expanded": String(open), onclick: () => view.turnOver(group) }, open ? "Close" : "Open")
+        : "What is inside is not in this file: trace.view() in a notebook opens it."),
     ];
   }
 
@@ -75,7 +76,7 @@ const COLUMNS = ["step", "op", "input", "upstream", "local", "downstream"];
 /** The table of a view, as far as it is told; the rows that are still to come take their space. */
 export function makeTable(view) {
   const box = h("div.scroll", { tabindex: 0, role: "group", "aria-label": "Backward table" });
-  return makeFold("table", "The same numbers as a table", box, () => {
+  return makeFold("table", "The same numbers as a table", box, () => view.clock.steps, () => {
     const { display, panels } = view.pages[0];
     const told = view.questions.told(view.state.step);
     const order = (i) => display.nodes[i].orders[0];
@@ -92,8 +93,9 @@ export function makeTable(view) {
 export function makeCode(view) {
   const choose = ({ dataset }) => view.set({ side: 0, selected: Number(dataset.nodes.split(" ").at(-1)) });
   const list = h("div", { onclick: ({ target }) => target.closest("button") && choose(target.closest("button")) });
+  const code = () => view.pages[0].code;
   let shown = null;
-  return makeFold("source", "The code, line by line", list, () => shown === view.pages[0].code || fill(list, built(shown = view.pages[0].code)));
+  return makeFold("source", "The code, line by line", list, code, () => shown === code() || fill(list, built(shown = code())));
 }
 
 /** Light up what belongs to the nodes that the pointer or the focus is on. */

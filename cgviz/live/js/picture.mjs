@@ -10,13 +10,13 @@ const HEIGHT = 0.97; // of the letters of a line, in sizes, as on paper
 export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, above: 1 };
 
 /**
- * The SVG of one page, the picture on this side; `listeners` makes what it answers to.
+ * The SVG of one page, the picture on this side; `listeners` makes what it answers to, `canTurn` tells what opens or closes.
  *
  * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts`
  * every path and text of the display list; `items` its scopes and nodes, for the
  * keyboard. An arrow is the op that uses its value.
  */
-export function makePicture(page, side, name, listeners) {
+export function makePicture(page, side, name, canTurn, listeners) {
   const { display } = page;
   const [groups, parts] = [new Map(), []];
   const groupOf = ({ of, i }) => {
@@ -35,7 +35,7 @@ export function makePicture(page, side, name, listeners) {
   display.texts.forEach((text, k) => add(makeText(text), { ...text, k }));
   display.nodes.forEach((node, i) => groups.get(`node ${i}`).append(differenceMark(node)));
   const itemsOf = (kind, can) => display[`${kind}s`].flatMap((each, i) =>
-    can(each) ? [itemOf(display, kind, i, side, groups.get(`${kind} ${i}`))] : []);
+    can(each) ? [itemOf(display, kind, i, side, groups.get(`${kind} ${i}`), canTurn)] : []);
   const items = [...itemsOf("frame", ({ node }) => node < 0), ...itemsOf("node", ({ kind }) => !["target", "port"].includes(kind))];
   const itemOfNode = (i) => groups.get(`node ${i}`).cgvizItem;
   display.links.forEach(({ source, target }, i) =>
@@ -45,20 +45,21 @@ export function makePicture(page, side, name, listeners) {
   const answers = s("g");
   const inner = s("g", {}, under, ...groups.values(), layer, answers);
   const picture = { inner, under, layer, answers, groups, parts, items, page };
-  const { width, height } = extentOf(display);
-  const viewBox = `0 0 ${width} ${height}`;
+  const { width, height, top } = extentOf(display);
+  const viewBox = `0 ${top} ${width} ${height}`;
   picture.svg = s("svg.svg", { role: "group", "aria-label": name, tabindex: -1, viewBox }, inner);
   picture.box = h("div.box", listeners(picture), picture.svg);
   return picture;
 }
 
 /** A node or a scope as the pointer and the keyboard meet it; `name` is what opens or closes it. */
-function itemOf(display, kind, i, side, g) {
+function itemOf(display, kind, i, side, g, canTurn) {
   const own = display[`${kind}s`][i];
   const name = own.group ?? own.name;
   const [left, top, width, height] = own.title ?? [];
   const box = own.title ? { x: left + width / 2, y: top + height / 2, width, height } : own;
-  set(g, { role: "button", tabindex: 0, ...(name ? { "aria-expanded": isOpen(display, name) } : {}) });
+  set(g, { role: "button", tabindex: 0, ...(canTurn(name) ? { "aria-expanded": isOpen(display, name) } : {}) });
+  if (!canTurn(name)) g.querySelector(".cgviz-handle")?.remove();
   g.cgvizItem = { kind, i, side, g, box, name };
   return g.cgvizItem;
 }

@@ -2,6 +2,9 @@
 import { atEnd } from "./bar.mjs";
 import { fill, h, makeSlider, say, set, use } from "./dom.mjs";
 
+/** Words as they can be typed: `x2` for x², and `3 *` for 3 ×. */
+const keyed = (words) => words.toLowerCase().normalize("NFKC").replaceAll("\u00d7", "*").replaceAll("\u2212", "-");
+
 /** A field that finds what is in the picture of a view, also in closed scopes. */
 export function makeSearch(view) {
   const field = h("input", {
@@ -21,13 +24,14 @@ export function makeSearch(view) {
     field.focus();
   }
 
-  /** The rows that have all the words. */
+  /** The rows that have all the words, or have them on their nodes. */
   function find() {
-    const words = field.value.toLowerCase().split(/\s+/);
-    const { rows, at } = view.page.search;
+    const words = keyed(field.value).split(/\s+/);
+    const { search: { rows, at, open }, texts } = view.page;
+    const said = rows.map((row, k) => keyed(`${row[2]} ${open[k] ? "" : texts.nodes[at[k]]}`));
     const [come, order] = [atEnd(view), [...rows.keys()]]; // of gradients nothing is told before they have come, nor by the order
     if (!come) order.sort((j, k) => at[j] - at[k]);
-    const found = order.filter((k) => words.every((word) => rows[k][2].toLowerCase().includes(word)));
+    const found = order.filter((k) => words.every((word) => said[k].includes(word)));
     fill(list, ...found.map((k) => h("option", { value: k }, rows[k][come ? 3 : 2])));
     choose(0);
   }

@@ -33,8 +33,7 @@ async function asPng(text) {
   const image = Object.assign(new Image(), { src: `data:image/svg+xml,${encodeURIComponent(text)}` });
   await image.decode();
   const canvas = new OffscreenCanvas(image.width * SCALE, image.height * SCALE);
-  const context = canvas.getContext("2d");
-  context.fillStyle = "white";
+  const context = Object.assign(canvas.getContext("2d"), { fillStyle: "white" });
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(image, 0, 0, canvas.width, canvas.height);
   return canvas.convertToBlob();

@@ -1,6 +1,6 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
 import { actionsOf, makeBar, makeHelp, press } from "./bar.mjs";
-import { directed, fit, moving, readable, reveal, scale, zoom } from "./camera.mjs";
+import { LAST_ROW, directed, fit, moving, readable, reveal, scale, zoom } from "./camera.mjs";
 import { built, darkAround, fill, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, light, stay } from "./flight.mjs";
@@ -148,16 +148,12 @@ export class View {
     for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), questions.hidden.nodes);
   }
 
-  /** How wide a picture can be. */
-  space(count) {
-    const { width } = this;
-    if (!width) return USUAL;
-    return (count > 1 ? width / count : width < NARROW ? width : width - ASIDE) - BORDERS;
-  }
-
-  /** Pages, each in the direction that this view has space for. */
+  /** Pages, each in the direction for which this view has space: while presenting, that of the screen. */
   directed(pages) {
-    return pages.map((page) => ({ ...page, display: directed(page.displays, this.space(pages.length)) }));
+    const { width, stages, state: { presenting } } = this;
+    const wide = presenting || pages.length > 1 ? width / pages.length : width < NARROW ? width : width - ASIDE;
+    const screen = presenting ? [stages.clientHeight, LAST_ROW * innerWidth] : [];
+    return pages.map((page) => ({ ...page, display: directed(page.displays, width ? wide - BORDERS : USUAL, ...screen) }));
   }
 
   // --- time ---
@@ -268,8 +264,7 @@ export class View {
 
   /** Open or close a scope; choose a node, or no longer. */
   press({ kind, i, name, side }) {
-    if (kind === "frame") this.turnOver(name);
-    else this.select(side, i);
+    return kind === "frame" ? this.turnOver(name) : this.select(side, i);
   }
 
   select(side, i) {
@@ -290,25 +285,26 @@ export class View {
     this.help.element.hidePopover();
     if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where a page may not, it covers the page
     else if (document.fullscreenElement) document.exitFullscreen();
-    for (const picture of this.pictures) this.fit(picture);
-    this.follow();
+    for (const picture of this.pictures) picture.fitted = true;
+    this.resize();
     this.pictures[0].svg.focus({ preventScroll: true });
   }
 
   // --- size ---
 
-  fit(picture, whole) {
-    const { root, pages, state } = this;
-    fit(picture, state.presenting && { width: root.clientWidth / pages.length, height: root.clientHeight }, whole);
+  fit(pictures, all) {
+    fit(pictures, this.state.presenting, all);
   }
 
   resize() {
-    const { clientWidth } = this.root;
-    if (!clientWidth || Math.abs(clientWidth - (this.width ?? 0)) < 2) return;
-    this.width = clientWidth;
+    const { clientWidth, clientHeight } = this.root;
+    const height = this.state.presenting ? clientHeight : 0; // else it is as high as its picture
+    if (!clientWidth || Math.hypot(clientWidth - (this.width ?? 0), height - (this.height ?? 0)) < 2) return;
+    Object.assign(this, { width: clientWidth, height });
     const pages = this.directed(this.pages);
-    if (!this.state.presenting && pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
-    for (const picture of this.pictures) if (picture.fitted) this.fit(picture);
+    if (pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
+    this.fit(this.pictures.filter(({ fitted }) => fitted));
+    if (height) this.paint(); // equations stay in sight
     this.follow();
   }
 
@@ -327,7 +323,7 @@ export class View {
 
   showAll() {
     this.remember();
-    for (const picture of this.pictures) this.fit(picture, true);
+    this.fit(this.pictures, true);
   }
 
   /** Where the cameras are, and back to it. */
@@ -338,7 +334,7 @@ export class View {
   set cameras(found) {
     this.pictures.forEach((picture, side) => {
       const { k, fitted, scrollLeft, scrollTop } = found[side];
-      if (fitted) this.fit(picture); // which may be another one by now
+      if (fitted) this.fit([picture]); // which may be another one by now
       else scale(picture, k);
       picture.box.scrollTo(scrollLeft, scrollTop);
     });
@@ -366,17 +362,15 @@ export class View {
     const two = pages.length > 1;
     this.pictures = pages.map((page, side) => {
       const name = two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`;
-      const picture = makePicture(page, side, name, (made) => this.listeners(made));
+      const picture = makePicture(page, side, name, (fold) => this.cache.canTurn(fold), (made) => this.listeners(made));
       return Object.assign(picture, { map: page.norms ? makeMinimap(picture) : null });
     });
     const widths = pages.map(({ display }) => readable(display));
     fill(this.stages, ...this.pictures.map(({ box, map }, side) =>
       h("figure.stage", { "--cgviz-readable": `${widths[side]}px` }, two && h("figcaption", {}, doc.names[side]), box, map?.element)));
     this.left.style.setProperty("--cgviz-readable", `${widths.reduce((sum, width) => sum + width + 8, 0)}px`);
-    for (const picture of this.pictures) {
-      this.explore?.attach(picture);
-      this.fit(picture);
-    }
+    for (const picture of this.pictures) this.explore?.attach(picture);
+    this.fit(this.pictures);
     this.paint();
     this.follow();
   }
@@ -431,7 +425,7 @@ export class View {
   /** Open or close a scope or a custom op; by keyboard the focus stays on it. */
   turnOver(name) {
     const { cache, panel } = this;
-    if (!name || !cache.canTurn(name)) return;
+    if (!cache.canTurn(name)) return;
     const inPanel = panel.element.contains(this.focused);
     this.remember();
     cache.turn(cache.which, name);
@@ -465,10 +459,8 @@ export class View {
   find(name, what) {
     const { cache, page: { search: { rows, at, open } }, state } = this;
     const k = rows.findIndex((row) => row[0] === name && row[1] === what);
-    if (!open[k] || !cache.canTurn(open[k])) {
-      this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]).g.focus({ preventScroll: true });
-      return;
-    }
+    const { g } = this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]);
+    if (!cache.canTurn(open[k])) return g.focus({ preventScroll: true });
     this.remember();
     // Of repeats the last is shown once no other is.
     const last = open[k].includes("@") && cache.names.includes(open[k]);
