@@ -14,7 +14,6 @@
     slopes    what rules claim their slope to be, over the numbers they receive
     curves    a curve, and others that are compared with it
     elsewhere a function's source, run in a new process
-    rule_in   the name by which a saved graph asks for a rule, and whether its folder brings it
     known     whether this process knows a rule by that name
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
@@ -44,7 +43,6 @@ import tensorflow as tf
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Circle
 from matplotlib.path import Path
-from tensorflow.core.protobuf import saved_model_pb2
 
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
@@ -313,8 +311,8 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
 
     A network that rises by `rise` for each unit of length knows the distance: there a circle just
     touches the border, where the grey line ends: the nearest place. One that misses it by more than
-    0.1 is dashed. The titles count these, and say how steep the logit is at the points: measured,
-    whatever its rules say.
+    0.1 is dashed. The titles count these, also for the number that suits the network best in place
+    of `rise`, and say how steep the logit is at the points: measured, whatever its rules say.
 
     Args:
         runs: Name -> a run whose network has a border near the points; one picture for each.
@@ -322,12 +320,12 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
 
     Returns:
         The figure; its `alt` says how many points are right, how many of the circles around all
-        200 would miss, and how far off the worst would be, and gives the smallest and the largest
-        steepness.
+        200 would miss, how far off the worst would be and how few would miss at best, and gives the
+        smallest and the largest steepness.
 
     Example:
-        >>> distances({"level": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
-        level: 83 % right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
+        >>> distances({"up": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
+        up: 83 % right, 0 of 200 circles miss (0 at best), the worst by 0.00; steepness 6.0 to 6.0.
     """
     look = current_palette()
     figure: Any = returned_figure(4.4 * len(runs), 3.4)
@@ -342,8 +340,11 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         places = np.concatenate([Path(line).interpolated(9).vertices for line in border.allsegs[0]])
         away = np.linalg.norm(points[:, None] - places, axis=2)
         true, nearest = away.min(axis=1), places[away.argmin(axis=1)]
-        found = np.abs(np.asarray(run.network(points))[:, 0]) / rise
+        size = np.abs(np.asarray(run.network(points))[:, 0])
+        found = size / rise
         off = np.abs(found - true)
+        others = rise * np.geomspace(0.25, 4.0, 999)[:, None]  # so that no choice of `rise` decides
+        best = (np.abs(size / others - true) > 0.1).sum(axis=1).min()
         for n in range(4, COUNT, 16):  # more circles would hide each other
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
@@ -352,8 +353,8 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         said = f"{name}: {run.percent} % right, {(off > 0.1).sum()} of {COUNT} circles miss"
         rise_at = _steepness(run.network, points)
         steep = f"steepness {rise_at.min():.1f} to {rise_at.max():.1f}"
-        ax.set_title(f"{said}\n{steep}", color=look.text)
-        lines.append(f"{said}, the worst by {off.max():.2f}; {steep}")
+        ax.set_title(f"{said}\n({best} at best); {steep}", color=look.text)
+        lines.append(f"{said} ({best} at best), the worst by {off.max():.2f}; {steep}")
         ax.set(xticks=[], yticks=[], xlim=(-2.2, 2.2), ylim=(-1.5, 1.5), aspect="equal")
     figure.alt = "".join(f"{line}.\n" for line in lines).strip()
     return figure
@@ -496,23 +497,6 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     print(lines[-1].partition(" (")[0] if lines else "")
 
 
-def rule_in(path: str) -> tuple[str, bool]:
-    """What a SavedModel with one custom gradient says of its rule.
-
-    Args:
-        path: Its folder.
-
-    Returns:
-        The name by which its graph asks for the rule, and whether the folder brings this rule.
-    """
-    saved = saved_model_pb2.SavedModel()
-    saved.ParseFromString(tf.io.read_file(f"{path}/saved_model.pb").numpy())
-    library = saved.meta_graphs[0].graph_def.library
-    nodes = [node for f in library.function for node in f.node_def if node.op == "IdentityN"]
-    (name,) = {node.attr["_gradient_op_type"].s.decode() for node in nodes} - {""}
-    return name, name in [rule.registered_op_type for rule in library.registered_gradients]
-
-
 def known(name: str) -> bool:
     """Whether the registry of this process has a rule of this name.
 
@@ -582,19 +566,21 @@ def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]
 def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     """The cosine key: z and cos(kz) as curves, and 40 presses as stairs between them.
 
-    A dot marks where z = cos(kz), with its number on the axis below; the last presses are black.
+    A white square marks the start, a dot where z = cos(kz), with its number on the axis below; the
+    last presses are black.
 
     Args:
         *dials: k, once or twice; the stairs belong to the first.
         start: What the display shows before the first press.
 
     Returns:
-        The figure; its `alt` says where the stairs lead, the last two numbers on the display, and
-        gives the numbers of the dots.
+        The figure; its `alt` says on a line of its own where the stairs lead, the last two numbers
+        on the display, and gives the numbers of the dots.
 
     Example:
         >>> stairs(1.5)
-        Stairs of 40 presses from 1 at k = 1.5 wind inwards, to 0.08 and 0.99.
+        Stairs of 40 presses from 1 at k = 1.5.
+        They wind inwards, to 0.08 and 0.99.
         z = cos(kz) at 0.610.
     """
     shown = [start]
@@ -603,12 +589,13 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     twice = np.repeat(shown, 2)  # a press: up or down to the curve, then across to the diagonal
     figure: Any = returned_figure(6.4, 3.6)
     ax = figure.subplots()
-    ax.plot(twice[:-1], twice[1:], "-s", markevery=[0], color="0.6", linewidth=1, label="stairs")
+    ax.plot(twice[:-1], twice[1:], color="0.6", linewidth=1, label="stairs")
     z = np.linspace(0.0, 1.1, 200)
     ax.plot(z, z, color="0.3", label="diagonal: z")
     for k, dashes in zip(dials, ("-", "--"), strict=False):
         ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
     ax.plot(twice[-6:-1], twice[-5:], color="0.1", label="the last presses")
+    ax.plot(start, start, "s", color="0.1", markerfacecolor="white", zorder=3, label="start")
     said = []
     for k, side in zip(dials, ("left", "right"), strict=False):
         both = np.interp(0.0, z - np.cos(k * z), z)  # z - cos(kz) only rises here
@@ -620,7 +607,7 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
     figure.alt = (
-        f"Stairs of 40 presses from {start:g} at k = {dials[0]:g} wind "
+        f"Stairs of 40 presses from {start:g} at k = {dials[0]:g}.\nThey wind "
         f"{'outwards' if last > first else 'inwards'}, to {shown[-2]:.2f} and {shown[-1]:.2f}.\n"
         f"z = cos(kz) at {' and '.join(said)}."
     )

@@ -1,6 +1,7 @@
 """What lesson 10 is about besides its rule: the positions of S2, a fit, three pictures.
 
 positions  38 published positions: dates, places on the sky, their errors
+fit        a guess is moved to where the model misses the measurements least
 fit_again  a model is fitted to measurements that other errors would have given
 sketch     Kepler's two angles, M and E
 arrows     where accelerations point
@@ -38,6 +39,37 @@ def positions() -> tuple[Any, Any, Any]:
     return rows[:, 0], rows[:, 1:3], rows[:, 3:]
 
 
+def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8) -> Any:
+    """Move the unknowns to where the misses are smallest: the Gauss-Newton method.
+
+    Prints the loss before each step, which is half the sum of the squared misses, and the first
+    three unknowns.
+
+    Args:
+        with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
+            the table of their slopes [m, u].
+        guess: Where the unknowns begin [u]; first the period P, the eccentricity e and the date t0.
+        steps: How many.
+
+    Returns:
+        The unknowns after the last step [u].
+
+    Example:
+        >>> def with_slopes(x):  # three numbers, each measured with the error 1
+        ...     return x - np.array([16.0, 0.9, 2002.3]), tf.eye(3, dtype=x.dtype)
+        >>> found = fit(with_slopes, np.array([15.0, 0.5, 2000.0]), steps=2)
+        loss        3.2   P 15.000   e 0.500   t0 2000.000
+        loss        0.0   P 16.000   e 0.900   t0 2002.300
+    """
+    compiled, unknowns = tf.function(with_slopes), guess
+    for _ in range(steps):
+        misses, slopes = compiled(tf.constant(unknowns))
+        P, e, t0 = unknowns[:3]
+        print(f"loss {0.5 * np.sum(misses**2):10.1f}   P {P:.3f}   e {e:.3f}   t0 {t0:.3f}")
+        unknowns = unknowns - np.linalg.lstsq(slopes, misses, rcond=None)[0]
+    return unknowns
+
+
 def fit_again(
     with_slopes: Callable[[Any], tuple[Any, Any]], found: Any, times: int = 300
 ) -> tuple[Any, Any]:
@@ -48,7 +80,7 @@ def fit_again(
 
     Args:
         with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
-            the table of their slopes [m, u]; compiled.
+            the table of their slopes [m, u].
         found: What a fit has found, [u].
         times: How many fits.
 

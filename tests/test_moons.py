@@ -215,6 +215,14 @@ def test_one_answer_for_all_points_jumps_at_a_rate_above_eight_ninths(rate, jump
     assert (abs(network(moons.data()[0])[0, 0]) > 0.1) == jumps
 
 
+@pytest.mark.parametrize(("rate", "percent", "near"), [(0.01, 50, 2e-3), (0.1, 60, 1e-4)])
+def test_at_a_small_rate_all_answers_settle_near_0(rate, percent, near):
+    """The answer to the first task of lesson 02: ln 2 is the loss, whatever the percentage."""
+    run = moons.train(moons.Network(forgetful), rate=rate)
+    assert (run.percent, round(run.losses[-1], 3)) == (percent, 0.693)
+    assert np.abs(run.network(moons.data()[0])).max() < near
+
+
 @pytest.mark.parametrize(
     ("over_rows", "percent", "loss"), [(tf.reduce_sum, 99, 0.053), (tf.reduce_mean, 98, 0.068)]
 )
@@ -475,6 +483,7 @@ def test_straight_through_first_brings_the_idle_lines_in_and_then_its_loss_climb
     idle = np.abs(np.sign(h).sum(axis=0)) == 200
     assert np.flatnonzero(idle).tolist() == [3, 5]
     assert off[idle].min() > 1.5
+    start = np.vstack([network.w1, network.b1])
     losses = moons.train(network, steps=68).losses
     assert across(network)[1][idle].max() < 0.5
     losses = [*losses, *moons.train(network, steps=232).losses]
@@ -483,6 +492,10 @@ def test_straight_through_first_brings_the_idle_lines_in_and_then_its_loss_climb
     assert losses[-1] == pytest.approx(0.37, abs=0.005)
     turned = np.exp(2j * np.angle(np.array([1, 1j]) @ network.w1.numpy()))  # lines, not arrows
     assert abs(turned.mean()) > 0.95
+    end = np.vstack([network.w1, network.b1])  # an arrow for each unit
+    assert (np.linalg.norm(end - start, axis=0) > np.linalg.norm(start, axis=0)).sum() == 6
+    ways = end / np.linalg.norm(end, axis=0)
+    assert abs(ways.T @ ways[:, 0]).min() > 0.9
 
 
 def test_near_fails_where_short_weights_make_the_strips_wide():
@@ -537,9 +550,12 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
     titles = [f"true: {said}, 0 of 200 circles miss", f"half: {said}, {miss} of 200 circles miss"]
     steep = ["steepness 6.0 to 6.0", "steepness 3.0 to 3.0"]
     both = list(zip(titles, steep, strict=True))
-    assert [ax.get_title() for ax in figure.axes] == ["\n".join(each) for each in both]
+    best = "(0 at best)"  # with 3 in place of 6 the second network, too, is right everywhere
+    assert [ax.get_title() for ax in figure.axes] == [f"{t}\n{best}; {s}" for t, s in both]
     worst = 0.0, far.max() / 2
-    lines = [f"{t}, the worst by {w:.2f}; {s}." for (t, s), w in zip(both, worst, strict=True)]
+    lines = [
+        f"{t} {best}, the worst by {w:.2f}; {s}." for (t, s), w in zip(both, worst, strict=True)
+    ]
     assert figure.alt == "\n".join(lines)
     for ax, part in zip(figure.axes, (1.0, 0.5), strict=True):
         assert ax.get_aspect() == 1.0  # or a circle could not touch
@@ -571,9 +587,12 @@ def test_a_row_stands_under_another_and_no_zero_has_a_sign(capsys):
 
 def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
     figure = moons.stairs(1.5, 1.2, start=0.65)
-    said = "Stairs of 40 presses from 0.65 at k = 1.5 wind outwards, to 0.08 and 0.99."
-    assert figure.alt == f"{said}\nz = cos(kz) at 0.610 and 0.683."
-    path, diagonal, curve, _, black, dot, other = figure.axes[0].lines
+    assert figure.alt.splitlines() == [
+        "Stairs of 40 presses from 0.65 at k = 1.5.",  # seen before the answer to a question
+        "They wind outwards, to 0.08 and 0.99.",
+        "z = cos(kz) at 0.610 and 0.683.",
+    ]
+    path, diagonal, curve, _, black, square, dot, other = figure.axes[0].lines
     x, y = path.get_data()
     assert (x[0], len(x)) == (0.65, 2 * 40 + 1)
     np.testing.assert_array_equal(y[0::2], x[0::2])
@@ -582,6 +601,8 @@ def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
     np.testing.assert_allclose(curve.get_ydata(), np.cos(1.5 * curve.get_xdata()))
     assert sorted(y[[-3, -1]]) == pytest.approx([0.082, 0.992], abs=1e-3)  # a cycle of two
     np.testing.assert_array_equal(black.get_xydata(), path.get_xydata()[-5:])
+    assert square.get_xydata().tolist() == [[0.65, 0.65]]
+    assert square.get_zorder() > max(line.get_zorder() for line in (path, diagonal, black))
     for k, mark, text in zip((1.5, 1.2), (dot, other), figure.axes[0].texts, strict=True):
         (x, y), below = mark.get_xydata()
         assert (x, x) == pytest.approx((y, np.cos(k * x)), abs=1e-4)
@@ -643,11 +664,11 @@ AUNT, DUST, ECHO, FROST, HOTEL = 0, 3, 4, 5, 7
 HERS = [AUNT, FROST, HOTEL]
 
 
-def cut_of(x):
+def cut_of(x, width=0.4):
     low, high = x.min() - 1.0, x.max() + 1.0
     for _ in range(60):
         middle = (low + high) / 2.0
-        too_many = (1.0 / (1.0 + np.exp((middle - x) / 0.4))).sum() > 3.0
+        too_many = (1.0 / (1.0 + np.exp((middle - x) / width))).sum() > 3.0
         low, high = (middle, high) if too_many else (low, middle)
     return low
 
@@ -688,6 +709,27 @@ def test_why_the_false_slopes_of_lesson_11_never_find_the_third_film():
     assert slow[-1][5] == {ECHO, FROST, HOTEL}
     jumps = [np.abs(np.diff([step[0][1] for step in run[-100:]])).max() for run in (seen, slow)]
     assert jumps[1] < jumps[0] / 5.0
+
+
+def weights_by_the_rule(steps, width=0.4, start=1.0, rate=0.3):
+    """The two weights after each step, where the cut moves as it truly does."""
+    weights, films, seen = np.full(2, start), np.stack([FUNNY, HOURS]), []
+    for _ in range(steps):
+        x = weights @ films
+        degrees = 1.0 / (1.0 + np.exp((cut_of(x, width) - x) / width))
+        near = degrees * (1.0 - degrees)
+        pull = (1.0 - degrees)[HERS] / (3.0 * width)
+        weights = weights + rate * (films[:, HERS] @ pull - pull.sum() * films @ near / near.sum())
+        seen.append(weights)
+    return np.array(seen)
+
+
+def test_twice_the_width_in_lesson_11_is_a_smaller_start_and_a_smaller_rate():
+    wide = weights_by_the_rule(120, width=0.8)
+    np.testing.assert_allclose(wide, 2.0 * weights_by_the_rule(120, start=0.5, rate=0.3 / 4.0))
+    for steps, third in ((100, DUST), (107, DUST), (108, AUNT), (120, AUNT)):
+        assert set(np.argsort(wide[steps - 1] @ [FUNNY, HOURS])[-3:]) == {third, FROST, HOTEL}
+    np.testing.assert_allclose(weights_by_the_rule(100)[-1], [3.06, -1.30], atol=0.005)
 
 
 def test_which_tastes_take_the_three_films_of_lesson_11():
@@ -747,7 +789,8 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     assert (off(flat, 1.0) > 0.1).sum() == 191
     true, logits = distances(plain.network, points), np.abs(plain.network(points)[:, 0])
     others = np.arange(2.0, 12.0, 0.01)
-    assert min((np.abs(logits / rise - true) > 0.1).sum() for rise in others) == 85
+    best = {"plain": min((np.abs(logits / rise - true) > 0.1).sum() for rise in others), "ruler": 0}
+    assert best["plain"] == 85
     coarse = moons.train(moons.Network(tf.tanh), with_penalty(6.0))
     assert (off(coarse) > 0.1).sum() > 0
     assert np.ptp(points[:100, 0]) == pytest.approx(2.4, abs=0.05)  # how wide a moon is
@@ -760,12 +803,13 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     told = moons.distances({"plain": plain, "ruler": ruler}, 6.0).alt
     steep = "steepness 2.0 to 9.7", "steepness 5.0 to 7.0"  # as a tape finds it, above
     for (name, far), rise in zip(missed.items(), steep, strict=True):
-        says = f"{(far > 0.1).sum()} of 200 circles miss, the worst by {far.max():.2f}; {rise}"
-        assert re.search(rf"{name}: .* {says}\.", told)
+        missing = f"{(far > 0.1).sum()} of 200 circles miss ({best[name]} at best)"
+        says = re.escape(f"{missing}, the worst by {far.max():.2f}; {rise}.")
+        assert re.search(f"{name}: .* {says}", told)
 
 
 def test_what_the_steepness_sends_back_through_a_slope_made_of_bare_numbers():
-    """What lesson 05 prints of w1 and b1, and the answer to its second task.
+    """What lesson 05 finds of w1 and b1, and the answer to its second task.
 
     The training shows no None: the cross-entropy sends b1 a number.
     """
@@ -828,6 +872,26 @@ def test_a_rule_that_asks_a_function_with_a_rule_can_be_differentiated_again_and
         assert found == pytest.approx(right, rel=1e-5)
 
 
+def test_a_rule_that_asks_a_rule_of_bare_numbers_is_right_for_two_tapes_only():
+    """What lesson 05 says of `my_tanh(x)` in the rule of its repaired tanh."""
+
+    @tf.custom_gradient
+    def bare(x):
+        y = moons.outside(np.tanh, x)
+        return y, lambda upstream: upstream * (1.0 - y**2)
+
+    @tf.custom_gradient
+    def tanh(x):
+        return moons.outside(np.tanh, x), lambda upstream: upstream * (1.0 - bare(x) ** 2)
+
+    found, right = (
+        [float(p.gradients[0]) for p in cgviz.trace(f, 0.5, order=3).passes]
+        for f in (tanh, tf.tanh)
+    )
+    assert found[:2] == pytest.approx(right[:2], rel=1e-5)
+    assert abs(found[2] - right[2]) > 0.5
+
+
 def test_stretches_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_answer_jumps():
     """What lesson 04 says of its second network, whose rule has the two the wrong way round.
 
@@ -879,15 +943,15 @@ def saved_with_a_rule(gain, folder, **options):
         return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * gain
 
     network = moons.Network(lambda h: rounded(tf.tanh(h)))
-    model = tf.train.Checkpoint(variables=network.variables, gain=gain)
-    model.__call__ = tf.function(network, input_signature=[tf.TensorSpec([None, 2])])
+    forward = tf.function(network).get_concrete_function(tf.TensorSpec([None, 2]))
+    model = tf.train.Checkpoint(__call__=forward, variables=network.variables, gain=gain)
     kept = tf.saved_model.SaveOptions(**options)
     tf.saved_model.save(model, str(folder), options=kept)
-    return network
+    return network, forward
 
 
 def test_what_was_saved_is_called_and_trained_like_the_network(gain, tmp_path):
-    network = saved_with_a_rule(gain, tmp_path)
+    network, _ = saved_with_a_rule(gain, tmp_path)
     loaded = tf.saved_model.load(str(tmp_path))
     points = moons.data()[0]
     np.testing.assert_allclose(loaded(points[:3]), network(points[:3]), rtol=1e-6)
@@ -896,30 +960,19 @@ def test_what_was_saved_is_called_and_trained_like_the_network(gain, tmp_path):
     np.testing.assert_allclose(one.losses, other.losses, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_folder_tells_the_name_of_its_rule_and_whether_it_brings_the_rule(gain, tmp_path, kept):
-    saved_with_a_rule(gain, tmp_path, experimental_custom_gradients=kept)
-    name, brought = moons.rule_in(str(tmp_path))
-    assert re.fullmatch(r"CustomGradient-\d+", name)
-    assert brought is kept
-    assert moons.known(name)  # for it was saved here
-    assert not moons.known(f"{name}0000")
-
-
 def asked_for(f):
-    """The names of the rules for which a graph asks."""
-    ops = f.concrete_functions[0].graph.get_operations()
-    return [op.get_attr("_gradient_op_type").decode() for op in ops if op.type == "IdentityN"]
+    """The name of the only rule for which a graph asks."""
+    (op,) = [each for each in f.graph.get_operations() if each.type == "IdentityN"]
+    return op.get_attr("_gradient_op_type").decode()
 
 
 def test_a_folder_that_brings_its_rule_gives_it_a_new_name_which_its_graph_asks_for(gain, tmp_path):
     """What lesson 08 says of a stranger that has the old name: it does no harm."""
     for kept in (True, False):
         folder = str(tmp_path / str(kept))
-        saved_with_a_rule(gain, folder, experimental_custom_gradients=kept)
-        old, _ = moons.rule_in(folder)
-        loaded = tf.saved_model.load(folder)
-        (asked,) = asked_for(loaded.__call__)
+        _, forward = saved_with_a_rule(gain, folder, experimental_custom_gradients=kept)
+        old = asked_for(forward)
+        asked = asked_for(tf.saved_model.load(folder).__call__)
         assert (asked == old) is not kept
         assert moons.known(asked)
 
@@ -950,20 +1003,17 @@ def test_an_error_elsewhere_is_printed_without_colours(capsys, monkeypatch):
     assert capsys.readouterr().out == "ValueError: mine\n"
 
 
-def look(path):
-    name, brought = moons.rule_in(path)
-    print(brought, moons.known(name))
+def look(name):
+    print(moons.known(name))
 
 
-@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.usefixtures("forks")
-def test_a_rule_is_known_where_it_was_saved_and_elsewhere_only_the_folder_can_bring_it(
-    gain, tmp_path, capsys, kept
-):
-    saved_with_a_rule(gain, tmp_path, experimental_custom_gradients=kept)
-    look(str(tmp_path))
-    moons.elsewhere(look, str(tmp_path))
-    assert capsys.readouterr().out == f"{kept} True\n{kept} False\n"
+def test_a_rule_is_known_where_it_was_saved_and_not_elsewhere(gain, tmp_path, capsys):
+    _, forward = saved_with_a_rule(gain, tmp_path)
+    name = asked_for(forward)
+    look(name)
+    moons.elsewhere(look, name)
+    assert capsys.readouterr().out == "True\nFalse\n"
 
 
 def test_a_warning_is_printed_where_it_arises_once_and_without_what_differs(
