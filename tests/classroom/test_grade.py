@@ -87,7 +87,7 @@ def test_each_hand_in_has_the_points_that_are_due_and_a_word_on_what_is_unusual(
     _, points, words = CLASS[names]
     assert (result.points, result.of) == (points, 9), result.marks
     noticed = " ".join(result.noticed)
-    assert all(each in noticed for each in words)
+    assert all(each in noticed for each in words), noticed
     assert bool(noticed) == any(words)
 
 
