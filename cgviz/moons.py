@@ -4,6 +4,7 @@
     arrays    the same for a network written in NumPy, and where it starts
     Network   points -> logits: one hidden layer with an activation of the caller's
     gradients what the loss sends back to each variable of a network
+    sums      what numbers add up to, over circles, triangles and both
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
@@ -156,6 +157,24 @@ def gradients(network: Any, loss: Loss = cross_entropy) -> list[Any]:
     return tape.gradient(value, network.variables)
 
 
+def sums(**numbers: Any) -> None:
+    """Print what numbers of the first hidden unit add up to: over circles, triangles and both.
+
+    Args:
+        **numbers: Name -> a number for each of the 200 points and each unit, shape [200, n].
+
+    Example:
+        >>> sums(ones=tf.ones([200, 8]))
+        first unit   circles  triangles   together
+        ones         100.000    100.000    200.000
+    """
+    print(f"{'first unit':10} {'circles':>9}  {'triangles':>9}  {'together':>9}")
+    for name, each in numbers.items():
+        unit = np.asarray(each)[:, 0]
+        parts = unit[: COUNT // 2].sum(), unit[COUNT // 2 :].sum(), unit.sum()
+        print(f"{name:10}", "  ".join(f"{part:9.3f}" for part in parts))
+
+
 class Run(NamedTuple):
     """A trained network and what training it looked like.
 
@@ -279,31 +298,31 @@ def compare(
     return figure
 
 
-def on_tanh(received: Mapping[str, Any]) -> Any:
-    """Where on the curve of tanh the hidden units are: one mark for each number it receives.
+def on_tanh(received: Mapping[str, Any]) -> SpokenFigure:
+    """Where on the curve of tanh the hidden units are: a dot for each number that it receives.
 
     Args:
-        received: Name -> the numbers that tanh receives, shape [n]; at most three names.
+        received: Name -> the numbers that tanh receives, shape [n]; one picture for each.
 
     Returns:
-        The axes of a new figure; its alternative text gives the range of the numbers.
+        The figure; its `alt` gives the range of the numbers.
 
     Example:
-        >>> on_tanh({"before": np.array([-1.0, 2.0])}).figure
+        >>> on_tanh({"before": np.array([-1.0, 2.0])})
         What tanh receives. before: −1 to 2.
     """
-    every = np.concatenate(list(received.values()))
-    curve = np.linspace(every.min() - 10.0, every.max() + 10.0, 999)
-    ax = new_axes(None, 8.5, 2.6)
     look = current_palette()
-    ax.plot(curve, np.tanh(curve), color="0.6")
-    marks = zip("ox^", (look.text, look.custom, look.variable), strict=True)
-    for (name, x), (mark, tone) in zip(received.items(), marks, strict=False):
-        said = f"{name}: {x.min():.0f} to {x.max():.0f}".replace("-", "−")
-        ax.plot(x, np.tanh(x), mark, color=tone, markersize=4, label=said)
-    ax.set(xlabel="what tanh receives", ylabel="what it returns")
-    words = [text.get_text() for text in ax.legend(loc="center").get_texts()]
-    return speak(ax, "What tanh receives. " + ", ".join(words) + ".")
+    figure: Any = returned_figure(9.5, 2.6)
+    every = figure.subplots(1, len(received), sharey=True, squeeze=False)[0]
+    for ax, (name, x) in zip(every, received.items(), strict=True):
+        curve = np.linspace(min(x.min(), -3.0), max(x.max(), 3.0), 999)  # its bend, too
+        ax.plot(curve, np.tanh(curve), color="0.6")
+        ax.plot(x, np.tanh(x), "o", color=look.custom, markersize=3)
+        ax.set_title(f"{name}: {x.min():.0f} to {x.max():.0f}".replace("-", "−"), color=look.text)
+        ax.set(xlabel="what tanh receives")
+    every[0].set(ylabel="what it returns")
+    figure.alt = f"What tanh receives. {', '.join(ax.get_title() for ax in every)}."
+    return figure
 
 
 def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
