@@ -401,32 +401,35 @@ def outside(f: Callable[[Any], Any], x: Any) -> Any:
     return tf.ensure_shape(numbers, x.shape)  # in a graph they come without their shape
 
 
-def over_time(sizes: Mapping[str, Any], what: str) -> Any:
-    """A line for each hidden unit, from step to step, on an axis of powers of ten.
+def over_time(sizes: Mapping[str, Any], what: str) -> SpokenFigure:
+    """A line for each hidden unit, from step to step: side by side, on one axis of powers of ten.
 
     Args:
-        sizes: Name -> numbers above 0, shape [steps, units]; at most two names.
+        sizes: Name -> numbers above 0, shape [steps, units]; at most two names, a picture for each.
         what: What the numbers are.
 
     Returns:
-        The axes of a new figure; its alternative text says where each name's largest ends.
+        The figure; its `alt` says where each name's largest ends.
 
     Example:
-        >>> over_time({"doubled": 2.0 ** np.arange(10.0)[:, None]}, "size").figure
+        >>> over_time({"doubled": 2.0 ** np.arange(10.0)[:, None]}, "size")
         size, a line for each unit. doubled: at most 1 at step 0, 512 at the end.
     """
-    ax = new_axes(None, 7.0, 2.8)
+    look = current_palette()
+    figure: Any = returned_figure(9.5, 2.8)
+    every = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
     said = []
-    for (name, each), dashes in zip(sizes.items(), ("-", "--"), strict=False):
+    tones = (look.forward, look.backward)
+    for ax, (name, each), tone in zip(every, sizes.items(), tones, strict=False):
         lines = np.asarray(each)
         first, last = (style.number(lines[i].max(), 2) for i in (0, -1))
-        tone = "C0" if dashes == "-" else "C1"
-        drawn = ax.semilogy(lines, dashes, color=tone)
-        drawn[0].set_label(name)
+        ax.semilogy(lines, color=tone)
+        ax.set_title(f"{name}: at most {last} at the end", color=look.text)
+        ax.set(xlabel="step")
         said.append(f"{name}: at most {first} at step 0, {last} at the end.")
-    ax.set(xlabel="step", ylabel=what)
-    ax.legend()
-    return speak(ax, f"{what}, a line for each unit. " + " ".join(said))
+    every[0].set(ylabel=what)
+    figure.alt = f"{what}, a line for each unit. " + " ".join(said)
+    return figure
 
 
 def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:

@@ -576,12 +576,16 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
 
 def test_each_unit_has_a_line_over_time():
     still, doubled = np.full((5, 2), 3.0), 2.0 ** np.arange(60.0)[:, None] * [1.0, 0.5]
-    ax = moons.over_time({"still": still, "doubled": doubled}, "size")
-    assert ax.get_yscale() == "log"
-    for line, numbers in zip(ax.lines, [*still.T, *doubled.T], strict=True):
-        np.testing.assert_array_equal(line.get_ydata(), numbers)
+    figure = moons.over_time({"still": still, "doubled": doubled}, "size")
+    left, right = figure.axes
+    assert left.get_yscale() == "log"
+    assert left.get_ylim() == right.get_ylim()
+    for ax, each in ((left, still), (right, doubled)):
+        for line, numbers in zip(ax.lines, each.T, strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), numbers)
+    assert right.get_title() == "doubled: at most 5.8e17 at the end"
     said = "size, a line for each unit. still: at most 3 at step 0, 3 at the end."
-    assert ax.figure.alt == f"{said} doubled: at most 1 at step 0, 5.8e17 at the end."
+    assert figure.alt == f"{said} doubled: at most 1 at step 0, 5.8e17 at the end."
 
 
 def test_a_row_stands_under_another_and_no_zero_has_a_sign(capsys):
