@@ -470,7 +470,9 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
 
 
 def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
-    """Curves over x, the first of them grey and dotted, and a thin line at 0.
+    """Curves over x, the first of them thick and grey, and a thin line at 0.
+
+    A band marks from where to where a second and a third curve have opposite signs.
 
     Args:
         what: What x is.
@@ -493,10 +495,17 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
         return ", ".join(style.number(numbers[i], 2) for i in places)
 
     said = []
-    looks = zip((":", "-", "--"), ("0.5", "C0", "C1"), strict=True)
-    for (name, y), (dashes, tone) in zip(each.items(), looks, strict=False):
-        ax.plot(x, y, linestyle=dashes, color=tone, label=name)
+    look = current_palette()
+    looks = (("-", 4.0, "0.75"), ("-", 2.0, look.forward), ("--", 2.0, look.backward))
+    for (name, y), (dashes, width, tone) in zip(each.items(), looks, strict=False):
+        ax.plot(x, y, linestyle=dashes, linewidth=width, color=tone, label=name)
         said.append(f"{name} {at(y)}")
+    _, *others = each.values()
+    opposite = x[others[0] * others[1] < 0.0] if len(others) == 2 else x[:0]
+    if opposite.size:
+        low, high = opposite[0], opposite[-1]
+        ax.axvspan(low, high, color="0.93", zorder=0, label="opposite signs")
+        said.append(f"opposite signs from {style.number(low, 2)} to {style.number(high, 2)}")
     ax.set(xlabel=what)
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return speak(ax, f"At {what} = {at(x)}: {'; '.join(said)}.")

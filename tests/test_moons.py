@@ -461,11 +461,24 @@ def test_curves_are_drawn_over_the_same_numbers_and_said_at_four_places():
     assert list(zero.get_ydata()) == [0.0, 0.0]
     np.testing.assert_array_equal(wave.get_xydata(), np.stack([x, np.sin(x)], 1))
     np.testing.assert_array_equal(slope.get_xydata(), np.stack([x, np.cos(x)], 1))
-    assert len({wave.get_linestyle(), slope.get_linestyle(), wave.get_color()}) == 3
+    assert wave.get_linewidth() > slope.get_linewidth()
+    assert wave.get_color() != slope.get_color()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["wave", "slope"]
     assert ax.figure.alt == (
         "At h = −1.2, −0.4, 0.4, 1.2: wave −0.93, −0.39, 0.39, 0.93; slope 0.36, 0.92, 0.92, 0.36."
     )
+
+
+def test_curves_have_a_band_where_the_second_and_the_third_have_opposite_signs():
+    x = np.linspace(-2.0, 2.0, 81)
+    ax = moons.curves("h", x, {"cube": x**3, "slope": 3.0 * x**2, "wrong": 3.0 * x**2 - 3.0})
+    (band,) = ax.patches
+    np.testing.assert_allclose(band.get_extents().transformed(ax.transData.inverted()).x1, 0.95)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["cube", "slope", "wrong", "opposite signs"]
+    assert ax.figure.alt.endswith("; opposite signs from −0.95 to 0.95.")
+    alike = moons.curves("h", x, {"cube": x**3, "slope": x**2, "half": x**2 / 2.0})
+    assert not alike.patches
 
 
 def across(network):
