@@ -514,7 +514,8 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
 def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     """Run a function in a new Python process, which gets its source and nothing else of yours.
 
-    The last line that it prints is printed here; if it fails, its error, up to a bracket.
+    The last line that it prints is printed here, after *elsewhere*; if it fails, its error, up to
+    a bracket.
 
     Args:
         f: A function that uses its arguments, `tf` and `moons`.
@@ -525,7 +526,7 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     plain = os.environ | {"NO_COLOR": "1"}  # in a notebook Python 3.13 colours its errors
     ran = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
     lines = (ran.stderr if ran.returncode else ran.stdout).strip().splitlines()
-    print(lines[-1].partition(" (")[0] if lines else "")
+    print("elsewhere:", lines[-1].partition(" (")[0] if lines else "")
 
 
 def known(name: str) -> bool:

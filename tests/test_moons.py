@@ -1022,7 +1022,7 @@ def raises():
 def test_an_error_elsewhere_is_printed_without_colours(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a notebook; Python 3.13 obeys
     moons.elsewhere(raises)
-    assert capsys.readouterr().out == "ValueError: mine\n"
+    assert capsys.readouterr().out == "elsewhere: ValueError: mine\n"
 
 
 def look(name):
@@ -1035,7 +1035,7 @@ def test_a_rule_is_known_where_it_was_saved_and_not_elsewhere(gain, tmp_path, ca
     name = asked_for(forward)
     look(name)
     moons.elsewhere(look, name)
-    assert capsys.readouterr().out == "True\nFalse\n"
+    assert capsys.readouterr().out == "True\nelsewhere: False\n"
 
 
 def test_a_warning_is_printed_where_it_arises_once_and_without_what_differs(
