@@ -436,7 +436,7 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
     """What each rule claims its slope to be, from −2 to 2; behind it, grey, what it receives.
 
     Args:
-        rules: Name -> a function of a float32 tensor, entry by entry; at most four names.
+        rules: Name -> a function of a float32 tensor, entry by entry; at most five names.
         received: Numbers of any shape.
 
     Returns:
@@ -452,7 +452,8 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
     ax = new_axes(None, 6.5, 2.4)
     ax.hist(every, 40, range=(-2.0, 2.0), density=True, color="0.85", label="inputs")
     said = []
-    for (name, rule), dashes in zip(rules.items(), (":", "--", "-", "-."), strict=False):
+    each = (":", (0, (8, 2)), "--", "-", "-.")
+    for (name, rule), dashes in zip(rules.items(), each, strict=False):
         with tf.GradientTape() as tape:
             tape.watch(h)
             y = rule(h)
@@ -598,8 +599,8 @@ def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]
 def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     """The cosine key: z and cos(kz) as curves, and 40 presses as stairs between them.
 
-    A white square marks the start, a dot where z = cos(kz), with its number on the axis below; the
-    last presses are black.
+    A white square marks the start, a dot where z = cos(kz), with its number on the axis below.
+    Arrowheads on the first four long steps say which way the stairs go; the last presses are thick.
 
     Args:
         *dials: k, once or twice; the stairs belong to the first.
@@ -622,11 +623,18 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     figure: Any = returned_figure(6.4, 3.6)
     ax = figure.subplots()
     ax.plot(twice[:-1], twice[1:], color="0.6", linewidth=1, label="stairs")
+    corners = np.stack([twice[:-1], twice[1:]], axis=1)
+    moves = np.diff(corners, axis=0)
+    long = np.flatnonzero(np.abs(moves).max(axis=1) > 0.25)[:4]
+    for head, way in zip("><^v", ((1, 0), (-1, 0), (0, 1), (0, -1)), strict=True):
+        there = long[moves[long] @ way > 0.0]
+        x, y = (corners[there] + moves[there] / 2.0).T
+        ax.scatter(x, y, 30, color="0.1", marker=head, zorder=3)
     z = np.linspace(0.0, 1.1, 200)
-    ax.plot(z, z, color="0.3", label="diagonal: z")
+    ax.plot(z, z, color="0.3", linewidth=1, label="diagonal: z")
     for k, dashes in zip(dials, ("-", "--"), strict=False):
         ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
-    ax.plot(twice[-6:-1], twice[-5:], color="0.1", label="the last presses")
+    ax.plot(twice[-6:-1], twice[-5:], color="0.1", linewidth=2.5, label="the last presses")
     ax.plot(start, start, "s", color="0.1", markerfacecolor="white", zorder=3, label="start")
     said = []
     for k, side in zip(dials, ("left", "right"), strict=False):
@@ -651,7 +659,7 @@ def scale(
 ) -> SpokenFigure:
     """Scores on a scale: the curve of the degrees, a dot for each title, the cut.
 
-    The best are filled: as many as the degrees add up to.
+    The best are filled, as many as the degrees add up to, and a legend says how many.
 
     Args:
         titles: The name of each score.
@@ -677,12 +685,13 @@ def scale(
     here = (float(cut), 0.97)
     ax.annotate(f"the cut, {at}", here, (5, 0), textcoords="offset points", va="center")
     best = np.arange(len(scores)) >= len(scores) - round(float(each.sum()))
-    for face, group in (("white", ~best), ("0.1", best)):
-        ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face)
+    for face, group, label in (("white", ~best, None), ("0.1", best, f"the best {best.sum()}")):
+        ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face, label=label)
     for title, score, degree in zip(titles, scores, each, strict=True):
         place, ha = ((0, 9), "center") if degree < 0.1 else ((-7, 3), "right")
         ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha, size=9)
     ax.set(xlabel="score", ylabel="degree")
+    ax.legend(frameon=False, loc="lower right")
     said = ", ".join(f"{title} {n:.2f}" for title, n in zip(titles, each, strict=True))
     figure.alt = f"A curve from 0 up to 1, ½ at the cut, {at}. Degrees: {said}."
     return figure
@@ -731,15 +740,15 @@ def tastes(
         said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"
         lines.append(f"{said}; {taste}, the best: {best}.")
     theirs = np.arange(len(films)) >= len(films) - count
-    for face, group in (("white", ~theirs), ("0.1", theirs)):
-        plane.plot(*films[group, ::-1].T, "o", color="0.1", markerfacecolor=face)
+    for face, group, label in (("white", ~theirs, None), ("0.1", theirs, "borrowed")):
+        plane.plot(*films[group, ::-1].T, "o", color="0.1", markerfacecolor=face, label=label)
     for title, (funny, hours) in zip(titles, films, strict=True):
         plane.annotate(str(title), (hours, funny), (12, -4), textcoords="offset points", size=9)
     falling.set(title="loss", xlabel="step", ylim=(0, None))
     falling.legend(frameon=False)
     plane.set(title="the films that each would take", xlabel="hours", ylabel="funny")
     plane.margins(x=0.2)  # space for the titles
-    plane.set_ylim(top=films[:, 0].max() + 0.5)  # and for the legend
+    plane.set_ylim(top=films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
     figure.alt = "\n".join(lines)
     return figure
@@ -759,7 +768,9 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
         if not (length and np.isfinite([length, c]).all()):
             continue  # without a slope, or after an explosion: there is no such line
         foot = -c / length * np.array([a, b])  # the point of the line nearest to 0
-        ax.axline(foot, foot + np.array([b, -a]), color=look.muted, linestyle=":", linewidth=1.2)
+        away = foot + np.array([b, -a])
+        line = ax.axline(foot, away, color=look.muted, linestyle=":", linewidth=1.2)
+        line.set_zorder(1.5)  # beneath the border: dots on it would look like a second line
     ax.set(xlim=limits[0], ylim=limits[1])
 
 

@@ -361,9 +361,11 @@ def sharp(f):
 
 
 def test_a_loss_of_nan_sends_back_a_number_and_the_exponential_makes_the_nan():
-    """What lesson 06 says of its step 35: one ∞, and a NaN in unit 4."""
+    """What lesson 06 says of its start and of its step 35: one ∞, and a NaN in unit 4."""
     points, labels = moons.data()
     network = moons.Network(sharp(naive))
+    start = 32.0 * (points @ network.w1 + network.b1)
+    assert float(tf.reduce_max(start)) == pytest.approx(76.8, abs=0.05)
     moons.train(network, steps=35, rate=4.0)
     inputs = 32.0 * (points @ network.w1 + network.b1)
     assert np.argwhere(inputs > 87.34).tolist() == [[151, 4]]
@@ -412,6 +414,10 @@ def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
     assert [run.first_nan for run in runs] == [35, 35, 36, None, None, None]
     assert [run.losses[-1] for run in runs[3:]] == pytest.approx(3 * [0.00806], abs=1e-5)
     assert [run.percent for run in runs[3:]] == 3 * [100]
+    np.testing.assert_allclose(runs[0].losses[:35], runs[-1].losses[:35], rtol=1e-5)
+    slower = moons.train(moons.Network(sharp(tf.nn.softplus)), rate=2.0).losses
+    assert np.diff(runs[-1].losses).max() > 0.04  # the jump that the rate of 4 makes
+    assert np.diff(slower).max() < 0.0
     x = tf.constant(-20.0)
     compiled = tf.function(safe, jit_compile=True)
     assert [float(f(x)) for f in (safe, compiled)] == [0.0, 0.0]
@@ -443,7 +449,7 @@ def test_the_slope_of_each_rule_is_drawn_over_what_it_receives():
     assert (x[0], x[-1]) == (-2.0, 2.0)
     np.testing.assert_allclose(tanh.get_ydata(), 1.0 - np.tanh(x) ** 2, atol=1e-6)
     np.testing.assert_array_equal(half.get_ydata(), 0.5)
-    assert [line.get_linestyle() for line in ax.lines] == [":", "--"]
+    assert tanh.get_linestyle() != half.get_linestyle()
     bars = {round(bar.get_x(), 1): bar.get_height() for bar in ax.patches if bar.get_height()}
     assert set(bars) == {-1.0, 0.1, 0.2}
     words = [text.get_text() for text in ax.get_legend().get_texts()]
@@ -489,6 +495,13 @@ def across(network):
     return h, np.abs(network.b1) / length, length
 
 
+def corners():
+    """The four corners of the map."""
+    points = moons.data()[0].numpy()
+    low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
+    return np.float32([[x, y] for x in (low[0], high[0]) for y in (low[1], high[1])])
+
+
 @tf.custom_gradient
 def straight(h):
     return tf.sign(h), lambda upstream: upstream
@@ -508,6 +521,14 @@ def test_straight_through_first_brings_the_idle_lines_in_and_then_its_loss_climb
     assert np.argmin(losses) == 68
     assert losses[68] == pytest.approx(0.25, abs=0.005)
     assert losses[-1] == pytest.approx(0.37, abs=0.005)
+    frozen = moons.train(moons.Network(tf.sign)).network
+    points, labels = moons.data()
+    for rule, price in (network, 2.1), (frozen, 1.4):  # what a miss costs
+        each = tf.nn.sigmoid_cross_entropy_with_logits(labels, rule(points))
+        missed = (rule(points) > 0.0) != (labels > 0.5)
+        assert float(tf.reduce_mean(each[missed])) == pytest.approx(price, abs=0.05)
+    seen = np.abs(np.sign(corners() @ frozen.w1 + frozen.b1).sum(axis=0)) < 4
+    assert seen.sum() == 7  # lines in the picture of the frozen switches
     turned = np.exp(2j * np.angle(np.array([1, 1j]) @ network.w1.numpy()))  # lines, not arrows
     assert abs(turned.mean()) > 0.95
     end = np.vstack([network.w1, network.b1])  # an arrow for each unit
@@ -619,6 +640,12 @@ def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
     assert (x[0], len(x)) == (0.65, 2 * 40 + 1)
     np.testing.assert_array_equal(y[0::2], x[0::2])
     np.testing.assert_allclose(y[1::2], np.cos(1.5 * x[1::2]))
+    right, left, up, down = (heads.get_offsets().data for heads in figure.axes[0].collections)
+    assert right[0, 1] > 0.61 > left[0, 1]  # clockwise around the fixed point
+    assert down[0, 0] > 0.61 > up[0, 0]
+    middles = np.stack([x[1:] + x[:-1], y[1:] + y[:-1]], axis=1) / 2.0
+    for head in np.concatenate([right, left, up, down], axis=0):
+        assert np.abs(middles - head).max(axis=1).min() < 1e-9
     np.testing.assert_array_equal(*diagonal.get_data())
     np.testing.assert_allclose(curve.get_ydata(), np.cos(1.5 * curve.get_xdata()))
     assert sorted(y[[-3, -1]]) == pytest.approx([0.082, 0.992], abs=1e-3)  # a cycle of two
@@ -645,6 +672,8 @@ def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_ma
     np.testing.assert_allclose(dots, right, rtol=1e-5)
     assert (out.get_markerfacecolor(), best.get_markerfacecolor()) == ("white", "0.1")
     assert list(best.get_xdata()) == [0.0, 1.0]  # the degrees add up to 1.54
+    (told,) = figure.axes[0].get_legend().get_texts()
+    assert told.get_text() == "the best 2"
     named = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
     assert named == {"the cut, 0.25": 0.25, **dict(zip("abcd", scores, strict=True))}
     said = "A curve from 0 up to 1, ½ at the cut, 0.25. Degrees:"
@@ -670,7 +699,7 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
     assert (rest.get_markerfacecolor(), theirs.get_markerfacecolor()) == ("white", "0.1")
     named = {text.get_text(): text.xy for text in plane.texts}
     assert named == {n: (h, f) for n, (f, h) in zip("abcd", films, strict=True)}
-    told = ["one: 2.00 · funny − 1.00 · hours", "other: 4.00 · funny + 0.50 · hours"]
+    told = ["one: 2.00 · funny − 1.00 · hours", "other: 4.00 · funny + 0.50 · hours", "borrowed"]
     assert [text.get_text() for text in plane.get_legend().get_texts()] == told
     assert figure.alt == (
         "one: loss 2, lowest 0.5 at step 1, at the end 1; 2.00 · funny − 1.00 · hours, "
@@ -1090,5 +1119,6 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
     assert z[151].numpy() == pytest.approx(16.67, abs=0.005)
     assert np.isnan(by_hand(run.network, *moons.data()))
     stable = moons.train(moons.Network(tf.tanh), rate=5.0)
-    np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-7)
+    # Some last bits apart: how many, differs between processors.
+    np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-6)
     assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
