@@ -222,7 +222,7 @@ def nonlinearity(
     if _apart(pull(u), at_u, give).size:
         return False, "the same upstream gives two downstreams, as of random numbers drawn anew"
     # Where terms cancel in the rule, as of softmax near 1, the rounding of these is left.
-    give += 4 * dtype.eps * max(_largest_term(partial(pull, w)) for w in (u, v))
+    give += 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
     for times in (factor, 1 / factor, -1.0):
         if _apart(pull(times * u), times * at_u, give * abs(times)).size:
             word = style.number(times)
@@ -232,7 +232,7 @@ def nonlinearity(
     return None
 
 
-def _largest_term(run: Callable[[], Any]) -> float:
+def largest_term(run: Callable[[], Any]) -> float:
     """The size of the largest number that the ops of a run take or return."""
     with tf_hooks.recording(True) as recording:
         run()

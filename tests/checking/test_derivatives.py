@@ -139,6 +139,19 @@ def test_a_second_derivative_that_is_nan_in_the_dtype_given_is_said():
     assert not second_order(log1pexp, 1.0, order=2)
 
 
+@pytest.mark.parametrize("at", [[0.3, -2.0, 7.0], [10.0, 0.0, -3.0]])
+def test_where_all_terms_of_a_rule_cancel_their_rounding_is_no_second_derivative(at):
+    assert not second_order(lambda x: tf.reduce_sum(tf.nn.softmax(x)), at, order=2)
+
+
+def test_a_tiny_second_derivative_that_is_wrong_is_told():
+    cut = tf.custom_gradient(
+        lambda x: (1e-6 * x**3, lambda dy: dy * 3e-6 * tf.stop_gradient(x) ** 2)
+    )
+    ((_, message),) = second_order(cut, 1.0, order=2)
+    assert message == "d² out / d in²: yours 0, true 6e−6."
+
+
 def test_where_the_value_is_infinite_already_the_second_order_is_news_only_if_asked_for():
     f, args = gallery.documented_log1pexp(np.float32)
     assert not second_order(f, *args)
