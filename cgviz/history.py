@@ -169,12 +169,15 @@ class History:
             )
         return self.traces[step]
 
-    def plot(self, against: History | None = None) -> SpokenFigure:
+    def plot(
+        self, against: History | None = None, rows: Sequence[str] | None = None
+    ) -> SpokenFigure:
         """The loss, and below it every gradient over time as a map of its size.
 
         Args:
             against: Another history, drawn over and below this one; the title says at which step
                 and op they part.
+            rows: The names of the ops and variables that the map shows, from top to bottom.
 
         Returns:
             The figure: above, the target over the steps; below, a row for each variable (of few:
@@ -184,11 +187,12 @@ class History:
 
         Raises:
             TypeError: `against` is no history.
-            ValueError: Nothing was recorded, or the two have no step in common.
+            ValueError: Nothing was recorded, a name of `rows` was not recorded, or the two have no
+                step in common.
         """
         from .drawing import history_figure
 
-        return history_figure.plot(self, against, self._parted(against))
+        return history_figure.plot(self, against, self._parted(against), rows)
 
     def view(self, against: History | None = None) -> View:
         """The live picture, with a slider over the steps whose whole traces were kept.

@@ -394,6 +394,16 @@ def test_the_figure_says_in_words_what_it_shows():
     assert names == [s.name for s in history.series.values() if s.kind != "input"]
 
 
+def test_the_map_shows_the_rows_that_are_asked_for_in_their_order():
+    loss, variables = small()
+    history = cgviz.watch(descent(loss, variables), 3)
+    names = list(history.series)[2:0:-1]
+    below = history.plot(rows=names).axes[1]
+    assert [t.get_text() for t in below.get_yticklabels()] == names
+    with pytest.raises(ValueError, match="`rows` names 'w9', which is not among"):
+        history.plot(rows=["w9"])
+
+
 def test_updates_are_drawn_between_whole_powers_of_ten_and_nothing_else_is():
     loss, variables = small()
     figure = cgviz.watch(descent(loss, variables), 3).plot()

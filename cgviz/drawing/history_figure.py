@@ -37,11 +37,16 @@ SIGNS = {  # of a gradient that is no ordinary one
 MARKERS = {"none": "_", "zero": "o", "nan": "x", "inf": "^"}  # Matplotlib's
 
 
-def plot(history: History, against: History | None = None, parted: str = "") -> SpokenFigure:
+def plot(
+    history: History,
+    against: History | None = None,
+    parted: str = "",
+    names: Sequence[str] | None = None,
+) -> SpokenFigure:
     """What `History.plot` does; `parted` says where two histories part."""
     histories = [history] if against is None else [history, against]
     look = current_palette()
-    maps = [rows(each) for each in histories]
+    maps = [rows(each, names) for each in histories]
     between = ends([powers(series) for series in maps])
     heights = [1.6, *(ROW * len(series) for series in maps)]
     size = (9.5, sum(heights) + 0.6 * len(maps))
@@ -52,8 +57,8 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     above.xaxis.get_major_locator().set_params(integer=True)
     above.set_title(fill(parted, LINE) or "target", fontsize=9 if parted else None)
     words = [parted] if parted else []
-    names = told_apart([each.title for each in histories], "training")
-    looks = zip(names, (look.forward, look.custom), "-:", strict=False)
+    titles = told_apart([each.title for each in histories], "training")
+    looks = zip(titles, (look.forward, look.custom), "-:", strict=False)
     for i, (each, series, (title, colour, dashes)) in enumerate(
         zip(histories, maps, looks, strict=True), 1
     ):
@@ -71,8 +76,13 @@ def plot(history: History, against: History | None = None, parted: str = "") -> 
     return figure
 
 
-def rows(history: History) -> list[Series]:
-    """The series that a map shows, at most 24: of few variables with the ops between them."""
+def rows(history: History, names: Sequence[str] | None = None) -> list[Series]:
+    """The series that a map shows: those named, or at most 24, of few variables with their ops."""
+    if names is not None:
+        if unknown := [name for name in names if name not in history.series]:
+            known = ", ".join(history.series)
+            raise ValueError(f"`rows` names {unknown[0]!r}, which is not among {known}")
+        return [history.series[name] for name in names]
     variables = list(history.variables.values())
     every = [s for s in history.series.values() if s.kind != "input"]
     found = every if len(variables) <= FEW and len(every) <= MOST_ROWS else variables
