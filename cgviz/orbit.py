@@ -176,6 +176,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     drawn["width"] = 0.006
     ax.quiver(x, y, 0.18 * to_x / force, 0.18 * to_y / force, color=look.forward, **drawn)
     ax.plot([], [], color=look.forward, lw=3.0, label="acceleration, its direction only")
+    ax.plot([], [], ":", color=look.muted, label="where it points")
     ax.plot(x, y, "o", ms=7, color=look.backward, label="the body")
     ax.plot(-e, 0.0, "+", ms=10, color=look.text, label="centre of the ellipse")
     ax.plot(0.0, 0.0, "*", ms=12, color=look.text, label="what it circles")
@@ -187,7 +188,15 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     return figure
 
 
-def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False) -> SpokenFigure:
+def on_sky(
+    curve: Any = None,
+    *others: Any,
+    star: Any = None,
+    low: bool = False,
+    years: tuple[int, int] | None = None,
+    a: Any = None,
+    b: Any = None,
+) -> SpokenFigure:
     """The positions of S2 with their errors, as on the sky, where east is on the left.
 
     Dotted lines cross at the zero of the map, which is near what S2 circles and not at it.
@@ -197,6 +206,9 @@ def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False)
         *others: More of them, for thin grey lines.
         star: Where what S2 circles was meanwhile [n, 2]: a line, with a star sign at both ends.
         low: Leave out the upper end: the rest is larger.
+        years: Those in which the curve begins and ends, to be written there.
+        a: East and north [2] of an arrow from the middle of the curve, named a.
+        b: The same for a second arrow, named b.
 
     Returns:
         The figure; its `alt` says what is drawn.
@@ -211,9 +223,9 @@ def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False)
     for draw in (ax.axhline, ax.axvline):
         draw(0.0, ls=":", lw=1.0, color=look.muted)
     for each in others:
-        ax.plot(*np.transpose(each), color=look.muted, lw=0.6)
+        ax.plot(*np.transpose(each), color=look.muted, lw=0.6, alpha=0.5)
     if curve is not None:
-        ax.plot(*np.transpose(curve), color=look.forward, lw=0.9 if len(others) > 1 else 1.5)
+        ax.plot(*np.transpose(curve), color=look.forward, lw=1.2 if len(others) > 1 else 1.5)
     east, north = seen.T
     ax.plot(*seen[list(LABELLED)].T, "o", color=look.backward, ms=6)
     ax.errorbar(east, north, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
@@ -225,7 +237,19 @@ def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False)
         how: dict[str, Any] = {"ha": "left" if side > 0 else "right", "annotation_clip": True}
         how |= {"textcoords": "offset points", "va": "center", "color": look.text}
         ax.annotate(f"{dates[n]:.1f}", seen[n], (7 * side, 0), **how)
-    ax.set(xlim=(75, -95), ylim=(-30, 165 if low else 200), xlabel="east", ylabel="north")
+    if years is not None:
+        for n, align in ((0, "right"), (-1, "left")):
+            how = {"ha": align, "va": "center", "color": look.forward}
+            how["xytext"] = (4 if n else -4, 0)
+            ax.annotate(f"{years[n]}", curve[n], textcoords="offset points", **how)
+    for name, arrow in (("a", a), ("b", b)):
+        if arrow is not None:
+            middle = (np.min(curve, axis=0) + np.max(curve, axis=0)) / 2.0
+            how = {"color": look.text, "arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
+            ax.annotate("", middle + arrow, middle, arrowprops=how)
+            how = {"textcoords": "offset points", "weight": "bold", "color": look.text}
+            ax.annotate(name, middle + np.multiply(arrow, 0.8), (5, 5), **how)
+    ax.set(xlim=(95, -95), ylim=(-30, 165 if low else 200), xlabel="east", ylabel="north")
     lines = [f"{len(dates)} positions of S2"]
     lines += ["an orbit through them"] * (curve is not None)
     lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
@@ -233,6 +257,11 @@ def on_sky(curve: Any = None, *others: Any, star: Any = None, low: bool = False)
     if star is not None:
         places.append(" to ".join(f"{east:.0f}, {north:.0f}" for east, north in ends))
         places[-1] = f"what it circles from {places[-1]}"
+    if years is not None:
+        places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
+    for name, arrow in (("a", a), ("b", b)):
+        if arrow is not None:
+            places.append(f"the arrow {name} is {arrow[0]:.0f}, {arrow[1]:.0f}")
     figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."
     return figure
 

@@ -75,6 +75,10 @@ def test_the_fit_finds_the_orbit_from_other_guesses_forwards_or_backwards(lesson
     with redirect_stdout(io.StringIO()) as said:
         found = orbit.fit(lesson["with_slopes"], np.array([years, *lesson["guess"][1:]]))
     assert f"P {years:.3f}" in said.getvalue()
+    if sign < 0:
+        assert "loss       62.0" in said.getvalue().splitlines()[-1]
+    misses, _ = lesson["with_slopes"](tf.constant(found))
+    assert 0.5 * np.sum(misses**2) == pytest.approx(60.1, abs=0.05)  # after the last move
     signs = np.ones(11)
     signs[[0, 5, 6]] = sign
     np.testing.assert_allclose(found, signs * lesson["unknowns"], rtol=1e-3, atol=1e-2)
@@ -161,6 +165,18 @@ def test_orbits_fitted_anew_spread_where_no_points_are_and_not_where_their_error
         assert far.max() < spread[1]
 
 
+def test_the_stated_errors_are_too_small_and_s2_came_late_by_more_than_the_bars_say(lesson):
+    """The last paragraphs of *Going further*."""
+    unknowns = lesson["unknowns"]
+    others, losses = orbit.fit_again(lesson["with_slopes"], unknowns)
+    longer = np.sqrt(60.1 / losses.mean())
+    bar = np.std(others[:, 0] + others[:, 2])
+    late = 2018.38 - (unknowns[0] + unknowns[2])
+    assert losses.max() == pytest.approx(50.7, abs=0.05)
+    assert [longer, late] == pytest.approx([1.37, 0.24], abs=5e-3)
+    assert [round(late / bar), round(late / bar / longer)] == [4, 3]
+
+
 def test_the_hands_of_the_sketch_solve_keplers_equation():
     figure = orbit.sketch(M=1.0, e=0.8)
     (ax,) = figure.axes
@@ -182,6 +198,7 @@ def test_an_arrow_points_where_the_acceleration_does_and_its_line_ends_on_the_lo
     np.testing.assert_allclose(np.arctan2(field.V, field.U), np.arctan2(-y, at - x))
     np.testing.assert_allclose(np.hypot(field.U, field.V), 0.18)
     lines = [line.get_xydata() for line in ax.lines if line.get_linestyle() == ":"]
+    lines = [line for line in lines if len(line)]  # one is for the legend
     np.testing.assert_allclose([line[-1] for line in lines], [[at, 0.0]] * 2, atol=1e-12)
     marks = {line.get_marker(): line.get_xydata()[0] for line in ax.lines if len(line.get_xydata())}
     assert marks["+"] == pytest.approx([-0.7, 0.0])
@@ -215,6 +232,27 @@ def test_a_curve_and_its_thin_companions_are_drawn_and_counted():
     _, seen, errors = orbit.positions()
     assert seen[np.argsort(errors.max(axis=1))[-2:], 1].max() < ax.get_ylim()[1] < seen[:, 1].max()
     assert "an orbit through them, 2 thin grey ones." in figure.alt
+
+
+def test_a_guess_by_eye_is_drawn_with_its_two_arrows(lesson):
+    """a leads from the middle of the ellipse to its lower end, b to 1 / 0.6 of its half width."""
+    guess = lesson["guess"]
+    curve = np.array(lesson["sky"](lesson["year"], guess))
+    figure = orbit.on_sky(curve, a=guess[3:5], b=guess[5:7])
+    tips = [text.xy for text in figure.axes[0].texts if not text.get_text()]
+    np.testing.assert_allclose(tips, [[0.0, -20.0], [90.0, 80.0]], atol=0.01)
+    np.testing.assert_allclose(np.ptp(curve, axis=0), [108.0, 200.0], atol=0.01)
+    assert "the arrow a is 0, -100; the arrow b is 90, 0." in figure.alt
+
+
+def test_the_ends_of_an_orbit_have_their_years(lesson):
+    curve = lesson["sky"](lesson["year"], lesson["unknowns"])
+    figure = orbit.on_sky(curve, years=(1995, 2014))
+    at = {text.get_text(): text.xy for text in figure.axes[0].texts}
+    for year, end in (("1995", curve[0]), ("2014", curve[-1])):
+        np.testing.assert_array_equal(at[year], end)
+        assert int(lesson["year"][0 if year == "1995" else -1]) == int(year)
+    assert "the orbit begins in 1995 and ends in 2014." in figure.alt
 
 
 def test_the_star_sign_is_where_the_model_has_what_s2_circles_and_nowhere_before_the_fit(lesson):
