@@ -293,6 +293,7 @@ def compare(
         lines.append(f"{name}: {said}, loss {first} -> {last}{after}.")
     if units:
         lines.append("Dotted: where the input of each hidden unit is 0.")
+    axes[0].set_xlabel("hatched: called ▲       ✕: on the wrong side", fontsize=9)
     axes[2].set(title="loss", xlabel="step", ylim=(0, None))
     axes[2].legend(frameon=False)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
@@ -787,8 +788,9 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> Non
         hatched = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
         hatched.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
         ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
+    missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, and not an answer
+    # Behind its point, which can still be told from others.
+    ax.plot(*missed.T, "x", color=look.text, markersize=9, markeredgewidth=0.9)
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
-    missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, and not an answer
-    ax.plot(*missed.T, "x", color=look.backward, markersize=8, markeredgewidth=0.8)
     ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))

@@ -49,15 +49,18 @@ def test_for_numpy_they_are_the_same_moons_wanted_as_minus_one_and_one():
     assert (w1 != other).all()
 
 
-def waves(start, points, wanted, rates, *, terms=(1.0, 1.0)):
+def waves(start, points, wanted, rates, *, terms=(1.0, 1.0), hidden=None):
     """What lesson 01 trains: its loss before each step, and how many it has right.
 
     `terms` are 0 where the rule of the wave forgets what comes back directly, or by the bump.
+    `hidden` takes the h of each step.
     """
     w1, w2 = start
     losses = []
     for _ in range(300):
         h = points @ w1
+        if hidden is not None:
+            hidden.append(h)
         bump = np.exp(-h * h)
         miss = (h * bump) @ w2 - wanted
         losses.append(np.mean(miss**2))
@@ -78,11 +81,14 @@ def test_from_each_start_a_hidden_layer_that_forgets_its_sum_is_worse_than_none(
         assert frozen[-1] < wrong[-1] / 1.5, seed
         assert right > less, seed
     points, wanted, start = moons.arrays()
-    wrong, less = waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0))
+    h = []
+    wrong, less = waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), hidden=h)
     assert [min(wrong[:91]), wrong[91], less] == pytest.approx([0.458, 1.737, 0.67], abs=1e-3)
     assert max(wrong) == wrong[91]
     assert wrong.index(min(wrong)) == 22
     assert all(0.93 < each < 1.12 for each in wrong[100:])
+    share = [np.mean(np.abs(each) < 0.5**0.5) for each in h]  # where the sign is wrong
+    assert [min(share), np.mean(share), max(share)] == pytest.approx([0.69, 0.74, 0.86], abs=5e-3)
 
 
 def test_the_forgotten_sum_misleads_the_hidden_layer_alone():
@@ -326,10 +332,15 @@ def test_a_unit_without_a_slope_has_no_line(runs):
 
 def test_the_picture_needs_no_colour(figure):
     right, wrong, losses = figure.axes
+    missed = {}
     for ax in (right, wrong):
-        assert {line.get_marker() for line in ax.lines} >= {"o", "^", "x"}
+        marks = [line.get_marker() for line in ax.lines]
+        assert set(marks) >= {"o", "^", "x"}
+        missed[ax] = ax.lines[marks.index("x")]
+        assert marks.index("x") < marks.index("o"), "a cross hides the point that it marks"
+    assert right.get_xlabel() == "hatched: called ▲       ✕: on the wrong side"
     assert [line.get_linestyle() for line in losses.lines] == ["-", "--"]
-    assert len(wrong.lines[-1].get_xdata()) > len(right.lines[-1].get_xdata())
+    assert len(missed[wrong].get_xdata()) > len(missed[right].get_xdata())
 
 
 def test_the_picture_follows_a_dark_theme(runs):
