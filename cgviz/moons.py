@@ -19,6 +19,7 @@
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
     table     numbers in rows and columns
+    agree     values and gradients of a function above the right ones
     stairs    the cosine key of lesson 11, pressed again and again
     scale     the scores of lesson 11 on a scale, and how far each is in
     tastes    the losses of two trainings in lesson 11, and which films each would take
@@ -597,6 +598,39 @@ def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]
         for name, numbers in {title: heads, **rows}.items()
     ]
     print(lines[0], "─" * len(lines[0]), *lines[1:], sep="\n")
+
+
+def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence[float]) -> bool:
+    """Print values and gradients of a function above the right ones.
+
+    Args:
+        yours: A function that treats each number on its own.
+        right: One that is known to be right.
+        at: The numbers.
+
+    Returns:
+        Whether none is off by 1e-5 or more, and none is NaN.
+
+    Example:
+        >>> agree(tf.abs, tf.nn.relu, [-1.0, 2.0])
+        at                    -1         2
+        ──────────────────────────────────
+        your value             1         2
+        right value            0         2
+        your gradient         -1         1
+        right gradient         0         1
+        False
+    """
+    x = tf.constant(at)
+    rows = {}
+    for whose, f in {"your": yours, "right": right}.items():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            rows[f"{whose} value"] = value = f(x)
+        rows[f"{whose} gradient"] = tape.gradient(value, x)
+    pairs = [(f"your {name}", f"right {name}") for name in ("value", "gradient")]
+    table("at", at, {name: rows[name] for pair in pairs for name in pair})
+    return all(bool(tf.reduce_all(tf.abs(rows[a] - rows[b]) < 1e-5)) for a, b in pairs)
 
 
 def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:

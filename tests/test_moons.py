@@ -641,6 +641,32 @@ def test_a_row_stands_under_another_and_no_zero_has_a_sign(capsys):
     assert capsys.readouterr().out == "film      Canal   Echo\nscore      0.00 -12.50\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "is_right"),
+    [
+        (lambda x: tf.where(x > 50.0, 0.0, x), True),
+        (lambda x: tf.where(x > 50.0, 100.0, x), True),
+        (lambda x: tf.minimum(x, 50.0), True),
+        (lambda x: x, False),
+        (lambda x: 0.0, False),
+        (lambda x: 1.0, False),
+        (lambda x: -x, False),
+        (lambda x: tf.minimum(x, 10.0), False),
+        (lambda x: tf.where(x > 90.0, 0.0, x), False),
+        (lambda x: tf.where(x > 50.0, x / 2.0, x), False),
+        (lambda x: tf.where(tf.abs(x) > 50.0, 0.0, x), False),
+        (tf.stop_gradient, False),
+    ],
+)
+def test_six_places_tell_the_line_of_lesson_06_from_wrong_ones(line, is_right, capsys):
+    def safe(x):
+        return tf.where(x > 50.0, x, tf.math.log(1.0 + tf.exp(line(x))))
+
+    at = [-100.0, -1.0, 1.0, 50.0, 89.0, 200.0]
+    assert moons.agree(safe, tf.nn.softplus, at) is is_right
+    assert len(capsys.readouterr().out.splitlines()) == 6
+
+
 def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
     figure = moons.stairs(1.5, 1.2, start=0.65)
     assert figure.alt.splitlines() == [
