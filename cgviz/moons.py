@@ -271,10 +271,10 @@ def compare(
     figure: Any = returned_figure(9.5, 3.2)
     axes = figure.subplots(1, 3)
     longest = max(len(right.losses), len(wrong.losses))
-    lines = []
+    lines, missed = [], []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
-        _map(ax, run, look, broken, FINE if units else GRID)
+        missed.append(_map(ax, run, look, broken, FINE if units else GRID))
         if units:
             _units(ax, run.network, look)
         said = "NaN, no answer" if broken else f"{run.percent} % right"
@@ -294,7 +294,8 @@ def compare(
         lines.append(f"{name}: {said}, loss {first} -> {last}{after}.")
     if units:
         lines.append("Dotted: where the input of each hidden unit is 0.")
-    axes[0].set_xlabel("hatched: called ▲       ✕: on the wrong side", fontsize=9)
+    key = "hatched: called ▲" + "       ✕: on the wrong side" * any(missed)
+    axes[0].set_xlabel(key, fontsize=9)
     axes[2].set(title="loss", xlabel="step", ylim=(0, None))
     axes[2].legend(frameon=False)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
@@ -811,7 +812,8 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
     ax.set(xlim=limits[0], ylim=limits[1])
 
 
-def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> None:
+def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> int:
+    """Draw what a network believes; how many points it puts on the wrong side."""
     points, labels = (np.asarray(part) for part in data())
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
     x, y = np.meshgrid(*(np.linspace(a, b, side) for a, b in zip(low, high, strict=True)))
@@ -828,3 +830,4 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> Non
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
     ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    return len(missed)

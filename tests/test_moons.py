@@ -288,6 +288,8 @@ def test_a_broken_training_has_no_answer_and_its_last_number_is_marked(runs):
     assert "broken: NaN, no answer, loss 1 -> NaN." in figure.alt
     (crosses,) = [line for line in answers.lines if line.get_marker() == "x"]
     assert len(crosses.get_xdata()) == 0
+    both = moons.compare(broken, broken)
+    assert both.axes[0].get_xlabel() == "hatched: called ▲", "a key to crosses where none are"
     assert losses.lines[-1].get_xydata().tolist() == [[1.0, 0.5]]
 
 
