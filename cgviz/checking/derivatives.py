@@ -184,13 +184,11 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
             )
         results.broken(rule, f"nothing flows to {leaf.name}", f"{message} {numbers}.", hint)
     else:
-        results.broken(
-            "value",
-            f"wrong for {leaf.name}",
-            f"{numbers}{case.guilty}.",
-            _pattern(found, case, leaf),
-            lesson=VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN,
-        )
+        hint = _pattern(found, case, leaf)
+        lesson = VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN
+        lesson = KINKS if hint == _FLAT else lesson
+        message = f"{numbers}{case.guilty}."
+        results.broken("value", f"wrong for {leaf.name}", message, hint, lesson=lesson)
 
 
 def _nothing(case: Case, leaf: Leaf) -> Finding | None:

@@ -71,6 +71,13 @@ def test_a_leaky_rule_for_relu_is_wrong_unless_it_is_called_a_surrogate():
     assert "yours 0.01, true 0, bias 0.01" in row(report, "surrogate").reason
 
 
+def test_a_rule_that_replaces_a_slope_of_0_is_sent_to_the_lesson_on_surrogates():
+    straight = tf.custom_gradient(lambda x: (tf.sign(x), lambda upstream: upstream))
+    told = finding(cgviz.check(straight, 0.5), "value")
+    assert told.hint.endswith("say so with surrogate=True.")
+    assert told.lesson.startswith("07")
+
+
 def test_a_surrogate_at_a_jump_is_not_said_to_agree_with_a_derivative_that_is_not_there():
     @tf.custom_gradient
     def straight(x):
