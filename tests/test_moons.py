@@ -552,6 +552,44 @@ def test_straight_through_first_brings_the_idle_lines_in_and_then_its_loss_climb
     assert (np.linalg.norm(end - start, axis=0) > np.linalg.norm(start, axis=0)).sum() == 6
     ways = end / np.linalg.norm(end, axis=0)
     assert abs(ways.T @ ways[:, 0]).min() > 0.9
+    moved = end - start  # one switch hardly does
+    ways = moved / np.linalg.norm(moved, axis=0)
+    assert (abs(ways.T @ ways[:, 0]) > 0.95).sum() == 7
+    assert np.linalg.norm(moved, axis=0).min() < 0.1
+
+
+def test_a_bump_too_sharp_is_zero_at_every_input_and_nothing_moves():
+    """What lesson 07 says of sharpness 5,000."""
+
+    @tf.custom_gradient
+    def bump(h):
+        return tf.sign(h), lambda upstream: upstream * (1.0 - tf.tanh(5_000.0 * h) ** 2)
+
+    network = moons.Network(bump)
+    assert np.abs(across(network)[0]).min() == pytest.approx(0.0023, abs=5e-5)
+    start = network.w1.numpy()
+    assert moons.train(network).percent == 85
+    np.testing.assert_array_equal(network.w1, start)
+
+
+def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
+    """What lesson 07 says of a slope that is twice as large."""
+
+    def ends(factor, start):
+        @tf.custom_gradient
+        def sign(x):
+            s = tf.sigmoid(x)
+            return tf.sign(x), lambda upstream: upstream * factor * s * (1.0 - s)
+
+        x, adam = tf.Variable(start), tf.keras.optimizers.Adam(0.1)
+        for _ in range(100):
+            with tf.GradientTape() as tape:
+                loss = 0.5 * (sign(x) - 1.0) ** 2
+            adam.apply_gradients([(tape.gradient(loss, x), x)])
+        return float(x)
+
+    for start in (-2.0, -1.0, -0.5):
+        assert ends(2.0, start) == pytest.approx(ends(1.0, start), abs=1e-4)
 
 
 def test_near_fails_where_short_weights_make_the_strips_wide():
@@ -586,10 +624,10 @@ def test_near_fails_from_one_start_of_sixteen_and_a_bump_from_none():
         return [seed for seed, run in enumerate(runs) if run.percent < 99]
 
     def bump(sharpness):
-        return lambda h: 4.0 * tf.sigmoid(sharpness * h) * tf.sigmoid(-sharpness * h)
+        return lambda h: 1.0 - tf.tanh(sharpness * h) ** 2
 
     assert failed(lambda h: tf.cast(abs(h) <= 0.5, tf.float32)) == [3]
-    assert failed(bump(4.0)) == failed(bump(16.0)) == []
+    assert failed(bump(2.0)) == failed(bump(8.0)) == []
 
 
 def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
