@@ -131,7 +131,7 @@ def sketch(M: float, e: float) -> SpokenFigure:
     for _ in range(300):
         E = M + e * np.sin(E)
     ax.plot(np.cos(turn), np.sin(turn), ":", np.cos(turn), flat * np.sin(turn), color=look.muted)
-    ax.plot([0, 1], [0, 0], [np.cos(E)] * 2, [flat * np.sin(E), np.sin(E)], color=look.muted)
+    ax.plot([0, e], [0, 0], [np.cos(E)] * 2, [flat * np.sin(E), np.sin(E)], color=look.muted)
     for name, angle, line, radius in (("M", M, "--", 0.3), ("E", E, "-", 0.16)):
         hand = [0, np.cos(angle)], [0, np.sin(angle)]
         ax.plot(*hand, line, color=look.forward, label=f"{name} = {angle:.2f}")
@@ -236,6 +236,7 @@ def on_sky(
     for n, side in LABELLED.items():
         how: dict[str, Any] = {"ha": "left" if side > 0 else "right", "annotation_clip": True}
         how |= {"textcoords": "offset points", "va": "center", "color": look.text}
+        how["bbox"] = {"fc": ax.get_facecolor(), "ec": "none", "pad": 1.0}  # no line runs through
         ax.annotate(f"{dates[n]:.1f}", seen[n], (7 * side, 0), **how)
     if years is not None:
         for n, align in ((0, "right"), (-1, "left")):

@@ -186,6 +186,7 @@ def test_the_hands_of_the_sketch_solve_keplers_equation():
     assert angle["M"] == pytest.approx(1.0)
     assert "E = 1.78" in lines
     assert lines["the body"][0][0] == pytest.approx(hands["E"][0])
+    assert [[0.0, 0.0], [0.8, 0.0]] in [line.get_xydata().tolist() for line in ax.lines]  # e
     assert angle["M"] == pytest.approx(angle["E"] - 0.8 * np.sin(angle["E"]))
     assert ax.get_aspect() == 1.0
 
@@ -220,6 +221,7 @@ def test_on_the_sky_east_is_on_the_left_and_each_error_has_its_own_direction():
         assert f"{text.get_text()} at {text.xy[0]:.0f}, {text.xy[1]:.0f}" in ax.figure.alt
         place = next(seen[n] for n in orbit.LABELLED if text.get_text() == f"{dates[n]:.1f}")
         assert tuple(text.xy) == tuple(place)
+        assert same_color(text.get_bbox_patch().get_facecolor(), ax.get_facecolor())
 
 
 def test_a_curve_and_its_thin_companions_are_drawn_and_counted():
