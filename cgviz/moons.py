@@ -313,7 +313,7 @@ def on_tanh(received: Mapping[str, Any]) -> SpokenFigure:
 
     Example:
         >>> on_tanh({"before": np.array([-1.0, 2.0])})
-        What tanh receives. before: −1 to 2.
+        What tanh receives. before: −1.0 to 2.0.
     """
     look = current_palette()
     figure: Any = returned_figure(9.5, 2.6)
@@ -322,7 +322,7 @@ def on_tanh(received: Mapping[str, Any]) -> SpokenFigure:
         curve = np.linspace(min(x.min(), -3.0), max(x.max(), 3.0), 999)  # its bend, too
         ax.plot(curve, np.tanh(curve), color="0.6")
         ax.plot(x, np.tanh(x), "o", color=look.custom, markersize=3)
-        ax.set_title(f"{name}: {x.min():.0f} to {x.max():.0f}".replace("-", "−"), color=look.text)
+        ax.set_title(f"{name}: {x.min():.1f} to {x.max():.1f}".replace("-", "−"), color=look.text)
         ax.set(xlabel="what tanh receives")
     every[0].set(ylabel="what it returns")
     figure.alt = f"What tanh receives. {', '.join(ax.get_title() for ax in every)}."

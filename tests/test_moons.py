@@ -221,7 +221,7 @@ def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one(
 
 @pytest.mark.parametrize(("rate", "jumps"), [(0.88, False), (0.9, True)])
 def test_one_answer_for_all_points_jumps_at_a_rate_above_eight_ninths(rate, jumps):
-    """The answer to the first task of lesson 02."""
+    """The answer to the second task of lesson 02."""
     network = moons.train(moons.Network(forgetful), rate=rate).network
     assert (abs(network(moons.data()[0])[0, 0]) > 0.1) == jumps
 
@@ -230,7 +230,7 @@ def test_one_answer_for_all_points_jumps_at_a_rate_above_eight_ninths(rate, jump
     ("rate", "percent", "near"), [(0.01, 50, 2e-3), (0.1, 60, 1e-4), (0.3, 50, 1e-6)]
 )
 def test_at_a_small_rate_all_answers_settle_near_0(rate, percent, near):
-    """The answer to the first task of lesson 02: ln 2 is the loss, whatever the percentage."""
+    """The answer to the second task of lesson 02: ln 2 is the loss, whatever the percentage."""
     run = moons.train(moons.Network(forgetful), rate=rate)
     assert (run.percent, round(run.losses[-1], 3)) == (percent, 0.693)
     assert np.abs(run.network(moons.data()[0])).max() < near
@@ -366,7 +366,7 @@ def test_what_tanh_receives_is_marked_on_its_curve():
         assert curve.get_xdata().min() <= min(numbers)
         assert curve.get_xdata().max() == 3.0  # it shows where tanh rises, too
         assert ax.get_title().startswith(name)
-    assert figure.alt == "What tanh receives. near: −1 to 2, far: −204 to −56."
+    assert figure.alt == "What tanh receives. near: −1.0 to 2.0, far: −204.0 to −56.0."
 
 
 def naive(x):
