@@ -196,12 +196,11 @@ def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks(c
     assert np.all((np.asarray(errors) < 0.0) == triangle)
     right, wrong = (float(moons.gradients(moons.Network(f))[1][0]) for f in (tf.tanh, forgetful))
     assert (round(right, 3), round(wrong, 2)) == (-0.057, 162.53)
-    moons.sums(slopes=slopes, upstreams=upstreams, products=upstreams * slopes)
+    moons.sums(slopes=slopes, products=upstreams * slopes)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows == [
         ["first", "unit", "circles", "triangles", "together"],
         ["slopes", "69.184", "93.347", "162.530"],
-        ["upstreams", "0.123", "-0.149", "-0.026"],
         ["products", "0.082", "-0.139", "-0.057"],
     ]
 
