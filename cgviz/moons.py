@@ -502,7 +502,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
 
     said = []
     look = current_palette()
-    looks = (("-", 4.0, "0.75"), ("-", 2.0, look.forward), ("--", 2.0, look.backward))
+    looks = (("-", 4.0, "0.5"), ("-", 2.0, look.forward), ("--", 2.0, look.backward))
     for (name, y), (dashes, width, tone) in zip(each.items(), looks, strict=False):
         ax.plot(x, y, linestyle=dashes, linewidth=width, color=tone, label=name)
         said.append(f"{name} {at(y)}")
@@ -510,7 +510,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
     opposite = x[others[0] * others[1] < 0.0] if len(others) == 2 else x[:0]
     if opposite.size:
         low, high = opposite[0], opposite[-1]
-        ax.axvspan(low, high, color="0.93", zorder=0, label="opposite signs")
+        ax.axvspan(low, high, color="0.93", zorder=0, label="slopes of\nopposite signs")
         said.append(f"opposite signs from {style.number(low, 2)} to {style.number(high, 2)}")
     ax.set(xlabel=what)
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -497,7 +497,7 @@ def test_curves_have_a_band_where_the_second_and_the_third_have_opposite_signs()
     (band,) = ax.patches
     np.testing.assert_allclose(band.get_extents().transformed(ax.transData.inverted()).x1, 0.95)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["cube", "slope", "wrong", "opposite signs"]
+    assert labels == ["cube", "slope", "wrong", "slopes of\nopposite signs"]
     assert ax.figure.alt.endswith("; opposite signs from −0.95 to 0.95.")
     alike = moons.curves("h", x, {"cube": x**3, "slope": x**2, "half": x**2 / 2.0})
     assert not alike.patches
