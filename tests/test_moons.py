@@ -1201,3 +1201,19 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
     # Some last bits apart: how many, differs between processors.
     np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-6)
     assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
+
+
+def test_a_tape_is_right_about_the_end_of_presses_that_have_not_arrived():
+    """What lesson 11 says of k = 1.5: 0.24 is the slope of the 0.99 that 100 presses end with."""
+
+    def press(k, z=1.0):
+        for _ in range(100):
+            z = tf.cos(k * z)
+        return z
+
+    k = tf.constant(1.5, tf.float64)
+    trace = cgviz.trace(press, k)
+    assert trace.value == pytest.approx(0.99, abs=0.005)
+    assert trace.gradients[0] == pytest.approx(0.24, abs=0.005)
+    ahead, behind = press(k + 1e-5), press(k - 1e-5)
+    assert trace.gradients[0] == pytest.approx(float(ahead - behind) / 2e-5, rel=1e-4)
