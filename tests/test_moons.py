@@ -182,6 +182,7 @@ def test_of_swapped_gradients_two_units_are_left_and_one_decides():
     np.testing.assert_allclose([decides.min(), decides.max()], [-0.68, 0.29], atol=0.005)
     before = min(run.losses[:20])
     assert max(run.losses[20:40]) > before + 0.05  # a hump
+    assert run.losses[20] > run.losses[15] + 0.04  # as the first units run away
     assert run.losses[70] > before > max(run.losses[71:])
 
 
@@ -1042,6 +1043,14 @@ def test_stretches_that_get_the_gradients_of_their_offsets_fall_to_zero_and_the_
     def fresh(seed):
         stretch, offset = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
         return moons.Network(lambda h: bent(h, stretch, offset), stretch, offset, seed=seed)
+
+    early = fresh(0)
+    assert moons.train(early, steps=80).percent == 82
+    hears = early.activation
+    early.activation = lambda h: (
+        hears(h) * (np.arange(8) != 3) + (np.mean(hears(h), axis=0) * (np.arange(8) == 3))
+    )
+    assert moons.Run(early, []).percent == 50, "more than the fourth unit tells the moons apart"
 
     network = fresh(0)
     stretch = network.variables[-2]
