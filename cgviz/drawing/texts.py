@@ -113,7 +113,9 @@ def _texts(shown: Selection) -> list[Text]:
     ]
     levels = sorted({node.level for node in shown.nodes})
     for level in levels if len(levels) > 1 else ():
-        title = f"backward pass {level - 1}: the ops of the gradient" if level else "forward pass"
+        # The ops of one gradient, that of the inner tape, are all that most such pictures have.
+        of = f"backward pass {level - 1}" if len(levels) > 2 else "inner backward pass"
+        title = f"{of}: the ops of the gradient" if level else "forward pass"
         found.append(_text("title", "band", level, [(moments.start, title)]))
     return [text for text in found if text.versions]
 

@@ -45,17 +45,18 @@ INFIX = {
     "Maximum": "max",
     "Minimum": "min",
 }
+# Of what an op is given; where that has no name, the op's type in words says the same.
+FORMULAS = {
+    "Neg": "−{}",
+    "Square": "{}²",
+    "Sqrt": "√{}",
+    "Rsqrt": "1/√{}",
+    "Reciprocal": "1/{}",
+    "Abs": "|{}|",
+    "ComplexAbs": "|{}|",
+}
 SYMBOLS = {
-    "Neg": "−x",
-    "Square": "x²",
-    "Sqrt": "√x",
-    "Rsqrt": "1/√x",
-    "Reciprocal": "1/x",
-    "Abs": "|x|",
-    "ComplexAbs": "|z|",
-    "Pow": "xʸ",
-    "Expm1": "exp − 1",
-    "Log1p": "log(1+x)",
+    "Pow": "power",
     "SquaredDifference": "squared\ndifference",
     "MatMul": "matmul",
     "BatchMatMul": "matmul",
@@ -81,16 +82,17 @@ ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 _SUPERSCRIPT = str.maketrans("0123456789-−.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻·")
 
 
-def symbol(op: Op, constants: dict[int, str]) -> str:
+def symbol(op: Op, constants: dict[int, str], given: str = "x") -> str:
     """What an op does, as mathematics writes it.
 
     Args:
         op: The op.
         constants: The text of each input that is a constant and not drawn, by position.
+        given: The name of the one input that is drawn; empty where it has none.
 
     Returns:
-        For example `×`, `× 2`, `x³`, `sin`, `matmul`; x is the one input that is drawn. For a
-        custom op nothing, as its name is its type.
+        For example `×`, `× 2`, `x³`, `sin`, `matmul`. For a custom op nothing, as its name is its
+        type.
     """
     sign = "@" if op.type == "MatMul" else INFIX.get(op.type)
     if sign and len(op.inputs) == 2 and len(constants) == 1:
@@ -98,18 +100,20 @@ def symbol(op: Op, constants: dict[int, str]) -> str:
         return f"{sign} {text}" if position == 1 else f"{text} {sign}"
     if op.type == "Pow" and len(constants) == 1:
         if 0 in constants:
-            return f"{constants[0]}ˣ"
+            return f"{constants[0]}^{given}" if given else f"{constants[0]} ^"
+        if not given:
+            return f"^ {constants[1]}"
         if re.fullmatch("[-−]?[0-9]{1,2}", constants[1]):
-            return f"x{constants[1].translate(_SUPERSCRIPT)}"
-        return f"x^{constants[1]}"
+            return f"{given}{constants[1].translate(_SUPERSCRIPT)}"
+        return f"{given}^{constants[1]}"
     if op.type == "SquaredDifference" and len(constants) == 1:
-        return f"(x − {constants[1]})²" if 1 in constants else f"({constants[0]} − x)²"
+        return f"({given} − {constants[1]})²" if 1 in constants else f"({constants[0]} − {given})²"
     if op.type == "Cast":
         return f"cast\n{op.outputs[0].dtype}"
-    return INFIX.get(op.type) or plain(op.type)
+    return INFIX.get(op.type) or plain(op.type, given)
 
 
-def plain(op_type: str) -> str:
+def plain(op_type: str, given: str = "x") -> str:
     """An op type as a symbol or in words: `Square` is `x²`, `MatrixInverse` is `matrix inverse`.
 
     >>> plain("MatrixInverse"), plain("UnsortedSegmentSum"), plain("LeakyRelu")
@@ -120,6 +124,8 @@ def plain(op_type: str) -> str:
     ('bias add grad', 'batch norm grad')
     """
     op_type = re.sub(r"V\d$", "", op_type)
+    if given and op_type in FORMULAS:
+        return FORMULAS[op_type].format(given)
     if op_type in SYMBOLS:
         return SYMBOLS[op_type]
     if op_type.endswith("Grad"):

@@ -35,6 +35,7 @@ from .model import Array, Op, Pass, Step, Value, stacked, total
 from .trace import Trace
 
 MOST_BESIDE = 4  # values between two nodes: of an LSTM's step, its two states and some more
+LONGEST_NAME = 8  # letters of a name within a symbol, as in x²: a node has room for some more
 OFTEN = 6  # uses of a value: with more arrows from one node they cannot be followed
 MOST_NODES = 60  # that are shown before folding, and of an opened body: legible on one screen
 
@@ -313,12 +314,14 @@ class _Builder:
         label = op.name if names.own_name(op) else ""
         if op.kind == "custom":
             return label, op.type, "custom"
+        makers = [m[0] if (m := self.pruned.maker(v)) else None for v in op.inputs]
         constants = {
-            i: names.operand(v, m[0].name)
-            for i, v in enumerate(op.inputs)
-            if (m := self.pruned.maker(v)) and m[0] in self.pruned.hidden
+            i: names.operand(op.inputs[i], made.name)
+            for i, made in enumerate(makers)
+            if made in self.pruned.hidden
         }
-        return label, names.symbol(op, constants), op.kind
+        drawn = next((made for i, made in enumerate(makers) if made and i not in constants), None)
+        return label, names.symbol(op, constants, _short(drawn)), op.kind
 
     def _edges(self, fold: Fold) -> list[Edge]:
         """The edges to a node; of uses of one value by a folded node, and of many values, one."""
@@ -373,6 +376,12 @@ class _Builder:
         if maker.kind in ("op", "custom") and (found == "not watched" or not shown.differentiable):
             return ""  # said once, where the path breaks, and not at all that comes of it
         return found
+
+
+def _short(maker: Op | None) -> str:
+    """The learner's name of what an op made, where it is short enough for the x in x²."""
+    name = maker.name if maker and names.own_name(maker) else ""
+    return name if name.isidentifier() and len(name) <= LONGEST_NAME else ""
 
 
 def _joined(edges: Sequence[Edge], join: Callable[[Sequence[Any]], Any], **how: Any) -> Edge:

@@ -136,7 +136,7 @@ def test_bands_have_titles():
     found = display.make(shown(lambda x: x * x * x, 2.0, order=2, which=1))
     assert [text.at(0) for text in found.texts if text.of == "band"] == [
         "forward pass",
-        "backward pass 0: the ops of the gradient",
+        "inner backward pass: the ops of the gradient",
     ]
 
 

@@ -20,8 +20,8 @@ def op(type_, inputs=1, name="op", kind="op", **how):
         (op("Pow", 2), {1: "3"}, "x³"),
         (op("Pow", 2), {1: "−12"}, "x⁻¹²"),
         (op("Pow", 2), {1: "0.5"}, "x^0.5"),
-        (op("Pow", 2), {0: "2"}, "2ˣ"),
-        (op("Pow", 2), {}, "xʸ"),
+        (op("Pow", 2), {0: "2"}, "2^x"),
+        (op("Pow", 2), {}, "power"),
         (op("SquaredDifference", 2), {}, "squared\ndifference"),
         (op("SquaredDifference", 2), {1: "5"}, "(x − 5)²"),
         (op("SquaredDifference", 2), {0: "5"}, "(5 − x)²"),
@@ -39,6 +39,22 @@ def op(type_, inputs=1, name="op", kind="op", **how):
 )
 def test_a_symbol_says_what_an_op_does(made, constants, symbol):
     assert names.symbol(made, constants) == symbol
+
+
+@pytest.mark.parametrize(
+    ("made", "constants", "named", "nameless"),
+    [
+        (op("Square"), {}, "h²", "square"),
+        (op("Neg"), {}, "−h", "neg"),
+        (op("Pow", 2), {1: "3"}, "h³", "^ 3"),
+        (op("Pow", 2), {0: "2"}, "2^h", "2 ^"),
+        (op("SquaredDifference", 2), {1: "5"}, "(h − 5)²", "( − 5)²"),
+        (op("Sin"), {}, "sin", "sin"),
+    ],
+)
+def test_a_formula_has_the_name_of_what_comes_in_and_no_other(made, constants, named, nameless):
+    assert names.symbol(made, constants, "h") == named
+    assert names.symbol(made, constants, "") == nameless
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,18 @@ def test_a_scalar_constant_is_part_of_the_symbol():
         return z**3
 
     shown = select(cgviz.trace(f, 2.0))
-    assert [n.symbol for n in shown.nodes] == ["", "2 ×", "− 1", "x³"]
+    assert [n.symbol for n in shown.nodes] == ["", "2 ×", "− 1", "z³"]
     assert [n.kind for n in shown.nodes] == ["input", "op", "op", "op"]
+
+
+def test_a_symbol_has_the_name_of_what_the_op_is_given():
+    def f(x, half, a_longer_name):
+        h = tf.sin(x)
+        return x**2 + h**2 + tf.cos(x) ** 2 + tf.sqrt(half) + 2.0**a_longer_name + tf.abs(h * h)
+
+    shown = select(cgviz.trace(f, 1.0, 0.5, 3.0))
+    squares = [n.symbol for n in shown.nodes if n.symbol and n.symbol not in "+sincos"]
+    assert squares == ["x²", "h²", "^ 2", "√half", "2 ^", "×", "abs"]
 
 
 def test_full_shows_the_constants_too():
