@@ -91,7 +91,7 @@ def panel(
         found |= _rule(trace, shown, i, node.step, upstream, ask)
     elif node.orders:
         found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
-    about, more = [] if folded else _facts(op, node.owner >= 0), []
+    about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
     for output in made[:MOST_OUTPUTS]:
         about += _told(output, ran, come, bool(found["inputs"]), "paths" in found)
     if folded:
@@ -107,6 +107,8 @@ def panel(
             gradients = map(_written, node.step.downstream[-len(op.rule_variables) :])
             rows = list(zip(op.rule_variables, gradients, strict=False))
             more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
+    if not folded:  # below the numbers, which a low panel must not cut
+        more += _facts(node, op)
     note = _note(total, found.pop("equations", ()))
     return found | {"about": about, "more": more, "note": note}
 
@@ -273,15 +275,15 @@ def named(shown: Selection, i: int) -> str:
     return name
 
 
-def _facts(op: Op, inside: bool) -> list[Element]:
+def _facts(node: Node, op: Op) -> list[Element]:
+    written = op.kind in ("op", "custom") and op.type != title(node)
     captured = f"{len(op.captured)}: no gradient flows to it" if op.captured else ""
     facts = (
-        ("type", op.type if op.kind in ("op", "custom") else ""),
+        ("type", op.type if written else ""),
         ("your code", element("code", str(op.source)) if op.source else ""),
         ("backward rule", element("code", str(op.rule)) if op.rule else ""),
         ("scope", op.scope),
         ("captured by closure", captured),
-        ("backward", INSIDE if inside else ""),
     )
     return [fact(*each) for each in facts if each[1]]
 
