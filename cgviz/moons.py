@@ -669,7 +669,7 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
         x, y = (corners[there] + moves[there] / 2.0).T
         ax.scatter(x, y, 30, color="0.1", marker=head, zorder=3)
     z = np.linspace(0.0, 1.1, 200)
-    ax.plot(z, z, color="0.3", linewidth=1, label="diagonal: z")
+    ax.plot(z, z, color="0.3", linewidth=1, label="the diagonal")
     for k, dashes in zip(dials, ("-", "--"), strict=False):
         ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
     ax.plot(twice[-6:-1], twice[-5:], color="0.1", linewidth=2.5, label="the last presses")
@@ -681,7 +681,7 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
         away = (4, 0) if side == "left" else (-4, 0)
         said.append(f"{both:.3f}")
         ax.annotate(said[-1], (both, 0.0), away, textcoords="offset points", ha=side)
-    ax.set(xlabel="z", ylabel="z, and cos(kz)")
+    ax.set(xlabel="z", ylabel="next z")
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
     figure.alt = (
@@ -723,12 +723,12 @@ def scale(
     here = (float(cut), 0.97)
     ax.annotate(f"the cut, {at}", here, (5, 0), textcoords="offset points", va="center")
     best = np.arange(len(scores)) >= len(scores) - round(float(each.sum()))
-    for face, group, label in (("white", ~best, None), ("0.1", best, f"the best {best.sum()}")):
+    for face, group, label in (("white", ~best, None), ("0.1", best, f"her best {best.sum()}")):
         ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face, label=label)
     for title, score, degree in zip(titles, scores, each, strict=True):
         place, ha = ((0, 9), "center") if degree < 0.1 else ((-7, 3), "right")
         ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha, size=9)
-    ax.set(xlabel="score", ylabel="degree")
+    ax.set(xlabel="score", ylabel="degree", title=f"the degrees add up to {each.sum():.2f}")
     ax.legend(frameon=False, loc="lower right")
     said = ", ".join(f"{title} {n:.2f}" for title, n in zip(titles, each, strict=True))
     figure.alt = f"A curve from 0 up to 1, ½ at the cut, {at}. Degrees: {said}."
@@ -786,7 +786,7 @@ def tastes(
     falling.legend(frameon=False)
     plane.set(title="the films that each would take", xlabel="hours", ylabel="funny")
     plane.margins(x=0.2)  # space for the titles
-    plane.set_ylim(top=films[:, 0].max() + 0.65)  # and for the legend
+    plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
     figure.alt = "\n".join(lines)
     return figure
@@ -807,7 +807,7 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
             continue  # without a slope, or after an explosion: there is no such line
         foot = -c / length * np.array([a, b])  # the point of the line nearest to 0
         away = foot + np.array([b, -a])
-        line = ax.axline(foot, away, color=look.muted, linestyle=":", linewidth=1.2)
+        line = ax.axline(foot, away, color=look.text, linestyle=":", linewidth=1.5)
         line.set_zorder(1.5)  # beneath the border: dots on it would look like a second line
     ax.set(xlim=limits[0], ylim=limits[1])
 

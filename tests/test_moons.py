@@ -49,11 +49,12 @@ def test_for_numpy_they_are_the_same_moons_wanted_as_minus_one_and_one():
     assert (w1 != other).all()
 
 
-def waves(start, points, wanted, rates, *, terms=(1.0, 1.0), hidden=None):
+def waves(start, points, wanted, rates, *, terms=(1.0, 1.0), hidden=None, answers=None, inside=1.0):
     """What lesson 01 trains: its loss before each step, and how many it has right.
 
     `terms` are 0 where the rule of the wave forgets what comes back directly, or by the bump.
-    `hidden` takes the h of each step.
+    `hidden` takes the h of each step, `answers` their mean size. `inside` is a factor of the local
+    where the wave rises.
     """
     w1, w2 = start
     losses = []
@@ -62,10 +63,14 @@ def waves(start, points, wanted, rates, *, terms=(1.0, 1.0), hidden=None):
         if hidden is not None:
             hidden.append(h)
         bump = np.exp(-h * h)
-        miss = (h * bump) @ w2 - wanted
+        answer = (h * bump) @ w2
+        if answers is not None:
+            answers.append(np.mean(np.abs(answer)))
+        miss = answer - wanted
         losses.append(np.mean(miss**2))
         upstream = 2.0 * miss / miss.size
         local = terms[0] * bump - terms[1] * 2.0 * h * h * bump
+        local = np.where(np.abs(h) < 0.5**0.5, inside * local, local)
         slope1, slope2 = points.T @ (upstream @ w2.T * local), (h * bump).T @ upstream
         w1, w2 = w1 - rates[0] * slope1, w2 - rates[1] * slope2
     h = points @ w1
@@ -98,6 +103,18 @@ def test_the_forgotten_sum_misleads_the_hidden_layer_alone():
     assert held[0] == held[1]
     assert int(100 * held[0][1]) == 98
     assert int(100 * waves(start, points, wanted, (0.2, 0.2), terms=(1, 0))[1]) == 97
+
+
+def test_it_is_the_wrong_sign_that_lets_the_answers_fade():
+    """Lesson 01 says so: with the sign turned round in the band, the same slopes train the net."""
+    for seed in range(16):
+        points, wanted, start = moons.arrays(seed)
+        turned, _ = waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), inside=-1.0)
+        assert turned[-1] < 0.1, seed
+    points, wanted, start = moons.arrays()
+    sizes = []
+    waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), answers=sizes)
+    assert [max(sizes[:30]), sizes[80], sizes[-1]] == pytest.approx([0.359, 0.097, 0.095], abs=2e-3)
 
 
 def test_training_again_and_again_warns_of_nothing():
@@ -197,11 +214,12 @@ def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks(c
     assert np.all((np.asarray(errors) < 0.0) == triangle)
     right, wrong = (float(moons.gradients(moons.Network(f))[1][0]) for f in (tf.tanh, forgetful))
     assert (round(right, 3), round(wrong, 2)) == (-0.057, 162.53)
-    moons.sums(slopes=slopes, products=upstreams * slopes)
+    moons.sums(slopes=slopes, upstreams=upstreams, products=upstreams * slopes)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows == [
         ["first", "unit", "circles", "triangles", "together"],
         ["slopes", "69.184", "93.347", "162.530"],
+        ["upstreams", "0.123", "-0.149", "-0.026"],
         ["products", "0.082", "-0.139", "-0.057"],
     ]
 
@@ -219,9 +237,21 @@ def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one(
     np.testing.assert_array_equal(claimed, [[2.0, 4.0], [2.0, 4.0]])
 
 
+def test_the_one_answer_for_all_points_turns_into_its_opposite_at_each_step():
+    """What lesson 00 says of a flat loss, and of a first layer that does not move after step 1."""
+    network = moons.train(moons.Network(forgetful), steps=1).network
+    kept = network.w1.numpy(), network.b1.numpy()
+    moons.train(network, steps=298)
+    for answer in (-1.24, 1.24):
+        np.testing.assert_allclose(network(moons.data()[0]), answer, atol=1e-3)
+        moons.train(network, steps=1)
+    np.testing.assert_array_equal(network.w1, kept[0])
+    np.testing.assert_array_equal(network.b1, kept[1])
+
+
 @pytest.mark.parametrize(("rate", "jumps"), [(0.88, False), (0.9, True)])
 def test_one_answer_for_all_points_jumps_at_a_rate_above_eight_ninths(rate, jumps):
-    """The answer to the second task of lesson 02."""
+    """Lesson 02: close to 0 a step takes 9/4 of the answer, times the rate, and it takes over 2."""
     network = moons.train(moons.Network(forgetful), rate=rate).network
     assert (abs(network(moons.data()[0])[0, 0]) > 0.1) == jumps
 
@@ -754,7 +784,8 @@ def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_ma
     assert (out.get_markerfacecolor(), best.get_markerfacecolor()) == ("white", "0.1")
     assert list(best.get_xdata()) == [0.0, 1.0]  # the degrees add up to 1.54
     (told,) = figure.axes[0].get_legend().get_texts()
-    assert told.get_text() == "the best 2"
+    assert told.get_text() == "her best 2"
+    assert figure.axes[0].get_title() == "the degrees add up to 1.54"
     named = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
     assert named == {"the cut, 0.25": 0.25, **dict(zip("abcd", scores, strict=True))}
     said = "A curve from 0 up to 1, ½ at the cut, 0.25. Degrees:"

@@ -76,6 +76,11 @@ def check(
     """
     given, named = arguments.convert(f, args, "cgviz.check")
     arguments.check_order(order)
+    if order > 2:
+        raise ValueError(
+            f"cgviz.check judges first and second derivatives, and `order` is {order}: for a third "
+            "one, check with order=2 a function that returns the first"
+        )
     wanted = [where] if isinstance(where, str) else list(where)
     known = ("eager", *places.PLACES)
     for name in wanted:

@@ -107,8 +107,8 @@ def panel(
             gradients = map(_written, node.step.downstream[-len(op.rule_variables) :])
             rows = list(zip(op.rule_variables, gradients, strict=False))
             more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
-    if not folded:  # below the numbers, which a low panel must not cut
-        more += _facts(node, op)
+    if not folded and (facts := _facts(node, op)):  # last: a low panel must not cut the numbers
+        more.append(element("section.input", *facts))
     note = _note(total, found.pop("equations", ()))
     return found | {"about": about, "more": more, "note": note}
 

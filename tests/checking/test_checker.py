@@ -284,6 +284,8 @@ def test_what_is_no_function_is_refused():
         cgviz.check(3.0, 1.0)
     with pytest.raises(ValueError, match="`order`"):
         cgviz.check(square, 1.0, order=0)
+    with pytest.raises(ValueError, match="`order` is 3"):
+        cgviz.check(square, 1.0, order=3)
 
 
 def test_a_check_inside_a_graph_is_refused():

@@ -160,7 +160,14 @@ def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
     assert sorted(rows) == [["one", "10"], ["other", "20"]]
     (op,) = [op for op in trace.ops if op.kind == "custom"]
     assert [name for name, _ in rows] == list(op.rule_variables)
-    assert any(each.startswith("backward rule line ") for each in said(note))
+    assert any("backward rule line " in each for each in said(note))
+
+
+def test_the_equation_comes_before_where_the_code_is():
+    note = panels_of(lambda x: tf.sin(tf.square(x)), 0.5)["x²"]
+    assert [each.split()[0] for each in said(note)] == ["value", "upstream", "type"]
+    assert "type Square" in words(note["more"][-1]), "which is below the equation"
+    assert "your code line" in words(note["more"][-1])
 
 
 def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
