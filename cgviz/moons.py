@@ -335,7 +335,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
     A network that rises by `rise` for each unit of length knows the distance: there a circle just
     touches the border, where the grey line ends: the nearest place. One that misses it by more than
     0.1, the grey band, is dashed. The titles count these, and say how steep the logit is at the
-    points: measured, whatever its rules say.
+    points: measured, whatever its rules say. Small and grey are all 200 points.
 
     Args:
         runs: Name -> a run whose network has a border near the points; one picture for each.
@@ -369,6 +369,9 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         band = {"offsets": places, "offset_transform": ax.transData, "zorder": 0, "linewidth": 0}
         discs = EllipseCollection(0.2, 0.2, 0.0, units="xy", color=[grey], **band)  # within 0.1
         ax.add_collection(discs)
+        for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
+            faint = {"color": look.muted, "alpha": 0.4, "linewidth": 0}
+            ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
         for n in range(12, COUNT, 25):  # more circles would hide each other
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
