@@ -114,7 +114,7 @@ def test_it_is_the_wrong_sign_that_lets_the_answers_fade():
     points, wanted, start = moons.arrays()
     sizes = []
     waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), answers=sizes)
-    assert [max(sizes[:30]), sizes[80], sizes[-1]] == pytest.approx([0.359, 0.097, 0.095], abs=2e-3)
+    assert [max(sizes[:30]), sizes[80], sizes[-1]] == pytest.approx([0.371, 0.097, 0.095], abs=2e-3)
 
 
 def test_training_again_and_again_warns_of_nothing():
