@@ -785,10 +785,10 @@ def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_ma
     right = np.stack([scores, 1.0 / (1.0 + np.exp(0.25 - scores))], axis=1)
     np.testing.assert_allclose(dots, right, rtol=1e-5)
     assert (out.get_markerfacecolor(), best.get_markerfacecolor()) == ("white", "0.1")
-    assert list(best.get_xdata()) == [0.0, 1.0]  # the degrees add up to 1.54
+    assert list(best.get_xdata()) == [0.0, 1.0]  # the degrees add up to 1.53
     (told,) = figure.axes[0].get_legend().get_texts()
     assert told.get_text() == "her best 2"
-    assert figure.axes[0].get_title() == "the degrees add up to 1.54"
+    assert figure.axes[0].get_title() == "the degrees add up to 1.53"
     named = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
     assert named == {"the cut, 0.25": 0.25, **dict(zip("abcd", scores, strict=True))}
     said = "A curve from 0 up to 1, ½ at the cut, 0.25. Degrees:"
