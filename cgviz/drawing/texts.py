@@ -206,11 +206,12 @@ def _node(shown: Selection, i: int, moments: Moments) -> list[Text]:
         return []
     start, ran = moments.start, moments.of_node(i)
     before, after = _title(shown, i, known=False), _title(shown, i, known=True)
+    kind = "custom" if node.kind == "custom" else "custom rule" if node.ruled else ""
     return [
         _text("title", "node", i, [(start, before[0]), (ran, after[0])]),
         _text("name", "node", i, [(start, before[1]), (ran, after[1])]),
         # Its kind in words, for its shape may not be known.
-        _text("kind", "node", i, [(start, "custom" if node.kind == "custom" else "")]),
+        _text("kind", "node", i, [(start, kind)]),
         _text("gradient", "node", i, _gradients(shown, i)),
     ]
 
@@ -287,8 +288,9 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
 
 
 def _derivative(target: str, source: str) -> str:
-    text = f"d{target}/d{source}"
-    return text if target and len(text) <= 14 and source.isidentifier() else "gradient"
+    text = f"d{target}/d{source}"  # with an underscore, as in dto_M/dM, it is hard to read
+    short_enough = target and len(text) <= 14 and "_" not in text
+    return text if short_enough and source.isidentifier() else "gradient"
 
 
 def _target_name(shown: Selection) -> str:

@@ -65,6 +65,7 @@ class Node:
     frame: int = -1  # the innermost frame around it, by index in `selection.frames`
     owner: int = -1  # of what is inside an open custom op: the node of that op
     uses: int = 0  # of a "use", and of a node whose uses are nodes of their own
+    ruled: bool = False  # a custom op's rule ran it, in a pass that this one differentiates
 
     @property
     def step(self) -> Step | None:
@@ -209,6 +210,8 @@ class _Builder:
         self.index = {fold: i for i, fold in enumerate(self.folds)}
         self.outputs = self._outputs()
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
+        below = (step for each in pruned.below for step in each.steps if step.op.kind == "custom")
+        self.ruled = {op for step in below for op in step.ops}
         self.live = {  # what a tape follows; a rule may return more, which the tape drops
             v.key for op in pruned.levels for i, v in enumerate(op.inputs) if op.follows(i)
         }
@@ -280,6 +283,7 @@ class _Builder:
             "" if stays else fold.name,
             min(self.pruned.levels[op] for op in fold.ops),
             self.around[fold],
+            ruled=self.ruled.issuperset(fold.ops),
         )
 
     def _targets(self) -> tuple[Edge, ...]:

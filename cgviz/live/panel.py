@@ -76,6 +76,7 @@ def panel(
     each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
     op, folded, ran = node.ops[0], len(node.ops) > 1, moments.of_node(i)
     found["kind"] = KINDS.get(node.kind, op.kind if node.kind == "use" else node.kind)
+    found["kind"] += " that a custom rule ran" if node.ruled else ""
     edges = *shown.outgoing[i], *shown.starts(i)
     come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=shown.steps)
     if each is not None and (paths := _paths(trace, shown, each, node, ask)):

@@ -144,3 +144,23 @@ def test_the_description_lists_every_edge_and_gradient():
 )
 def test_a_long_name_is_cut(long, short):
     assert texts.short_name(long) == short
+
+
+def test_a_name_with_an_underscore_makes_no_fraction():
+    def f(x):
+        to_x = 3.0 * x
+        return to_x
+
+    assert last(select(cgviz.trace(f, 2.0)), "node", 0, "gradient") == "gradient = 3"
+
+
+def test_what_a_custom_rule_ran_says_so():
+    @tf.custom_gradient
+    def cube(x):
+        return x**3, lambda upstream: upstream * 3.0 * x**2
+
+    shown = select(cgviz.trace(lambda x: tf.square(cube(x)), 10.0, order=2), which=1)
+    said = {n.symbol: last(shown, "node", i, "kind") for i, n in enumerate(shown.nodes)}
+    assert said["cube"] == "custom"
+    assert said["x²"] == said["× 3"] == "custom rule"
+    assert said["square"] == said["× 2"] == "", "TensorFlow's own"
