@@ -49,7 +49,6 @@ from matplotlib.path import Path
 
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
-from .recording import tf_hooks
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
@@ -521,7 +520,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
 
 
 def elsewhere(f: Callable[..., Any], *args: Any) -> None:
-    """Run a function in a new Python process, which gets its source and nothing else of yours.
+    """Run a function in a new Python process, which has its source, `tf` and `moons`.
 
     The last line that it prints is printed here, after *elsewhere*; if it fails, its error, up to
     a bracket.
@@ -536,16 +535,6 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
     lines = (ran.stderr if ran.returncode else ran.stdout).strip().splitlines()
     print("elsewhere:", lines[-1].partition(" (")[0] if lines else "")
-
-
-def known(name: str) -> bool:
-    """Whether the registry of this process has a rule of this name.
-
-    Example:
-        >>> known("Mul"), known("CustomGradient-0")
-        (True, False)
-    """
-    return tf_hooks.is_differentiable(name)
 
 
 def log_here() -> None:

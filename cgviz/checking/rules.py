@@ -7,7 +7,7 @@ What finite differences judge is in `derivatives`; where else f must run, in `pl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -269,6 +269,10 @@ def _apart(one: Array, other: Array, give: float) -> Array:
 
 def variables(case: Case) -> None:
     """A rule finds each variable's gradient by the variable, not by its position in the list."""
+
+    def named(listed: Sequence[Any]) -> str:
+        return f"[{', '.join(map(variable_name, listed))}]"
+
     steps = [s for s in case.distinct_steps if len(s.event.variables) > 0]
     for step in steps:
         # In eager mode TensorFlow lists them in the order of a set, which differs from run to run.
@@ -277,9 +281,9 @@ def variables(case: Case) -> None:
             case.results.broken(
                 "variables",
                 "matched by position",
-                f"{step.label} takes the variables by their position: given first as "
-                f"{', '.join(map(variable_name, listed))} and then in reverse, it returns two "
-                "different gradients for the same variable. TensorFlow promises no order.",
+                f"{step.label} takes the variables by their position: called with {named(listed)} "
+                f"and then with {named(listed[::-1])}, it returns two different gradients for the "
+                "same variable. TensorFlow promises no order.",
                 "Match each one by identity: [{w.ref(): dw, b.ref(): db}[v.ref()] for v in "
                 "variables].",
             )

@@ -152,7 +152,7 @@ def test_variables_are_shuffled():
         report = cgviz.check(make(True), 3.0, order=2)
         (found,) = report.findings
         assert found.rule == "variables"
-        assert "given first as b, c, w and then in reverse, it" in found.message
+        assert "called with [b, c, w] and then with [w, c, b], it" in found.message
         skipped = [row.rule for row in report.rows if row.state == "skip"]
         assert skipped == ["second order", "graph"]
 
