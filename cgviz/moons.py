@@ -54,6 +54,7 @@ COUNT = 200  # points: enough to see two moons, few enough to train on all of th
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
 HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
 GRID = 80  # points along each side of the map; finer ones look the same in print
+FEW = 5  # points on the wrong side: their crosses are large, as no others are beside them
 FINE = 400  # the same with units: where they jump, the border runs along their lines, not in steps
 
 BEGIN = "import tensorflow as tf\nfrom cgviz import moons\n"  # of a program that runs elsewhere
@@ -817,8 +818,9 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> int
         hatched.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
         ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
     missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, and not an answer
-    # Behind its point, which can still be told from others.
-    ax.plot(*missed.T, "x", color=look.text, markersize=9, markeredgewidth=0.9)
+    # Behind its point, which can still be told from others; a single one must be found, too.
+    size, width = (9, 0.9) if len(missed) > FEW else (15, 1.4)
+    ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
     ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
