@@ -34,7 +34,7 @@ def accuse(**letters):
     """Judge accusations: print "no" for a wrong letter, and for a right one the suspect's code.
 
     Args:
-        **letters: By the name of a suspect: a letter of the wanted list, or two, as in "AB".
+        **letters: By the name of a suspect: a letter of the wanted list, or two: "AB", "A, B".
 
     Raises:
         ValueError: There is no suspect of this name.
@@ -51,7 +51,7 @@ def accuse(**letters):
     for name, letter in letters.items():
         if name not in LETTERS:
             raise ValueError(f"`{name}` is not a suspect: accuse one of {', '.join(LETTERS)}.")
-        if (given := {*str(letter)}) != {*LETTERS[name]}:
+        if (given := {*str(letter).upper().replace("AND", "")} - {*" ,+"}) != {*LETTERS[name]}:
             no = "not all" if given < {*LETTERS[name]} else f"not {letter}"
             print(f"{name}: {letter if letter == '?' else no}")
             continue

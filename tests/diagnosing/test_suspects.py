@@ -70,6 +70,12 @@ def test_a_wrong_letter_or_none_does_not_show_the_code(capsys):
     assert "tf.sqrt" not in said
 
 
+@pytest.mark.parametrize("both", ["AG", "ga", "A, G", "A and G", "a + g"])
+def test_two_letters_may_be_written_as_one_writes_them(both, capsys):
+    suspects.accuse(bell=both)
+    assert capsys.readouterr().out.startswith(f"bell: {both}, right\n")
+
+
 def test_who_is_accused_must_be_a_suspect():
     with pytest.raises(ValueError, match="`tour` is not a suspect: accuse one of distance, "):
         suspects.accuse(tour="L")
