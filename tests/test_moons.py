@@ -241,6 +241,9 @@ def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one(
 def test_the_one_answer_for_all_points_turns_into_its_opposite_at_each_step():
     """What lesson 00 says of a flat loss, and of a first layer that does not move after step 1."""
     network = moons.train(moons.Network(forgetful), steps=1).network
+    start, right = moons.Network(forgetful).b1, moons.train(moons.Network(tf.tanh), steps=1).network
+    assert np.all(start - network.b1 > 70.0)
+    assert np.all(np.abs(start - right.b1) < 0.06)
     kept = network.w1.numpy(), network.b1.numpy()
     moons.train(network, steps=298)
     for answer in (-1.24, 1.24):
