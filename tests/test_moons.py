@@ -54,7 +54,7 @@ def waves(start, points, wanted, rates, *, terms=(1.0, 1.0), hidden=None, answer
     """What lesson 01 trains: its loss before each step, and how many it has right.
 
     `terms` are 0 where the rule of the wave forgets what comes back directly, or by the bump.
-    `hidden` takes the h of each step, `answers` their mean size. `inside` is a factor of the local
+    `hidden` takes the h of each step, `answers` the answers. `inside` is a factor of the local
     where the wave rises.
     """
     w1, w2 = start
@@ -66,7 +66,7 @@ def waves(start, points, wanted, rates, *, terms=(1.0, 1.0), hidden=None, answer
         bump = np.exp(-h * h)
         answer = (h * bump) @ w2
         if answers is not None:
-            answers.append(np.mean(np.abs(answer)))
+            answers.append(answer)
         miss = answer - wanted
         losses.append(np.mean(miss**2))
         upstream = 2.0 * miss / miss.size
@@ -113,9 +113,12 @@ def test_it_is_the_wrong_sign_that_lets_the_answers_fade():
         turned, _ = waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), inside=-1.0)
         assert turned[-1] < 0.1, seed
     points, wanted, start = moons.arrays()
-    sizes = []
-    waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), answers=sizes)
+    answers = []
+    waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), answers=answers)
+    sizes = [np.mean(np.abs(each)) for each in answers]
     assert [max(sizes[:30]), sizes[80], sizes[-1]] == pytest.approx([0.371, 0.097, 0.095], abs=2e-3)
+    right = [np.mean((each > 0) == (wanted > 0)) for each in answers]
+    assert max(right[88:93]) < 0.5, "near step 90 most have the wrong sign"
 
 
 def test_training_again_and_again_warns_of_nothing():
@@ -514,7 +517,7 @@ def test_the_slope_of_each_rule_is_drawn_over_what_it_receives():
     assert sorted(words) == ["half", "inputs", "tanh"]
     assert ax.figure.alt.splitlines() == [
         "The slope of each rule. tanh: 1 at 0, 0.42 at 1; half: 0.5 at 0, 0.5 at 1.",
-        "Grey: how the 4 numbers that it receives are spread; 25 % are outside.",
+        "Grey: how the 4 numbers that it receives are spread; 25 % are outside the picture.",
     ]
 
 
@@ -614,7 +617,7 @@ def test_a_bump_too_sharp_is_zero_at_every_input_and_nothing_moves():
 
 
 def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
-    """What lesson 07 says of a slope that is twice as large."""
+    """What lesson 07 says of Adam: it divides by the usual size of the gradients."""
 
     def ends(factor, start):
         @tf.custom_gradient

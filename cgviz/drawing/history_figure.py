@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from .. import style
 from ..graph import Array
@@ -125,7 +125,9 @@ def _map(
     sizes = powers(shown)
     left, right = _limits(history)
     if np.isfinite(sizes).any():
-        tones = LinearSegmentedColormap.from_list("gradient", [look.paper, look.backward])
+        dark, paper = np.array([to_rgb(look.backward), to_rgb(look.paper)])
+        pale = 0.12 * dark + 0.88 * paper  # the smallest gradient is told from none
+        tones = LinearSegmentedColormap.from_list("gradient", [pale, dark])
         extent = (left, right, len(shown) - 0.5, -0.5)
         between = dict(zip(("vmin", "vmax"), ends, strict=True))
         image = ax.imshow(
