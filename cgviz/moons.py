@@ -453,7 +453,7 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
     Example:
         >>> slopes({"tanh": tf.tanh, "half": lambda h: h / 2.0}, np.array([-1.0, 0.5])).figure
         The slope of each rule. tanh: 1 at 0, 0.42 at 1; half: 0.5 at 0, 0.5 at 1.
-        Grey: how the 2 numbers that it receives are spread; 0 % are outside.
+        Grey: how the 2 numbers that it receives are spread; 0 % are outside the picture.
     """
     h = tf.linspace(-2.0, 2.0, 401)
     every = np.ravel(received)
@@ -473,7 +473,8 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     outside = f"{np.mean(np.abs(every) > 2.0):.0%}".replace("%", " %")
     spread = (
-        f"Grey: how the {every.size:,} numbers that it receives are spread; {outside} are outside."
+        f"Grey: how the {every.size:,} numbers that it receives are spread; "
+        f"{outside} are outside the picture."
     )
     return speak(ax, f"The slope of each rule. {'; '.join(said)}.\n{spread}")
 
