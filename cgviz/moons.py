@@ -335,7 +335,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
     A network that rises by `rise` for each unit of length knows the distance: there a circle just
     touches the border, where the grey line ends: the nearest place. One that misses it by more than
     0.1, the grey band, is dashed. The titles count these, and say how steep the logit is at the
-    points: measured, whatever its rules say. Small and grey are all 200 points.
+    points: measured, whatever its rules say. Small and grey are all 200 points; the bar is 1 long.
 
     Args:
         runs: Name -> a run whose network has a border near the points; one picture for each.
@@ -372,7 +372,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
             faint = {"color": look.muted, "alpha": 0.4, "linewidth": 0}
             ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
-        for n in range(12, COUNT, 25):  # more circles would hide each other
+        for n in (15, 61, 86, 123, 167, 194):  # more circles would hide each other
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
             ax.plot(*np.stack([points[n], nearest[n]]).T, color=look.muted, linewidth=1)
@@ -381,6 +381,8 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         rise_at = _steepness(run.network, points)
         steep = f"steepness {rise_at.min():.1f} to {rise_at.max():.1f}"
         ax.set_title(f"{said}\n{steep}", color=look.text)
+        ax.hlines(1.15, -2.1, -1.1, color=look.text, linewidth=2)
+        ax.text(-1.6, 1.2, "1 unit", color=look.text, ha="center", va="bottom")
         lines.append(f"{said}, the worst by {off.max():.2f}; {steep}")
         ax.set(xticks=[], yticks=[], xlim=(-2.2, 2.2), ylim=(-1.5, 1.5), aspect="equal")
     figure.alt = "".join(f"{line}.\n" for line in lines).strip()

@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pytest
 import tensorflow as tf
-from matplotlib.collections import EllipseCollection, PathCollection
+from matplotlib.collections import EllipseCollection, LineCollection, PathCollection
 from matplotlib.colors import same_color
 
 import cgviz
@@ -697,6 +697,9 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
         (band,) = (c for c in ax.collections if isinstance(c, EllipseCollection))
         assert [*band.get_widths(), *band.get_heights()] == pytest.approx([0.2, 0.2])
         assert np.abs(band.get_offsets()[:, 0]).max() < 0.003  # discs of radius 0.1 on the border
+        (bar,) = (c for c in ax.collections if type(c) is LineCollection)
+        assert np.ptp(bar.get_segments()[0][:, 0]) == pytest.approx(1.0)
+        assert [text.get_text() for text in ax.texts] == ["1 unit"]
         moons_drawn = [c for c in ax.collections if isinstance(c, PathCollection)]
         drawn = np.concatenate([c.get_offsets() for c in moons_drawn])
         np.testing.assert_allclose(drawn, moons.data()[0])
