@@ -206,7 +206,7 @@ def on_sky(
         *others: More of them, for thin grey lines.
         star: Where what S2 circles was meanwhile [n, 2]: a line, with a star sign at both ends.
         low: Leave out the upper end: the rest is larger.
-        years: Those in which the curve begins and ends, to be written there.
+        years: Those in which the curve begins and ends, to be written there and at the star signs.
         a: East and north [2] of an arrow from the middle of the curve, named a.
         b: The same for a second arrow, named b.
 
@@ -238,6 +238,10 @@ def on_sky(
         how |= {"textcoords": "offset points", "va": "center", "color": look.text}
         how["bbox"] = {"fc": ax.get_facecolor(), "ec": "none", "pad": 1.0}  # no line runs through
         ax.annotate(f"{dates[n]:.1f}", seen[n], (7 * side, 0), **how)
+    if star is not None and years is not None:
+        for year, end in zip(years, ends, strict=True):
+            how = {"textcoords": "offset points", "va": "center", "color": look.text}
+            ax.annotate(f"{year}", end, (6, 4), **how)
     if years is not None:
         for n, align in ((0, "right"), (-1, "left")):
             how = {"ha": align, "va": "center", "color": look.forward}
@@ -249,15 +253,15 @@ def on_sky(
             how = {"color": look.text, "arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
             ax.annotate("", middle + arrow, middle, arrowprops=how)
             how = {"textcoords": "offset points", "weight": "bold", "color": look.text}
-            ax.annotate(name, middle + np.multiply(arrow, 0.8), (5, 5), **how)
+            ax.annotate(name, middle + np.multiply(arrow, 0.3), (5, 5), **how)
     ax.set(xlim=(95, -95), ylim=(-30, 165 if low else 200), xlabel="east", ylabel="north")
     lines = [f"{len(dates)} positions of S2"]
     lines += ["an orbit through them"] * (curve is not None)
     lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
     if star is not None:
-        places.append(" to ".join(f"{east:.0f}, {north:.0f}" for east, north in ends))
-        places[-1] = f"what it circles from {places[-1]}"
+        at = [f"{east:.0f}, {north:.0f}" for east, north in ends[: len(star)]]
+        places.append(f"what it circles {'from' if at[1:] else 'at'} {' to '.join(at)}")
     if years is not None:
         places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
     for name, arrow in (("a", a), ("b", b)):

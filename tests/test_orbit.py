@@ -258,9 +258,13 @@ def test_the_ends_of_an_orbit_have_their_years(lesson):
         np.testing.assert_array_equal(at[year], end)
         assert int(lesson["year"][0 if year == "1995" else -1]) == int(year)
     assert "the orbit begins in 1995 and ends in 2014." in figure.alt
+    ax = orbit.on_sky(curve, star=lesson["star"], years=(1995, 2014)).axes[0]
+    for year, end in (("1995", 0), ("2014", -1)):
+        at = [text.xy for text in ax.texts if text.get_text() == year]
+        np.testing.assert_array_equal(at, [lesson["star"][end], curve[end]])
 
 
-def test_the_star_sign_is_where_the_model_has_what_s2_circles_and_nowhere_before_the_fit(lesson):
+def test_the_star_sign_is_where_the_model_has_what_s2_circles_and_nowhere_without_one(lesson):
     """`place` counts from there: it is where x and y are 0."""
     assert not [line for line in orbit.on_sky().axes[0].lines if line.get_marker() == "*"]
     unknowns = lesson["unknowns"]
@@ -271,6 +275,10 @@ def test_the_star_sign_is_where_the_model_has_what_s2_circles_and_nowhere_before
     (ends,) = [line.get_xydata() for line in ax.lines if line.get_marker() == "*"]
     np.testing.assert_array_equal(ends, lesson["star"][[0, -1]])
     assert "what it circles from 2, -9 to 1, 6" in ax.figure.alt
+    still = orbit.on_sky(star=[lesson["guess"][7:9]])
+    (one,) = [line for line in still.axes[0].lines if line.get_marker() == "*"]
+    np.testing.assert_array_equal(one.get_xydata(), np.zeros((2, 2)))
+    assert "what it circles at 0, 0." in still.alt
 
 
 def second_and_third(f, at=0.5):
