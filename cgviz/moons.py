@@ -665,7 +665,7 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
         x, y = (corners[there] + moves[there] / 2.0).T
         ax.scatter(x, y, 30, color="0.1", marker=head, zorder=3)
     z = np.linspace(0.0, 1.1, 200)
-    ax.plot(z, z, color="0.3", linewidth=1, label="the diagonal")
+    ax.plot(z, z, "--", color="0.3", linewidth=1, label="the diagonal")
     for k, dashes in zip(dials, ("-", "--"), strict=False):
         ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
     ax.plot(twice[-6:-1], twice[-5:], color="0.1", linewidth=2.5, label="the last presses")
@@ -722,8 +722,9 @@ def scale(
     for face, group, label in (("white", ~best, None), ("0.1", best, f"her best {best.sum()}")):
         ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face, label=label)
     for title, score, degree in zip(titles, scores, each, strict=True):
-        place, ha = ((0, 9), "center") if degree < 0.1 else ((-7, 3), "right")
-        ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha, size=9)
+        place, ha = ((0, 9), "center") if degree < 0.1 else ((8, -7), "left")
+        name = ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha)
+        name.set(size=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.0})
     ax.set(xlabel="score", ylabel="degree", title=f"the degrees add up to {each.sum():.2f}")
     ax.legend(frameon=False, loc="lower right")
     said = ", ".join(f"{title} {n:.2f}" for title, n in zip(titles, each, strict=True))

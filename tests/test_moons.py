@@ -778,6 +778,7 @@ def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
     for head in np.concatenate([right, left, up, down], axis=0):
         assert np.abs(middles - head).max(axis=1).min() < 1e-9
     np.testing.assert_array_equal(*diagonal.get_data())
+    assert (path.get_linestyle(), diagonal.get_linestyle()) == ("-", "--")  # both are thin and grey
     np.testing.assert_allclose(curve.get_ydata(), np.cos(1.5 * curve.get_xdata()))
     assert sorted(y[[-3, -1]]) == pytest.approx([0.082, 0.992], abs=1e-3)  # a cycle of two
     np.testing.assert_array_equal(black.get_xydata(), path.get_xydata()[-5:])
