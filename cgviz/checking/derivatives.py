@@ -72,6 +72,8 @@ def _agreement(case: Case, found: Comparison) -> str:
     if found.summed > 1:
         agree = f"{found.judged} sums of {found.summed} derivatives agree"
     words = f"{agree} with finite differences in {case.dtype.name}"
+    if case.dtype.wrong > 1e-3:  # far more than its digits let hope for
+        words += f" to {style.number(100 * case.dtype.wrong)} %"
     if found.unsure:
         words += f"; {found.unsure} more are too uncertain to judge"
     if found.blind > case.dtype.wrong:
@@ -135,7 +137,7 @@ def precision(case: Case) -> None:
     give += 30 * eps * (np.max(np.abs(wide), initial=0.0) + largest(case.y) / case.judged.scale)
     wrong = apart(mine, wide, give)
     if not wrong.size:
-        case.results.passed("precision", "as accurate as the inputs allow")
+        case.results.passed("precision", "as accurate as rounding of the largest numbers allows")
         return
     i = int(wrong[0])
     case.results.broken(
@@ -156,7 +158,10 @@ _FLAT = (
     "The true derivative is 0 here. If the rule replaces a 0 on purpose, as a straight-through "
     "estimator does, say so with surrogate=True."
 )
-_GENERAL = "Work the rule out by hand for this entry; does it still use the input, not the output?"
+_GENERAL = (
+    "Work the rule out by hand for this entry. Look for the output in place of the input or the "
+    "other way round, a missing transpose or conjugate, and a sum over the wrong axis."
+)
 _NO_RULE = (
     "No tf.custom_gradient was seen in f: does tf.stop_gradient hide a part of it, or is a rule "
     f"wrong that was registered or loaded? {_ON_PURPOSE}"
@@ -222,7 +227,10 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
             return "The conjugate is missing: return upstream · tf.math.conj(local)."
         return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
-        return "The numbers are right, in the wrong order: look at how the parts are stacked."
+        return (
+            "The numbers are right, in the wrong places: are the upstreams of two outputs swapped, "
+            "or parts stacked in another order?"
+        )
     return general
 
 
@@ -284,6 +292,10 @@ _WRONG_RULE = (
     "The rule itself has a wrong derivative. Either NumPy or stop_gradient hides a part of it from "
     "the tape, or a custom gradient in it, or one that it calls, is wrong: such a one takes the "
     "input as an argument and returns a gradient for it."
+)
+_STOPPED = (
+    "No tf.custom_gradient was seen in f: a function of TensorFlow's that stops a gradient on the "
+    "way, as tf.nn.moments does, has the first derivative right and not the second."
 )
 _INNER = (
     "A rule of the rule answers only for the arguments it is given: give it the input beside "
@@ -367,7 +379,7 @@ def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str
     left = case.sum_name if np.array_equal(seed, case.ones) else "a sum of out"
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {left} / {by}: {numbers}"
-    hint = _WRONG_RULE if wrong.yours else _UNTRACKED
+    hint = _UNTRACKED if not wrong.yours else _WRONG_RULE if case.custom else _STOPPED
     if growing:
         message = (
             "Correct for a constant upstream; wrong when the upstream depends on the input. "

@@ -43,7 +43,10 @@ def mutation(case: Case) -> None:
         f"a run of f changes {quoted}."
         if quoted
         else "f gives another value each time, with every seed fixed.",
-        "Under tf.function Python code runs once only, and `check`, `jacobian` and second "
+        "`check`, `jacobian` and second derivatives run f more than once, and each run changes it "
+        "again. Where that is meant, as of moving averages, all is well."
+        if quoted
+        else "Under tf.function Python code runs once only, and `check`, `jacobian` and second "
         "derivatives run it again: keep such changes out of f and its rule.",
     )
 

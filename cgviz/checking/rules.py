@@ -147,7 +147,10 @@ def _complaints(
             f"This is the shape of {other}: are the two swapped in the `return`?"
             if other
             else "What was broadcast forward is summed backward: tf.reduce_sum over the axes that "
-            "the input did not have.",
+            "the input did not have."
+            if _broadcast(given.shape, got)
+            else "Return each gradient in the shape of its input: look at slices, transposes and "
+            "the axes of sums.",
         )
     if gradient.dtype != given.dtype:
         yield (
@@ -157,6 +160,14 @@ def _complaints(
             f"by {label}. TensorFlow accepts it, and fails where it meets another gradient.",
             f"Return the gradient in the input's dtype: tf.cast(g, {given.dtype.name!r}).",
         )
+
+
+def _broadcast(small: Any, large: Any) -> bool:
+    """Whether an array of one shape can be broadcast to another one."""
+    try:
+        return np.broadcast_shapes(small, large) == tuple(large)
+    except ValueError:
+        return False
 
 
 def keywords(case: Case) -> None:
@@ -181,28 +192,27 @@ def upstream(case: Case) -> None:
         if case.steps:
             case.results.passed("upstream", "downstream is linear in upstream")
         return
-    ignored, words = outcome
-    if case.surrogate and not ignored:
+    reason, words = outcome
+    if case.surrogate and reason != "ignored":
         case.results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
         return
-    case.results.broken(
-        "upstream",
-        "ignored" if ignored else "not linear",
-        f"{step.label}: {words}.",
-        "A rule returns upstream · local: multiply each gradient by the upstream."
-        if ignored
-        else "A gradient is linear in upstream. If the rule changes it on purpose, say so: "
-        "cgviz.check(..., surrogate=True).",
-    )
+    case.results.broken("upstream", reason, f"{step.label}: {words}.", _USES_OF_UPSTREAM[reason])
 
 
-_Outcome = tuple[bool, str] | None
+_USES_OF_UPSTREAM = {
+    "ignored": "A rule returns upstream · local: multiply each gradient by the upstream.",
+    "not the same twice": "Draw random numbers once, in the forward part, and let the rule use the "
+    "same ones.",
+    "not linear": "A gradient is linear in upstream. If the rule changes it on purpose, say so: "
+    "cgviz.check(..., surrogate=True).",
+}
+_Outcome = tuple[str, str] | None
 
 
 def nonlinearity(
     pull: Callable[[Array], Array], size: int, factor: float, dtype: Dtype
 ) -> _Outcome:
-    """What is wrong with a rule's use of upstream: whether it is ignored, and in words.
+    """What is wrong with a rule's use of upstream: one of `_USES_OF_UPSTREAM`, and in words.
 
     Args:
         pull: Upstream to downstream, both vectors.
@@ -217,18 +227,22 @@ def nonlinearity(
     left = _apart(pull(0 * u), 0 * at_u, give)
     if left.size:
         if _apart(at_u[left], at_v[left], give).size:
-            return True, "upstream 0 gives a downstream that is not 0"
-        return True, "upstream is ignored: any upstream gives the same downstream"
+            return "ignored", "upstream 0 gives a downstream that is not 0"
+        return "ignored", "upstream is ignored: any upstream gives the same downstream"
     if _apart(pull(u), at_u, give).size:
-        return False, "the same upstream gives two downstreams, as of random numbers drawn anew"
+        words = "the same upstream gives two downstreams, as of random numbers drawn anew"
+        return "not the same twice", words
     # Where terms cancel in the rule, as of softmax near 1, the rounding of these is left.
     give += 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
     for times in (factor, 1 / factor, -1.0):
         if _apart(pull(times * u), times * at_u, give * abs(times)).size:
             word = style.number(times)
-            return False, f"{word} times the upstream does not give {word} times the downstream"
+            return (
+                "not linear",
+                f"{word} times the upstream does not give {word} times the downstream",
+            )
     if _apart(pull(u + v), at_u + at_v, 4 * give).size:  # four sums are rounded here, one above
-        return False, "the sum of two upstreams does not give the sum of their downstreams"
+        return "not linear", "the sum of two upstreams does not give the sum of their downstreams"
     return None
 
 

@@ -382,7 +382,8 @@ FORWARD = (
     ),
     _unstable("domain", when=lambda case: case.domain).says(
         "It is defined for inputs {domain}.",
-        "Keep its input there. For logarithms there are tf.math.xlogy and tf.math.log_sigmoid.",
+        "Keep its input there. For logarithms there are tf.math.xlogy, tf.math.log_sigmoid and "
+        "tf.nn.log_softmax.",
     ),
     _unstable(
         "infinite input", when=lambda case: any(np.isinf(numbers(v)).any() for v in case.op.inputs)

@@ -209,7 +209,7 @@ def hint(rule, *args, forward=tf.sin):
     [
         (lambda dy, x: -dy * tf.cos(x), "−1 times the true one everywhere"),
         (lambda dy, x: 3.0 * dy * tf.cos(x), "3 times"),
-        (lambda dy, x: dy * tf.cos(x)[::-1], "wrong order"),
+        (lambda dy, x: dy * tf.cos(x)[::-1], "wrong places"),
     ],
 )
 def test_wrong_numbers_are_recognized_by_their_pattern(rule, words):

@@ -33,6 +33,32 @@ def test_a_shape_that_was_broadcast_is_named():
     assert (value.state, value.reason) == ("skip", "not judged: see shape")
 
 
+def test_a_gradient_of_a_wrong_shape_where_nothing_was_broadcast_is_not_called_broadcast():
+    cut = tf.custom_gradient(lambda x: (2.0 * x, lambda dy: 2.0 * dy[:, :2]))
+    found = next(e for e in cgviz.check(cut, tf.ones((2, 3))).findings if e.rule == "shape")
+    assert "broadcast" not in found.hint
+    assert "slices, transposes" in found.hint
+
+
+def test_a_function_of_tensorflow_that_stops_a_gradient_is_not_called_a_wrong_rule():
+    x = tf.constant([1.0, 3.0, 7.0, 2.0], tf.float64)
+    report = cgviz.check(lambda x: (x - 1.0) * tf.nn.moments(x, [0])[1], x, order=2)
+    (found,) = report.findings
+    assert (found.rule, "tf.nn.moments" in found.hint) == ("second order", True)
+
+
+def test_a_moving_average_is_told_to_be_right_if_it_is_meant():
+    mean = tf.Variable(0.0, trainable=False, name="mean")
+
+    def f(x):
+        mean.assign(0.9 * mean + 0.1 * tf.stop_gradient(x))
+        return x * x
+
+    found = next(e for e in cgviz.check(f, 3.0).findings if e.rule == "mutation")
+    assert "`mean`" in found.message
+    assert "moving averages" in found.hint
+
+
 def test_an_input_without_a_name_is_told_by_its_position():
     shift = tf.custom_gradient(lambda x, b: (x + b, lambda dy: (dy, dy)))
     given = tf.Variable([1.0, 2.0, 3.0], name="bias")
@@ -125,6 +151,7 @@ def test_a_rule_that_draws_its_random_numbers_anew_is_told_so():
     drop = tf.custom_gradient(lambda x: (x * mask(x), lambda dy: dy * mask(x)))
     found = cgviz.check(drop, np.linspace(1, 2, 40)).findings[0]
     assert (found.rule, "random numbers drawn anew" in found.message) == ("upstream", True)
+    assert "Draw random numbers once" in found.hint
 
 
 def test_an_ignored_upstream_is_an_error_even_of_a_surrogate():
