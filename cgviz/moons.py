@@ -54,8 +54,8 @@ COUNT = 200  # points: enough to see two moons, few enough to train on all of th
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
 HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
 GRID = 80  # points along each side of the map; finer ones look the same in print
-FEW = 5  # points on the wrong side: their crosses are large, as no others are beside them
 FINE = 400  # the same with units: where they jump, the border runs along their lines, not in steps
+FEW = 5  # points on the wrong side: their crosses are large, as no others are beside them
 
 BEGIN = "import tensorflow as tf\nfrom cgviz import moons\n"  # of a program that runs elsewhere
 ABOUT = 115  # characters of a warning that are printed: what it is about, without the advice
@@ -372,7 +372,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
             faint = {"color": look.muted, "alpha": 0.4, "linewidth": 0}
             ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
-        for n in (15, 61, 86, 123, 167, 194):  # more circles would hide each other
+        for n in (15, 61, 86, 123, 167, 194):  # whose lines end apart: more would hide each other
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
             ax.plot(*np.stack([points[n], nearest[n]]).T, color=look.muted, linewidth=1)

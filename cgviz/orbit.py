@@ -256,7 +256,7 @@ def on_sky(
             ax.annotate(name, middle + np.multiply(arrow, 0.3), (5, 5), **how)
     ax.set(xlim=(95, -95), ylim=(-30, 165 if low else 200), xlabel="east", ylabel="north")
     lines = [f"{len(dates)} positions of S2"]
-    lines += ["an orbit through them"] * (curve is not None)
+    lines += ["an orbit"] * (curve is not None)
     lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
     if star is not None:

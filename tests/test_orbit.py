@@ -236,7 +236,7 @@ def test_a_curve_and_its_thin_companions_are_drawn_and_counted():
     assert ax.lines[4].get_linewidth() > ax.lines[2].get_linewidth()
     _, seen, errors = orbit.positions()
     assert seen[np.argsort(errors.max(axis=1))[-2:], 1].max() < ax.get_ylim()[1] < seen[:, 1].max()
-    assert "an orbit through them, 2 thin grey ones." in figure.alt
+    assert "an orbit, 2 thin grey ones." in figure.alt
 
 
 def test_a_guess_by_eye_is_drawn_with_its_two_arrows(lesson):

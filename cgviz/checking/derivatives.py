@@ -72,7 +72,7 @@ def _agreement(case: Case, found: Comparison) -> str:
     if found.summed > 1:
         agree = f"{found.judged} sums of {found.summed} derivatives agree"
     words = f"{agree} with finite differences in {case.dtype.name}"
-    if case.dtype.wrong > 1e-3:  # far more than its digits let hope for
+    if case.dtype.wrong > 1e-3:  # float64's tolerance is too small to matter
         words += f" to {style.number(100 * case.dtype.wrong)} %"
     if found.unsure:
         words += f"; {found.unsure} more are too uncertain to judge"

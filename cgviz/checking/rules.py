@@ -236,11 +236,8 @@ def nonlinearity(
     give += 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
     for times in (factor, 1 / factor, -1.0):
         if _apart(pull(times * u), times * at_u, give * abs(times)).size:
-            word = style.number(times)
-            return (
-                "not linear",
-                f"{word} times the upstream does not give {word} times the downstream",
-            )
+            n = style.number(times)
+            return "not linear", f"{n} times the upstream does not give {n} times the downstream"
     if _apart(pull(u + v), at_u + at_v, 4 * give).size:  # four sums are rounded here, one above
         return "not linear", "the sum of two upstreams does not give the sum of their downstreams"
     return None

@@ -35,7 +35,7 @@ from .model import Array, Op, Pass, Step, Value, stacked, total
 from .trace import Trace
 
 MOST_BESIDE = 4  # values between two nodes: of an LSTM's step, its two states and some more
-LONGEST_NAME = 8  # letters of a name within a symbol, as in x²: a node has room for some more
+LONGEST_NAME = 8  # letters of a name within a symbol, as in x²: a node has space for some more
 OFTEN = 6  # uses of a value: with more arrows from one node they cannot be followed
 MOST_NODES = 60  # that are shown before folding, and of an opened body: legible on one screen
 

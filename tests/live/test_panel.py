@@ -170,6 +170,17 @@ def test_the_equation_comes_before_where_the_code_is():
     assert "your code line" in words(note["more"][-1])
 
 
+def test_an_op_that_a_custom_rule_ran_is_called_so():
+    @tf.custom_gradient
+    def cube(x):
+        return x**3, lambda upstream: upstream * 3.0 * x**2
+
+    trace = cgviz.trace(lambda x: tf.square(cube(x)), 10.0, order=2)
+    kinds = {n["title"]: n["kind"] for n in panel.panels(trace, select(trace, 1), panel.small)}
+    assert kinds["x²"] == kinds["× 3"] == "op that a custom rule ran"
+    assert (kinds["× 2"], kinds["cube"]) == ("op", "custom op")
+
+
 def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
     @tf.custom_gradient
     def clipped(x):
