@@ -271,7 +271,7 @@ class Sweeper:
         known = np.abs(table[np.isfinite(table[:, 0]), 0])
         lost = LOST * max(*known, *map(abs, xs))  # of f; in a difference it counts the more
         up = max(map(abs, xs)) if slider.upstream else abs(self.upstream(values))
-        title = f"gradient to {by}: upstream × d{name}/d{by}"
+        title = f"gradient to {by}"  # not a product: a wrong rule's line is none
         plots = [
             {"title": f"{name}({by})", "lines": [f], "noise": lost},
             {"title": title, "lines": derivatives, "noise": lost * up / self._width(focus)},

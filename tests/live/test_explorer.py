@@ -39,7 +39,7 @@ def test_it_begins_with_the_flow_and_the_curves():
     assert [s["name"] for s in explorer.document["sliders"]] == ["x", "upstream"]
     assert [p["element"][2][2] for p in explorer.document["curves"]["plots"]] == [
         "f(x)",
-        "gradient to x: upstream × df/dx",
+        "gradient to x",
     ]
     assert explorer.document["points"] == {"f": 3.0, "rule": 6.0}
 
