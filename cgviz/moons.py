@@ -482,7 +482,7 @@ def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
 
 
 def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
-    """Curves over x, the first of them thick and grey, and a thin line at 0.
+    """Curves over x, the first of them thick, and a thin line at 0.
 
     A band marks from where to where a second and a third curve have opposite signs.
 
@@ -508,7 +508,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
 
     said = []
     look = current_palette()
-    looks = (("-", 4.0, "0.5"), ("-", 2.0, look.forward), ("--", 2.0, look.backward))
+    looks = (("-", 4.0, look.text), ("-", 2.0, look.forward), ("--", 2.0, look.backward))
     for (name, y), (dashes, width, tone) in zip(each.items(), looks, strict=False):
         ax.plot(x, y, linestyle=dashes, linewidth=width, color=tone, label=name)
         said.append(f"{name} {at(y)}")
