@@ -13,19 +13,19 @@ w = tf.Variable(3.0, name="w")
 
 LETTERS = {
     "distance": "C",
-    "weighted": "E",
-    "sine": "H",
+    "weighted": "L",
+    "sine": "F",
     "reciprocal": "A",
     "root": "B",
     "fourth": "D",
-    "ratio": "F",
-    "shift": "G",
-    "share": "J",
+    "ratio": "K",
+    "shift": "E",
+    "share": "H",
     "quarters": "M",
-    "entropy": "K",
-    "soft_maximum": "I",
-    "tower": "L",
-    "bell": "AG",
+    "entropy": "I",
+    "soft_maximum": "G",
+    "tower": "J",
+    "bell": "AE",
 }
 """What is wrong with each, as the lesson's wanted list letters it; `bell` has two of them."""
 
@@ -43,8 +43,8 @@ def accuse(**letters):
         >>> from cgviz import suspects
         >>> suspects.accuse(share="B")
         share: not B
-        >>> suspects.accuse(share="J")
-        share: J, right
+        >>> suspects.accuse(share="H")
+        share: H, right
         1...  def share(scores):
         ...
     """

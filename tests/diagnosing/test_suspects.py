@@ -53,7 +53,7 @@ def test_every_suspect_is_held_here():
 def test_the_code_of_a_suspect_counts_as_a_learners(capsys):
     (op,) = [op for op in cgviz.trace(suspects.share, V).ops if op.type == "Mean"]
     assert op.source.text == "return tf.reduce_mean(right)"
-    suspects.accuse(share="J")
+    suspects.accuse(share="H")
     assert f"{op.source.line:3}      {op.source.text}" in capsys.readouterr().out
 
 
@@ -63,14 +63,14 @@ def test_a_number_is_a_wrong_letter(capsys):
 
 
 def test_a_wrong_letter_or_none_does_not_show_the_code(capsys):
-    suspects.accuse(root="A", tower="?", ratio="F")
+    suspects.accuse(root="A", tower="?", ratio="K")
     said = capsys.readouterr().out
-    assert said.startswith("root: not A\ntower: ?\nratio: F, right\n")
+    assert said.startswith("root: not A\ntower: ?\nratio: K, right\n")
     assert "return -upstream * x / y**2" in said
     assert "tf.sqrt" not in said
 
 
-@pytest.mark.parametrize("both", ["AG", "ga", "A, G", "A and G", "a + g"])
+@pytest.mark.parametrize("both", ["AE", "ea", "A, E", "A and E", "a + e"])
 def test_two_letters_may_be_written_as_one_writes_them(both, capsys):
     suspects.accuse(bell=both)
     assert capsys.readouterr().out.startswith(f"bell: {both}, right\n")
@@ -91,7 +91,7 @@ def test_the_one_with_two_mistakes_is_shown_for_both_letters_in_any_order(capsys
     suspects.accuse(bell="A")
     suspects.accuse(bell="AB")
     assert capsys.readouterr().out == "bell: not all\nbell: not AB\n"
-    suspects.accuse(bell="GA")
+    suspects.accuse(bell="EA")
     assert "d_x = -2.0 * x / width**2 * y" in capsys.readouterr().out
 
 
