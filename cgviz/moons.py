@@ -12,7 +12,6 @@
     distances how far away a network says the border is, as circles
     outside   a function of NumPy, of which TensorFlow gets the numbers only
     over_time a number for each hidden unit, at each step
-    slopes    what rules claim their slope to be, over the numbers they receive
     curves    a curve, and others that are compared with it
     elsewhere a function's source, run in a new process
     known     whether this process knows a rule by that name
@@ -440,45 +439,6 @@ def over_time(sizes: Mapping[str, Any], what: str) -> SpokenFigure:
     every[0].set(ylabel=what)
     figure.alt = f"{what}, a line for each unit. " + " ".join(said)
     return figure
-
-
-def slopes(rules: Mapping[str, Callable[[Any], Any]], received: Any) -> Any:
-    """What each rule claims its slope to be, from −2 to 2; behind it, grey, what it receives.
-
-    Args:
-        rules: Name -> a function of a float32 tensor, entry by entry; at most five names.
-        received: Numbers of any shape.
-
-    Returns:
-        The axes of a new figure; its alternative text gives the slopes at 0 and 1.
-
-    Example:
-        >>> slopes({"tanh": tf.tanh, "half": lambda h: h / 2.0}, np.array([-1.0, 0.5])).figure
-        The slope of each rule. tanh: 1 at 0, 0.42 at 1; half: 0.5 at 0, 0.5 at 1.
-        Grey: how the 2 numbers that it receives are spread; 0 % are outside the picture.
-    """
-    h = tf.linspace(-2.0, 2.0, 401)
-    every = np.ravel(received)
-    ax = new_axes(None, 6.5, 2.4)
-    ax.hist(every, 40, range=(-2.0, 2.0), density=True, color="0.85", label="inputs")
-    said = []
-    each = (":", (0, (8, 2)), "--", "-", "-.")
-    for (name, rule), dashes in zip(rules.items(), each, strict=False):
-        with tf.GradientTape() as tape:
-            tape.watch(h)
-            y = rule(h)
-        slope = tape.gradient(y, h).numpy()
-        ax.plot(h, slope, linestyle=dashes, label=name)
-        zero, one = (style.number(slope[i], 2) for i in (200, 300))
-        said.append(f"{name}: {zero} at 0, {one} at 1")
-    ax.set(xlabel="h", ylabel="slope of the rule")
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    outside = f"{np.mean(np.abs(every) > 2.0):.0%}".replace("%", " %")
-    spread = (
-        f"Grey: how the {every.size:,} numbers that it receives are spread; "
-        f"{outside} are outside the picture."
-    )
-    return speak(ax, f"The slope of each rule. {'; '.join(said)}.\n{spread}")
 
 
 def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:

@@ -507,25 +507,6 @@ def test_weights_that_start_at_0_get_a_gradient_twice_too_large_from_a_wrong_slo
     np.testing.assert_allclose(stable_value(x), tf.nn.softplus(x), rtol=1e-6)
 
 
-def test_the_slope_of_each_rule_is_drawn_over_what_it_receives():
-    received = np.array([[-0.95, 0.15], [0.25, 3.0]])
-    ax = moons.slopes({"tanh": tf.tanh, "half": lambda h: h / 2.0}, received)
-    tanh, half = ax.lines
-    x = tanh.get_xdata()
-    assert (x[0], x[-1]) == (-2.0, 2.0)
-    np.testing.assert_allclose(tanh.get_ydata(), 1.0 - np.tanh(x) ** 2, atol=1e-6)
-    np.testing.assert_array_equal(half.get_ydata(), 0.5)
-    assert tanh.get_linestyle() != half.get_linestyle()
-    bars = {round(bar.get_x(), 1): bar.get_height() for bar in ax.patches if bar.get_height()}
-    assert set(bars) == {-1.0, 0.1, 0.2}
-    words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert sorted(words) == ["half", "inputs", "tanh"]
-    assert ax.figure.alt.splitlines() == [
-        "The slope of each rule. tanh: 1 at 0, 0.42 at 1; half: 0.5 at 0, 0.5 at 1.",
-        "Grey: how the 4 numbers that it receives are spread; 25 % are outside the picture.",
-    ]
-
-
 def test_curves_are_drawn_over_the_same_numbers_and_said_at_four_places():
     x = np.linspace(-2.0, 2.0, 81)
     ax = moons.curves("h", x, {"wave": np.sin(x), "slope": np.cos(x)})
