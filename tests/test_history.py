@@ -808,7 +808,7 @@ def test_the_first_trace_with_nan_is_kept_and_explained_however_large_the_traces
     history = cgviz.watch(descent(lambda: tf.sqrt(w), [w], 0.3), 8)
     assert sorted(history.traces) == [0, history.broken, 7]
     (finding,) = history.diagnose()
-    assert finding.message.startswith(f"since step {history.broken}, the first NaN of the forward")
+    assert finding.message.startswith(f"at step {history.broken}, the first NaN of the forward")
 
 
 def test_where_the_first_step_has_nan_no_variable_is_said_to_be_frozen():

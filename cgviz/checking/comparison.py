@@ -76,6 +76,7 @@ class Comparison:
         f: The function.
         dtype: The precision of its values, and from which error on a claim is told.
         most: The most inputs that are moved, and outputs that are pulled, by themselves.
+        shortest: The shortest step, as a part of each input.
 
     Attributes:
         mismatches: The entries that are claimed wrong, the worst first.
@@ -83,6 +84,7 @@ class Comparison:
         judged: How many entries, or sums of them, were judged.
         off: How many of these are claimed wrong; of sums only one is searched for its entry.
         unsure: How many were not, as the differences are too uncertain there.
+        doubt: The largest part of itself by which a slope that was judged may be off.
         summed: The number of entries in the longest sum.
         blind: One entry that is off by this part of the mean one goes unseen.
         claimed: The whole Jacobian as it is claimed, where it is small.
@@ -92,11 +94,11 @@ class Comparison:
     claimed: Array | None = None
     true: Array | None = None
 
-    def __init__(self, f: Flattened, dtype: Dtype, most: int = MANY) -> None:
-        self.f, self.dtype = f, dtype
+    def __init__(self, f: Flattened, dtype: Dtype, most: int = MANY, shortest: float = 0.0) -> None:
+        self.f, self.dtype, self.shortest = f, dtype, shortest
         self.mismatches: list[Mismatch] = []
         self.bends: list[tuple[int, int, str]] = []
-        self.judged, self.unsure, self.summed, self.blind = 0, 0, 1, 0.0
+        self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
             self.middle, seconds = timed(lambda: f.forward(f.x))
             if f.x.size and self.middle.size:
@@ -153,7 +155,9 @@ class Comparison:
         gap = np.fmax(slopes.low - claims, claims - slopes.high) - give
         enough = np.fmax(0.3 * terms, self.dtype.wrong * np.fmax(beside, largest(self.middle)))
         enough = enough + self.dtype.eps  # all may be 0
-        self.judged = int(np.sum(known & ((gap > 0) | (give <= enough))))
+        judged = known & ((gap > 0) | (give <= enough))
+        self.doubt = float(np.max((slopes.error / np.fmax(terms, enough))[judged], initial=0.0))
+        self.judged = int(np.sum(judged))
         self.unsure = claims.size - self.judged
         outside = np.argwhere(known & (gap > 0)).tolist()
         self.off = len(outside)
@@ -175,7 +179,7 @@ class Comparison:
     def _slope(self, direction: Array) -> Slope:
         """The slope along a direction that is already scaled."""
         f, eps = self.f, self.dtype.eps
-        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps)
+        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, self.shortest)
 
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
         """What is claimed of each direction.

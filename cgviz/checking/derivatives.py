@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array
+from ..graph import Array, dtypes
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
@@ -21,6 +21,7 @@ from .comparison import Comparison, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
+LONGER = 64 * dtypes.FLOAT32.eps  # the shortest step where float64 would see stairs
 FEW = 4  # inputs up to which the whole second derivative is compared: each takes gradients
 
 # --- the first order ---------------------------------------------------------------------------
@@ -28,9 +29,10 @@ FEW = 4  # inputs up to which the whole second derivative is compared: each take
 
 def value(case: Case) -> None:
     """What the rules claim is the derivative, for each input and variable."""
-    results, judged, dtype = case.results, case.judged, case.dtype
+    results, judged = case.results, case.judged
     assert case.base is not None
-    found = Comparison(judged if case.linear else judged.summed(), dtype)
+    found = _compared(case)
+    dtype = found.dtype
     _kinks(case, found)
     if case.surrogate:
         _bias(case, found)
@@ -66,17 +68,37 @@ def value(case: Case) -> None:
         results.passed("captured", "nothing is used behind the rule's back")
 
 
+def _compared(case: Case) -> Comparison:
+    """What the rules claim against the slopes of f, over longer steps if f moves in stairs.
+
+    A search that halves an interval 24 times is smooth in float32, and in float64 it stays where it
+    is for a short step, or jumps. Where a claim is far off, and right over steps that float32 can
+    make, with no kink on the way, f moves so.
+    """
+    judged = case.judged if case.linear else case.judged.summed()
+    found = Comparison(judged, case.dtype)
+    tolerant = replace(dtypes.FLOAT32, eps=case.dtype.eps)
+    rough = found.unsure > 0 or found.doubt > tolerant.wrong
+    far = min((each.part for each in found.mismatches), default=0.0) > 10 * tolerant.wrong
+    if case.dtype is dtypes.FLOAT64 and (rough or far):
+        longer = Comparison(judged, tolerant, shortest=LONGER)
+        sure = longer.unsure == 0 and longer.doubt <= tolerant.wrong and not longer.bends
+        if sure and (rough or not longer.mismatches):
+            return longer
+    return found
+
+
 def _agreement(case: Case, found: Comparison) -> str:
     """What agrees, and what of it could be wrong without being seen."""
     agree = "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
     if found.summed > 1:
         agree = f"{found.judged} sums of {found.summed} derivatives agree"
     words = f"{agree} with finite differences in {case.dtype.name}"
-    if case.dtype.wrong > 1e-3:  # float64's tolerance is too small to matter
-        words += f" to {style.number(100 * case.dtype.wrong)} %"
+    if found.dtype.wrong > 1e-3:  # float64's tolerance is too small to matter
+        words += f" to {style.number(100 * found.dtype.wrong)} %"
     if found.unsure:
         words += f"; {found.unsure} more are too uncertain to judge"
-    if found.blind > case.dtype.wrong:
+    if found.blind > found.dtype.wrong:
         size = (
             f"{style.number(100 * found.blind, 2)} % of"
             if found.blind < 1
@@ -107,6 +129,16 @@ def _bias(case: Case, found: Comparison) -> None:
 def _kinks(case: Case, found: Comparison) -> None:
     if found.dtype.coarse:
         case.results.skipped("kink", f"not judged: {found.dtype.name} has too few digits")
+        return
+    if found.dtype is not case.dtype:
+        case.results.broken(
+            "kink",
+            "moves in stairs",
+            "f moves in stairs: over short steps it stays where it is, or jumps. Over longer steps "
+            "its slope is the one that the rule claims.",
+            "A search that stops early, or rounding inside f, does this: more halvings make the "
+            "stairs smaller. If f rounds on purpose, its derivative is 0: surrogate=True.",
+        )
         return
     if not found.bends:
         case.results.passed("kink", "smooth at this point")
@@ -315,6 +347,7 @@ def second_order(case: Case) -> None:
         "not judged, for the rule is not linear in upstream": not case.linear,
         "not judged, for f is slow: order=2 judges it": case.order < 2 and case.seconds > SLOW,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
+        "not judged: f moves in stairs": results.rows["kink"].reason == "moves in stairs",
         "not judged: see variables": results.has("variables"),
         "not judged: see value": results.rows["value"].state == "fail",
         "not judged: see shape": results.has("shape"),

@@ -21,6 +21,7 @@ RATIO = 4.0  # between one step length and the next
 FIRST = tuple(2.0**-e for e in range(3, 11, 2))  # enough for smooth functions
 CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # and for most others
 SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where float64 is rounded
+SHORT = 2.0**-20  # at which a settled slope is tried: finer stairs than 1e-6 are rare
 LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for what hardly moves
 # Of 16 bits a shorter step moves little but the last ones, and a longer one leaves the point.
 COARSE_STEPS = tuple(2.0**-e for e in range(1, 7, 2))
@@ -53,7 +54,9 @@ class Slope(NamedTuple):
         )
 
 
-def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
+def slope(
+    along: Callable[[float], Array], middle: Array, eps: float, shortest: float = 0.0
+) -> Slope:
     """The derivative d along(t) / dt at t = 0, entry by entry.
 
     Formula: D(h) = (along(h) - along(-h)) / 2h at h = 1/8, 1/32, ..., extrapolated to h = 0.
@@ -63,6 +66,7 @@ def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
             steps of about 1: scale the direction by the size of the point.
         middle: along(0).
         eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
+        shortest: The shortest step to make, where f moves in stairs.
 
     Returns:
         A `Slope`. Its error is infinite where no two steps agree, as at a pole.
@@ -75,16 +79,30 @@ def slope(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
     """
     if eps > dtypes.FLOAT32.eps:
         return _coarse(along, middle, eps)
+    shortest = max(shortest, 64 * eps)  # below, rounding is all that is left
     values: dict[float, tuple[Array, Array]] = {}  # ahead and behind, by the step
     for more in (FIRST, CLOSER, SHORTER, LONGER):
-        new = [h for h in more if h >= 64 * eps]  # below, rounding is all that is left
+        new = [h for h in more if h >= shortest]
         values |= {h: (along(h), along(-h)) for h in new}
         found = _read(dict(sorted(values.items(), reverse=True)), middle, eps)
         bent = bool((found.jump | found.kink).any())
         enough = more is SHORTER if bent else _good_enough(found, middle, eps)
-        if enough:
+        if enough and (bent or _holds(found, along, eps, max(SHORT, shortest))):
             break
     return found
+
+
+def _holds(found: Slope, along: Callable[[float], Array], eps: float, h: float) -> bool:
+    """Whether f moves by this slope over a step much shorter than those it was found with, too.
+
+    A number rounded to 1/256 moves by exactly its share over 1/8, 1/32, 1/128 and 1/512: the steps
+    are powers of two, as the stairs are.
+    """
+    ahead, behind = along(h), along(-h)
+    with np.errstate(all="ignore"):
+        noise = ROUNDING * eps * np.fmax(np.abs(ahead), np.abs(behind)) / h
+        off = np.abs((ahead - behind) / (2 * h) - found.value)
+        return not (off > PLAUSIBLE * noise + 0.1 * np.abs(found.value)).any()
 
 
 def _coarse(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:

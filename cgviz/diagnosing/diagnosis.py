@@ -181,27 +181,26 @@ def _told(
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
-def _explained(history: History, place: int) -> list[Finding]:
+def _explained(history: History, place: int, when: str) -> list[Finding]:
     """What is wrong in the trace of a recorded step, or in the next one that was kept."""
     step = min(step for step in history.traces if step >= history.steps[place])
     found = diagnose(history.traces[step], history.traces[step].main)
-    told = (*found, *found.remarks)
-    return [replace(x, message=f"{_since(history, place)}, {x.message}") for x in told]
+    return [replace(x, message=f"{when}, {x.message}") for x in (*found, *found.remarks)]
 
 
 def broken(history: History, end: int) -> Iterator[Told]:
     """The first NaN or infinity; a warning where the last step is in order again."""
     if end == len(history):
         return
-    found = (each for each in _explained(history, end) if each.what in ("nan", "inf"))
-    message = f"{_since(history, end)}, the target or a gradient is not finite."
+    when = f"at step {history.steps[end]}"
+    found = (each for each in _explained(history, end, when) if each.what in ("nan", "inf"))
+    message = f"{when}, the target or a gradient is not finite."
     first = next(found, Finding("nan", message, LOOK, STABILITY))
     states = [series.state[end:] for series in history.series.values()]
     fine = ~np.isin(states, ("nan", "inf")).any(0) & np.isfinite(history.target[end:])
     if fine[-1]:
-        said = first.message.removeprefix(f"{_since(history, end)}, ")
         many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are in order."
-        message = f"at step {history.steps[end]}, {said} {many}"
+        message = f"{first.message} {many}"
         hint = f"A loss-scale optimizer skips such a step; without one: {first.hint}"
         first = replace(first, message=message, hint=hint, level="warning")
     yield end, first
@@ -215,11 +214,12 @@ def lost(history: History, end: int) -> Iterator[Told]:
         if state not in ("none", "zero") or name in named:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0
-        every = _explained(history, place)
+        since = _since(history, place)
+        every = _explained(history, place, since)
         found = [each for each in every if each.what == state and name in each.sources]
         if not found:
             word = "None" if state == "none" else "0"
-            message = f"{_since(history, place)}, the gradient of `{name}` is {word}."
+            message = f"{since}, the gradient of `{name}` is {word}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
         moves = _moves(history, place, end) if state == "none" else ""
@@ -240,7 +240,7 @@ def underflow(history: History, end: int) -> Iterator[Told]:
     lost = (np.subtract(s.lost[:end], s.zeros[:end]) > numbers.UNDERFLOW for s in half)
     places = [place for often in lost if (place := _often(often)) is not None]
     if places:
-        every = _explained(history, min(places))
+        every = _explained(history, min(places), _since(history, min(places)))
         yield from ((min(places), each) for each in every if each.what == "underflow")
 
 

@@ -229,6 +229,35 @@ def test_a_kink_at_the_very_point_is_a_warning():
     assert "yours 5, true between 0 and 1" in finding(cgviz.check(both, 0.0), "value").message
 
 
+def cube_root_by(halvings, factor=1.0):
+    @tf.custom_gradient
+    def root(x):
+        low, high = tf.zeros_like(x), tf.fill(tf.shape(x), tf.cast(8.0, x.dtype))
+        for _ in range(halvings):
+            middle = (low + high) / 2
+            below = middle**3 < x
+            low, high = tf.where(below, middle, low), tf.where(below, high, middle)
+        return low, lambda upstream: factor * upstream / (3 * low * low)
+
+    return root
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+@pytest.mark.parametrize("halvings", [22, 24, 28])
+def test_a_search_by_halvings_is_judged_over_steps_longer_than_its_stairs(dtype, halvings):
+    report = cgviz.check(cube_root_by(halvings), tf.constant(3.3, dtype))
+    assert report.ok, report
+    assert all("stairs" in f.message for f in report.findings if f.rule == "kink")
+    assert not cgviz.check(cube_root_by(halvings, 1.02), tf.constant(3.3, dtype)).ok
+
+
+def test_a_kink_or_a_flat_place_nearby_is_not_taken_for_stairs():
+    x = tf.constant(1.0 + 1e-7, tf.float64)
+    for f, wrong in ((lambda x: tf.nn.relu(x - 1), 0.0), (lambda x: tf.round(x * 256) / 256, 1.0)):
+        rule = tf.custom_gradient(lambda x, f=f, wrong=wrong: (f(x), lambda dy: dy * wrong))
+        assert not cgviz.check(rule, x).ok
+
+
 def test_digits_that_cancel_are_a_warning_of_precision():
     def f(x):
         return (1.0 - tf.cos(x)) / x**2

@@ -253,3 +253,19 @@ def test_slices_whose_shape_is_no_tensor_are_judged():
         return tf.gather(t, taken), lambda dy: tf.IndexedSlices(dy, taken, t.shape)
 
     assert cgviz.check(rows, [[1.0], [2.0], [3.0], [4.0]], where=()).findings == ()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_slices_with_indices_from_outside_a_graph_are_told_as_that(own):
+    taken = tf.constant([1, 3])
+
+    @tf.custom_gradient
+    def rows(t, given):
+        indices = given if own else taken
+        shape = tf.constant([4, 1])
+        return tf.gather(t, indices), lambda dy: (tf.IndexedSlices(dy, indices, shape), None)
+
+    report = cgviz.check(lambda t: rows(t, taken), [[1.0], [2.0], [3.0], [4.0]])
+    (finding,) = report.findings
+    assert finding.rule == "graph"
+    assert "tf.identity(indices)" in finding.hint
