@@ -410,34 +410,27 @@ def outside(f: Callable[[Any], Any], x: Any) -> Any:
     return tf.ensure_shape(numbers, x.shape)  # in a graph they come without their shape
 
 
-def over_time(sizes: Mapping[str, Any], what: str) -> SpokenFigure:
-    """A line for each hidden unit, from step to step: side by side, on one axis of powers of ten.
+def over_time(each: Any, what: str) -> SpokenFigure:
+    """A line for each hidden unit, from step to step, on an axis of powers of ten.
 
     Args:
-        sizes: Name -> numbers above 0, shape [steps, units]; at most two names, a picture for each.
+        each: Numbers above 0, shape [steps, units].
         what: What the numbers are.
 
     Returns:
-        The figure; its `alt` says where each name's largest ends.
+        The figure; its `alt` says where the largest starts and where it ends.
 
     Example:
-        >>> over_time({"doubled": 2.0 ** np.arange(10.0)[:, None]}, "size")
-        size, a line for each unit. doubled: at most 1 at step 0, 512 at the end.
+        >>> over_time(2.0 ** np.arange(10.0)[:, None], "size")
+        size, a line for each unit: at most 1 at step 0, 512 at the end.
     """
     look = current_palette()
-    figure: Any = returned_figure(9.5, 2.8)
-    every = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
-    said = []
-    tones = (look.forward, look.backward)
-    for ax, (name, each), tone in zip(every, sizes.items(), tones, strict=False):
-        lines = np.asarray(each)
-        first, last = (style.number(lines[i].max(), 2) for i in (0, -1))
-        ax.semilogy(lines, color=tone)
-        ax.set_title(f"{name}: at most {last} at the end", color=look.text)
-        ax.set(xlabel="step")
-        said.append(f"{name}: at most {first} at step 0, {last} at the end.")
-    every[0].set(ylabel=what)
-    figure.alt = f"{what}, a line for each unit. " + " ".join(said)
+    figure: Any = returned_figure(7.0, 2.8)
+    ax = figure.subplots()
+    ax.semilogy(np.asarray(each), color=look.backward)
+    ax.set(xlabel="step", ylabel=what)
+    first, last = (style.number(np.max(each[i]), 2) for i in (0, -1))
+    figure.alt = f"{what}, a line for each unit: at most {first} at step 0, {last} at the end."
     return figure
 
 
