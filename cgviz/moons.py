@@ -14,7 +14,7 @@
     over_time a number for each hidden unit, at each step
     curves    a curve, and others that are compared with it
     elsewhere a function's source, run in a new process
-    known     whether this process knows a rule by that name
+    register  a rule, under a name of the caller's
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
     table     numbers in rows and columns
@@ -492,6 +492,17 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
     lines = (ran.stderr if ran.returncode else ran.stdout).strip().splitlines()
     print("elsewhere:", lines[-1].partition(" (")[0] if lines else "")
+
+
+def register(name: str, rule: Callable[[Any], Any]) -> None:
+    """Put a rule into TensorFlow's registry, as tracing a custom gradient of one input does.
+
+    Args:
+        name: What a graph calls the rule.
+        rule: Upstream -> the gradient for the input.
+    """
+    # Its op has two outputs, the value and the input; gradients are returned for both.
+    tf.RegisterGradient(name)(lambda op, upstream, unused: (None, rule(upstream)))
 
 
 def log_here() -> None:

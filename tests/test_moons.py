@@ -1144,6 +1144,21 @@ def test_a_folder_that_brings_its_rule_gives_it_a_new_name_which_its_graph_asks_
         assert tf_hooks.is_differentiable(asked)
 
 
+def test_a_graph_that_asks_for_a_registered_name_gets_that_rule():
+    moons.register("a stranger", lambda upstream: -5.0 * upstream)
+
+    @tf.function
+    def named(y):
+        with tf.compat.v1.get_default_graph().gradient_override_map({"IdentityN": "a stranger"}):
+            return tf.raw_ops.IdentityN(input=[tf.round(y), y])[0]
+
+    y = tf.constant(0.7)
+    with tf.GradientTape() as tape:
+        tape.watch(y)
+        value = named(y)
+    assert [value.numpy(), tape.gradient(value, y).numpy()] == [1.0, -5.0]
+
+
 def test_a_graph_is_freed_unless_it_has_a_custom_gradient():
     """What lesson 08 says of the service that grows."""
 
