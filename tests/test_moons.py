@@ -492,6 +492,43 @@ def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
     assert float(tf.function(safe)(x)) == pytest.approx(2.06e-9, rel=1e-3)
 
 
+def test_five_functions_are_what_the_summary_of_lesson_06_says():
+    """Its table: value and gradient at 100, value and gradient at -20."""
+
+    @tf.custom_gradient
+    def documented(x):
+        return naive(x), lambda upstream: upstream * (1.0 - 1.0 / (1.0 + tf.exp(x)))
+
+    def chosen(x):
+        return tf.where(x > 50.0, x, naive(x))
+
+    def safe(x):
+        return tf.where(x > 50.0, x, naive(tf.where(x > 50.0, 0.0, x)))
+
+    @tf.custom_gradient
+    def stable(x):
+        y = tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
+        return y, lambda upstream: upstream * tf.sigmoid(x)
+
+    def row(f):
+        x = tf.constant([100.0, -20.0])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return np.stack([y, tape.gradient(y, x)], axis=1).ravel()
+
+    tiny = np.exp(-20.0)
+    table = {
+        naive: [np.inf, np.nan, 0.0, tiny],
+        documented: [np.inf, 1.0, 0.0, 0.0],
+        chosen: [100.0, np.nan, 0.0, tiny],
+        safe: [100.0, 1.0, 0.0, tiny],
+        stable: [100.0, 1.0, tiny, tiny],
+    }
+    for f, numbers in table.items():
+        np.testing.assert_allclose(row(f), numbers, rtol=1e-5)
+
+
 def test_weights_that_start_at_0_get_a_gradient_twice_too_large_from_a_wrong_slope_at_0():
     """What lesson 06 says of its stable value without a rule."""
 
