@@ -254,7 +254,12 @@ def on_sky(
             ax.annotate("", middle + arrow, middle, arrowprops=how)
             how = {"textcoords": "offset points", "weight": "bold", "color": look.text}
             ax.annotate(name, middle + np.multiply(arrow, 0.3), (5, 5), **how)
-    ax.set(xlim=(95, -95), ylim=(-30, 165 if low else 200), xlabel="east", ylabel="north")
+    ax.set(
+        xlim=(95, -95),
+        ylim=(-30, 165 if low else 200),
+        xlabel="east, thousandths of an arcsecond",
+        ylabel="north",
+    )
     lines = [f"{len(dates)} positions of S2"]
     lines += ["an orbit"] * (curve is not None)
     lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)

@@ -75,8 +75,6 @@ def test_the_fit_finds_the_orbit_from_other_guesses_forwards_or_backwards(lesson
     with redirect_stdout(io.StringIO()) as said:
         found = orbit.fit(lesson["with_slopes"], np.array([years, *lesson["guess"][1:]]))
     assert f"P {years:.3f}" in said.getvalue()
-    if sign < 0:
-        assert "loss       62.0" in said.getvalue().splitlines()[-1]
     misses, _ = lesson["with_slopes"](tf.constant(found))
     assert 0.5 * np.sum(misses**2) == pytest.approx(60.1, abs=0.05)  # after the last move
     signs = np.ones(11)
@@ -84,16 +82,15 @@ def test_the_fit_finds_the_orbit_from_other_guesses_forwards_or_backwards(lesson
     np.testing.assert_allclose(found, signs * lesson["unknowns"], rtol=1e-3, atol=1e-2)
 
 
-def test_the_fit_gets_lost_from_a_period_of_25_years(lesson):
-    """As the answer to the third task says: e rises above 1."""
-    with redirect_stdout(io.StringIO()) as said, pytest.raises(np.linalg.LinAlgError):
-        orbit.fit(lesson["with_slopes"], np.array([25.0, *lesson["guess"][1:]]))
-    assert "nan   P 6.101   e 1.394" in said.getvalue()
+def test_the_fit_misses_by_as_much_as_the_lesson_says(lesson):
+    misses = np.array(lesson["with_slopes"](tf.constant(lesson["unknowns"]))[0])
+    assert np.sqrt(np.mean(misses**2)) == pytest.approx(1.26, abs=5e-3)
+    assert np.abs(misses).max() == pytest.approx(4.2, abs=0.05)
 
 
 def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson, monkeypatch):
     """The table of *What does the rule save?*"""
-    stated = {"steps": (7600, 1300), "newton": (790, 470)}
+    stated = {"steps": (7640, 1360), "newton": (840, 510)}
     best, tables = tf.constant(lesson["unknowns"]), []
     for name, loop in {"steps": lesson["by_steps"], "newton": by_newton}.items():
         for solution, ops in zip((loop, with_rule(lesson, loop)), stated[name], strict=True):
@@ -128,10 +125,6 @@ def test_a_loop_that_stops_too_early_gives_a_wrong_slope(lesson):
         E = lesson["by_steps"](0.1, 0.8, steps)
         assert float(abs(E - 0.8 * tf.sin(E) - 0.1)) == pytest.approx(left, abs=5e-5)
         assert float(lesson["solution_rule"](E, 0.8, 1.0)[0]) == pytest.approx(slope, abs=5e-3)
-    M = tf.Variable(0.1)
-    with tf.GradientTape() as tape:
-        E = lesson["by_steps"](M, 0.8, 5)
-    assert float(tape.gradient(E, M)) == pytest.approx(3.42, abs=5e-3)  # of the loop, not of E
 
 
 def test_a_rule_that_asks_for_itself_runs_the_loop_once_each_time(lesson, monkeypatch):
@@ -310,13 +303,10 @@ def test_of_two_terms_the_rule_that_keeps_its_e_loses_one(lesson):
     assert third != pytest.approx(true[1], rel=0.1)
 
 
-def test_without_stop_gradient_the_rule_that_keeps_its_e_points_at_the_star(lesson):
-    @tf.custom_gradient
-    def free(M, e):
-        E = lesson["by_steps"](M, e)
-        return E, lambda upstream: lesson["solution_rule"](E, e, upstream)
-
-    for find_E, at in ((free, 0.0), (lesson["solution"], -lesson["e"])):
+def test_the_rule_that_keeps_its_e_points_at_the_centre_and_a_tape_through_the_loop_at_the_star(
+    lesson,
+):
+    for find_E, at in ((lesson["by_steps"], 0.0), (lesson["solution"], -lesson["e"])):
         said = orbit.arrows(lesson["e"], *lesson["motion"](find_E)).alt
         assert f"at {at:.2f} to {at:.2f}" in said
 
