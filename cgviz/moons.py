@@ -4,7 +4,6 @@
     arrays    the same for a network written in NumPy, and where it starts
     Network   points -> logits: one hidden layer with an activation of the caller's
     gradients what the loss sends back to each variable of a network
-    sums      what numbers add up to, over circles, triangles and both
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
@@ -156,24 +155,6 @@ def gradients(network: Any, loss: Loss = cross_entropy) -> list[Any]:
     with tf.GradientTape() as tape:
         value = loss(network, *data())
     return tape.gradient(value, network.variables)
-
-
-def sums(**numbers: Any) -> None:
-    """Print what numbers of the first hidden unit add up to: over circles, triangles and both.
-
-    Args:
-        **numbers: Name -> a number for each of the 200 points and each unit, shape [200, n].
-
-    Example:
-        >>> sums(ones=tf.ones([200, 8]))
-        first unit   circles  triangles   together
-        ones         100.000    100.000    200.000
-    """
-    print(f"{'first unit':10} {'circles':>9}  {'triangles':>9}  {'together':>9}")
-    for name, each in numbers.items():
-        unit = np.asarray(each)[:, 0]
-        parts = unit[: COUNT // 2].sum(), unit[COUNT // 2 :].sum(), unit.sum()
-        print(f"{name:10}", "  ".join(f"{part:9.3f}" for part in parts))
 
 
 class Run(NamedTuple):

@@ -214,25 +214,19 @@ def test_of_swapped_gradients_two_units_are_left_and_one_decides():
     assert round(float(np.abs(moons.data()[0] @ right.w1 + right.b1).max()), 1) == 3.7
 
 
-def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks(capsys):
-    """What lesson 02 says of the first bias: its upstreams are small, and of opposite signs."""
+def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks():
+    """What lesson 02 says of the first step: no upstream reaches 0.002."""
     network, (points, labels) = moons.Network(tf.tanh), moons.data()
     slopes = 1.0 - tf.tanh(points @ network.w1 + network.b1) ** 2
     errors = (tf.sigmoid(network(points)) - labels) / 200.0
-    upstreams = errors * network.w2[0, 0]
-    assert round(float(network.w2[0, 0]), 2) == 0.45
-    triangle = np.asarray(labels) > 0.5
-    assert np.all((np.asarray(errors) < 0.0) == triangle)
-    right, wrong = (float(moons.gradients(moons.Network(f))[1][0]) for f in (tf.tanh, forgetful))
-    assert (round(right, 3), round(wrong, 2)) == (-0.057, 162.53)
-    moons.sums(slopes=slopes, upstreams=upstreams, products=upstreams * slopes)
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows == [
-        ["first", "unit", "circles", "triangles", "together"],
-        ["slopes", "69.184", "93.347", "162.530"],
-        ["upstreams", "0.123", "-0.149", "-0.026"],
-        ["products", "0.082", "-0.139", "-0.057"],
-    ]
+    upstreams = np.asarray(errors * network.w2[:, 0])
+    assert np.abs(upstreams).max() < 0.002
+    assert np.all((np.asarray(errors) < 0.0) == (np.asarray(labels) > 0.5))
+    right, wrong = (moons.gradients(moons.Network(f))[1] for f in (tf.tanh, forgetful))
+    np.testing.assert_allclose(right, np.sum(upstreams * slopes, axis=0), atol=1e-6)
+    np.testing.assert_allclose(wrong, np.sum(slopes, axis=0), rtol=1e-5)
+    assert (round(float(right[0]), 3), round(float(wrong[0]), 1)) == (-0.057, 162.5)
+    assert min(wrong) > 70.0
 
 
 def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one():
@@ -248,33 +242,21 @@ def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one(
     np.testing.assert_array_equal(claimed, [[2.0, 4.0], [2.0, 4.0]])
 
 
-def test_the_one_answer_for_all_points_turns_into_its_opposite_at_each_step():
-    """Lesson 00: after step 1 the first layer stays. Lesson 02: the answer ends at ±1.24."""
+def test_without_its_upstream_a_layer_moves_once_and_then_stays():
+    """What lessons 00 and 02 say of the first layer: one step that is far too large, then none."""
     network = moons.train(moons.Network(forgetful), steps=1).network
-    start, right = moons.Network(forgetful).b1, moons.train(moons.Network(tf.tanh), steps=1).network
-    assert np.all(start - network.b1 > 70.0)
-    assert np.all(np.abs(start - right.b1) < 0.06)
+    assert np.all(moons.Network(forgetful).b1 - network.b1 > 70.0)
     kept = network.w1.numpy(), network.b1.numpy()
-    moons.train(network, steps=298)
-    for answer in (-1.24, 1.24):
-        np.testing.assert_allclose(network(moons.data()[0]), answer, atol=1e-3)
-        moons.train(network, steps=1)
+    moons.train(network, steps=299)
     np.testing.assert_array_equal(network.w1, kept[0])
     np.testing.assert_array_equal(network.b1, kept[1])
-
-
-@pytest.mark.parametrize(("rate", "jumps"), [(0.88, False), (0.9, True)])
-def test_one_answer_for_all_points_jumps_at_a_rate_above_eight_ninths(rate, jumps):
-    """Lesson 02: close to 0 a step takes 9/4 of the answer, times the rate, and it takes over 2."""
-    network = moons.train(moons.Network(forgetful), rate=rate).network
-    assert (abs(network(moons.data()[0])[0, 0]) > 0.1) == jumps
 
 
 @pytest.mark.parametrize(
     ("rate", "percent", "near"), [(0.01, 50, 2e-3), (0.1, 60, 1e-4), (0.3, 50, 1e-6)]
 )
 def test_at_a_small_rate_all_answers_settle_near_0(rate, percent, near):
-    """The answer to the second task of lesson 02: ln 2 is the loss, whatever the percentage."""
+    """The answer to the second task of lesson 02: all points get nearly the same answer."""
     run = moons.train(moons.Network(forgetful), rate=rate)
     assert (run.percent, round(run.losses[-1], 3)) == (percent, 0.693)
     assert np.abs(run.network(moons.data()[0])).max() < near
