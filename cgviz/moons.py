@@ -394,24 +394,33 @@ def outside(f: Callable[[Any], Any], x: Any) -> Any:
 def over_time(each: Any, what: str) -> SpokenFigure:
     """A line for each hidden unit, from step to step, on an axis of powers of ten.
 
+    A unit that ends below ten times its start is grey.
+
     Args:
         each: Numbers above 0, shape [steps, units].
         what: What the numbers are.
 
     Returns:
-        The figure; its `alt` says where the largest starts and where it ends.
+        The figure; its `alt` says where the largest starts and ends, and how many are not grey.
 
     Example:
-        >>> over_time(2.0 ** np.arange(10.0)[:, None], "size")
+        >>> over_time(2.0 ** (np.arange(10.0)[:, None] * [1.0, 0.0]), "size")
         size, a line for each unit: at most 1 at step 0, 512 at the end.
+        1 of 2 end at ten times their start or above; the rest are grey.
     """
     look = current_palette()
     figure: Any = returned_figure(7.0, 2.8)
     ax = figure.subplots()
-    ax.semilogy(np.asarray(each), color=look.backward)
+    each = np.asarray(each)
+    rose = each[-1] >= 10.0 * each[0]
+    for numbers, up in zip(each.T, rose, strict=True):
+        ax.semilogy(numbers, color=look.backward if up else look.muted)
     ax.set(xlabel="step", ylabel=what)
     first, last = (style.number(np.max(each[i]), 2) for i in (0, -1))
-    figure.alt = f"{what}, a line for each unit: at most {first} at step 0, {last} at the end."
+    figure.alt = (
+        f"{what}, a line for each unit: at most {first} at step 0, {last} at the end.\n"
+        f"{rose.sum()} of {len(rose)} end at ten times their start or above; the rest are grey."
+    )
     return figure
 
 

@@ -720,15 +720,20 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
             assert end == pytest.approx([0.0, start[1]], abs=0.003)
 
 
-def test_each_unit_has_a_line_over_time():
-    doubled = 2.0 ** np.arange(60.0)[:, None] * [1.0, 0.5]
-    figure = moons.over_time(doubled, "size")
+def test_each_unit_has_a_line_over_time_and_is_grey_if_it_stays():
+    each = 2.0 ** (np.arange(60.0)[:, None] * [1.0, 0.0, 0.9]) * [1.0, 0.5, 0.5]
+    figure = moons.over_time(each, "size")
     (ax,) = figure.axes
     assert ax.get_yscale() == "log"
-    for line, numbers in zip(ax.lines, doubled.T, strict=True):
+    for line, numbers in zip(ax.lines, each.T, strict=True):
         np.testing.assert_array_equal(line.get_ydata(), numbers)
-    said = "size, a line for each unit: at most 1 at step 0, 5.8e17 at the end."
-    assert figure.alt == said
+    rises, stays, rises_too = (line.get_color() for line in ax.lines)
+    assert rises == rises_too != stays
+    said = [
+        "size, a line for each unit: at most 1 at step 0, 5.8e17 at the end.",
+        "2 of 3 end at ten times their start or above; the rest are grey.",
+    ]
+    assert figure.alt.splitlines() == said
 
 
 def test_a_row_stands_under_another_and_no_zero_has_a_sign(capsys):
