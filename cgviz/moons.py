@@ -627,7 +627,8 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     said = []
     for k, side in zip(dials, ("left", "right"), strict=False):
         both = np.interp(0.0, z - np.cos(k * z), z)  # z - cos(kz) only rises here
-        ax.plot([both, both], [both, 0.0], "o:", color="0.1", linewidth=1, markevery=[0])
+        ax.plot([both, both], [both, 0.0], ":", color="0.1", linewidth=1)
+        ax.plot(both, both, "o", color="0.1", label="fixed point" if not said else None)
         away = (4, 0) if side == "left" else (-4, 0)
         said.append(f"{both:.3f}")
         ax.annotate(said[-1], (both, 0.0), away, textcoords="offset points", ha=side)
@@ -645,7 +646,7 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
 def scale(
     titles: Sequence[str], scores: Any, cut: Any, degrees: Callable[[Any, Any], Any]
 ) -> SpokenFigure:
-    """Scores on a scale: the curve of the degrees, a dot for each title, the cut.
+    """Scores on a scale: the curve of the degrees, a dot for each title, the cut where it is ½.
 
     The best are filled, as many as the degrees add up to, and a legend says how many.
 
@@ -670,13 +671,14 @@ def scale(
     ax.plot(x, degrees(cut, x), color="C0")
     ax.axvline(float(cut), linestyle="--", color="0.4")
     at = style.number(float(cut), 2)
+    ax.hlines(0.5, x[0], float(cut), color="0.4", linestyle=":", linewidth=1)
     here = (float(cut), 0.97)
     ax.annotate(f"the cut, {at}", here, (5, 0), textcoords="offset points", va="center")
     best = np.arange(len(scores)) >= len(scores) - round(float(each.sum()))
     for face, group, label in (("white", ~best, None), ("0.1", best, f"her best {best.sum()}")):
         ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face, label=label)
-    for title, score, degree in zip(titles, scores, each, strict=True):
-        place, ha = ((0, 9), "center") if degree < 0.1 else ((8, -7), "left")
+    for n, (title, score, degree) in enumerate(zip(titles, scores, each, strict=True)):
+        place, ha = ((0, 9), "left" if n else "right") if degree < 0.1 else ((8, -7), "left")
         name = ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha)
         name.set(size=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.0})
     ax.set(xlabel="score", ylabel="degree", title=f"the degrees add up to {each.sum():.2f}")
@@ -692,16 +694,17 @@ def tastes(
     runs: Mapping[str, tuple[Sequence[float], Any]],
     count: int = 3,
 ) -> SpokenFigure:
-    """The losses of trainings, and which films their weights would take: those in its marks.
+    """The losses of trainings, and which films their weights would take: those above its line.
 
     A film is a dot, by how funny it is and how many hours it lasts; the last ones, which were
-    borrowed, are filled. The first training's marks are rings, the second's are squares.
+    borrowed, are filled. The first training's marks are rings, the second's are squares. Its line
+    runs midway between the last film that it takes and the next; no weight for funny is below 0.
 
     Args:
         titles: The name of each film.
         films: How funny each is, and its hours, shape [n, 2].
         runs: Name -> the losses and the two weights; at most two names.
-        count: How many were borrowed, and may be taken.
+        count: How many were borrowed, and may be taken; one is left at least.
 
     Returns:
         The figure; its `alt` gives the losses, the weights and the titles of the films taken.
@@ -713,14 +716,18 @@ def tastes(
     films = np.asarray(films)
     figure: Any = returned_figure(9.5, 3.4)
     falling, plane = figure.subplots(1, 2)
-    lines = []
+    lines, borders = [], []
     looks = (("-", "C0", "o", 12), ("--", "C1", "s", 16))
     for look, (name, (losses, weights)) in zip(looks, runs.items(), strict=False):
         dashes, tone, mark, size = look
         falling.plot(losses, dashes, color=tone, linewidth=2, label=name)
-        taken = np.argsort(films @ np.asarray(weights))[-count:]
+        scores = films @ np.asarray(weights)
+        rank = np.argsort(scores)
+        taken = rank[-count:]
         funny, hours = weights
         taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
+        middle = scores[rank[-count - 1 : -count + 1 or None]].mean()
+        borders.append((dashes, tone, middle, weights))
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
         low = int(np.nanargmin(losses))
@@ -740,6 +747,10 @@ def tastes(
     plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
     figure.alt = "\n".join(lines)
+    ends = np.array(plane.get_xlim())
+    for dashes, tone, middle, (funny, hours) in borders:
+        plane.plot(ends, (middle - hours * ends) / funny, dashes, color=tone, linewidth=1)
+    plane.set_xlim(*ends)
     return figure
 
 

@@ -775,7 +775,7 @@ def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
         "They wind outwards, to 0.08 and 0.99.",
         "z = cos(kz) at 0.610 and 0.683.",
     ]
-    path, diagonal, curve, _, black, square, dot, other = figure.axes[0].lines
+    path, diagonal, curve, _, black, square, *dots = figure.axes[0].lines
     x, y = path.get_data()
     assert (x[0], len(x)) == (0.65, 2 * 40 + 1)
     np.testing.assert_array_equal(y[0::2], x[0::2])
@@ -793,8 +793,12 @@ def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
     np.testing.assert_array_equal(black.get_xydata(), path.get_xydata()[-5:])
     assert square.get_xydata().tolist() == [[0.65, 0.65]]
     assert square.get_zorder() > max(line.get_zorder() for line in (path, diagonal, black))
-    for k, mark, text in zip((1.5, 1.2), (dot, other), figure.axes[0].texts, strict=True):
-        (x, y), below = mark.get_xydata()
+    told = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert told[-2:] == ["start", "fixed point"]
+    marks = zip((1.5, 1.2), dots[0::2], dots[1::2], figure.axes[0].texts, strict=True)
+    for k, line, dot, text in marks:
+        (x, y), below = line.get_xydata()
+        assert dot.get_xydata().tolist() == [[x, y]]
         assert (x, x) == pytest.approx((y, np.cos(k * x)), abs=1e-4)
         assert tuple(below) == text.xy == (x, 0.0)
         assert text.get_text() == f"{x:.3f}"
@@ -808,6 +812,8 @@ def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_ma
     np.testing.assert_allclose(curve.get_ydata(), 1.0 / (1.0 + np.exp(0.25 - s)), rtol=1e-5)
     assert (s[0] < scores[0], scores[-1] < s[-1]) == (True, True)
     assert list(cut.get_xdata()) == [0.25, 0.25]
+    (half,) = figure.axes[0].collections
+    assert half.get_segments()[0][-1].tolist() == [0.25, 0.5]
     dots = np.concatenate([out.get_xydata(), best.get_xydata()])
     right = np.stack([scores, 1.0 / (1.0 + np.exp(0.25 - scores))], axis=1)
     np.testing.assert_allclose(dots, right, rtol=1e-5)
@@ -829,13 +835,21 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
     falling, plane = figure.axes
     for line, (losses, _) in zip(falling.lines, runs.values(), strict=True):
         np.testing.assert_array_equal(line.get_ydata(), losses)
-    *marks, rest, theirs = plane.lines
+    *marks, rest, theirs, border, other = plane.lines
     for mark, look, taken in zip(marks, "os", ([2, 3], [3, 0]), strict=True):
         assert mark.get_xydata().tolist() == films[taken, ::-1].tolist()
         assert (mark.get_marker(), mark.get_linestyle()) == (look, "None")
         assert mark.get_markerfacecolor() == "none"  # what it is around is seen
     inner, outer = (mark.get_markersize() for mark in marks)
     assert theirs.get_markersize() < inner < outer / 1.25  # a film in both shows both
+    ends = np.array(plane.get_xlim())
+    np.testing.assert_allclose(border.get_xydata(), np.stack([ends, 0.5 * ends - 0.475], axis=1))
+    np.testing.assert_allclose(other.get_ydata(), (3.475 - 0.5 * ends) / 4.0)
+    for line, mark in ((border, marks[0]), (other, marks[1])):
+        above = films[:, 0] > np.interp(films[:, 1], *line.get_data())
+        assert above.tolist() == [
+            film[::-1] in mark.get_xydata().tolist() for film in films.tolist()
+        ]
     assert theirs.get_xydata().tolist() == films[2:, ::-1].tolist()
     assert rest.get_xydata().tolist() == films[:2, ::-1].tolist()
     assert (rest.get_markerfacecolor(), theirs.get_markerfacecolor()) == ("white", "0.1")
@@ -881,27 +895,20 @@ def films_by_the_tape(steps, rate):
         told = films[:, ends] @ [1.0 - part, part]
         true = films @ near / near.sum()
         best = set(np.argsort(x)[-3:])
-        seen.append((weights, x.argmax(), hers[1], true[1], told[1], best, pull.argmax()))
+        seen.append((weights, x.argmax(), hers[1], true[1], told[1], best))
         weights = weights + rate * pull.sum() * (hers - told)
     return seen
 
 
 def test_why_the_false_slopes_of_lesson_11_never_find_the_third_film():
     seen = films_by_the_tape(200, 0.3)
-    for at, highest, believed in ((60, FROST, 1.1), (61, ECHO, 2.2)):
-        _, best, hers, true, told, _, most = seen[at]
-        assert (best, HERS[most]) == (highest, AUNT)
-        assert (hers, true, told) == pytest.approx((1.7, 2.0, believed), abs=0.05)
+    for _, highest, hers, true, told, _ in seen[4:30]:
+        assert highest == FROST
+        assert true > hers + 0.3
+        assert told == pytest.approx(hers, abs=0.08)
+    np.testing.assert_allclose(seen[30][0], [2.52, -0.06], atol=0.005)
     assert not any(AUNT in step[5] for step in seen)
-    late = [step[0][1] / step[0][0] for step in seen[60:]]
-    assert min(late) < 1 / 16 < max(late)
-    assert {step[1] for step in seen[20:36]} == {FROST}  # then its loss begins to jump
-    assert [step[1] for step in seen[36:40]] == [ECHO, FROST] * 2
-    assert {step[1] for step in seen[36:]} == {ECHO, FROST}
-    slow = films_by_the_tape(1000, 0.03)
-    assert slow[-1][5] == {ECHO, FROST, HOTEL}
-    jumps = [np.abs(np.diff([step[0][1] for step in run[-100:]])).max() for run in (seen, slow)]
-    assert jumps[1] < jumps[0] / 5.0
+    assert films_by_the_tape(1000, 0.03)[-1][5] == {ECHO, FROST, HOTEL}  # nor at a smaller rate
 
 
 def weights_by_the_rule(steps, width=0.4, start=1.0, rate=0.3):
@@ -922,7 +929,8 @@ def test_twice_the_width_in_lesson_11_is_a_smaller_start_and_a_smaller_rate():
     np.testing.assert_allclose(wide, 2.0 * weights_by_the_rule(120, start=0.5, rate=0.3 / 4.0))
     for steps, third in ((100, DUST), (107, DUST), (108, AUNT), (120, AUNT)):
         assert set(np.argsort(wide[steps - 1] @ [FUNNY, HOURS])[-3:]) == {third, FROST, HOTEL}
-    np.testing.assert_allclose(weights_by_the_rule(100)[-1], [3.06, -1.30], atol=0.005)
+    np.testing.assert_allclose(weights_by_the_rule(30)[-1], [1.98, -0.93], atol=0.005)
+    assert (weights_by_the_rule(100)[-1] * [1.0, -1.0] > [3.0, 1.25]).all()  # both grow
 
 
 def test_which_tastes_take_the_three_films_of_lesson_11():
@@ -1263,19 +1271,3 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
     # Some last bits apart: how many, differs between processors.
     np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-6)
     assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
-
-
-def test_a_tape_is_right_about_the_end_of_presses_that_have_not_arrived():
-    """What lesson 11 says of k = 1.5: 0.24 is the slope of the 0.99 that 100 presses end with."""
-
-    def press(k, z=1.0):
-        for _ in range(100):
-            z = tf.cos(k * z)
-        return z
-
-    k = tf.constant(1.5, tf.float64)
-    trace = cgviz.trace(press, k)
-    assert trace.value == pytest.approx(0.99, abs=0.005)
-    assert trace.gradients[0] == pytest.approx(0.24, abs=0.005)
-    ahead, behind = press(k + 1e-5), press(k - 1e-5)
-    assert trace.gradients[0] == pytest.approx(float(ahead - behind) / 2e-5, rel=1e-4)
