@@ -44,6 +44,7 @@ from matplotlib.collections import EllipseCollection
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Circle
 from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
 
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
@@ -251,15 +252,17 @@ def compare(
     figure: Any = returned_figure(9.5, 3.2)
     axes = figure.subplots(1, 3)
     longest = max(len(right.losses), len(wrong.losses))
-    lines, missed = [], []
+    lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
-        missed.append(_map(ax, run, look, broken, FINE if units else GRID))
+        missed = _map(ax, run, look, broken, FINE if units else GRID)
+        key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * bool(missed)
+        ax.set_xlabel("     ".join(key), fontsize=9)
         if units:
             _units(ax, run.network, look)
         said = "NaN, no answer" if broken else f"{run.percent} % right"
         ax.set_title(f"{name}: {said}", color=look.text)
-        tone = look.forward if dashes == "-" else look.backward
+        tone = look.text if dashes == "-" else look.muted  # blue and vermillion are for the flow
         axes[2].plot(run.losses, dashes, color=tone, linewidth=2, label=name)
         finite = np.flatnonzero(np.isfinite(run.losses))
         short = not broken and len(run.losses) < longest
@@ -274,8 +277,6 @@ def compare(
         lines.append(f"{name}: {said}, loss {first} -> {last}{after}.")
     if units:
         lines.append("Dotted: where the input of each hidden unit is 0.")
-    key = "hatched: called ▲" + "       ✕: on the wrong side" * any(missed)
-    axes[0].set_xlabel(key, fontsize=9)
     axes[2].set(title="loss", xlabel="step", ylim=(0, None))
     axes[2].legend(frameon=False)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
@@ -584,14 +585,14 @@ def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence
     return all(bool(tf.reduce_all(tf.abs(rows[a] - rows[b]) < 1e-5)) for a, b in pairs)
 
 
-def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
+def stairs(k: float, start: float = 1.0) -> SpokenFigure:
     """The cosine key: z and cos(kz) as curves, and 40 presses as stairs between them.
 
     A white square marks the start, a dot where z = cos(kz), with its number on the axis below.
     Arrowheads on the first four long steps say which way the stairs go; the last presses are thick.
 
     Args:
-        *dials: k, once or twice; the stairs belong to the first.
+        k: What the display is multiplied by before each cosine.
         start: What the display shows before the first press.
 
     Returns:
@@ -606,7 +607,7 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
     """
     shown = [start]
     for _ in range(40):
-        shown.append(float(np.cos(dials[0] * shown[-1])))
+        shown.append(float(np.cos(k * shown[-1])))
     twice = np.repeat(shown, 2)  # a press: up or down to the curve, then across to the diagonal
     figure: Any = returned_figure(6.4, 3.6)
     ax = figure.subplots()
@@ -620,25 +621,20 @@ def stairs(*dials: float, start: float = 1.0) -> SpokenFigure:
         ax.scatter(x, y, 30, color="0.1", marker=head, zorder=3)
     z = np.linspace(0.0, 1.1, 200)
     ax.plot(z, z, "--", color="0.3", linewidth=1, label="the diagonal")
-    for k, dashes in zip(dials, ("-", "--"), strict=False):
-        ax.plot(z, np.cos(k * z), dashes, label=f"cos(kz) at k = {k:g}")
+    ax.plot(z, np.cos(k * z), label=f"cos(kz) at k = {k:g}")
     ax.plot(twice[-6:-1], twice[-5:], color="0.1", linewidth=2.5, label="the last presses")
     ax.plot(start, start, "s", color="0.1", markerfacecolor="white", zorder=3, label="start")
-    said = []
-    for k, side in zip(dials, ("left", "right"), strict=False):
-        both = np.interp(0.0, z - np.cos(k * z), z)  # z - cos(kz) only rises here
-        ax.plot([both, both], [both, 0.0], ":", color="0.1", linewidth=1)
-        ax.plot(both, both, "o", color="0.1", label="fixed point" if not said else None)
-        away = (4, 0) if side == "left" else (-4, 0)
-        said.append(f"{both:.3f}")
-        ax.annotate(said[-1], (both, 0.0), away, textcoords="offset points", ha=side)
+    both = float(np.interp(0.0, z - np.cos(k * z), z))  # z - cos(kz) only rises here
+    ax.plot([both, both], [both, 0.0], ":", color="0.1", linewidth=1)
+    ax.plot(both, both, "o", color="0.1", label="fixed point")
+    ax.annotate(f"{both:.3f}", (both, 0.0), (4, 0), textcoords="offset points")
     ax.set(xlabel="z", ylabel="next z")
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
     figure.alt = (
-        f"Stairs of 40 presses from {start:g} at k = {dials[0]:g}.\nThey wind "
+        f"Stairs of 40 presses from {start:g} at k = {k:g}.\nThey wind "
         f"{'outwards' if last > first else 'inwards'}, to {shown[-2]:.2f} and {shown[-1]:.2f}.\n"
-        f"z = cos(kz) at {' and '.join(said)}."
+        f"z = cos(kz) at {both:.3f}."
     )
     return figure
 
@@ -670,8 +666,8 @@ def scale(
     x = np.linspace(scores[0] - 0.7, scores[-1] + 0.7, 300, dtype="float32")
     ax.plot(x, degrees(cut, x), color="C0")
     ax.axvline(float(cut), linestyle="--", color="0.4")
-    at = style.number(float(cut), 2)
     ax.hlines(0.5, x[0], float(cut), color="0.4", linestyle=":", linewidth=1)
+    at = style.number(float(cut), 2)
     here = (float(cut), 0.97)
     ax.annotate(f"the cut, {at}", here, (5, 0), textcoords="offset points", va="center")
     best = np.arange(len(scores)) >= len(scores) - round(float(each.sum()))
@@ -725,9 +721,9 @@ def tastes(
         rank = np.argsort(scores)
         taken = rank[-count:]
         funny, hours = weights
-        taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
         middle = scores[rank[-count - 1 : -count + 1 or None]].mean()
         borders.append((dashes, tone, middle, weights))
+        taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
         low = int(np.nanargmin(losses))
@@ -746,11 +742,11 @@ def tastes(
     plane.margins(x=0.2)  # space for the titles
     plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
-    figure.alt = "\n".join(lines)
     ends = np.array(plane.get_xlim())
     for dashes, tone, middle, (funny, hours) in borders:
         plane.plot(ends, (middle - hours * ends) / funny, dashes, color=tone, linewidth=1)
     plane.set_xlim(*ends)
+    figure.alt = "\n".join(lines)
     return figure
 
 
@@ -789,7 +785,9 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> int
     missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, and not an answer
     # Behind its point, which can still be told from others; a single one must be found, too.
     size, width = (9, 0.9) if len(missed) > FEW else (15, 1.4)
-    ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
+    crosses = ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
+    if width > 1:  # on the border, too
+        crosses[0].set_path_effects([withStroke(linewidth=4, foreground=look.paper)])
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
     ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
