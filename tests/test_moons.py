@@ -876,7 +876,7 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
 
 FUNNY = np.array([0.6, 0.3, 0.0, 0.0, 0.8, 0.9, 0.6, 0.7])  # the eight films of lesson 11
 HOURS = np.array([2.1, 2.9, 2.6, 1.0, 2.7, 1.1, 2.5, 1.4])
-AUNT, DUST, ECHO, FROST, HOTEL = 0, 3, 4, 5, 7
+AUNT, CANAL, DUST, ECHO, FROST, HOTEL = 0, 2, 3, 4, 5, 7
 HERS = [AUNT, FROST, HOTEL]
 
 
@@ -916,6 +916,8 @@ def test_why_the_false_slopes_of_lesson_11_never_find_the_third_film():
         assert true > hers + 0.3
         assert told == pytest.approx(hers, abs=0.08)
     np.testing.assert_allclose(seen[30][0], [2.52, -0.06], atol=0.005)
+    np.testing.assert_allclose(seen[30][2:5], [1.71, 2.07, 1.67], atol=0.005)  # told at the end
+    assert (seen[30][0] @ [FUNNY, HOURS]).argmin() == CANAL
     assert not any(AUNT in step[5] for step in seen)
     assert films_by_the_tape(1000, 0.03)[-1][5] == {ECHO, FROST, HOTEL}  # nor at a smaller rate
 

@@ -21,6 +21,7 @@ from .comparison import Comparison, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
 SLOW = 0.1  # seconds of a gradient, of which the second order takes some hundreds
+STAIRS = "moves in stairs"  # what f does: see `_compared`
 LONGER = 64 * dtypes.FLOAT32.eps  # the shortest step where float64 would see stairs
 FEW = 4  # inputs up to which the whole second derivative is compared: each takes gradients
 
@@ -85,7 +86,7 @@ def _compared(case: Case) -> Comparison:
         sure = longer.unsure == 0 and longer.doubt <= tolerant.wrong and not longer.bends
         if sure and (rough or not longer.mismatches):
             wrong = found.mismatches[: 0 if longer.mismatches else 1]
-            longer.bends = [(each.output, each.input, "moves in stairs") for each in wrong]
+            longer.bends = [(each.output, each.input, STAIRS) for each in wrong]
             return longer
     return found
 
@@ -141,17 +142,17 @@ def _kinks(case: Case, found: Comparison) -> None:
         "kink",
         what,
         f"{case.output_name(i)} {what} at this very point{at}. It has {_BENDS[what]}.",
-        _STAIRS if what == "moves in stairs" else "Check at a point beside it as well.",
+        _SMALLER_STAIRS if what == STAIRS else "Check at a point beside it as well.",
     )
 
 
 _BENDS = {
     "has a kink": "two slopes here: any slope between them was taken as right",
     "jumps": "no derivative here, and none was judged",
-    "moves in stairs": "another slope over short steps than over longer ones, and the rule claims "
+    STAIRS: "another slope over short steps than over longer ones, and the rule claims "
     "the second, which was taken as right",
 }
-_STAIRS = (
+_SMALLER_STAIRS = (
     "A search that stops early does this: more halvings make the stairs smaller. If f rounds on "
     "purpose, its true derivative is 0: say so with surrogate=True."
 )
@@ -346,7 +347,7 @@ def second_order(case: Case) -> None:
         "not judged, for the rule is not linear in upstream": not case.linear,
         "not judged, for f is slow: order=2 judges it": case.order < 2 and case.seconds > SLOW,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
-        "not judged: f moves in stairs": results.rows["kink"].reason == "moves in stairs",
+        "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
         "not judged: see variables": results.has("variables"),
         "not judged: see value": results.rows["value"].state == "fail",
         "not judged: see shape": results.has("shape"),

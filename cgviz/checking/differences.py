@@ -21,7 +21,7 @@ RATIO = 4.0  # between one step length and the next
 FIRST = tuple(2.0**-e for e in range(3, 11, 2))  # enough for smooth functions
 CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # and for most others
 SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where float64 is rounded
-SHORT = 2.0**-20  # at which a settled slope is tried: finer stairs than 1e-6 are rare
+SHORT = 2.0**-20  # at which a settled slope is tried: finer stairs are near those of float32
 LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for what hardly moves
 # Of 16 bits a shorter step moves little but the last ones, and a longer one leaves the point.
 COARSE_STEPS = tuple(2.0**-e for e in range(1, 7, 2))

@@ -247,7 +247,8 @@ def cube_root_by(halvings, factor=1.0):
 def test_a_search_by_halvings_is_judged_over_steps_longer_than_its_stairs(dtype, halvings):
     report = cgviz.check(cube_root_by(halvings), tf.constant(3.3, dtype))
     assert report.ok, report
-    assert all("stairs" in f.message for f in report.findings if f.rule == "kink")
+    if halvings < 28:  # in float32, whose last bit is about as large, only its digits are told
+        assert "moves in stairs" in finding(report, "kink").message
     assert not cgviz.check(cube_root_by(halvings, 1.02), tf.constant(3.3, dtype)).ok
 
 
