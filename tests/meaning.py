@@ -173,6 +173,7 @@ def check(seen: Seen, links, *, slack: float = 0.0) -> None:
     check_labels(seen, slack)
     check_node_texts(seen, slack)
     check_sums(seen, links)
+    check_products(seen, links)
 
 
 def check_arrows(seen, links, slack):
@@ -236,9 +237,7 @@ def check_node_texts(seen, slack):
 
 def check_sums(seen, links):
     """The terms of a sum are the labels of the arrows that meet at its node; = if they add up."""
-    labels = {
-        i: words for role, of, i, words, _ in seen.texts if of == "link" and role == "gradient"
-    }
+    labels = {i: words.split(" ")[-1] if "·" in words else words for i, words in returned(seen)}
     for role, of, node, words, _ in seen.texts:
         if (of, role) != ("node", "gradient") or ("+" not in words and " − " not in words):
             continue
@@ -255,6 +254,33 @@ def check_sums(seen, links):
             if not total.endswith("…") and np.isfinite(numbers).all():
                 same = f"{sum(numbers[:-1]):.4g}" == f"{numbers[-1]:.4g}"
                 assert parts[place + 1] == ("=" if same else "≈"), words
+
+
+def returned(seen):
+    """What is written at each backward arrow."""
+    return [
+        (i, words) for role, of, i, words, _ in seen.texts if (of, role) == ("link", "gradient")
+    ]
+
+
+def check_products(seen, links):
+    """Upstream in a product is what came to the node at the arrow's start; = if it is true."""
+    labels = dict(returned(seen))
+    found = {i: re.fullmatch(r"(\S+) · (\S+) ([=≈≠]) (.+)", words) for i, words in labels.items()}
+    totals = {node: words for role, of, node, words, _ in seen.texts if role == "gradient"}
+    for i, product in found.items():
+        if product is None:
+            continue
+        upstream, local, sign, downstream = product.groups()
+        node = links[i][1]
+        arrived = [k for k, (source, _) in enumerate(links) if source == node and k in labels]
+        total = labels[arrived[0]] if len(arrived) == 1 else totals[node]
+        assert re.split(" [=≈≠] ", total)[-1].split(" ")[-1] == upstream, (total, labels[i])
+        with suppress(ValueError):  # of numbers alone
+            u, v, d = (float(x.replace("−", "-")) for x in (upstream, local, downstream))
+            if np.isfinite([u, v, d]).all() and sign != "≠":
+                assert sign == ("=" if f"{u * v:.4g}" == f"{d:.4g}" else "≈"), labels[i]
+                assert np.isclose(u * v, d, rtol=2e-3), labels[i]
 
 
 def corners(box):

@@ -271,7 +271,8 @@ class _Arranged:
         again = any(node.level for node in shown.nodes)
         self.legend = [("forward", "value" if again else "forward value")]
         if shown.which is not None:
-            self.legend.append(("backward", "backward gradient"))
+            words = "upstream · local = downstream" if shown.local else "backward gradient"
+            self.legend.append(("backward", words))
         self.width = self.layout.width + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
         self.shift = MARGIN, MARGIN

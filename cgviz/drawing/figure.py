@@ -9,6 +9,7 @@ What is drawn and where comes from `display`; here it gets its colours and width
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,11 @@ def plot(
     step: int | None = None,
     which: int | None = None,
     full: bool = False,
+    local: bool = False,
 ) -> Axes:
     """What `trace.plot` does: the flow."""
     _check_axes(ax)
-    shown = select(trace, which, full)
+    shown = replace(select(trace, which, full), local=local)
     _check_step(step, shown)
     found = display.make(shown, _space(ax), enough=LARGEST) if ax else display.make(shown)
     ax = ax or _whole_axes(found)

@@ -16,8 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from .. import style
 from ..graph import Array
+from ..graph.jacobian import same, summed
 from ..graph.selection import Edge, Node, Selection
 from .shapes import Anchor, Side
 
@@ -140,12 +143,32 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
             yield _text("value", "link", i, [(ran, _carried(edge))])
         come = moments.of_edge(edge)
         if edge.contribution is not None:
-            yield _text("gradient", "link", i, [(come, short(edge.contribution))])
+            product = _product(shown, edge)
+            yield _text("gradient", "link", i, [(come, product + short(edge.contribution))])
         elif edge.reason and edge.reason != "nothing arrives":
             yield _text("reason", "link", i, [(come, _broken(f"{style.BLOCKED} {edge.reason}"))])
     for i, edge in enumerate(shown.targets, len(shown.edges)):
         yield _text("value", "link", i, [(moments.of_node(edge.source), short(edge.value.numpy()))])
         yield _text("gradient", "link", i, [(SEED, short(edge.contribution))])
+
+
+def _product(shown: Selection, edge: Edge) -> str:
+    """Upstream · local and the sign behind it, where both are numbers and they are asked for."""
+    step = shown.nodes[edge.target].step if shown.local else None
+    if step is None or len(step.upstream) != 1 or edge.uses > 1:
+        return ""
+    upstream, downstream = step.upstream[0], edge.contribution
+    if upstream is None or downstream is None or upstream.ndim or downstream.ndim:
+        return ""
+    try:
+        local = step.local[0][edge.position]
+    except RuntimeError:  # its rule cannot run again
+        return ""
+    if local is None:
+        return ""
+    factors, result = [style.number(upstream), style.number(local)], style.number(downstream)
+    alike = same(downstream, *summed([(upstream, local)]))
+    return f"{' · '.join(factors)} {style.equals([factors], result) if alike else '≠'} "
 
 
 def _carried(edge: Edge) -> str:
@@ -319,7 +342,8 @@ def describe(shown: Selection, step: int | None = None) -> str:
         text += f"{edge.values} values" if edge.values > 1 else "value"
         text += f" {spoken(edge.value.numpy())}"
         if edge.contribution is not None and (step is None or edge.order <= step):
-            text += f", gradient {spoken(edge.contribution)} flows back"
+            product = _product(shown, edge)
+            text += f", gradient {product}{spoken(edge.contribution)} flows back"
         elif edge.reason:
             text += f", no gradient: {edge.reason}"
         lines.append(text + ".")

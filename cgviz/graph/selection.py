@@ -121,6 +121,7 @@ class Selection:
     repeats: tuple[folding.Repeats, ...] = ()
     # Of a picture with sliders, each input that one moves, and the widest number that it gets.
     moved: Mapping[str, str] | None = None
+    local: bool = False  # whether a gradient is written with the product that makes it
 
     @cached_property
     def outgoing(self) -> tuple[tuple[Edge, ...], ...]:

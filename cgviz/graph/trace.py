@@ -218,6 +218,7 @@ class Trace:
         step: int | None = None,
         which: int | None = None,
         full: bool = False,
+        local: bool = False,
     ) -> Axes:
         """Draw a picture for paper: forward solid blue, backward dashed vermillion.
 
@@ -227,6 +228,7 @@ class Trace:
                 them: 0 shows the forward pass alone, None everything.
             which: The backward pass, as in `passes`; None is the one that `steps` shows.
             full: Show everything: constants and shape helpers too, and no scope folded.
+            local: Write upstream · local before each downstream, where all three are one number.
 
         Returns:
             The axes. `ax.cgviz_alt` holds the picture in sentences.
@@ -242,7 +244,7 @@ class Trace:
         """
         from ..drawing import figure
 
-        return figure.plot(self, ax, step=step, which=which, full=full)
+        return figure.plot(self, ax, step=step, which=which, full=full, local=local)
 
     def diagnose(self, which: int | None = None) -> Diagnosis:
         """Say where a gradient became None, zero, NaN, infinite, tiny or huge, and why.
@@ -275,6 +277,7 @@ class Trace:
         full: bool = False,
         against: Trace | None = None,
         start: str = "forward",
+        local: bool = False,
     ) -> View:
         """The live picture: step through the backward pass, open scopes, custom ops and cards.
 
@@ -285,6 +288,7 @@ class Trace:
                 marked.
             start: "forward" begins when the forward pass has run, and tells no gradient before
                 its step; "end" begins with the backward pass finished.
+            local: Write upstream · local before each downstream, where all three are one number.
 
         Returns:
             The widget, a `View`.
@@ -300,7 +304,8 @@ class Trace:
         """
         from ..live import view
 
-        return view.view(self, which=which, full=full, against=against, start=start)
+        how: Any = {"which": which, "full": full, "against": against}
+        return view.view(self, **how, start=start, local=local)
 
     def save(self, path: Any, *, full: bool = False) -> None:
         """Write the trace to a file.

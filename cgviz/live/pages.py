@@ -53,6 +53,7 @@ class PageBuilder:
         framed: With scopes and custom ops that open and close.
         moments: Other traces of the program, as a training kept them. Each is shown where its name
             is among those that are `toggled`; where only numbers differ, in one picture.
+        local: Write upstream · local before each downstream, where all three are one number.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class PageBuilder:
         moved: Mapping[str, str] | None = None,
         framed: bool = True,
         moments: Mapping[str, Trace] | None = None,
+        local: bool = False,
     ) -> None:
         self.trace, self.full, self.moved, self.framed = trace, full, moved, framed
+        self.local = local
         self.patient = False
         self.fields: display.Fields = {}  # for which a quiz leaves space in its picture
         self.moments = moments or {}
@@ -96,7 +99,7 @@ class PageBuilder:
         key = trace, which, opened
         if key not in self._selections:
             found = select(trace, which, self.full, framed=self.framed, toggled=opened)
-            self._selections[key] = replace(found, moved=self.moved)
+            self._selections[key] = replace(found, moved=self.moved, local=self.local)
         return self._selections[key]
 
     def names(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[str]:

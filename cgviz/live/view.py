@@ -207,6 +207,7 @@ def view(
     full: bool = False,
     against: Trace | None = None,
     start: str = "forward",
+    local: bool = False,
 ) -> View:
     """What `trace.view` returns."""
     if against is not None and not isinstance(against, Trace):
@@ -214,7 +215,7 @@ def view(
     if start not in STARTS:
         raise ValueError(f"`start` must be one of {', '.join(STARTS)}, not {start!r}")
     traces = [trace] if against is None else [trace, against]
-    return View([PageBuilder(each, which, full) for each in traces], start=start)
+    return View([PageBuilder(each, which, full, local=local) for each in traces], start=start)
 
 
 # --- in a cell -----------------------------------------------------------------------------------

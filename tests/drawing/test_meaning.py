@@ -79,6 +79,47 @@ def test_they_do_so_with_space_for_a_slider(trace):
     check_everywhere(display.make(replace(select(trace, 0), moved={})))
 
 
+def test_they_do_so_with_the_product_at_each_arrow(trace):
+    check_everywhere(display.make(replace(select(trace, 0), local=True)))
+
+
+def products(f, *args):
+    """What is written at each backward arrow, and the alternative text."""
+    ax = cgviz.trace(f, *args).plot(local=True)
+    plt.close(ax.figure)
+    return [words for _, words in meaning.returned(meaning.of_paper(ax))], ax.cgviz_alt
+
+
+def test_a_rule_that_ignores_its_upstream_is_not_equal_to_the_product():
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda upstream: 2.0 * x
+
+    found, alt = products(lambda x: 3.0 * square(x), 2.0)
+    assert found == ["3 · 4 ≠ 4", "1 · 3 = 3", "1"]
+    assert "gradient 3 · 4 ≠ 4 flows back" in alt
+
+
+def test_zero_times_infinity_is_seen_to_be_the_nan():
+    found, _ = products(lambda x: tf.math.log(1.0 + tf.exp(x)), 100.0)
+    assert found == ["0 · ∞ = ⚠ NaN", "0 · 1 = 0", "1 · 0 = 0", "1"]
+
+
+def test_of_a_rule_that_cannot_run_again_the_downstream_alone_is_written():
+    @tf.custom_gradient
+    def once(x):
+        left = [2.0]
+        return 2.0 * x, lambda upstream: upstream * left.pop()
+
+    found, _ = products(lambda x: 3.0 * once(x), 2.0)
+    assert found == ["6", "1 · 3 = 3", "1"]
+
+
+def test_of_arrays_the_downstream_alone_is_written():
+    found, _ = products(lambda x: tf.reduce_sum(tf.square(x)), [1.0, 2.0])
+    assert found == ["[2, 4]", "[1, 1]", "1"]
+
+
 @pytest.mark.parametrize("k", [0, 3, 29])
 def test_they_do_so_where_one_of_repeats_is_shown(k):
     weight = tf.Variable(0.75, name="weight")

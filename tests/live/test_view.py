@@ -46,6 +46,13 @@ def test_a_finished_one_begins_at_the_end_of_the_pass(trace):
     assert trace.view(start="end").step == 2
 
 
+def test_with_local_each_arrow_has_its_product(trace):
+    plain, products = (trace.view(local=local).document["pages"][0] for local in (False, True))
+    assert " · " not in str(plain["texts"])
+    assert "'1 · 2 = 2'" in str(products["texts"])
+    assert ("backward", "upstream · local = downstream") in products["displays"][0]["legend"]
+
+
 def test_it_is_drawn_in_each_direction_for_the_browser_to_choose(trace):
     (page,) = trace.view().document["pages"]
     assert [each["direction"] for each in page["displays"]] == ["right", "down"]
