@@ -382,15 +382,6 @@ def test_the_picture_follows_a_dark_theme(runs):
     assert not same_color(dark.axes[2].lines[0].get_color(), "#1a1a1a")
 
 
-def test_the_second_layer_alone_gets_89_percent_right():
-    """What lesson 00 says: a first layer that stays does less harm than one that moves blindly."""
-    network = moons.Network(tf.tanh)
-    network.variables = [network.w2, network.b2]
-    before = network.w1.numpy()
-    assert moons.train(network).percent == 89
-    np.testing.assert_array_equal(network.w1, before)
-
-
 def test_what_tanh_receives_is_marked_on_its_curve():
     received = {"near": np.array([-1.0, 2.0]), "far": np.array([-204.0, -56.0])}
     figure = moons.on_tanh(received)
