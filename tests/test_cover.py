@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import cgviz
-from cgviz.graph.selection import select
-
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COVER = runpy.run_path(str(ROOT / "tools" / "cover.py"))
@@ -22,5 +19,5 @@ def test_the_function_is_the_one_in_the_readme():
 def test_the_picture_shows_what_tensorflow_does(theme):
     picture = f"notebooks/images/flow_{theme}.svg"
     assert picture in README
-    drawn = COVER["moving"](select(cgviz.trace(COVER["f"], 2.0)), *COVER["PAPERS"][theme])
+    drawn = COVER["moving"](COVER["selection"](), *COVER["PAPERS"][theme])
     assert (ROOT / picture).read_text(encoding="utf-8") == drawn, "run: make notebooks"

@@ -8,6 +8,7 @@ motion is wanted it shows the end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from math import ceil
 from pathlib import Path
@@ -44,6 +45,11 @@ path { fill: var(--plain); stroke: var(--tone); stroke-width: var(--wide); }
 def f(x: tf.Tensor) -> tf.Tensor:
     """The function that README.md shows."""
     return x * x + 3.0 * x
+
+
+def selection() -> Selection:
+    """What is drawn of it: at each backward arrow the product that makes its number."""
+    return replace(select(cgviz.trace(f, 2.0)), local=True)
 
 
 class Clock:
@@ -188,7 +194,7 @@ def moving(chosen: Selection, look: style.Palette, paper: str) -> str:
 
 def main() -> None:
     """Write both pictures."""
-    chosen = select(cgviz.trace(f, 2.0))
+    chosen = selection()
     for theme, (look, paper) in PAPERS.items():
         (PICTURES / f"flow_{theme}.svg").write_text(moving(chosen, look, paper), encoding="utf-8")
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import cgviz
 from cgviz.drawing import display
-from cgviz.graph.selection import select
 
 ROOT = Path(__file__).resolve().parents[2]
 COVER = runpy.run_path(str(ROOT / "tools" / "cover.py"))
@@ -22,7 +20,7 @@ CLEAR = (  # what is seen clearly at a time, in milliseconds
 
 @pytest.fixture(scope="module")
 def shown():
-    return display.make(select(cgviz.trace(COVER["f"], 2.0)))
+    return display.make(COVER["selection"]())
 
 
 @pytest.fixture(params=["light", "dark"])
