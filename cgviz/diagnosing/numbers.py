@@ -381,7 +381,7 @@ FORWARD = (
         "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
     ),
     _unstable("domain", when=lambda case: case.domain).says(
-        "It is defined for inputs {domain}.",
+        "{type} is defined for inputs {domain}.",
         "Keep its input there. For logarithms there are tf.math.xlogy, tf.math.log_sigmoid and "
         "tf.nn.log_softmax.",
     ),
