@@ -224,8 +224,7 @@ class _Process:
                 self.pending += chunk
             if self.taken > self.limits.output:
                 raise EndedError("its outputs are too large")
-            most = self.limits.memory + SHARED
-            if time.monotonic() > self.looked + LOOK and self.memory() > most:
+            if time.monotonic() > self.looked + LOOK and self.too_large():
                 raise EndedError(f"it used more than {self.limits.gigabytes} of memory")
         line, _, self.pending = self.pending.partition(b"\n")
         try:
@@ -236,16 +235,14 @@ class _Process:
             raise EndedError("it wrote into the grader's own messages")
         return message
 
-    def memory(self) -> int:
-        """Bytes that all processes of the box hold in memory; what they share counts once."""
+    def too_large(self) -> bool:
+        """Whether all processes hold more than they may; what they share counts once."""
         self.looked = time.monotonic()
-        total = 0
-        for process in self._all():
-            try:
-                total += process.memory_full_info().pss
-            except psutil.Error:  # it has ended, or this account may not see it
-                continue
-        return total
+        most, processes = self.limits.memory + SHARED, self._all()
+        # With what is shared counted for each it is quick to read, and mostly little enough.
+        if sum(_held(process) for process in processes) <= most:
+            return False
+        return sum(_held(process, exact=True) for process in processes) > most
 
     def kill(self) -> None:
         """End every process of the box."""
@@ -263,6 +260,14 @@ class _Process:
             return [first, *first.children(recursive=True)]
         except psutil.Error:
             return []
+
+
+def _held(process: psutil.Process, exact: bool = False) -> int:
+    """Bytes that a process holds, with what it shares unless exact; none if it cannot be seen."""
+    try:
+        return process.memory_full_info().pss if exact else process.memory_info().rss
+    except psutil.Error:  # it has ended, or this account may not see it
+        return 0
 
 
 def _package() -> Path:
