@@ -353,7 +353,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
             faint = {"color": look.muted, "alpha": 0.4, "linewidth": 0}
             ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
-        for n in (15, 61, 86, 123, 167, 194):  # whose lines end apart: more would hide each other
+        for n in (14, 61, 86, 123, 167, 194):  # whose lines end apart: more would hide each other
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
             ax.plot(*np.stack([points[n], nearest[n]]).T, color=look.muted, linewidth=1)

@@ -969,7 +969,7 @@ def distances(network, points, low=-2.5, high=2.5, count=1001):
 def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     """What lesson 05 says: no circle misses with the penalty, 104 without, most with a 1.
 
-    Without it 85 miss, whatever the logit is divided by; at lesson 00's rate the ruler is coarser.
+    At lesson 00's rate the ruler is coarser.
     """
     points = moons.data()[0]
 
@@ -990,9 +990,6 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
         for loss in (moons.cross_entropy, with_penalty(6.0), with_penalty(1.0))
     )
     assert (off(flat, 1.0) > 0.1).sum() == 191
-    true, logits = distances(plain.network, points), np.abs(plain.network(points)[:, 0])
-    others = np.arange(2.0, 12.0, 0.01)
-    assert min((np.abs(logits / rise - true) > 0.1).sum() for rise in others) == 85
     coarse = moons.train(moons.Network(tf.tanh), with_penalty(6.0))
     assert (off(coarse) > 0.1).sum() > 0
     assert np.mean(steepness(flat.network, points)) > 1.3  # the cross-entropy wants it steep
