@@ -56,7 +56,8 @@ GRID = 80  # points along each side of the map; finer ones look the same in prin
 FINE = 400  # the same with units: where they jump, the border runs along their lines, not in steps
 FEW = 5  # points on the wrong side: their crosses are large, as no others are beside them
 
-BEGIN = "import tensorflow as tf\nfrom cgviz import moons\n"  # of a program that runs elsewhere
+# of a program that runs elsewhere
+BEGIN = "import tensorflow as tf\nfrom cgviz import moons\nmoons.log_here()\n"
 ABOUT = 115  # characters of a warning that are printed: what it is about, without the advice
 
 Loss = Callable[[Callable[..., Any], Any, Any], Any]
@@ -470,8 +471,8 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
 def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     """Run a function in a new Python process, which has its source, `tf` and `moons`.
 
-    The last line that it prints is printed here, after *elsewhere*; if it fails, its error, up to
-    a bracket.
+    What it prints is printed here, after *elsewhere*, and so are TensorFlow's warnings; if it
+    fails, then its error, up to a bracket.
 
     Args:
         f: A function that uses its arguments, `tf` and `moons`.
@@ -481,8 +482,11 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     command = [sys.executable, "-c", program]
     plain = os.environ | {"NO_COLOR": "1"}  # in a notebook Python 3.13 colours its errors
     ran = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
-    lines = (ran.stderr if ran.returncode else ran.stdout).strip().splitlines()
-    print("elsewhere:", lines[-1].partition(" (")[0] if lines else "")
+    lines = ran.stdout.splitlines()
+    if ran.returncode:
+        lines.append(ran.stderr.strip().splitlines()[-1].partition(" (")[0])
+    for line in lines:
+        print("elsewhere:", line)
 
 
 def register(name: str, rule: Callable[[Any], Any]) -> None:

@@ -1190,14 +1190,19 @@ def test_a_graph_is_freed_unless_it_has_a_custom_gradient():
 
 
 def raises():
+    tf.get_logger().warning("beware")
+    print("so far")
     raise ValueError("mine")
 
 
 @pytest.mark.usefixtures("forks")
-def test_an_error_elsewhere_is_printed_without_colours(capsys, monkeypatch):
+def test_what_is_printed_elsewhere_is_printed_here_and_an_error_without_colours(
+    capsys, monkeypatch
+):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a notebook; Python 3.13 obeys
     moons.elsewhere(raises)
-    assert capsys.readouterr().out == "elsewhere: ValueError: mine\n"
+    said = ["log: beware", "so far", "ValueError: mine"]
+    assert capsys.readouterr().out.splitlines() == [f"elsewhere: {line}" for line in said]
 
 
 def look(name):
