@@ -257,7 +257,7 @@ class _Renderer:
         found = [
             shapes.outlined(
                 *(text.at(self.moment), text.x, text.y, text.size, text.anchor, text.side),
-                bold=text.role == "gradient" and text.of == "link" and self._current(text),
+                bold=text.role == "gradient" and text.of == "link" and self._stands_out(text),
             )
             for text in shown
         ]
@@ -272,12 +272,18 @@ class _Renderer:
         drawn.boxes = [box for _, box in found]
         self.ax.add_collection(drawn, autolim=False)
 
+    def _stands_out(self, text: Text) -> bool:
+        """Of the current step, or a product that a custom rule does not return."""
+        return self._current(text) or "≠" in text.at(self.moment)
+
     def _colour(self, text: Text) -> str:
         look = self.look
         if text.of == "band":
             return look.backward_text if text.i else look.forward_text
         if text.of == "node" and text.role == "title":
             return look.text
+        if text.role == "gradient" and "≠" in text.at(self.moment):
+            return look.custom
         tones = {"value": look.forward_text, "gradient": look.backward_text, "kind": look.custom}
         return tones.get(text.role, look.muted)
 

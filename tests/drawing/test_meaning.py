@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
 
 import cgviz
+from cgviz import style
 from cgviz.drawing import display, figure
 from cgviz.graph.selection import select
 
@@ -98,6 +100,24 @@ def test_a_rule_that_ignores_its_upstream_is_not_equal_to_the_product():
     found, alt = products(lambda x: 3.0 * square(x), 2.0)
     assert found == ["3 · 4 ≠ 4", "1 · 3 = 3", "1"]
     assert "gradient 3 · 4 ≠ 4 flows back" in alt
+
+
+def test_what_is_not_the_product_stands_out():
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda upstream: 2.0 * x
+
+    ax = cgviz.trace(lambda x: 3.0 * square(x), 2.0).plot(local=True)
+    (drawn,) = (c for c in ax.collections if getattr(c, "words", ()))
+    faces = dict(zip(drawn.words, map(to_hex, drawn.get_facecolors()), strict=True))
+    wide = {
+        words: right - left
+        for words, (left, _, right, _) in zip(drawn.words, drawn.boxes, strict=True)
+    }
+    plt.close(ax.figure)
+    assert faces["3 · 4 ≠ 4"] == style.LIGHT.custom.lower()
+    assert faces["1 · 3 = 3"] == style.LIGHT.backward_text.lower()
+    assert wide["3 · 4 ≠ 4"] > 1.05 * wide["1 · 3 = 3"]  # bold
 
 
 def test_zero_times_infinity_is_seen_to_be_the_nan():

@@ -80,11 +80,11 @@ export const makeText = ({ role, x, y, anchor, side, size }) =>
 export function write(element, words) {
   if (element.cgvizWords === words) return;
   element.cgvizWords = words;
+  element.classList.toggle("cgviz-notequal", words.includes("\u2260")); // of a product that a rule does not return
   const lines = words.split("\n");
   const x = element.getAttribute("x");
   const more = (lines.length - 1) * STEP;
-  if (!more) element.textContent = words;
-  else element.replaceChildren(...lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)));
+  element.replaceChildren(...(more ? lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)) : [words]));
   alignRows(element, words);
   const away = (0.5 - ALIGNED[element.dataset.side]) * (more + HEIGHT);
   element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
