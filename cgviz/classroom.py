@@ -28,6 +28,7 @@ import tensorflow as tf
 from . import style
 from .graph import dtypes
 from .recording.api import trace
+from .recording.source import lines
 
 SHAPES = ((), (3,), (2, 3))  # a rule that is right for these is rarely wrong for others
 MOST_NUMBERS = 10_000  # of one array that `ask` notes; of a larger one it notes the beginning
@@ -236,12 +237,15 @@ class _Answer:
 
 def _unwritten(f: Any) -> bool:
     """Whether a line of an answer is still the `...` that it was given out with."""
+    f = inspect.unwrap(f)
+    code = getattr(f, "__code__", None)
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(f))))
+        text = textwrap.dedent(inspect.getsource(f)) if code is None else "\n".join(lines(code))
+        tree = ast.parse(text)
     except (TypeError, OSError, SyntaxError, ValueError):
         return False
-    lines = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Assign)]
-    return any(isinstance(line, ast.Constant) and line.value is ... for line in lines)
+    parts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Assign)]
+    return any(isinstance(part, ast.Constant) and part.value is ... for part in parts)
 
 
 def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:

@@ -97,11 +97,11 @@ def definition(code: CodeType) -> Source:
 
 def lines(code: CodeType) -> tuple[str, ...]:
     """The lines of a function, as far to the left as they go; none where they are not known."""
-    try:
-        found, _ = inspect.getsourcelines(code)
-    except (OSError, SyntaxError):  # no file, or one that was changed since
+    try:  # `inspect.getsourcelines` would look for a cell of a notebook in all modules, twice
+        found = inspect.getblock(_lines(code)[code.co_firstlineno - 1 :])
+    except SyntaxError:  # a file that was changed since
         return ()
-    return tuple(textwrap.dedent("".join(found)).rstrip().split("\n"))
+    return tuple(textwrap.dedent("".join(found)).rstrip().split("\n")) if found else ()
 
 
 def _source(code: CodeType, line: int) -> Source:
