@@ -20,6 +20,7 @@ import tensorflow as tf
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, returned_figure
 
+SETTLED = 1e-6  # by which a further step of a fit would make its loss less
 LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # positions whose year is written: on the left, the right
 
 
@@ -76,7 +77,8 @@ def fit_again(
     """Fit to measurements that other errors would have given.
 
     Takes what was found for the truth, measures it anew with errors by chance, of the size that
-    each measurement states, and fits to that with five steps of the Gauss-Newton method.
+    each measurement states, and fits to that with at most five steps of the Gauss-Newton method:
+    it stops where a step would make the loss less by a millionth.
 
     Args:
         with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
@@ -95,14 +97,17 @@ def fit_again(
         0.32 4.4
     """
     compiled, found = tf.function(with_slopes), np.array(found)
-    measured = compiled(tf.constant(found))[0].numpy()
+    here = [part.numpy() for part in map(tf.convert_to_tensor, compiled(tf.constant(found)))]
     fits, losses = [], []
-    for less in measured + np.random.default_rng(0).normal(size=(times, len(measured))):
-        unknowns = found
-        for _ in range(5):
-            misses, slopes = compiled(tf.constant(unknowns))
+    for less in here[0] + np.random.default_rng(0).normal(size=(times, len(here[0]))):
+        unknowns, (misses, slopes) = found, here
+        for more in reversed(range(5)):
             off = misses - less
-            unknowns = unknowns - np.linalg.lstsq(slopes, off, rcond=None)[0]
+            move = np.linalg.lstsq(slopes, off, rcond=None)[0]
+            unknowns = unknowns - move
+            if not more or 0.5 * np.sum((slopes @ move) ** 2) < SETTLED:
+                break
+            misses, slopes = (np.asarray(part) for part in compiled(tf.constant(unknowns)))
         fits.append(unknowns)
         losses.append(0.5 * np.sum(off**2))
     return np.array(fits), np.array(losses)

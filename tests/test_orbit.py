@@ -17,12 +17,16 @@ LESSON = Path(__file__).resolve().parents[1] / "notebooks" / "10_orbit.ipynb"
 
 @pytest.fixture(scope="module")
 def lesson():
-    """The names that lesson 10 has when its rule can be differentiated again."""
+    """The names that lesson 10 has when its rule can be differentiated again.
+
+    What the notebook checks, its own test runs.
+    """
     names, cells = {}, nbformat.read(LESSON, as_version=4).cells
     with redirect_stdout(io.StringIO()):
         for cell in cells:
             if cell.cell_type == "code" and "first" not in cell.metadata.get("tags", []):
-                exec(cell.source, names)
+                lines = [n for n in cell.source.splitlines() if "cgviz.check(" not in n]
+                exec("\n".join(lines), names)
             if "motion(repaired)" in cell.source:
                 break
     return names
@@ -128,8 +132,8 @@ def test_a_loop_that_stops_too_early_gives_a_wrong_slope(lesson):
 
 
 def test_a_rule_that_asks_for_itself_runs_the_loop_once_each_time(lesson, monkeypatch):
-    runs, loop = [], lesson["by_steps"]
-    monkeypatch.setitem(lesson, "by_steps", lambda *inputs: runs.append(1) or loop(*inputs))
+    runs, loop = [], lesson["loop"]
+    monkeypatch.setitem(lesson, "loop", lambda *inputs: runs.append(1) or loop(*inputs))
     M = tf.Variable(1.0)
     with tf.GradientTape() as outer:
         with tf.GradientTape() as inner:
