@@ -2,7 +2,10 @@
 
 import meaning
 import pytest
+import tensorflow as tf
 from golden_programs import PROGRAMS
+
+import cgviz
 
 from .conftest import has_count
 
@@ -235,3 +238,24 @@ def test_a_low_picture_is_in_the_middle_of_its_stage_which_is_as_high_as_the_pan
         assert abs(ends[0] - ends[1]) <= 3
     else:
         assert above < 30
+
+
+def test_of_a_product_its_result_alone_flies_and_one_that_is_not_returned_stands_out(
+    page, tmp_path
+):
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda upstream: 2.0 * x
+
+    opened(page, tmp_path, cgviz.trace(lambda x: 3.0 * square(x), 2.0), local=True, start="end")
+    labels = page.locator(".cgviz-link > .cgviz-gradient")
+    assert labels.all_text_contents() == ["3 · 4 ≠ 4", "1 · 3 = 3", "1"]
+    look = "(label) => [getComputedStyle(label).fontWeight, getComputedStyle(label).fill]"
+    (wrong, purple), (right, orange) = (labels.nth(i).evaluate(look) for i in (0, 1))
+    assert (wrong, right) == ("700", "400")
+    assert purple != orange
+    page.evaluate(f"{VIEW}.go(0)")
+    flown = []
+    for _ in range(3):
+        flown += [chip["words"] for chip in page.evaluate(FLIGHT)["chips"]]
+    assert flown == ["1", "1", "3", "3", "4"]

@@ -59,10 +59,10 @@ export function fly(picture, step, duration, hidden, done) {
   /** Hide what is there already until a moment of the flight. */
   const hold = (element, end) => animate(element, [{ opacity: 0 }, { opacity: 0, offset: still ? 0 : APPEAR }, { opacity: 1 }], 0, end);
 
-  /** A chip along a line: from beside its label, which is at the middle of most lines, or from the op. */
+  /** A chip along a line, without a product: from beside its label, at the middle of most lines, or from the op. */
   function send({ i }, leg, start, end) {
     const [[line], [label]] = [of(i, role), of(i, says)];
-    const token = chip(label?.element.cgvizWords || texts.links[i][says], texts.links[i].strips[says]);
+    const token = chip((label?.element.cgvizWords || texts.links[i][says]).replace(/^.* [=\u2248\u2260] /, ""), texts.links[i].strips[says]);
     Object.assign(token.dataset, { link: i, leg });
     layer.append(token);
     token.style.offsetPath = `path("${line.element.getAttribute("d")}")`;
