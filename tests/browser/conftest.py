@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import forked
 import nbformat
 import pytest
 
@@ -40,7 +41,12 @@ FLAGS = [
     "OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch",
 ]
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
+SIZE = {"width": 1280, "height": 900}
 SECONDS = 120  # that a server may take to start on a machine with other work
+# It runs what is named first after it as `python -m` does.
+AS_MODULE = (
+    "import runpy, sys; del sys.argv[0]; runpy.run_module(sys.argv[0], None, '__main__', True)"
+)
 SESSION = "jupyterapp.shell.currentWidget?.context?.sessionContext?.session"
 
 
@@ -68,17 +74,22 @@ def browser() -> Iterator[object]:
 
 def new_context(browser):
     """A window of 1280 by 900."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(viewport=SIZE)
     context.set_default_timeout(30_000)
     return context
 
 
 def keep(page, request, errors: list[str]) -> None:
     """A screenshot of what failed; an error on the page is a failure."""
-    if getattr(request.node, "failed", False) or errors:
+    if failed(request) or errors:
         SHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=SHOTS / f"{request.node.name}.png", full_page=True)
     assert not errors
+
+
+def failed(request) -> bool:
+    """Whether the test has failed."""
+    return getattr(request.node, "failed", False)
 
 
 def ours(error) -> bool:
@@ -92,9 +103,52 @@ def ours(error) -> bool:
     return not thrown or not any(core in thrown[0] for core in own)
 
 
+@pytest.fixture(scope="session")
+def kept(browser) -> Iterator[list]:
+    """The page that `page` lends, once there is one: to make a new one takes as long as a test."""
+    pages: list = []
+    yield pages
+    for each in pages:
+        each.context.close()
+
+
 @pytest.fixture
-def page(browser, request) -> Iterator[object]:
-    """A page of its own for one test."""
+def page(browser, kept, request) -> Iterator[object]:
+    """An empty page, as a new one is; one in which a test failed is not used again."""
+    opened = kept.pop() if kept else new_context(browser).new_page()
+    errors: list[str] = []
+    note = lambda error: ours(error) and errors.append(str(error))  # noqa: E731
+    opened.on("pageerror", note)
+    yield opened
+    try:
+        keep(opened, request, errors)
+    finally:
+        if failed(request) or errors:
+            opened.context.close()
+        else:
+            opened.remove_listener("pageerror", note)
+            empty(opened)
+            kept.append(opened)
+
+
+def empty(page) -> None:
+    """Leave nothing of a test: nothing shown, set or moved."""
+    page.goto("about:blank")
+    page.context.set_offline(False)
+    restore(page)
+
+
+def restore(page) -> None:
+    """Set and move a page as a new one is."""
+    page.mouse.move(0, 0)
+    page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference")
+    if page.viewport_size != SIZE:
+        page.set_viewport_size(SIZE)
+
+
+@pytest.fixture
+def fresh_page(browser, request) -> Iterator[object]:
+    """A page of its own for a test that sets what stays set."""
     context = new_context(browser)
     opened = context.new_page()
     errors: list[str] = []
@@ -131,10 +185,11 @@ class Server:
             "JUPYTER_RUNTIME_DIR": homes["runtime"],
             "IPYTHONDIR": homes["ipython"],
             "XDG_CONFIG_HOME": homes["config"],
+            "PATH": str(Path(sys.executable).parent),  # JupyterLab asks Node, 1 s, where one is
         }
         self.log = (folder.parent / f"{folder.name}.log").open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", *command, f"--port={port}"],
+            [forked.python(), "-c", AS_MODULE, *command, f"--port={port}"],
             cwd=folder,
             env=env,
             stdout=self.log,
@@ -212,14 +267,28 @@ def write(path: Path, *cells: str) -> None:
 class Notebook:
     """One notebook in JupyterLab, open for all tests of a file: a kernel takes long to start."""
 
-    def __init__(self, lab: Server, page, setup: str) -> None:
+    def __init__(self, lab: Server, page, name: str, setup: str) -> None:
         self.page, self.folder = page, lab.folder
-        write(lab.folder / "n.ipynb", setup, "")
-        self.url = f"{lab.url}/lab/tree/n.ipynb?reset"
-        page.goto(self.url)
-        page.wait_for_function("window.jupyterapp && document.querySelector('.jp-Notebook')")
-        page.wait_for_function(f"{SESSION}?.kernel?.connectionStatus === 'connected'")
+        write(lab.folder / f"{name}.ipynb", setup, "")
+        self.url = f"{lab.url}/lab/tree/{name}.ipynb?reset"
+        page.evaluate(
+            "path => jupyterapp.commands.execute('docmanager:open', { path })", f"{name}.ipynb"
+        )
+        page.wait_for_function(
+            f"name => {SESSION}?.path === name && {SESSION}.kernel?.connectionStatus"
+            " === 'connected' && document.querySelector('.jp-Notebook')",
+            arg=f"{name}.ipynb",
+        )
         self.run(0)
+
+    def close(self) -> None:
+        """End the kernels, and close all that is open, without a question whether to save it."""
+        self.page.evaluate(
+            "async () => { for (const each of [...jupyterapp.shell.widgets('main')]) { "
+            "if (each.context) { await each.context.sessionContext.shutdown(); "
+            "each.context.model.dirty = false; } each.close(); } }"
+        )
+        self.page.wait_for_function("!document.querySelector('.jp-Notebook')")
 
     def run(self, cell: int) -> None:
         """Run one cell and wait for the kernel to be done."""
@@ -253,12 +322,37 @@ class Notebook:
         )
 
 
+@pytest.fixture(scope="session")
+def desks(browser) -> Iterator[list]:
+    """The page with JupyterLab that `notebook` lends, once there is one: it takes 5 s to load."""
+    pages: list = []
+    yield pages
+    for each in pages:
+        each.context.close()
+
+
 @pytest.fixture(scope="module")
-def notebook(lab, browser, request) -> Iterator[Notebook]:
-    """The notebook of a file of tests; its first cell is the file's SETUP."""
-    context = new_context(browser)
-    yield Notebook(lab, context.new_page(), request.module.SETUP)
-    context.close()
+def notebook(lab, browser, desks, request) -> Iterator[Notebook]:
+    """The notebook of a file of tests, with a kernel of its own; its first cell is their SETUP.
+
+    The page is that of the files before, unless a test failed in it.
+    """
+    if desks:
+        page = desks.pop()
+    else:
+        page = new_context(browser).new_page()
+        page.goto(f"{lab.url}/lab?reset")
+        page.wait_for_function("window.jupyterapp && jupyterapp.restored.then(() => true)")
+    before = request.session.testsfailed
+    name = request.module.__name__.rpartition("_")[2]
+    opened = Notebook(lab, page, name, request.module.SETUP)
+    yield opened
+    if request.session.testsfailed > before:
+        page.context.close()
+    else:
+        opened.close()
+        restore(page)
+        desks.append(page)
 
 
 @pytest.fixture

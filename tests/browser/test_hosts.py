@@ -79,7 +79,8 @@ def use(page):
 
 
 @pytest.mark.parametrize("host", ["voila", "marimo"], indirect=True)
-def test_it_is_live_where_only_outputs_are_shown(host, page):
+def test_it_is_live_where_only_outputs_are_shown(host, fresh_page):
+    page = fresh_page
     page.context.set_default_timeout(2000 * SECONDS)  # its kernel starts now
     page.goto(host.url)
     page.locator(".cgviz-view").nth(2).wait_for()
@@ -87,7 +88,8 @@ def test_it_is_live_where_only_outputs_are_shown(host, page):
 
 
 @pytest.mark.parametrize("host", ["notebook"], indirect=True)
-def test_it_is_live_in_notebook_7(host, page):
+def test_it_is_live_in_notebook_7(host, fresh_page):
+    page = fresh_page
     page.goto(f"{host.url}/notebooks/n.ipynb")
     page.wait_for_function("window.jupyterapp && document.querySelector('.jp-Notebook')")
     page.wait_for_function(

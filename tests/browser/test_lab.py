@@ -225,19 +225,23 @@ def test_names_from_user_code_are_text(show):
         f"object.__setattr__(op, 'name', '{ATTACK}')\n"
         "trace.view()",
     )
-    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    ran = lambda dialog: pytest.fail("a script ran")  # noqa: E731
+    page.on("dialog", ran)
     page.locator("g.cgviz-node.cgviz-variable").click()
     assert ATTACK in page.locator(".cgviz-panel").inner_text()
     has_count(page.locator(".cgviz-view img"), 0)
+    page.remove_listener("dialog", ran)
 
 
 def test_it_loads_nothing_from_elsewhere(lab, show):
     page = show("", views=0)
     asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    note = lambda request: asked.append(request.url)  # noqa: E731
+    page.on("request", note)
     show("display(cgviz.trace(f, 2.0), cgviz.explore(f, x=(-3.0, 3.0)))", views=2)
     page.get_by_label("x", exact=True).fill("2")
     page.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 2")
+    page.remove_listener("request", note)
     assert [url for url in asked if not url.startswith((lab.url, "blob:", "data:"))] == []
 
 

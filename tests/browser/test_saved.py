@@ -34,14 +34,17 @@ def f(x):
 def offline(page):
     """A page that is told no to everything but files, and every request it makes."""
     asked = []
+    told = {
+        "request": lambda request: asked.append(request.url),
+        "dialog": lambda dialog: pytest.fail("a script ran"),
+        "console": lambda message: message.type == "error" and pytest.fail(message.text),
+    }
     page.context.set_offline(True)
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
-    page.on(
-        "console",
-        lambda message: pytest.fail(message.text) if message.type == "error" else None,
-    )
+    for event, note in told.items():
+        page.on(event, note)
     yield page
+    for event, note in told.items():
+        page.remove_listener(event, note)
     assert all(url.startswith(("file:", "data:", "about:", "blob:")) for url in asked)
 
 

@@ -19,7 +19,10 @@ REVEAL = """() => {
 }"""
 
 
-def test_each_key_is_a_step_and_the_one_after_the_last_turns_the_slide(page, tmp_path, monkeypatch):
+def test_each_key_is_a_step_and_the_one_after_the_last_turns_the_slide(
+    fresh_page, tmp_path, monkeypatch
+):
+    page = fresh_page
     write(tmp_path / "n.ipynb", "import cgviz", "cgviz.trace(lambda x: x * x, 3.0)", "1 + 1")
     monkeypatch.setitem(TOOL["main"].__globals__, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["slides.py", str(tmp_path / "n.ipynb")])

@@ -111,8 +111,9 @@ def test_without_a_kernel_it_turns_too(page, tmp_path):
     until(page, f"{DIRECTION} === 'down'")
 
 
-def test_no_picture_is_seen_that_turns_at_once(page, tmp_path):
+def test_no_picture_is_seen_that_turns_at_once(fresh_page, tmp_path):
     """Which way it runs is known before the first frame is painted."""
+    page = fresh_page
     namespace = {}
     exec(SETUP, namespace)
     cgviz.trace(namespace["f"], 2.0, 3.0).save(tmp_path / "flow.html")
