@@ -26,7 +26,7 @@ from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, OpEvent, PassEvent
 from . import flattened
-from .comparison import apart, largest, timed, wobble
+from .comparison import SLOW, apart, largest, timed, wobble
 from .flattened import Flattened, Kept, Pulled
 
 # TensorFlow's ops that draw from a stream. Stateless ones are given the numbers they start from.
@@ -192,6 +192,8 @@ class Case:
     @cached_property
     def eager(self) -> Pulled:
         """A run with `upstream`."""
+        if self.base is not None and self.y.size == 1:  # `upstream` is 1
+            return self.base
         return self.flat.pull(self.upstream)
 
     @cached_property
@@ -273,13 +275,12 @@ def examine(case: Case, variables: Kept) -> Case:
     if trace is None:
         return case
     try:
-        flat, deterministic = _settled(flat, log)
-        targets = flat.call(flat.arguments(flat.x))
-        base, seconds = timed(flat.pull) if targets else (None, 0.0)
+        flat, targets, deterministic = _settled(flat, log)
+        base, seconds = timed(flat.pull, SLOW) if targets else (None, 0.0)
     except Exception as raised:  # what raises only as a graph: the recording opens functions
         return replace(case, error=raised)
     narrow = _coarsest([*flat.dtypes, *_met(trace)])
-    judged, dtype = _widened(flat, narrow)
+    judged, dtype = _widened(flat, narrow, flattened.join(targets))
     return replace(
         case,
         flat=flat,
@@ -306,8 +307,8 @@ def _custom_steps(log: Sequence[Any]) -> list[CustomStep]:
     ]
 
 
-def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, bool]:
-    """Seed the random streams if f draws from them; whether f then gives one value every time.
+def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, list[Any], bool]:
+    """Seed the random streams if f draws from them; f's value, and if it is the same every time.
 
     What has a random op is seeded at once, for two draws may agree: of a dropout of one number
     half of them do.
@@ -315,20 +316,20 @@ def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, bool]:
     draws = any(isinstance(each, OpEvent) and _DRAWS.match(each.type) for each in log)
     seeded = replace(flat, seeded=True)
     for each in (seeded,) if draws else (flat, seeded):
-        one, other = each.forward(flat.x), each.forward(flat.x)
+        found = [each.call(each.arguments(flat.x)) for _ in range(2)]
+        one, other = map(flattened.join, found)
         if np.array_equal(one, other, equal_nan=True):
-            return each, True
-    return flat, False
+            return each, found[1], True
+    return flat, found[1], False
 
 
-def _widened(flat: Flattened, given: Dtype) -> tuple[Flattened, Dtype]:
+def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
     if flat.wide:
         return flat, given
     try:
         wide = flat.widened()
-        here, there = flat.forward(flat.x), wide.forward(wide.x)
-        wide.pull()
+        there = wide.pull().value
         trace = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
         return flat, given

@@ -17,25 +17,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
 from .differences import Slope, slope
-
-if TYPE_CHECKING:
-    from .flattened import Flattened
+from .flattened import Flattened
 
 MANY = 128  # inputs up to which each is moved by itself, and outputs that are pulled one by one
 BLOCKS = 16  # in which more are moved: in float64, sums of a thousand hide nothing that matters
 FEWEST = 4  # however slow f is: so that one error does not vanish among all derivatives
 SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
 FEW = 40  # inputs that are looked at one by one also where that takes longer, for the hints
-SLOW = 0.1  # seconds of a run from which that would take a minute
-QUICK = 0.003  # seconds of a run that need not be measured again: everything is affordable
-TRIES = 3
+SLOW = 0.1  # seconds of a run from which that would take a minute, and the second order more
 LADDER = 20  # runs that a slope takes, as a rule
 MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
 SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
@@ -100,7 +96,8 @@ class Comparison:
         self.bends: list[tuple[int, int, str]] = []
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
-            self.middle, seconds = timed(lambda: f.forward(f.x))
+            quick = SLOW if f.x.size <= FEW else SECONDS / LADDER / min(f.x.size, MANY)
+            self.middle, seconds = timed(lambda: f.forward(f.x), quick)
             if f.x.size and self.middle.size:
                 self._compare(seconds, most)
         self.mismatches.sort(key=lambda each: -each.size)
@@ -176,10 +173,18 @@ class Comparison:
         if claims.size <= SMALL:
             self.claimed, self.true = claims, np.where(slopes.jump, np.nan, true)
 
-    def _slope(self, direction: Array) -> Slope:
+    def _slope(self, direction: Array, shortest: float = 0.0) -> Slope:
         """The slope along a direction that is already scaled."""
-        f, eps = self.f, self.dtype.eps
-        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, self.shortest)
+        f, eps, shortest = self.f, self.dtype.eps, shortest or self.shortest
+        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, shortest)
+
+    def far_off(self, part: float, shortest: float) -> bool:
+        """Whether the worst claim is off by more than this part over longer steps, too."""
+        worst, scale = self.mismatches[0], self.f.scale
+        true = self._slope(np.eye(1, scale.size, worst.input)[0] * scale, shortest)
+        yours, at = worst.yours * scale[worst.input], worst.output
+        gap = max(true.low[at] - yours, yours - true.high[at])
+        return bool(gap > part * true.reach[at] + 10 * true.error[at])
 
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
         """What is claimed of each direction.
@@ -194,9 +199,10 @@ class Comparison:
             pushed = self._pushed(directions)
             if pushed is not None:
                 return None, *pushed
-        _, seconds = timed(lambda: f.claim(np.ones(size), f.x))
+        first, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
         rows = _blocks([size], _affordable(4 * seconds, most), f.x.size)
-        found = [self._moving(partial(f.claim, row)) for row in rows]
+        known = [first] if len(rows) == size else []
+        found = [self._moving(partial(f.claim, row), *known[i:]) for i, row in enumerate(rows)]
         claims = np.stack([directions @ claim for claim, _ in found])
         wobbles = np.stack([np.abs(directions) @ moved for _, moved in found])
         return None if len(rows) == size else rows, claims, wobbles
@@ -214,14 +220,14 @@ class Comparison:
         wrong = apart(upstream @ claims, expected, give)  # as of a rule of a rule that is wrong
         return None if wrong.size else (claims, wobbles)
 
-    def _moving(self, run: Callable[[Array], Array]) -> tuple[Array, Array]:
+    def _moving(self, run: Callable[[Array], Array], *known: Array) -> tuple[Array, Array]:
         """What is claimed at the point, and how far rounding moves it: in float64 nothing.
 
         What rounding the inputs alone can do to a gradient is nobody's mistake: near a singular
         matrix it is much.
         """
         x, eps = self.f.x, self.dtype.eps
-        here = run(x)
+        here = known[0] if known else run(x)
         return here, wobble(run, here, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
 
     def _locate(self, u: Array, direction: Array) -> bool:
@@ -298,14 +304,17 @@ def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
 # --- vectors -------------------------------------------------------------------------------------
 
 
-def timed(run: Callable[[], Result]) -> tuple[Result, float]:
-    """What a run returns, and its seconds: the fewest of some, for a busy machine adds to them."""
+def timed(run: Callable[[], Result], quick: float) -> tuple[Result, float]:
+    """What a run returns, and its seconds: the fewest of some, for a busy machine adds to them.
+
+    Below `quick` nothing depends on how few they are.
+    """
     seconds = np.inf
-    for _ in range(TRIES):
+    for _ in range(3):
         start = time.monotonic()
         result = run()
         seconds = min(seconds, time.monotonic() - start)
-        if seconds < QUICK:
+        if seconds < quick:
             break
     return result, seconds
 

@@ -81,14 +81,17 @@ def slope(
         return _coarse(along, middle, eps)
     shortest = max(shortest, 64 * eps)  # below, rounding is all that is left
     values: dict[float, tuple[Array, Array]] = {}  # ahead and behind, by the step
-    for more in (FIRST, CLOSER, SHORTER, LONGER):
+    left = [LONGER, SHORTER, CLOSER, FIRST]
+    while left:
+        more = left.pop()
         new = [h for h in more if h >= shortest]
         values |= {h: (along(h), along(-h)) for h in new}
         found = _read(dict(sorted(values.items(), reverse=True)), middle, eps)
         bent = bool((found.jump | found.kink).any())
         enough = more is SHORTER if bent else _good_enough(found, middle, eps)
-        if enough and (bent or _holds(found, along, eps, max(SHORT, shortest))):
-            break
+        still = all(np.array_equal(side, middle) for side in sum(values.values(), ()))
+        if (enough or still) and (bent or _holds(found, along, eps, max(SHORT, shortest))):
+            del left[0 if enough else 1 :]  # shorter steps change nothing either
     return found
 
 
@@ -153,10 +156,9 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
         right, right_error = extrapolate((ahead - middle) / h, 2 * noise, (1, 2, 3, 4, 5))
         left, left_error = extrapolate((middle - behind) / h, 2 * noise, (1, 2, 3, 4, 5))
         gap, gap_error = extrapolate((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
-        one_sided = ~np.isfinite(value)  # the other side lies outside f's domain
-        use_right = one_sided & np.isfinite(right)
-        value = np.where(use_right, right, np.where(one_sided, left, value))
-        error = np.where(use_right, right_error, np.where(one_sided, left_error, error))
+        known = [np.isfinite(value), np.isfinite(right)]  # one side may lie outside f's domain
+        value = np.select(known, [value, right], left)
+        error = np.select(known, [error, right_error], left_error)
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
         # The quotient of a smooth function falls with its step, that of a kink stays.
         quotient = np.abs(ahead + behind - 2 * middle) / h + 4 * noise

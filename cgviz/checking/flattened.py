@@ -81,8 +81,7 @@ def split(vector: Array, like: Sequence[Any]) -> list[Any]:
 
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
     """The inner product of two lists of tensors as vectors, in float64."""
-    pairs = zip(tensors, others, strict=True)
-    products = [tf.math.real(tf.math.conj(a) * b) for a, b in pairs]
+    products = [tf.math.real(tf.math.conj(a) * b) for a, b in zip(tensors, others, strict=True)]
     return tf.add_n([tf.reduce_sum(tf.cast(each, tf.float64)) for each in products])
 
 
@@ -353,17 +352,12 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
 @contextmanager
 def kept(variables: Kept) -> Iterator[None]:
     """Leave variables, random streams and the terminal as they were, on every way out."""
-    with _ALONE:
+    with _ALONE, np.errstate(all="ignore"):
         numpy_state, python_state = np.random.get_state(), random.getstate()
         logger = tf.get_logger()
         level = logger.level
         try:
-            with (
-                tf_hooks.unrecorded(),
-                tf_hooks.seeds_kept(),
-                np.errstate(all="ignore"),
-                silenced(),
-            ):
+            with tf_hooks.unrecorded(), tf_hooks.seeds_kept(), silenced():
                 logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
                 yield
         finally:

@@ -184,19 +184,18 @@ def keywords(case: Case) -> None:
 
 def upstream(case: Case) -> None:
     """A rule is linear in its upstream: nothing gives nothing, twice gives twice."""
-    found = (
-        (step, _use_of_upstream(step, step.coarsest(case.dtype))) for step in case.distinct_steps
-    )
-    step, outcome = next(((s, said) for s, said in found if said), (None, None))
-    if step is None or outcome is None:
-        if case.steps:
-            case.results.passed("upstream", "downstream is linear in upstream")
-        return
-    reason, words = outcome
-    if case.surrogate and reason != "ignored":
-        case.results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
-        return
-    case.results.broken("upstream", reason, f"{step.label}: {words}.", _USES_OF_UPSTREAM[reason])
+    results = case.results
+    for step in case.distinct_steps:
+        reason, words = _use_of_upstream(step, step.coarsest(case.dtype)) or ("", "")
+        if reason and case.surrogate and reason != "ignored":
+            results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
+            return
+        if reason:
+            hint = _USES_OF_UPSTREAM[reason]
+            results.broken("upstream", reason, f"{step.label}: {words}.", hint)
+            return
+    if case.steps:
+        results.passed("upstream", "downstream is linear in upstream")
 
 
 _USES_OF_UPSTREAM = {
@@ -206,6 +205,7 @@ _USES_OF_UPSTREAM = {
     "not linear": "A gradient is linear in upstream. If the rule changes it on purpose, say so: "
     "cgviz.check(..., surrogate=True).",
 }
+_SUM = "the sum of two upstreams does not give the sum of their downstreams"
 _Outcome = tuple[str, str] | None
 
 
@@ -232,14 +232,18 @@ def nonlinearity(
     if _apart(pull(u), at_u, give).size:
         words = "the same upstream gives two downstreams, as of random numbers drawn anew"
         return "not the same twice", words
-    # Where terms cancel in the rule, as of softmax near 1, the rounding of these is left.
-    give += 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
-    for times in (factor, 1 / factor, -1.0):
-        if _apart(pull(times * u), times * at_u, give * abs(times)).size:
-            n = style.number(times)
-            return "not linear", f"{n} times the upstream does not give {n} times the downstream"
-    if _apart(pull(u + v), at_u + at_v, 4 * give).size:  # four sums are rounded here, one above
-        return "not linear", "the sum of two upstreams does not give the sum of their downstreams"
+    tried = [(t, pull(t * u), t * at_u, abs(t)) for t in (factor, 1 / factor, -1.0)]
+    tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above
+
+    def uneven(give: float) -> list[float]:
+        return [t for t, one, other, by in tried if _apart(one, other, give * by).size]
+
+    if uneven(give):  # where terms cancel in the rule, as of softmax near 1, their rounding is left
+        give += 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
+    for times in uneven(give):
+        n = style.number(times)
+        words = f"{n} times the upstream does not give {n} times the downstream"
+        return "not linear", words if times else _SUM
     return None
 
 
