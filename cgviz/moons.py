@@ -110,29 +110,32 @@ class Network:
     Args:
         activation: A function of a float32 tensor [n, 8] that keeps its shape.
         *variables: What the activation learns besides, as `tf.Variable`s.
-        seed: The random start.
+        seed: The random start. Several make as many networks, side by side: they are trained in
+            hardly more time than one.
         add: A function of two tensors, used in place of +.
         matmul: A function of two tensors, used in place of @.
 
     Example:
         >>> Network(tf.tanh)(data()[0]).shape
         TensorShape([200, 1])
+        >>> Network(tf.tanh, seed=range(16))(data()[0]).shape
+        TensorShape([16, 200, 1])
     """
 
     def __init__(
         self,
         activation: Callable[[Any], Any],
         *variables: Any,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         add: Callable[[Any, Any], Any] = operator.add,
         matmul: Callable[[Any, Any], Any] = operator.matmul,
     ) -> None:
-        random = np.random.default_rng(seed)
         self.activation, self.add, self.matmul = activation, add, matmul
-        self.w1 = tf.Variable(random.normal(0.0, 1.0, (2, HIDDEN)).astype("float32"), name="w1")
-        self.b1 = tf.Variable(random.normal(0.0, 0.5, HIDDEN).astype("float32"), name="b1")
-        self.w2 = tf.Variable(random.normal(0.0, 0.5, (HIDDEN, 1)).astype("float32"), name="w2")
-        self.b2 = tf.Variable(tf.zeros(1), name="b2")
+        parts = _start(seed) if isinstance(seed, int) else _starts(seed)
+        self.w1, self.b1, self.w2, self.b2 = (
+            tf.Variable(part.astype("float32"), name=name)
+            for part, name in zip(parts, ("w1", "b1", "w2", "b2"), strict=True)
+        )
         self.variables = [self.w1, self.b1, self.w2, self.b2, *variables]
 
     def __call__(self, points: Any) -> Any:
@@ -141,10 +144,25 @@ class Network:
         return self.add(self.matmul(self.activation(h), self.w2), self.b2)
 
 
+def _start(seed: int) -> list[Any]:
+    """Where the variables of a network begin."""
+    normal = np.random.default_rng(seed).normal
+    w1, b1 = normal(0.0, 1.0, (2, HIDDEN)), normal(0.0, 0.5, HIDDEN)
+    return [w1, b1, normal(0.0, 0.5, (HIDDEN, 1)), np.zeros(1)]
+
+
+def _starts(seeds: Sequence[int]) -> list[Any]:
+    """The same for networks side by side: each part has an axis for them, then its own two."""
+    return [np.stack([*map(np.atleast_2d, each)]) for each in zip(*map(_start, seeds), strict=True)]
+
+
 def cross_entropy(network: Callable[..., Any], points: Any, labels: Any) -> Any:
-    """The mean cross-entropy of a network's logits."""
-    logits = network(points)
-    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+    """The mean cross-entropy of a network's logits; of networks side by side their means' sum."""
+    logits, count = network(points), 1
+    if logits.shape.rank == 3:
+        count, labels = logits.shape[0], tf.broadcast_to(labels, logits.shape)
+    mean = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+    return mean if count == 1 else count * mean
 
 
 def gradients(network: Any, loss: Loss = cross_entropy) -> list[Any]:
@@ -171,9 +189,13 @@ class Run(NamedTuple):
     losses: Sequence[float]
 
     @property
-    def percent(self) -> int:
-        """How many of 100 points it puts into the right moon, rounded down."""
-        return int(100 * _right(self.network).mean())
+    def percent(self) -> Any:
+        """How many of 100 points it puts into the right moon, rounded down.
+
+        Of networks side by side: of each.
+        """
+        rounded = (100 * _right(self.network).mean(axis=-1)).astype(int)
+        return rounded if rounded.ndim else int(rounded)
 
     @property
     def first_nan(self) -> int | None:
@@ -757,7 +779,7 @@ def tastes(
 def _right(network: Callable[..., Any]) -> Any:
     """For each point, whether the network puts it into the right moon."""
     points, labels = (np.asarray(part) for part in data())
-    return ((np.asarray(network(points)) > 0) == (labels > 0.5))[:, 0]
+    return ((np.asarray(network(points)) > 0) == (labels > 0.5))[..., 0]
 
 
 def _units(ax: Any, network: Any, look: style.Palette) -> None:
