@@ -156,6 +156,7 @@ def select(
     limit: int | None = MOST_NODES,
     framed: bool = False,
     toggled: Collection[str] = (),
+    known: dict[Any, Any] | None = None,
 ) -> Selection:
     """Choose what is shown of one backward pass.
 
@@ -168,6 +169,8 @@ def select(
         framed: Tell the open scopes, as frames, and let small selections be folded too.
         toggled: The scopes and custom ops that are open and would not be, or the other way
             round, by `node.group` or `frame.name`; and which of repeats are shown.
+        known: Keeps the ops and folds, which are the same whatever is open, from one selection to
+            the next.
 
     Returns:
         The selection. Its nodes come after all that they use.
@@ -176,14 +179,21 @@ def select(
         ValueError: If the trace has no pass number `which`.
     """
     pass_ = trace.pass_(which) if trace.passes or which is not None else None
-    pruned = folding.prune(trace, pass_, full)
+    known = {} if known is None else known
+    one = trace, pass_ and pass_.index, full
+    if one not in known:
+        known[one] = folding.prune(trace, pass_, full)
+    pruned: Pruned = known[one]
     found: Sequence[Fold] = [Fold(op=op) for op in pruned.ops]
     opened: Collection[str] = ()
     if limit is not None and (framed or (not full and len(found) > limit)):
         chosen = [name.rpartition("@") for name in toggled if "@" in name]
         at = {name: int(k) for name, _, k in chosen if k.isdecimal()}
         most = max(limit, len(pruned.ops)) if full else limit
-        found = folding.tree(pruned, most, at)
+        folds = *one, most, tuple(sorted(at.items()))
+        if folds not in known:
+            known[folds] = folding.tree(pruned, most, at)
+        found = known[folds]
         opened = folding.opened(found, most) ^ set(toggled)
     shown = _Builder(pruned, found, opened, framed).selection()
     if limit is not None and not full:

@@ -73,6 +73,7 @@ class PageBuilder:
         self.fields: display.Fields = {}  # for which a quiz leaves space in its picture
         self.moments = moments or {}
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
+        self._known: dict[Any, Any] = {}
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, list[Display]] = {}
         self._rows: dict[Any, Any] = {}
@@ -98,7 +99,9 @@ class PageBuilder:
             which = min(which, len(trace.passes) - 1)
         key = trace, which, opened
         if key not in self._selections:
-            found = select(trace, which, self.full, framed=self.framed, toggled=opened)
+            found = select(
+                trace, which, self.full, framed=self.framed, toggled=opened, known=self._known
+            )
             self._selections[key] = replace(found, moved=self.moved, local=self.local)
         return self._selections[key]
 
