@@ -293,3 +293,9 @@ def test_each_exercise_has_its_row_for_the_teacher():
         for number in re.findall(r'"## (\d) · ', path.read_text("utf-8"))
     ]
     assert rows == tasks
+
+
+def test_nbgrader_alone_gives_no_points_for_answers_that_nobody_compares(monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with pytest.raises(RuntimeError, match="nbgrader cannot grade this cell"):
+        classroom.ask(lambda x: x, 1.0)
