@@ -19,14 +19,13 @@ no expected value is in the box, and whoever reads the lines compares the number
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import os
 import resource
 import signal
 import sys
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 SHOWN = ("text/plain", "image/png")
@@ -43,10 +42,6 @@ MOST_SHOWN = 10
 
 AGAIN = 2.0
 """Seconds after which a cell that goes on is interrupted once more."""
-
-
-DRAWING = ("matplotlib", "matplotlib.pyplot", "matplotlib.patches")
-"""What Keras imports for its galleries of images: a fifth of the start."""
 
 
 class CellTimeoutError(KeyboardInterrupt):
@@ -92,30 +87,6 @@ def described(error: BaseException | None) -> dict[str, str] | None:
         return {"name": name, "value": f"(its text raises {type(worse).__name__})"}
 
 
-class Later(ModuleType):
-    """A module that is imported when something of it is used."""
-
-    def __getattr__(self, name: str) -> Any:
-        """What the module itself has."""
-        if name.startswith("__"):  # who looks at all modules asks each for its file
-            raise AttributeError(name)
-        return getattr(importlib.import_module(self.__name__), name)
-
-
-def import_tensorflow() -> ModuleType:
-    """TensorFlow, whose Keras imports Matplotlib only when it draws; others import it as always."""
-    for name in DRAWING:
-        module = sys.modules[name] = Later(name)
-        package, _, last = name.rpartition(".")
-        if package:
-            setattr(sys.modules[package], last, module)
-    import tensorflow
-
-    for name in DRAWING:
-        del sys.modules[name]
-    return tensorflow
-
-
 class Cells:
     """A shell that runs cells one after the other."""
 
@@ -136,8 +107,8 @@ class Cells:
         self.shell.display_trap.hook = CapturingDisplayHook(self.shell, self.shown)
         # What a probe needs, whatever names a hand-in has taken.
         import numpy
+        import tensorflow
 
-        tensorflow = import_tensorflow()
         import cgviz
         from cgviz import classroom
 
