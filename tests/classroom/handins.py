@@ -96,11 +96,11 @@ HOSTILE = {
     "fills-memory": (
         "hog = []\nwhile True:\n    hog.append(bytearray(10**8))",
         4,
-        "more than 1 GB",
+        "'cube' asked for more than 1 GB",
     ),
     "fills-memory-together": (
         "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n"
-        "        hog = bytearray(b'x' * (3 * 10**8))\n        time.sleep(60)\ntime.sleep(60)",
+        "        hog = b'x' * (3 * 10**8)\n        time.sleep(60)\ntime.sleep(60)",
         *(1, "it used more than 1 GB of memory"),
     ),
     "fills-the-disk": (
@@ -162,7 +162,7 @@ HOSTILE = {
         *(4, ""),
     ),
     # IPython reads the whole cell again for each of its magics: half a minute, and no code has run.
-    "slow-to-read": ("%time 1\n" * 450 + "1\n" * 9000, 4, "'cube' was stopped after 5 s"),
+    "slow-to-read": ("%time 1\n" * 450 + "1\n" * 9000, 4, "'cube' was stopped after"),
 }
 
 # They break a rule of good conduct, but their answers are right.
@@ -182,6 +182,10 @@ RIGHT = {
 }
 
 
+SCRIPT = "'<script>alert(1)</script>'"
+SCRIPT_AND_LINK = "<script>alert(2)</script> [x](javascript:y)"
+
+
 def class_of_all_kinds():
     """By student: the hand-in, the points that are due, and a word of what is noticed."""
     made = {name: (right_and(source), 9, "") for name, source in RIGHT.items()}
@@ -196,27 +200,45 @@ def class_of_all_kinds():
             with_cells(20, "import time\ntime.sleep(4)"),
             *(0, "the notebook took more than 20 s"),
         ),
-        "scripted": (with_cells(1, "'<script>alert(1)</script>'"), 9, ""),
+        "scripted": (with_cells(1, SCRIPT), 9, ""),
     }
     scripts = made["scripted"][0].cells
-    scripts.insert(0, nbformat.v4.new_markdown_cell("<script>alert(2)</script> [x](javascript:y)"))
+    scripts.insert(0, nbformat.v4.new_markdown_cell(SCRIPT_AND_LINK))
     return made
 
 
-# For a box takes 4 s of a processor. What is done in the cell of the cube leaves those behind it
-# their points; what is done in that of the steps, which is the last, need not.
+# For a box takes 4 s of a processor. Each is a box: what is done in cells of the student's own and
+# in that of the cube, which leaves those behind it their points; then in that of the steps, behind
+# which the points are; and at last in a cell that ends the run. All that is noticed has its word,
+# and whatever else went wrong would be noticed or cost points.
 TOGETHER = [
-    ("fills-memory", "loops"),
-    ("ends-all-processes", "slow-to-read"),
-    ("import-fails", "heeds-nothing"),
-    ("text-of-an-error-raises", "forks"),
-    ("claims-a-rule", "fills-memory-together"),
-    ("looks-for-solutions", "replaces-ask"),
-    ("writes-everywhere", "replaces-names"),
-    ("fills-the-disk", "replaces-the-shell"),
-    ("prints-a-gigabyte", "transforms-input"),
-    ("raises-100-megabytes", "forges-messages"),
+    ((), "claims-a-rule", "replaces-ask", "heeds-nothing"),
+    ((), "writes-everywhere", "replaces-names", "fills-memory-together"),
+    (
+        ("prints-for-ever", "raises-100-megabytes"),
+        *("fills-the-disk", "replaces-the-shell", None),
+    ),
+    (("ends-all-processes", "prints-a-gigabyte"), "import-fails", "transforms-input", None),
+    (("fills-memory",), "text-of-an-error-raises", "forges-messages", None),
+    (("slow-to-read",), "looks-for-solutions", "forks", None),
+    ((), "leaves", None, None),
 ]
+
+
+def together(own, cube, steps, last):
+    """One hand-in that does several things: it, the points that are due, and what is noticed."""
+    in_place = {"steps": in_steps(HOSTILE[steps][0])} if steps else {}
+    notebook = hostile(HOSTILE[cube][0], **in_place)
+    place = notebook.cells.index(cell_of(notebook, "cube"))
+    notebook.cells[place:place] = [nbformat.v4.new_code_cell(HOSTILE[name][0]) for name in own]
+    if last:
+        notebook.cells.append(nbformat.v4.new_code_cell(HOSTILE[last][0]))
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    words = [HOSTILE[cube][2], in_steps(HOSTILE[steps][2]) if steps else ""]
+    for name in filter(None, (*own, last)):
+        source, _, word = HOSTILE[name]
+        words.append(word.replace("'cube'", f"Code cell {code.index(source) + 1}"))
+    return notebook, HOSTILE[cube][1], [*filter(None, words)]
 
 
 def in_steps(text):
@@ -224,23 +246,24 @@ def in_steps(text):
     return text.replace(NO_RULE, NO_RULE_IN_STEPS).replace("cube", "steps")
 
 
-def class_of_few():
-    """The class of all kinds, but a student does two or more things; by the names of these."""
-    alone = class_of_all_kinds()
+def all_right(source):
+    """Whatever breaks a rule of good conduct and is right, tags and scripts; last, this is run."""
+    notebook = right_and("\n\n".join(RIGHT.values()))
+    notebook.cells.insert(3, nbformat.v4.new_code_cell(SCRIPT))
+    notebook.cells.insert(0, nbformat.v4.new_markdown_cell(SCRIPT_AND_LINK))
+    notebook.cells.append(nbformat.v4.new_code_cell(source))
+    return tagged(notebook)
+
+
+def class_of_few(source):
+    """The class of all kinds, but a student does several things; by the names of these.
+
+    Who has all right runs this, too.
+    """
     made = {}
-    for one, other in TOGETHER:
-        (source, points, words), (its, _, its_words) = HOSTILE[one], HOSTILE[other]
-        notebook = hostile(source, steps=in_steps(its))
-        made[one, other] = notebook, points, (words, in_steps(its_words))
-    kind = {name: source for name, source in RIGHT.items() if name != "right"}
-    made[tuple(kind)] = right_and("\n\n".join(kind.values())), 9, ("",)
-    made["tagged", "scripted"] = tagged(alone["scripted"][0]), 9, ("",)
-    done = {name for names in made for name in names}
-    return made | {
-        (name,): (notebook, points, (words,))
-        for name, (notebook, points, words) in alone.items()
-        if name not in done
-    }
+    for own, *rest in TOGETHER:
+        made[(*own, *(name for name in rest if name))] = together(own, *rest)
+    return made | {(*RIGHT, "tagged", "scripted"): (all_right(source), 9, [])}
 
 
 # --- notebooks that are broken ---------------------------------------------------------------

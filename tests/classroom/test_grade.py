@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import pytest
 
 pytest.importorskip("nbgrader", reason="pip install 'custom-gradients[teach]'")
@@ -29,8 +30,32 @@ pytestmark = pytest.mark.skipif(box.missing() is not None, reason=str(box.missin
 
 LIMITS = Limits(seconds=5, total=20, memory=2**30)
 # With 256 processes a bomb of forks is no worse, but takes a processor longer.
-BOMB = replace(LIMITS, seconds=3, total=12, processes=100)
-CLASS = handins.class_of_few()
+BOMB = replace(LIMITS, seconds=3, processes=100)
+
+LOOKS = """
+import ctypes, os, socket
+LINUX = ctypes.CDLL(None)
+print("I look around")
+try:
+    socket.create_connection(("127.0.0.1", PORT), 2)
+except OSError:
+    print("no network")
+def mount():  # more memory than a box has, as the root of a namespace of users
+    LINUX.unshare(0x10000000 | 0x00020000)
+    if LINUX.mount(b"none", b"/tmp", b"tmpfs", 0, b"size=8g"):
+        raise OSError
+hide, write = lambda: os.memfd_create("hidden"), lambda: open("/box/x", "w")
+for make in (hide, write, lambda: os.setuid(0), mount):
+    try:
+        make()
+    except OSError:
+        print("not allowed")
+    else:
+        print("done")
+print(max(int(n) for n in os.listdir("/proc") if n.isdigit()) < 100, os.getuid())
+"""
+
+CLASS = handins.class_of_few(LOOKS)
 
 
 def read(exercise):
@@ -61,16 +86,46 @@ def before():
 
 
 @pytest.fixture(scope="module")
-def graded(exercise, before):
+def port():
+    """Where this machine listens, as bytes."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield str(server.getsockname()[1]).encode()
+
+
+@pytest.fixture(scope="module")
+def graded(exercise, before, port):
     """By what a student does the result, as soon as it is there; they are graded two at a time."""
     with ThreadPoolExecutor(2) as pool, pytest.MonkeyPatch.context() as patch:
         patch.setattr(box, "GRACE", 5.0)
         found = {}
         for names, (notebook, _, _) in CLASS.items():
             limits = BOMB if "forks" in names else LIMITS
-            result = pool.submit(judge.grade, written(notebook), exercise, limits)
+            content = written(notebook).replace(b"PORT", port)
+            result = pool.submit(judge.grade, content, exercise, limits)
             found |= dict.fromkeys(names, result)
         yield found
+
+
+@pytest.fixture(scope="module")
+def half(exercise, graded, port):
+    """Half of a hand-in, in a box as it is made for an account without rights.
+
+    Of one run both results, with the expected numbers on the page and without: they are no matter
+    of the box.
+    """
+    results(graded)  # for they are graded as whom the tests run
+    wrong = {"cube": handins.MODEL["cube"].replace("upstream * ", "")}
+    notebook = answered({"downstreams": handins.MODEL["downstreams"], **wrong})
+    notebook.cells.append(nbformat.v4.new_code_cell(LOOKS))
+    content = written(notebook).replace(b"PORT", port)
+    run, came = box.run, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getuid", lambda: 1000)
+        patch.setattr(box, "run", lambda *given: came or came.extend(run(*given)) or came)
+        closed = judge.grade(content, exercise, LIMITS)
+        return closed, judge.grade(content, exercise, LIMITS, reveal=True)
 
 
 def results(graded):
@@ -86,9 +141,9 @@ def test_each_hand_in_has_the_points_that_are_due_and_a_word_on_what_is_unusual(
     result = graded[names[0]].result()
     _, points, words = CLASS[names]
     assert (result.points, result.of) == (points, 9), result.marks
-    noticed = " ".join(result.noticed)
-    assert all(each in noticed for each in words), noticed
-    assert bool(noticed) == any(words)
+    assert len(result.noticed) == len(words), result.noticed
+    for word in words:
+        assert any(word in notice for notice in result.noticed), (word, result.noticed)
 
 
 def test_each_point_that_is_missing_has_a_reason(graded):
@@ -145,39 +200,11 @@ def test_a_box_holds_no_notebook_and_no_setting_of_the_teachers_session(graded):
     assert str(Path.home()) not in page
 
 
-LOOKS = """
-import ctypes, os, socket
-LINUX = ctypes.CDLL(None)
-try:
-    socket.create_connection(("127.0.0.1", {port}), 2)
-except OSError:
-    print("no network")
-def mount():  # more memory than a box has, as the root of a namespace of users
-    LINUX.unshare(0x10000000 | 0x00020000)
-    if LINUX.mount(b"none", b"/tmp", b"tmpfs", 0, b"size=8g"):
-        raise OSError
-hide, write = lambda: os.memfd_create("hidden"), lambda: open("/box/x", "w")
-for make in (hide, write, lambda: os.setuid(0), mount):
-    try:
-        make()
-    except OSError:
-        print("not allowed")
-    else:
-        print("done")
-print(max(int(n) for n in os.listdir("/proc") if n.isdigit()) < 100, os.getuid())
-"""
-
-
 @pytest.mark.parametrize("user", ["root", "student"])
-def test_a_box_has_no_network_no_root_and_only_its_own_processes(monkeypatch, user):
-    if user == "student":  # a box as it is made for an account without rights
-        monkeypatch.setattr(os, "getuid", lambda: 1000)
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        source = LOOKS.format(port=server.getsockname()[1])
-        ((report, *_), _) = box.run([{"source": source, "probe": ""}], LIMITS)
-    *said, last = report["stdout"].splitlines()
+def test_a_box_has_no_network_no_root_and_only_its_own_processes(graded, half, user):
+    page = half[0].page if user == "student" else graded["right"].result().page
+    (said,) = re.findall(r"I look around\n(.*?)</pre>", page, re.DOTALL)
+    *said, last = said.splitlines()
     assert said == ["no network", *["not allowed"] * 4]
     alone, number = last.split()
     assert alone == "True"
@@ -194,9 +221,14 @@ LOOP, _, _ = handins.HOSTILE["loops"]
 
 
 def test_without_a_box_the_limits_on_time_hold_and_the_points_are_due(exercise):
-    result = judge.grade(written(handins.hostile(LOOP)), exercise, LIMITS, boxed=False)
+    notebook = handins.hostile(LOOP)
+    slow = "import time\ntime.sleep(4)"
+    notebook.cells += [nbformat.v4.new_code_cell(slow) for _ in range(5)]
+    result = judge.grade(written(notebook), exercise, LIMITS, boxed=False)
     assert result.points == 4
-    assert "'cube' was stopped after 5 s" in result.noticed[0]
+    ended, stopped = result.noticed
+    assert "'cube' was stopped after 5 s" in stopped
+    assert "ended the run (the notebook took more than 20 s)" in ended
 
 
 # --- what the box says is not believed -------------------------------------------------------
@@ -273,19 +305,19 @@ def test_a_claimed_custom_gradient_must_be_written():
     assert judge.judged(told(custom=True), wanted, "@tf.custom_gradient") == ""
 
 
-def test_numbers_that_are_expected_are_shown_only_where_the_teacher_wants(exercise, monkeypatch):
-    wrong, run, came = written(answered({"cube": MODEL_WITHOUT_UPSTREAM})), box.run, []
-    # Of one run both pages: `reveal` is no matter of the box.
-    monkeypatch.setattr(box, "run", lambda *given: came or came.extend(run(*given)) or came)
-    closed = judge.grade(wrong, exercise, LIMITS)
-    opened = judge.grade(wrong, exercise, LIMITS, reveal=True)
+def test_what_is_right_has_its_points_and_what_is_wrong_or_untouched_has_none(half):
+    closed, _ = half
+    assert (closed.points, closed.noticed) == (1, [])
     assert closed.marks["cube-tests"].why.endswith("the gradient of input 0 is wrong")
+    assert closed.marks["steps-tests"].why.startswith("not yet: ")
+
+
+def test_numbers_that_are_expected_are_shown_only_where_the_teacher_wants(half):
+    closed, opened = half
+    assert "and should be [" not in closed.marks["cube-tests"].why
     assert "and should be [" in opened.marks["cube-tests"].why
     assert "classroom.ask" not in closed.page
     assert "classroom.ask(cube, x, upstream=u)" in opened.page
-
-
-MODEL_WITHOUT_UPSTREAM = handins.MODEL["cube"].replace("upstream * ", "")
 
 
 # --- pages ------------------------------------------------------------------------------------
@@ -328,23 +360,12 @@ def test_who_hands_in_nothing_has_no_points_and_a_page_that_says_so(exercise):
     assert "downstreams-tests: 0 of 1 points: No notebook was handed in." in result.page
 
 
-def test_nbgrader_alone_gives_no_points_for_answers_that_nobody_compares(monkeypatch):
-    from cgviz import classroom
+def test_where_no_box_can_be_made_grading_says_what_is_not_safe(monkeypatch, tmp_path):
+    import grade
 
-    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    with pytest.raises(RuntimeError, match="nbgrader cannot grade this cell"):
-        classroom.ask(lambda x: x, 1.0)
-
-
-def test_where_no_box_can_be_made_grading_says_what_is_not_safe(tmp_path):
-    handed = tmp_path / "submitted" / "ada" / UPSTREAM
-    handed.mkdir(parents=True)
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "grade.py", tmp_path, UPSTREAM],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": "/nowhere"},
-    )
-    assert done.returncode == 1
-    assert "bubblewrap is not installed" in done.stderr
-    assert "FLAGS=--without-box" in done.stderr
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(box, "missing", box.missing.__wrapped__)  # not as it was found before
+    monkeypatch.setattr(sys, "argv", ["grade.py", str(tmp_path), UPSTREAM])
+    with pytest.raises(SystemExit, match="bubblewrap is not installed") as ended:
+        grade.main()
+    assert "FLAGS=--without-box" in ended.value.code
