@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 
 import cgviz
 
@@ -87,5 +89,7 @@ def skipped(visit: Any) -> Any:
 
 
 def setup(app: Sphinx) -> None:
-    """Let Sphinx write formulas as MathML."""
+    """Let Sphinx write formulas as MathML, and find the stem of a word once for all pages."""
+    stem: Any = cache(SearchEnglish({}).stem)
+    app.add_search_language(type("Search", (SearchEnglish,), {"stem": lambda _, word: stem(word)}))
     app.add_html_math_renderer("mathml", (skipped(inline), None), (skipped(block), None))

@@ -129,6 +129,13 @@ def test_the_reference_has_every_public_function(site):
     assert [name for name in cgviz.__all__ if f'id="cgviz.{name}"' not in text] == []
 
 
+def test_pages_that_were_run_have_live_pictures(site):
+    """How many; each is shown and steps where every page is opened."""
+    texts = {name: (site / f"{name}.html").read_text(encoding="utf-8") for name in RUN}
+    counts = {name: text.count('class="cgviz-embed"') for name, text in texts.items()}
+    assert counts == {"index": 1, "gallery": 13, "notebooks/00_start_here": 1}
+
+
 # --- in the browser ------------------------------------------------------------------------------
 
 
@@ -161,15 +168,6 @@ def test_every_page_opens_without_a_request_and_every_picture_steps(offline, pag
         assert wrong == [], path.name
 
 
-def test_pages_that_were_run_have_live_pictures(offline, site):
-    page, _ = offline
-    counts = {}
-    for name in RUN:
-        page.goto((site / f"{name}.html").as_uri())
-        counts[name] = page.evaluate(PLAYING)
-    assert counts == {"index": 1, "gallery": 13, "notebooks/00_start_here": 1}
-
-
 def test_a_slider_slides_and_the_numbers_answer(offline, site):
     page, wrong = offline
     page.goto((site / "gallery.html").as_uri())
@@ -195,9 +193,13 @@ def test_the_first_picture_is_there_soon(offline, site):
 # Hides what has tags, classes and styles around it as something before it has, and nothing in it
 # that has not: its colours are the same. Of thousands of words of code some dozens are left.
 HIDE_TWINS = """() => {
-  const look = (each) => (each ? [each.tagName, each.className, each.getAttribute("style"),
-    each.matches("tr:nth-child(even)"), look(each.parentElement)].join() : "");
-  const seen = new Set(), twins = new Set(), all = [...document.body.querySelectorAll("*")];
+  const above = (each) => each.parentElement ?? each.getRootNode().host;
+  const own = (each) => ["class", "style", "fill"].map((name) => each.getAttribute(name));
+  const look = (each) => (each ? [each.tagName, ...own(each), each.matches("tr:nth-child(even)"),
+    look(above(each))].join() : "");
+  const inside = (root) => [...root.querySelectorAll("*")].flatMap(
+    (each) => [each, ...(each.shadowRoot ? inside(each.shadowRoot) : [])]);
+  const seen = new Set(), twins = new Set(), all = inside(document.body);
   for (const each of all) {
     const its = look(each);
     if (seen.has(its) && !each.shadowRoot) twins.add(each);
@@ -208,15 +210,19 @@ HIDE_TWINS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(page, site, scheme):
+DARK = """[...document.querySelectorAll(".cgviz-embed")].every(({ shadowRoot }) =>
+  getComputedStyle(shadowRoot.querySelector(".cgviz-view")).getPropertyValue("--cgviz-paper").trim()
+  === "#111111")"""
+
+
+def test_axe_finds_nothing_in_light_and_dark(page, site):
     from axe_playwright_python.sync_playwright import Axe
 
-    page.emulate_media(color_scheme=scheme)
     every = sorted(site.rglob("*.html")) if "CGVIZ_SITE" in os.environ else []
     for path in every or [
         site / f"{name}.html" for name in (*RUN, "api", "notebooks/01_chain_rule")
     ]:
+        page.emulate_media(color_scheme="light")
         page.goto(path.as_uri())
         page.wait_for_function(f"{SHOWN} === {PLAYING}")
 
@@ -225,10 +231,13 @@ def test_axe_finds_nothing(page, site, scheme):
             violations = Axe().run(page, options=wanted).response["violations"]
             return [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in violations]
 
-        if scheme == "light":  # of what axe looks for, only contrast differs from scheme to scheme
-            assert found(rules={"color-contrast": {"enabled": False}}) == [], path.name
+        # Of what axe looks for, only contrast differs from scheme to scheme.
+        assert found(rules={"color-contrast": {"enabled": False}}) == [], path.name
         page.evaluate(HIDE_TWINS)
         assert found(runOnly=["color-contrast"]) == [], path.name
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_function(DARK)
+        assert found(runOnly=["color-contrast"]) == [], (path.name, "dark")
 
 
 def test_the_pictures_follow_the_theme_of_the_page(offline, site):
