@@ -195,7 +195,7 @@ def tanh_slope(x):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("size", "factor"), [(200, -1.0), (2000, 10.0), (20_000, 1.01)])
+@pytest.mark.parametrize(("size", "factor"), [(200, -1.0), (20_000, 1.01)])
 def test_one_derivative_of_an_elementwise_rule_is_seen_among_any_number(size, factor, dtype):
     x = np.random.default_rng(1).normal(size=size).astype(dtype)
     entry = size * 2 // 3
@@ -243,7 +243,7 @@ def cube_root_by(halvings, factor=1.0):
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
-@pytest.mark.parametrize("halvings", [22, 24, 28])
+@pytest.mark.parametrize("halvings", [22, 28])
 def test_a_search_by_halvings_is_judged_over_steps_longer_than_its_stairs(dtype, halvings):
     report = cgviz.check(cube_root_by(halvings), tf.constant(3.3, dtype))
     assert report.ok, report
@@ -344,9 +344,10 @@ def test_a_random_function_is_said_so_and_judged_with_its_seed_fixed():
 
 
 def test_dropout_of_one_number_is_right_however_often_two_draws_agree():
-    drop = lambda x: 3.0 * tf.nn.dropout(x, 0.5)  # noqa: E731
-    reports = [cgviz.check(drop, 2.0, where=()) for _ in range(8)]  # half of all pairs agree
-    assert all(report.ok and "same seed" in str(report) for report in reports)
+    for rate in (1e-6, 0.5):  # as good as all pairs, and half of them
+        report = cgviz.check(lambda x, rate=rate: 3.0 * tf.nn.dropout(x, rate), 2.0, where=())
+        assert report.ok
+        assert "same seed" in str(report)
 
 
 def test_a_random_function_leaves_the_streams_as_they_were():

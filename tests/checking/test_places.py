@@ -4,6 +4,7 @@ import ast
 import inspect
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import cgviz
@@ -52,6 +53,7 @@ def test_a_saved_model_keeps_variables_structures_and_every_type():
     assert state(report, "saved") == "pass", report
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_saved_model_keeps_a_number_that_only_the_rule_reads():
     gain = tf.Variable(0.5, trainable=False, name="gain")
 

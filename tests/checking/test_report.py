@@ -92,7 +92,7 @@ def leaky(x):
     return tf.nn.relu(x), lambda dy: dy * tf.where(x < 0, 0.25, 1.0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def drawn():
     return cgviz.check(leaky, [-1.0, 2.0], surrogate=True)
 

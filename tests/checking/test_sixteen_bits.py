@@ -16,7 +16,7 @@ FUNCTIONS = {
     "exp": (tf.exp, tf.exp),
     "cube": (lambda x: x**3, lambda x: 3 * x * x),
 }
-POINTS = [[0.7, 0.3], [1.1, -0.4, 2.3], [0.05], [1.0], [1.0, 2.0, 3.0]]
+POINTS = [[0.7, 0.3], [1.1, -0.4, 2.3], [0.05], [1.0, 2.0, 3.0]]
 
 
 def ruled(name, factor=1.0):
