@@ -13,7 +13,7 @@
     over_time a number for each hidden unit, at each step
     curves    a curve, and others that are compared with it
     elsewhere a function's source, run in a new process
-    register  a rule, under a name of the caller's
+    register  a rule, under the name that a saved graph asks for
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
     table     numbers in rows and columns
@@ -45,6 +45,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Circle
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
@@ -511,13 +512,18 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
         print("elsewhere:", line)
 
 
-def register(name: str, rule: Callable[[Any], Any]) -> None:
-    """Put a rule into TensorFlow's registry, as tracing a custom gradient of one input does.
+def register(folder: str, rule: Callable[[Any], Any]) -> None:
+    """Put a rule into TensorFlow's registry, under the name for which a saved graph asks.
 
     Args:
-        name: What a graph calls the rule.
+        folder: A SavedModel that has one custom gradient, of one input.
         rule: Upstream -> the gradient for the input.
     """
+    with open(f"{folder}/saved_model.pb", "rb") as file:
+        saved = SavedModel.FromString(file.read())
+    functions = saved.meta_graphs[0].graph_def.library.function
+    nodes = [node for each in functions for node in each.node_def if node.op == "IdentityN"]
+    (name,) = {node.attr["_gradient_op_type"].s.decode() for node in nodes}
     # Its op has two outputs, the value and the input; gradients are returned for both.
     tf.RegisterGradient(name)(lambda op, upstream, unused: (None, rule(upstream)))
 
