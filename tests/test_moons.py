@@ -1100,7 +1100,7 @@ def test_two_swapped_gradients_do_no_harm_at_first_and_end_in_one_answer_for_all
     """What lesson 04 says of its second network."""
 
     @tf.custom_gradient
-    def line(h, stretch, offset):
+    def stretched(h, stretch, offset):
         def grad(upstream):
             d_stretch, d_offset = (tf.reduce_sum(d, axis=0) for d in (upstream * h, upstream))
             return upstream * stretch, d_offset, d_stretch  # swapped
@@ -1109,7 +1109,7 @@ def test_two_swapped_gradients_do_no_harm_at_first_and_end_in_one_answer_for_all
 
     def fresh(seed):
         two = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
-        return moons.Network(lambda h: tf.tanh(line(h, *two)), *two, seed=seed)
+        return moons.Network(lambda h: tf.tanh(stretched(h, *two)), *two, seed=seed)
 
     run = moons.train(fresh(0))
     others = moons.train(moons.Network(tf.tanh), steps=45)  # as if the two did not move
