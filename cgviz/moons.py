@@ -660,7 +660,7 @@ def stairs(k: float, start: float = 1.0) -> SpokenFigure:
     ax.plot([both, both], [both, 0.0], ":", color="0.1", linewidth=1)
     ax.plot(both, both, "o", color="0.1", label="fixed point")
     ax.annotate(f"{both:.3f}", (both, 0.0), (4, 0), textcoords="offset points")
-    ax.set(xlabel="z", ylabel="next z")
+    ax.set(xlabel="z", ylabel="next z", aspect="equal")
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
     figure.alt = (
