@@ -462,16 +462,13 @@ def swap(layer: list[Item]) -> int:
     Where it makes no difference, too, to find a way out of where the order is stuck.
     """
     total, order = 0, []
-    left, *rest = layer
+    left, *rest = zip(layer, positions(layer, 0), positions(layer, 1), strict=True)
     for right in rest:
-        saved = 0 if left.level == right.level else -1
+        saved = 0 if left[0].level == right[0].level else -1
         if not saved:
-            for side in (0, 1):
-                others = right.near[side]
-                for one, lean in left.near[side]:
-                    p = one.at + lean
-                    for other, lean in others:
-                        q = other.at + lean
+            for ours, theirs in ((left[1], right[1]), (left[2], right[2])):
+                for p in ours:
+                    for q in theirs:
                         if p > q:
                             saved += 1
                         elif p < q:
@@ -480,8 +477,8 @@ def swap(layer: list[Item]) -> int:
             total += saved
         else:
             left, right = right, left
-        order.append(right)
-    layer[:] = [*order, left]
+        order.append(right[0])
+    layer[:] = [*order, left[0]]
     for i, item in enumerate(layer):
         item.at = i
     return total
