@@ -273,7 +273,7 @@ class _Renderer:
         self.ax.add_collection(drawn, autolim=False)
 
     def _stands_out(self, text: Text) -> bool:
-        """Of the current step, or a product that a custom rule does not return."""
+        """Of the current step, or a product that a rule does not return."""
         return self._current(text) or "≠" in text.at(self.moment)
 
     def _colour(self, text: Text) -> str:

@@ -304,8 +304,7 @@ class Trace:
         """
         from ..live import view
 
-        how: Any = {"which": which, "full": full, "against": against}
-        return view.view(self, **how, start=start, local=local)
+        return view.view(self, which=which, full=full, against=against, start=start, local=local)
 
     def save(self, path: Any, *, full: bool = False) -> None:
         """Write the trace to a file.
