@@ -115,7 +115,7 @@ class Display:
     height: float
     forward: list[int]  # the nodes in the order in which they run
     backward: list[int]  # the steps of the backward pass at which something changes
-    legend: list[tuple[str, str]]  # the role of a line, and what it is
+    legend: list[tuple[str, str]]  # the role of a line, or "" for a sign, and what it is
     paths: list[Path] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)  # in the order of `texts.written`
     nodes: list[Node] = field(default_factory=list)
@@ -273,6 +273,8 @@ class _Arranged:
         if shown.which is not None:
             words = "upstream · local = downstream" if shown.local else "backward gradient"
             self.legend.append(("backward", words))
+        if any("≠" in words for text in texts if text.of == "link" for _, words in text.versions):
+            self.legend.append(("", "≠ the rule returned another number"))
         self.width = self.layout.width + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
         self.shift = MARGIN, MARGIN

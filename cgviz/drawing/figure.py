@@ -297,10 +297,12 @@ class _Renderer:
             return Text("legend", "legend", n, ((0, says),), display.SMALL, x, y, anchor)
 
         for n, (role, says) in enumerate(self.shown.legend):
-            ends = [(x, y), (x + 26, y)]
-            shaft, head = shapes.arrow(ends if role == "forward" else ends[::-1])
-            paths += [Path(role, "legend", n, shaft, 0), Path(f"{role}-head", "legend", n, head, 0)]
-            words.append(text(n, x + 31, "start", says))
+            if role:
+                ends = [(x, y), (x + 26, y)]
+                shaft, head = shapes.arrow(ends if role == "forward" else ends[::-1])
+                drawn = (role, shaft), (f"{role}-head", head)
+                paths += [Path(name, "legend", n, d, 0) for name, d in drawn]
+            words.append(text(n, x + 31 * bool(role), "start", says))
             x += display.SAMPLE + shapes.extent(says, display.SMALL)[0]
         if self.step is not None:
             says = f"step {self.step} of {self.shown.steps}"

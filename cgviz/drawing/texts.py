@@ -20,6 +20,7 @@ from .. import style
 from ..graph import Array
 from ..graph.jacobian import same, summed
 from ..graph.selection import Edge, Node, Selection
+from ..graph.trace import walk
 from .shapes import Anchor, Side
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
@@ -294,7 +295,7 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
         text = " + ".join(short(e.contribution) for e in come)
         return f"{text if len(text) <= 30 else f'Σ of {len(come)}'} + …"
     result = short(node.upstream[0] if node.upstream else None)
-    asked = _derivative(_target_name(shown), short_name(node.label)) if node.source else ""
+    asked = _asked(shown, i) if node.source else ""
     sign = "="
     if len(outputs) == 1 and len(terms) > 1:
         numbers = [*map(short, terms)]
@@ -308,10 +309,14 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     return f"{asked} {sign}{space}{result}" if asked else result
 
 
-def _derivative(target: str, source: str) -> str:
+def _asked(shown: Selection, i: int) -> str:
+    """What the gradient of a source is called; behind a ≠ it is no derivative."""
+    target, source = _target_name(shown), short_name(shown.nodes[i].label)
     text = f"d{target}/d{source}"  # with an underscore, as in dto_M/dM, it is hard to read
     short_enough = target and len(text) <= 14 and "_" not in text
-    return text if short_enough and source.isidentifier() else "gradient"
+    on_the_way = walk([i], lambda n: [edge.target for edge in shown.outgoing[n]])
+    unequal = any("≠" in _product(shown, e) for n in on_the_way for e in shown.outgoing[n])
+    return text if short_enough and source.isidentifier() and not unequal else "gradient"
 
 
 def _target_name(shown: Selection) -> str:

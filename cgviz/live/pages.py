@@ -36,8 +36,8 @@ MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
 MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page
 # Of the legend: the line and the head of an arrow.
 SAMPLES = {
-    "forward": ("M0 5H28", "M34 5L26 8.3V1.7Z"),
-    "backward": ("M34 5H6", "M0 5L8 8.3V1.7Z"),
+    "forward": (("forward", "M0 5H28"), ("forward-head", "M34 5L26 8.3V1.7Z")),
+    "backward": (("backward", "M34 5H6"), ("backward-head", "M0 5L8 8.3V1.7Z")),
 }
 DEEP = 16  # a longer path runs down at once: to the right it would be wider than a screen
 
@@ -346,10 +346,10 @@ def _legend(shown: Display, two: bool) -> panel.Element:
     """What the lines and marks of a picture mean."""
     rows = []
     for role, words in shown.legend:
-        d, head = SAMPLES[role]
-        sample = [panel.element(f"path.{role}", d=d), panel.element(f"path.{role}-head", d=head)]
+        sample = [panel.element(f"path.{name}", d=d) for name, d in SAMPLES.get(role, ())]
         hidden = {"viewBox": "0 0 34 10", "aria-hidden": "true"}
-        rows.append(panel.element("li", panel.element("svg.swatch", *sample, **hidden), words))
+        swatch = [panel.element("svg.swatch", *sample, **hidden)] if sample else []
+        rows.append(panel.element("li", *swatch, words))
     if two:
         rows.append(panel.element("li", "≠ differs from the other picture"))
     return panel.element("ul.legend", *rows)

@@ -102,6 +102,26 @@ def test_a_rule_that_ignores_its_upstream_is_not_equal_to_the_product():
     assert "gradient 3 · 4 ≠ 4 flows back" in alt
 
 
+def test_what_lies_behind_an_unequal_product_is_no_derivative_and_the_legend_tells_the_sign():
+    @tf.custom_gradient
+    def bad(x):
+        return x * x, lambda upstream: 2.0 * x
+
+    def written(rule, **how):
+        def f(x, w):
+            y = 3.0 * rule(x) + w * w
+            return y
+
+        shown = display.make(replace(select(cgviz.trace(f, 2.0, 5.0)), **how))
+        of_nodes = [t.at(inf) for t in shown.texts if (t.of, t.role) == ("node", "gradient")]
+        return of_nodes, [words for _, words in shown.legend if "≠" in words]
+
+    sign = ["≠ the rule returned another number"]
+    assert written(bad, local=True) == (["gradient = 4", "dy/dw = 5 + 5 = 10"], sign)
+    assert written(tf.square, local=True) == (["dy/dx = 12", "dy/dw = 5 + 5 = 10"], [])
+    assert written(bad) == (["dy/dx = 4", "dy/dw = 5 + 5 = 10"], [])
+
+
 def test_what_is_not_the_product_stands_out():
     @tf.custom_gradient
     def square(x):
