@@ -74,8 +74,11 @@ clean:  ## delete the environments and caches
 		"Python 3.11 to 3.13 is needed, this is %d.%d: make PYTHON=python3.12 ..." % v[:2])'
 	$(PYTHON) -m venv .venv
 
+# By uv, in a third of pip's time; by pip where uv fails, as with an index that only pip is told of.
+.venv/%.stamp: INSTALL = pip install --quiet --constraint constraints.txt
 .venv/%.stamp: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[cpu,$*]'
+	$(BIN)/$(INSTALL) uv && $(BIN)/uv $(INSTALL) --python .venv --compile-bytecode \
+		--editable '.[cpu,$*]' || $(BIN)/$(INSTALL) --editable '.[cpu,$*]'
 	touch $@
 
 .venvs/tf-%/stamp: pyproject.toml | .venv/dev.stamp
