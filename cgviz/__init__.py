@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 
 on_error.append(hints.add)  # an error that leaves a recording carries its hint
 
-# Loaded when it is first used: a saved trace is read and shown where no TensorFlow is installed.
+# Imported on first use, so that a saved trace can be read and shown without TensorFlow.
 _LATER = {
     "check": ".checking.checker",
     "course": ".lessons",
@@ -57,5 +57,5 @@ def load_ipython_extension(shell: object) -> None:
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Take the hints away again: `%unload_ext cgviz`."""
+    """Remove the hints again: `%unload_ext cgviz`."""
     hints.unload_ipython_extension(shell)

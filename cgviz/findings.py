@@ -1,8 +1,8 @@
-"""What `check`, `diagnose` and `watch` tell: findings as text and HTML, and how far they are.
+"""What `check`, `diagnose` and `watch` report: findings as text and HTML, and their progress.
 
 Finding    one thing that is wrong with a gradient
-Outcome    what a `Report` and a `Diagnosis` have in common
-Progress   a line that says what is being done, while somebody waits for it
+Outcome    the base class of `Report` and `Diagnosis`
+Progress   a line that says what is being done, shown while somebody waits
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import style
 from .graph import Op, Source
 from .reading.format import sheet, stylesheet
 
-SIGNS = {  # by level, and for a diagnosis by what is wrong with the numbers
+SIGNS = {  # by `level`, and for the findings of a diagnosis by `what`
     "error": style.Sign("✗", "failed"),
     "warning": style.Sign("!", "warning"),
     "none": style.NONE,
@@ -39,14 +39,14 @@ class Finding:
     hint: str
     lesson: str
     op: Op | None = None  # where it began
-    sources: tuple[str, ...] = ()  # names of what the gradient is taken of
-    which: int | None = None  # the backward pass, as in `trace.passes`
-    line: Source | None = None  # where it began, if that is no line of the op
+    sources: tuple[str, ...] = ()  # names of the sources whose gradient this is about
+    which: int | None = None  # index of the backward pass in `trace.passes`
+    line: Source | None = None  # where it began, if not on the op's own line
     level: str = "error"  # or "warning"; "note" is shown as a remark
 
     @property
     def rule(self) -> str:
-        """The rule that is broken: `what`, as a report calls it."""
+        """The rule that is broken, for a finding of `check`: the same as `what`."""
         return self.what
 
     @property
@@ -61,7 +61,7 @@ class Finding:
 
     @property
     def sign(self) -> style.Sign:
-        """The symbol and the word that it begins with."""
+        """The symbol and the word that the finding begins with."""
         return SIGNS.get(self.what) or style.Sign(SIGNS[self.level].symbol, self.what)
 
     def __repr__(self) -> str:
@@ -69,9 +69,9 @@ class Finding:
         return "\n".join([f"{self.sign}: {self.message}", *asides])
 
     def html(self) -> str:
-        """It as a list item."""
+        """The finding as an HTML list item."""
         asides = "".join(f"<p>{name}: {code(text)}</p>" for name, text in self._asides())
-        level = SIGNS[self.level].word  # the sign's own word is there to be read
+        level = SIGNS[self.level].word  # spoken if the word beside the symbol is a rule's name
         spoken = 'aria-hidden="true"' if self.what in SIGNS else f'role="img" aria-label="{level}"'
         return (
             f'<li class="cgviz-finding cgviz-{self.level}"><p>'
@@ -84,9 +84,9 @@ class Finding:
 
 
 class Outcome:
-    """What `check` and `diagnose` return: findings, and notes, which are no trouble."""
+    """What `check` and `diagnose` return: findings, and notes, which are not problems."""
 
-    headline: str  # the outcome in a line
+    headline: str  # the outcome in one line
 
     def __init__(self, title: str, findings: Iterable[Finding], notes: Iterable[str] = ()) -> None:
         self.title = title
@@ -99,11 +99,11 @@ class Outcome:
         return not any(each.level == "error" for each in self.findings)
 
     def head(self) -> list[str]:
-        """What is said before the findings, in paragraphs."""
+        """The paragraphs before the findings."""
         return [self.headline]
 
     def page(self) -> str:
-        """What is said before the findings, as HTML."""
+        """The HTML before the findings."""
         return f"<p><strong>{escape(self.headline)}</strong></p>\n"
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class Outcome:
 
 
 def code(text: str) -> str:
-    """Text as HTML, with its `code` set as code.
+    """Text as HTML, escaped, with each part in backquotes as `<code>`.
 
     >>> code("`x < y` is a bool")
     '<code>x &lt; y</code> is a bool'
@@ -131,15 +131,15 @@ STYLE = stylesheet(__file__, "findings.css")
 
 # --- while somebody waits ------------------------------------------------------------------------
 
-PATIENCE = 3.0  # seconds after which somebody who waits wants to know what is being done
-PAUSE = 0.5  # seconds between two lines, to be read
+PATIENCE = 3.0  # seconds of waiting before the line is shown
+PAUSE = 0.5  # minimum seconds between two lines, so that each can be read
 
 
 class Progress:
-    """A line that says what is being done, if it takes long and somebody is looking.
+    """A line that says what is being done, shown if it takes long and somebody is watching.
 
-    It vanishes at the end. A file, a pipe and a notebook that runs by itself get nothing: what is
-    stored must not depend on how fast the machine was.
+    The line is removed at the end. A file, a pipe and a notebook that runs unattended get no line:
+    what is stored must not depend on the speed of the machine.
     """
 
     def __init__(self, title: str) -> None:
@@ -150,7 +150,7 @@ class Progress:
         self._shown = False
 
     def run(self) -> None:
-        """f runs once more."""
+        """Count one more run, and update the line when that is due."""
         self._runs += 1
         now = time.monotonic()
         if now - self._last > PAUSE and now - self._start > PATIENCE and is_watched():
@@ -165,7 +165,7 @@ class Progress:
 
     def _show(self, line: str) -> None:
         if sys.stderr.isatty():
-            erased = "\r\x1b[K"  # the line up to its end, as terminals know it
+            erased = "\r\x1b[K"  # back to the start, then erase to the end of the line
             print(f"{erased}{line}", end="", file=sys.stderr, flush=True)
         else:  # a notebook, where the error stream would leave an empty red line
             from IPython.display import HTML, display
@@ -175,7 +175,7 @@ class Progress:
 
 
 def is_watched() -> bool:
-    """Whether somebody is looking: who runs a notebook as a whole answers no input."""
+    """Whether somebody is watching; a notebook that runs unattended allows no input."""
     shell = sys.modules.get("IPython")
     found = shell.get_ipython() if shell is not None else None
     kernel = getattr(found, "kernel", None)

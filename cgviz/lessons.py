@@ -20,7 +20,7 @@ GRAPHS = "08_graphs_and_production"
 DEBUGGING = "09_debugging"
 
 _PACKAGE = Path(__file__).parent
-# An installed package has the notebooks inside it, a checkout beside it.
+# An installed package contains the notebooks; in a checkout they are beside the package.
 _PLACES = (_PACKAGE / "notebooks", _PACKAGE.parent / "notebooks")
 _LEFT_OUT = {"solutions", ".ipynb_checkpoints"}  # at any depth
 
@@ -28,11 +28,11 @@ _LEFT_OUT = {"solutions", ".ipynb_checkpoints"}  # at any depth
 def course(folder: str | os.PathLike[str]) -> Path:
     """Copy the lessons and exercises that belong to the installed version to a folder.
 
-    A file that is there already stays as it is, so nobody's work is lost; calling it again brings
-    back what was deleted. The solutions of the exercises are not among them.
+    An existing file stays as it is, so nobody's work is lost; a second call restores the files
+    that were deleted. The solutions of the exercises are not copied.
 
     Args:
-        folder: Where to; it is made if it is not there.
+        folder: The folder to copy to; it is created if it does not exist.
 
     Returns:
         The folder, as an absolute path.

@@ -1,1 +1,1 @@
-"""What TensorFlow did becomes a Trace: hooks, events, build, and `trace` and `record`."""
+"""Turns what TensorFlow did into a Trace: hooks, events, build, and `trace` and `record`."""

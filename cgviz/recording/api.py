@@ -1,4 +1,4 @@
-"""trace() and record(): run code, and what TensorFlow did becomes a Trace."""
+"""trace() and record(): run code, and turn what TensorFlow did into a Trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def trace(
     order: int = 1,
     open_functions: bool = True,
 ) -> Trace:
-    """Run `f(*args)` eagerly, forward and backward, and keep all of it.
+    """Run `f(*args)` eagerly, forward and backward, and record all of it.
 
     The backward pass computes upstream · df/d(arg) for every argument and every trainable
     variable that f reads, as `tape.gradient(f(*args), ..., output_gradients=upstream)` does. With
@@ -31,16 +31,16 @@ def trace(
 
     Args:
         f: A function of tensors that returns a tensor, or a nested structure of tensors.
-        *args: Floats and lists of floats (each one float32 tensor), NumPy arrays, tensors and
+        *args: Floats and lists of floats (each becomes a float32 tensor), NumPy arrays, tensors and
             variables, or tuples, lists and dicts of these. Integer tensors get no gradient.
-        upstream: The gradient that reaches f's value, of its shape; None means ones.
+        upstream: The gradient that reaches f's value, of the same shape; None means ones.
         order: How many times to differentiate, 1 or more.
-        open_functions: Run the body of each `tf.function` in your own files op by op, so that it
-            is seen; `Trace.notes` names them. The last digit may differ from the graph's, with
-            `jit_compile=True` more. Random ops that keep their state in the graph draw other
-            numbers, and `tf.inside_function()` is False. What works in a graph only, as
-            `tf.gradients`, and the functions of libraries stay closed. False keeps each call one
-            op.
+        open_functions: Run the body of each `tf.function` in your own files op by op, so that its
+            ops are recorded; `Trace.notes` names these functions. The last digit may differ from
+            the graph's, with `jit_compile=True` more digits. Random ops that keep their state in
+            the graph draw other numbers, and `tf.inside_function()` is False. Functions that work
+            only as a graph, such as those that call `tf.gradients`, and functions of libraries
+            stay closed. With False, each call stays one op.
 
     Returns:
         A `Trace`. Its numbers are TensorFlow's own, to the last bit.
@@ -48,7 +48,7 @@ def trace(
     Raises:
         TypeError: f is not callable, or an argument or f's value is not made of tensors.
         ValueError: No arguments, integers where floats are meant, or a wrong upstream or order.
-        RuntimeError: Called while a graph is being built, or TensorFlow's release is not known.
+        RuntimeError: Called while a graph is being built, or TensorFlow's release is not supported.
 
     Example:
         >>> import cgviz
@@ -84,15 +84,15 @@ def trace(
 
 @contextmanager
 def record(*, open_functions: bool = True) -> Iterator[Trace]:
-    """Record any code that uses `tf.GradientTape` itself; the trace is there after the block.
+    """Record any code that uses `tf.GradientTape` itself; read the trace after the block.
 
-    The tape must be opened inside the block, or the ops that ran before it are not known.
+    Open the tape inside the block: ops that ran before the block are not recorded.
 
     Args:
         open_functions: As in `trace`.
 
     Yields:
-        A `Trace`, filled when the block ends, also when it ends with an exception.
+        A `Trace`, filled when the block ends, even if it ends with an exception.
 
     Raises:
         RuntimeError: Entered while a graph is being built, or read while it is still recording.
@@ -123,7 +123,7 @@ def record(*, open_functions: bool = True) -> Iterator[Trace]:
 
 @contextmanager
 def _recording(open_functions: bool) -> Iterator[Recording]:
-    """A recording whose errors are told to `on_error`."""
+    """Open a recording; an exception that leaves it is passed to each function in `on_error`."""
     try:
         with tf_hooks.recording(open_functions) as recording:
             yield recording
@@ -168,10 +168,10 @@ def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
 
 
 class Differentiated(NamedTuple):
-    """What f gave, and what its first backward pass did."""
+    """What f returned, and what its first backward pass did."""
 
     value: Any
-    sources: list[Any]  # of all orders: the arguments, and the variables that f reads
+    sources: list[Any]  # for every order: the arguments, and the variables that f reads
     first: PassEvent
     result: list[Any]
 
@@ -194,7 +194,7 @@ def differentiate(
         result = tapes[-1].gradient(targets, sources, output_gradients=seeds)
         found = Differentiated(value, sources, events[place], result)
         for tape in reversed(tapes[:-1]):
-            # A sparse gradient is no target; made dense under the outer tape, it is.
+            # A sparse gradient cannot be a target, so it is made dense, under the outer tape.
             pairs = zip(sources, result, strict=True)
             targets = [dense(g, t.shape) for t, g in pairs if g is not None]
             if targets:
@@ -207,13 +207,13 @@ def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:
 
 
 def _by_name(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-    """The gradients of variables by their names; a name that comes twice gets a number."""
+    """The gradients of variables by name; a name that occurs again gets a number."""
     found: dict[str, Array | None] = {}
     for variable, gradient in pairs:
         own = variable_name(variable)
         more = (f"{own}_{n}" for n in count(1))
         name = next(each for each in chain([own], more) if each not in found)
         tensor = reference(gradient, variable.shape)
-        # Not `as_numpy`, which copies: a recorded step of training has many large ones.
+        # Not `as_numpy`, which copies: a recorded step of training has many large gradients.
         found[name] = np.asarray(tensor) if hasattr(tensor, "__array__") else as_numpy(tensor)
     return found

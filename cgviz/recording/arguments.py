@@ -1,4 +1,4 @@
-"""Arguments become tensors with names, and mistakes clear errors."""
+"""Turns arguments into named tensors, and mistakes into clear errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def convert(
 ) -> tuple[tuple[Any, ...], list[tuple[Any, str]]]:
     """The arguments as tensors and variables, and the name of each tensor among them.
 
-    `caller` is what the error messages call the function that was called.
+    `caller` is the name of the called function, for the error messages.
     """
     if not callable(f):
         raise TypeError(
@@ -84,7 +84,7 @@ def check_value(value: Any, f: Any) -> list[Any]:
 
 
 def seeds(upstream: Any, targets: Sequence[Any]) -> list[Any] | None:
-    """One upstream tensor per target, of its shape and dtype; None means ones."""
+    """One upstream tensor per target, of the target's shape and dtype; None means ones."""
     if upstream is None:
         return None
     leaves = _entries(upstream, len(targets))
@@ -97,7 +97,7 @@ def seeds(upstream: Any, targets: Sequence[Any]) -> list[Any] | None:
 
 
 def _entries(upstream: Any, count: int) -> list[Any]:
-    """The upstreams of `count` tensors; a list of numbers is one of them where that fits."""
+    """The upstreams of `count` tensors; a list of numbers is one upstream if that gives `count`."""
     if count == 1 and not isinstance(upstream, tuple | dict):
         return [upstream]
     outer = tuple(upstream) if isinstance(upstream, list) else upstream
@@ -109,8 +109,8 @@ def _entries(upstream: Any, count: int) -> list[Any]:
 
 
 def _seed(given: Any, target: Any) -> Any:
-    """One upstream as a tensor like `target`."""
-    if given is None:  # given to TensorFlow among others, it raises or ends the process
+    """One upstream as a tensor of the dtype of `target`, whose shape it must have."""
+    if given is None:  # a None among others makes TensorFlow raise, or ends the process
         return tf.ones_like(target) if can_be_watched(target) else None
     array = _array(given, "`upstream`")
     if tf.as_dtype(array.dtype).is_complex and not target.dtype.is_complex:
@@ -125,20 +125,20 @@ def _seed(given: Any, target: Any) -> Any:
 
 
 def as_source(leaf: Any) -> Any:
-    """What a tape differentiates by: for a Keras variable the tf.Variable inside it."""
+    """What a tape takes as a source: for a Keras variable, the tf.Variable inside it."""
     inner = getattr(leaf, "value", None)
     return inner if isinstance(inner, tf.Variable) else leaf
 
 
 def can_be_watched(tensor: Any) -> bool:
-    """Whether a tape follows this tensor or variable: floating or complex."""
+    """Whether a tape can follow this tensor or variable: its dtype is floating or complex."""
     return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
 
 
 def title(f: Any) -> str:
     """A short name for a function, a layer or a model."""
     inner = f.func if isinstance(f, partial) else getattr(f, "python_function", None)
-    if inner is not None:  # a `tf.function` of a partial calls itself "function"
+    if inner is not None:  # a `tf.function` of a partial has the name "function"
         return title(inner)
     name = getattr(f, "__name__", None) or getattr(f, "name", None)
     if not isinstance(name, str):
@@ -177,7 +177,7 @@ def _holds_tensors(given: list[Any]) -> bool:
 
 
 def _array(given: Any, what: str) -> Any:
-    """A tensor or variable as it is; floats and lists of floats as float32."""
+    """A tensor, variable or NumPy array as it is; floats and lists of floats as float32."""
     if isinstance(given, tf.Tensor | tf.Variable | np.ndarray | np.generic):
         return given
     try:

@@ -1,8 +1,9 @@
-"""From the events of a recording to the records of a trace.
+"""Turns the events of a recording into the records of a trace.
 
-The events come flat and in execution order; each knows its container: the body of a custom op,
-a backward pass, a rule running inside one. Here they find their place, tensors become `Value`s,
-reads merge into their variable, and names are looked up; then each pass gets its steps.
+The events are a flat list in execution order; each knows its container: the body of a custom op, a
+backward pass, or a rule running inside a pass. Here each op is put into its container, tensors
+become `Value`s, the reads of a variable are merged, and names are looked up; then each pass gets
+its steps.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ _NOTES_WITHOUT_A_PASS = {
 
 @dataclass
 class _Variable:
-    """A variable that is read: one `Value` per version, a new one after each assignment."""
+    """A variable that is read: one `Value` per version; an assignment begins a new version."""
 
     name: str
-    place: int  # where its op goes among the ops
+    place: int  # the index of its op among those of the root
     versions: list[Value] = field(default_factory=list)
     stale: bool = True
 
@@ -68,23 +69,23 @@ class Builder:
         self.root = root
         self.note_events = [e for e in events if isinstance(e, NoteEvent)]
         self.pass_events = [e for e in events if isinstance(e, PassEvent)]
-        self.dropped: dict[int, CallEvent] = {}  # calls without effect, by id of the op in place
-        self.made_by: dict[int, OpEvent] = {}  # by id of its outputs
+        self.dropped: dict[int, CallEvent] = {}  # calls with a dropped rule, by id of each last op
+        self.made_by: dict[int, OpEvent] = {}  # by id of each output
         self.events = self._on_tape(e for e in events if isinstance(e, OpEvent))
         self.bodies = self._bodies()
         self.sought = {id(tensor) for each in self.pass_events for tensor in each.sources}
         self.values: dict[int, Value] = {}  # by id of their tensor, or of a variable's handle
         self.variables: dict[int, _Variable] = {}  # by id of their handle
-        # Ops with their events: by the id of the event of a call, and of the attributes of an op,
-        # which are an object of its own if it has any.
+        # Ops with their events: for a call by the id of its event, for another op by the id of its
+        # attributes. These are an object of its own, unless there are none.
         self.op_of: dict[int, list[tuple[OpEvent, Op]]] = {}
         self.ops: dict[Any, list[Op]] = {root: []}  # by the container that holds them
         self.names: Counter[str] = Counter()
         self.taken: set[str] = set()
-        self.handles: dict[str, int] = {}  # ids of those of variables, by the names of their ops
+        self.handles: dict[str, int] = {}  # ids of variables' handles, by the names of their ops
         self.last_of_call = self._last_of_calls()
         self.given = {id(tensor): name for tensor, name in given}
-        for each in self.pass_events:  # names that nobody gave, from `tape.gradient(y, [x, w])`
+        for each in self.pass_events:  # names not given, read from `tape.gradient(y, [x, w])`
             found = source.source_names(each.code, each.lasti)
             if len(found) == len(each.sources):
                 for tensor, own in zip(each.sources, found, strict=True):
@@ -95,13 +96,13 @@ class Builder:
         self._build_ops()
 
     def _on_tape(self, events: Iterable[OpEvent]) -> list[OpEvent]:
-        """The ops as a tape has them: a call that it records itself replaces the ops that end it.
+        """The ops as a tape has them: a call recorded as a whole replaces the ops that end it.
 
-        These are the identities after the body of a custom gradient, or the op of a `tf.function`.
+        Those are the identities after the body of a custom gradient, or the op of a `tf.function`.
         """
         kept: dict[int, OpEvent] = {}
         for event in events:
-            if event.type == "VarHandleOp":  # the making of a variable; its reads tell of it
+            if event.type == "VarHandleOp":  # creates a variable, whose op comes from its reads
                 continue
             earlier = (self.made_by.get(id(tensor)) for tensor in event.outputs)
             ends = {id(e): e for e in earlier if e is not None and e.where is event.where}
@@ -131,7 +132,7 @@ class Builder:
         return self.root
 
     def top_passes(self) -> list[PassEvent]:
-        """The pass events that no custom op and no rule hides."""
+        """The events of the passes at the top level: not inside a custom op or a rule."""
         return [e for e in self.pass_events if self.home(e.outer) is self.root]
 
     def _bodies(self) -> dict[Body, dict[int, OpEvent]]:
@@ -157,14 +158,15 @@ class Builder:
         return candidate
 
     def _last_of_calls(self) -> set[int]:
-        """The ops that a line's name belongs to: in `y = tf.norm(x)` only the last of several.
+        """The ops that get their line's name: in `y = tf.norm(x)` only the last of several.
 
-        Between them the call may run functions of the learner's, with lines of their own. A call
-        that runs the same ops again and again is a loop, and names each round. A line of a function
-        that is called in two places, or in a loop with ops of its own, has its name each time.
+        In between, the call may run functions of the learner's, with lines of their own. A call
+        that repeats the same ops is a loop, and the last op of each round gets the name. If a
+        function is called in two places, or in a loop that runs ops of its own, each call of it
+        names its ops anew.
         """
         made = []
-        rounds: Counter[CodeType | None] = Counter()  # the ops so far of each function
+        rounds: Counter[CodeType | None] = Counter()  # how many ops each function has run
         for event in self.events:
             if event.outputs and event.type != "ReadVariableOp":
                 called = event.caller is not event.code and rounds[event.caller]
@@ -187,7 +189,7 @@ class Builder:
         """An op's name and type."""
         named = id(event) in self.last_of_call
         own = source.assigned_name(event.code, event.lasti) if named else None
-        if own and ", " in own:  # of `m, v = tf.nn.moments(x)` the last op makes one of the two
+        if own and ", " in own:  # in `m, v = tf.nn.moments(x)` the last op makes one of the two
             each = own.split(", ")
             own = ", ".join(map(self._unique, each)) if len(each) == len(event.outputs) else None
         if function := _FUNCTION.match(event.type):
@@ -212,7 +214,7 @@ class Builder:
                 self._read(event.inputs[0], event.outputs[0])
             elif event.outputs:
                 self._add(event)
-            else:  # where it is given a variable, it has written to it
+            else:  # an op without outputs has written to each variable it is given
                 for tensor in event.inputs:
                     if written := self.variables.get(id(tensor)):
                         written.stale = True
@@ -253,14 +255,14 @@ class Builder:
             self.ops.setdefault(run, []).append(op)
 
     def _read(self, handle: Any, tensor: Any) -> Value:
-        """The value of a variable as it is now; `tensor` is what reading it returned."""
+        """The value of a variable at this read; `tensor` is what the read returned."""
         variable = self.variables.get(id(handle))
         if variable is None:
             root = self.ops[self.root]
             known = self.recorder.variables.get(id(handle))
             name = variable_name(known) if known is not None else "variable"
             variable = self.variables[id(handle)] = _Variable(name, len(root))
-            root.append(None)  # type: ignore[arg-type]  # its op, once all reads are known
+            root.append(None)  # type: ignore[arg-type]  # for its op, once all reads are known
         if variable.stale:
             variable.versions.append(self.value(tensor))
             variable.stale = False
@@ -269,7 +271,7 @@ class Builder:
         return variable.versions[-1]
 
     def _input(self, event: OpEvent, position: int, home: Any) -> Value:
-        """The value an op reads; what nobody made becomes an input, a variable or a constant."""
+        """The value an op reads; if no op made it, it is an input, a variable or a constant."""
         tensor = event.inputs[position]
         if id(tensor) in self.values or id(tensor) in self.made_by:
             return self.value(tensor)
@@ -283,14 +285,14 @@ class Builder:
         return self._add_source(tensor, kind, name or kind, self.root if kind == "input" else home)
 
     def _add_source(self, tensor: Any, kind: str, name: str, home: Any) -> Value:
-        """Add the op of an input, a constant or a variable that nothing read."""
+        """Add the op of an input, of a constant, or of a variable that nothing read."""
         value = self.value(tensor)
         op = Op(self._unique(name), kind, kind.capitalize(), (), (value,))
         self.ops.setdefault(home, []).append(op)
         return value
 
     def _captured(self, call: CallEvent) -> tuple[Value, ...]:
-        """Tensors on a tape that the body uses and that are no argument: they get no gradient."""
+        """Tensors on a tape that the body uses but does not take as input: they get no gradient."""
         inside = self.bodies.get(call.body, {})  # type: ignore[arg-type]
         own = {id(tensor) for tensor in call.inputs}
         own |= {id(tensor) for event in inside.values() for tensor in event.outputs}
@@ -298,14 +300,14 @@ class Builder:
             self.value(tensor)
             for event in inside.values()
             for position, tensor in enumerate(event.inputs)
-            if tensor.dtype != tf.resource  # a variable, which the rule is given
+            if tensor.dtype != tf.resource  # a variable, which TensorFlow passes to the rule
             and id(tensor) not in own
             and self._live(event, position)
         ]
         return tuple(dict.fromkeys(value for value in found if value.differentiable))
 
     def _live(self, event: OpEvent, position: int) -> bool:
-        """Whether a tape follows this input, as far as anything here can tell."""
+        """Whether a tape follows this input, as far as the recording can tell."""
         tensor = event.inputs[position]
         maker = self.made_by.get(id(tensor))
         if event.watched[position]:
@@ -327,8 +329,8 @@ class Builder:
         used = {value.key for step in steps for value in step.op.inputs} | {v.key for v in targets}
         sources = tuple(self._end(tensor, used) for tensor in event.sources)
         gradients = _references(result, sources)
-        # The sums that TensorFlow had. Of a variable that was assigned between two reads of the
-        # pass, it had one for both.
+        # The sums that TensorFlow computed. For a variable that was assigned between two reads of
+        # the pass, it computed one sum for both versions, so neither gets it here.
         arrived = {
             value.key: sum_
             for step in steps
@@ -353,9 +355,9 @@ class Builder:
         )
 
     def _end(self, tensor: Any, used: Container[int] = ()) -> Value:
-        """The value of a source or target of a pass, also of one that no op touched.
+        """The value of a source or target of a pass, even of one that no op touched.
 
-        Of a variable it is the first version whose key is in `used`.
+        For a variable, the first of its versions whose key is in `used`.
         """
         variable = self.variables.get(id(tensor))
         for version in variable.versions if variable else ():
@@ -370,7 +372,7 @@ class Builder:
         return self._add_source(tensor, "variable", variable_name(known), self.root)
 
     def _op(self, ran: Any) -> Op | None:
-        """The op whose rule ran; None of a read: what reaches it is the variable's gradient."""
+        """The op whose rule ran; None for a read, which is merged into its variable's op."""
         if isinstance(ran, CallEvent):
             return next((op for _, op in self.op_of.get(id(ran), ())), None)
         type_, attrs, _, inputs, outputs, *_ = ran
@@ -395,7 +397,7 @@ class Builder:
         )
 
     def notes(self, passes: Sequence[Pass]) -> tuple[str, ...]:
-        """What ran otherwise than without a recording, and what is missing."""
+        """What ran otherwise than without a recording, and what is not recorded."""
         names: dict[str, dict[str, None]] = {}
         for each in self.note_events:
             names.setdefault(each.what, {})[each.name] = None
@@ -422,7 +424,7 @@ def _rule(function: Any) -> Rule | None:
 
 
 def _are(kept: Sequence[Any] | None, tensors: Sequence[Any]) -> bool:
-    """Whether these are the tensors of an op of which a tape kept all, some or none."""
+    """Whether `tensors` agree with those that a tape `kept` of an op: all, some or none."""
     if kept is None or kept is tensors:
         return True
     return all(one is None or one is other for one, other in zip(kept, tensors, strict=False))
@@ -431,7 +433,7 @@ def _are(kept: Sequence[Any] | None, tensors: Sequence[Any]) -> bool:
 def pull(op: Op, ran: Any, original: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """The backward rule of an op as a function of NumPy upstreams, unseen by any recording.
 
-    Where TensorFlow gave an output no upstream, None stays None; elsewhere it is zeros.
+    An upstream of None stays None if it was None in the pass too; otherwise it becomes zeros.
     """
 
     def run(upstream: Sequence[Any]) -> Sequence[Any]:
@@ -468,7 +470,7 @@ class _Slices:
 
 
 def dense(tensor: Any, shape: Sequence[int] | None) -> Any:
-    """A gradient as a tensor; slices of which nobody said of what shape are taken from `shape`."""
+    """A gradient as a dense tensor; `shape` is for sparse slices that do not know their own."""
     sliced = isinstance(tensor, tf.IndexedSlices) and not tf.is_tensor(tensor.dense_shape)
     if sliced and shape is not None:
         tensor = tf.IndexedSlices(
@@ -480,8 +482,8 @@ def dense(tensor: Any, shape: Sequence[int] | None) -> Any:
 def reference(tensor: Any, shape: Sequence[int] | None = None) -> Any:
     """What a record holds for a tensor: the tensor itself wherever NumPy can read it.
 
-    `shape` is that of what a gradient belongs to, for sparse ones that do not know their own. Of
-    what has no numbers, as a handle, it is the name of its dtype.
+    `shape` is that of the value a gradient belongs to, for sparse gradients that do not know their
+    own. For a tensor without numbers, such as a handle, the record holds the name of its dtype.
     """
     if tensor is None:
         return None
@@ -500,5 +502,5 @@ def _references(gradients: Sequence[Any], values: Sequence[Value]) -> list[Any]:
 
 
 def variable_name(variable: Any) -> str:
-    """TensorFlow's name of a variable, without the output number; Keras names are paths."""
+    """The name of a variable in TensorFlow, without the `:0`; names from Keras are paths."""
     return str(variable.name).removesuffix(":0")

@@ -1,7 +1,8 @@
 """What a recording notes while code runs: plain events, in execution order.
 
-They hold tensors by reference and nothing of TensorFlow's. `tf_hooks` makes them, `build` reads
-them. Each is one object with slots, for the garbage collector walks all that a recording makes.
+They hold tensors by reference, and this module needs no TensorFlow. `tf_hooks` makes them, `build`
+reads them. Each is one object with slots, because the garbage collector visits every object that a
+recording makes.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Body:
     """The forward body of one call of a custom-gradient function."""
 
     outer: Any
-    has_rule: bool = False  # else the body itself is differentiated: it raised, or TensorFlow
-    # dropped the rule
+    has_rule: bool = False  # False if the body raised, or if TensorFlow dropped the rule: then
+    # the body itself is differentiated
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +39,7 @@ class OpEvent:
     where: Any = None  # the container it ran in: a Body, a PassEvent, a RuleEvent, or None
     scope: str | None = ""
     watched: tuple[bool, ...] = ()  # whether a tape follows each input
-    code: CodeType | None = None  # these four are as in `source.place`
+    code: CodeType | None = None  # this and the next three: as `source.place` returns
     lasti: int = 0
     caller: CodeType | None = None
     called_at: int = 0
@@ -46,7 +47,7 @@ class OpEvent:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class CallEvent(OpEvent):
-    """A call that TensorFlow records by itself: a custom gradient or a closed `tf.function`."""
+    """A call that TensorFlow records as a whole: a custom gradient or a closed `tf.function`."""
 
     rule: Callable[..., Any]
     body: Body | None = None
@@ -63,14 +64,14 @@ class PassEvent:
     seeds: Sequence[Any] | None
     sources: Sequence[Any]
     result: Sequence[Any] | None = None  # None when the pass raised
-    # For each rule that ran: what ran, its upstream, its downstream. What ran is a CallEvent, or
-    # the arguments that TensorFlow gave to the rule of an op of its own.
+    # Three entries per rule that ran: what ran, its upstream, its downstream. What ran is a
+    # CallEvent or, for a built-in op, the arguments that TensorFlow gave to the op's rule.
     noted: list[Any] = field(default_factory=list)
     code: CodeType | None = None
     lasti: int = 0
 
     def steps(self) -> Iterator[tuple[Any, Sequence[Any], Sequence[Any]]]:
-        """What is in `noted`, one rule after the other."""
+        """The entries of `noted`: what ran, its upstream and its downstream, rule by rule."""
         for ran, upstream, given in zip(*[iter(self.noted)] * 3, strict=True):
             yield ran, upstream, given if isinstance(given, list | tuple) else [given]
 
@@ -85,14 +86,14 @@ class RuleEvent:
 
 @dataclass(slots=True, eq=False)
 class NoteEvent:
-    """What makes the recording differ from a plain run, or what it could not see."""
+    """A difference between the recorded run and a plain run, or something not recorded."""
 
     what: str  # "opened", "closed", "library" (both name a `tf.function`) or "jacobian"
     name: str = ""
 
 
 def current_task() -> Any:
-    """The asyncio task that runs; None outside of any."""
+    """The asyncio task that is running; None outside of any task."""
     try:
         return asyncio.current_task()
     except RuntimeError:  # no event loop runs
@@ -100,24 +101,24 @@ def current_task() -> Any:
 
 
 class ThreadRecorder:
-    """What is recorded on one thread: its events, and the container (`where`) of the next one."""
+    """What is recorded on one thread: its events, and the container (`where`) of the next event."""
 
     def __init__(self) -> None:
         self.thread = get_ident()
         self.task = current_task()
-        self.recordings: list[Recording] = []  # that share it, one inside another; none: closed
+        self.recordings: list[Recording] = []  # nested, sharing this recorder; empty: closed
         self.events: list[OpEvent | PassEvent | NoteEvent] = []
         self.where: Any = None
-        self.finished: Body | None = None  # a custom body whose record is still to come
-        self.variables: dict[int, Any] = {}  # by id of their handle
-        self.handles: list[Any] = []  # keeps those ids from being used again
-        # Where it is asked for: variables by their id, with their values before they were touched.
+        self.finished: Body | None = None  # a custom body that ended, its CallEvent still to come
+        self.variables: dict[int, Any] = {}  # by the id of their handle
+        self.handles: list[Any] = []  # kept alive, so that their ids are not used again
+        # If asked for: each variable, by its id, with its value before it was first touched.
         self.before: dict[int, tuple[Any, Any]] | None = None
         self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened
-        self.left_to_python = False  # whether C++ asked for a variable and was given none
+        self.left_to_python = False  # whether C++ asked for a handle and was given None
 
     def beside(self) -> ThreadRecorder:
-        """A recorder of the same recordings for another thread, which waits while this one runs."""
+        """A recorder of the same recordings for another thread; the two threads run in turns."""
         other = copy(self)
         other.finished = None
         return other
@@ -139,5 +140,5 @@ class Recording:
     open_functions: bool
 
     def events(self) -> list[OpEvent | PassEvent | NoteEvent]:
-        """What happened since it began."""
+        """The events since the recording began."""
         return self.recorder.events[self.start :]

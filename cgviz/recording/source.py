@@ -1,9 +1,9 @@
-"""The learner's own lines and names, found afterwards from where the code stood.
+"""The learner's own lines and names, found afterwards from positions in the code.
 
-While it records, cgviz keeps a code object and an instruction offset per op, nothing more. From
-these Python tells the exact span of the expression that ran (PEP 657), and the syntax tree of the
-file, or of the notebook cell, tells what that expression was assigned to. In `y = tf.sin(x) * x`
-the product is therefore `y`, and the sine is not.
+For each op, a recording keeps only a code object and an instruction offset, and the same of the
+calling frame. From these, Python gives the exact span of the expression that ran (PEP 657), and the
+syntax tree of the file or notebook cell gives the name that the expression was assigned to. In
+`y = tf.sin(x) * x` the product is therefore named `y`, and the sine is not.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from ..graph import Source
 
 LEARNER, LIBRARY, OWN = range(3)
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_SUSPECTS = _OWN + "suspects.py"  # written to be looked at, as if a learner had written it
+_SUSPECTS = _OWN + "suspects.py"  # written to be examined, so it counts as a learner's
 _STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
-# Frames of ours below which a line is no longer the learner's: a rule we run, f that we call.
+# Functions of ours that run a rule or call f. The search for a learner's frame ends at them: a
+# frame further out called cgviz, and did not run the op.
 _BOUNDARIES = {"run_rule", "differentiate"}
 kinds: dict[str, int] = {}  # by file name, filled by `kind`
 
@@ -52,12 +53,12 @@ def kind(filename: str) -> int:
 
 @lru_cache(maxsize=256)
 def _is_installed(folder: str) -> bool:
-    """Whether packages were installed here, wherever it is: each leaves a record."""
+    """Whether packages are installed in this folder: each has a `.dist-info` folder in it."""
     return os.path.isdir(folder) and any(x.endswith(".dist-info") for x in os.listdir(folder))
 
 
 def is_learners(function: Any) -> bool:
-    """Whether a function is written in the learner's files; an object that is called counts too."""
+    """Whether a function is written in the learner's files; a callable without code counts too."""
     inner = inspect.unwrap(function)
     while isinstance(inner, partial):
         inner = inspect.unwrap(inner.func)
@@ -66,9 +67,9 @@ def is_learners(function: Any) -> bool:
 
 
 def place(frame: FrameType | None) -> Place:
-    """Where the learner's own code is: in the innermost frame that is no library's and not ours.
+    """Where the learner's own code is: in the innermost frame that is neither a library's nor ours.
 
-    That frame's code and instruction, and those of the frame that called it.
+    Returns that frame's code and instruction offset, and those of the frame that called it.
     """
     while frame is not None:
         code = frame.f_code
@@ -86,7 +87,7 @@ def place(frame: FrameType | None) -> Place:
 
 
 def locate(code: CodeType | None, lasti: int) -> Source | None:
-    """The learner's file, line and text of an instruction."""
+    """The learner's file, the line in it and its text, for an instruction."""
     return None if code is None else _expression(code.co_filename, code, lasti)[0]
 
 
@@ -96,10 +97,10 @@ def definition(code: CodeType) -> Source:
 
 
 def lines(code: CodeType) -> tuple[str, ...]:
-    """The lines of a function, as far to the left as they go; none where they are not known."""
-    try:  # `inspect.getsourcelines` would look for a cell of a notebook in all modules, twice
+    """The source lines of a function, dedented; empty if they are not known."""
+    try:  # `inspect.getsourcelines` would search all modules for a notebook cell, twice
         found = inspect.getblock(_lines(code)[code.co_firstlineno - 1 :])
-    except SyntaxError:  # a file that was changed since
+    except SyntaxError:  # the file has changed since
         return ()
     return tuple(textwrap.dedent("".join(found)).rstrip().split("\n")) if found else ()
 
@@ -110,13 +111,13 @@ def _source(code: CodeType, line: int) -> Source:
 
 
 def _lines(code: CodeType) -> list[str]:
-    """The lines of a file; of one that was edited, and loaded again, the new ones."""
+    """The lines of a file, read again if it was edited."""
     linecache.checkcache(code.co_filename)
     return linecache.getlines(code.co_filename)
 
 
 def assigned_name(code: CodeType | None, lasti: int) -> str | None:
-    """The name that the running expression is assigned to; None when it is only a part of one."""
+    """The name that the running expression is assigned to; None if it is part of a larger one."""
     node, parent = _node(code, lasti)
     if isinstance(node, ast.AugAssign):
         return _name(node.target)
@@ -177,7 +178,7 @@ def _expression(
 ) -> tuple[Source, ast.AST | None, ast.AST | None]:
     """Where an instruction is, the syntax node that it belongs to, and that node's parent.
 
-    Code that is alike in two files is equal, so the file is part of what is remembered.
+    Equal code objects may come from two files, so the file name is part of the cache's key.
     """
     span = _span(code, lasti)
     where = _source(code, span[0] or code.co_firstlineno)
@@ -200,9 +201,9 @@ def _tree(text: str) -> dict[Span, tuple[ast.AST, ast.AST]]:
     return found
 
 
-@lru_cache(maxsize=32)  # of a few notebook cells; parsing a long file takes 50 ms
+@lru_cache(maxsize=32)  # enough for some notebook cells; parsing a long file takes 50 ms
 def parsed(text: str) -> ast.Module:
-    """The syntax tree of a file; an empty one where it has none."""
+    """The syntax tree of a file; an empty one if the file cannot be parsed."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):

@@ -1,27 +1,27 @@
 """The only module that touches TensorFlow's non-public API, and why.
 
 TensorFlow has no public hook for "this op's backward rule ran with this upstream and returned
-that". The parts below, each replaced for the length of a recording and put back on every way out,
-tell exactly this. A context that records has a `ThreadRecorder`; what it sees becomes a list
-of events, which `build` turns into a trace. Everything else passes straight through. One thing
-stays: a `tf.function` that was opened keeps how it was called until a model with it is saved, which
-then gets the graphs that it would have.
+that". The parts below provide exactly this; each is replaced while a recording is open and restored
+on every way out. A context that records has a `ThreadRecorder`, which collects a list of events;
+`build` turns them into a trace. In any other context the hooks only call what they replace. One
+thing remains afterwards: a `tf.function` that was opened keeps how it was called until a model that
+contains it is saved, so that the saved model has the graphs it would have had without a recording.
 
-- `Context.op_callbacks`: every op that runs eagerly. Thread-local; tfdbg is built on it.
-- `pywrap_tfe.TFE_Py_RegisterGradientFunction`: the function by which a tape runs the rules of
-  TensorFlow's own ops. It is given what went in, and tells what comes out.
+- `Context.op_callbacks`: every op that runs eagerly. Thread-local; tfdbg is built on them.
+- `pywrap_tfe.TFE_Py_RegisterGradientFunction`: registers the function by which a tape runs the
+  rules of TensorFlow's own ops. Ours notes what such a rule is given and what it returns.
 - `record.record_operation` and `.record_operation_backprop_only`: every custom gradient and every
   closed `tf.function`.
 - `record.VariableWatcher`: where the body of a custom-gradient function begins and ends.
 - `imperative_grad.imperative_grad`: one call is one backward pass.
 - `resource_variable_ops.variable_accessed`: the variable behind a resource handle.
-- `BaseResourceVariable._handle`: a variable that C++ reads by itself on its way into an op.
-- `execute.args_to_matching_eager`: where Python reads it instead, and chooses the dtype.
-- `Function.__call__`: opens a learner's `tf.function` in this context only. Not
-  `run_functions_eagerly`, because it is process-wide, and `tape.jacobian` warns of it.
+- `BaseResourceVariable._handle`: a variable that is given to an op and read in C++.
+- `execute.args_to_matching_eager`: where Python reads such a variable, and chooses the dtype.
+- `Function.__call__`: opens a learner's `tf.function` in this context only. Not done by
+  `run_functions_eagerly`, which is process-wide, and which `tape.jacobian` warns about.
 - `mirrored_run._MirroredReplicaThread`: what a replica of `tf.distribute.MirroredStrategy` runs on
-  its thread. TensorFlow lets one of them run at a time, so their events have an order.
-- `GradientTape.jacobian` and `.batch_jacobian`: that a backward pass was built as a graph.
+  its thread. TensorFlow lets one replica run at a time, so their events have an order.
+- `GradientTape.jacobian` and `.batch_jacobian`: whether a backward pass is built as a graph.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ try:
     from tensorflow.python.framework import ops
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-    # TensorFlow's own, also while their Python wrappers in `record` are replaced.
+    # TensorFlow's own functions, not the wrappers in `record`, which a recording may replace.
     _is_watched = pywrap_tfe.TFE_Py_TapeSetShouldRecordBackprop
     _no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
     _gradient_function = backprop._gradient_function
@@ -87,7 +87,7 @@ def _open_recorder() -> ThreadRecorder | None:
 
 
 def _eager_recorder() -> ThreadRecorder | None:
-    """The open recorder; None while a graph is being built, for a graph has no numbers to note."""
+    """The open recorder; None while a graph is being built, which has no numbers to note."""
     recorder = _open_recorder()
     return recorder if recorder is not None and context.executing_eagerly() else None
 
@@ -108,7 +108,7 @@ def _on_gradient(*given: Any) -> Any:
     gradients = _gradient_function(*given)
     recorder = _recorder.get()
     if recorder is not None and recorder.where.__class__ is PassEvent:
-        recorder.where.noted += (given, given[5], gradients)  # the sixth is the upstream
+        recorder.where.noted += (given, given[5], gradients)  # the sixth argument is the upstream
     return gradients
 
 
@@ -128,7 +128,7 @@ def _note_rule(event: CallEvent, *upstream: Any) -> Any:
 
 
 def _hear(wanted: bool) -> bool:
-    """Have `_on_op` told of the ops of this thread, or not; whether it was before."""
+    """Turn the callback `_on_op` of this thread on or off; return whether it was on."""
     callbacks = context.context().op_callbacks
     heard = _on_op in callbacks
     if heard and not wanted:
@@ -140,7 +140,7 @@ def _hear(wanted: bool) -> bool:
 
 def _watched(inputs: Sequence[Any]) -> tuple[bool, ...]:
     """Whether a tape follows each input."""
-    return tuple(map(_is_watched, zip(inputs)))  # each is asked for in a tuple of its own
+    return tuple(map(_is_watched, zip(inputs)))  # it takes a sequence, so each is in a tuple
 
 
 def _on_op(
@@ -165,16 +165,16 @@ def _on_op(
 
 
 class _Handle:
-    """Takes the place of the attribute `_handle` of variables.
+    """Replaces the attribute `_handle` of variables.
 
-    An op that is given a variable itself reads it in C++, and calls nobody back. Where C++ finds no
-    handle it leaves the op to Python, which reads the variable by an op of its own.
+    An op that is given a variable instead of a tensor reads it in C++, without a callback. If C++
+    finds no handle, it leaves the op to Python, which reads the variable with a separate op.
     """
 
     def __get__(self, variable: Any, owner: Any = None) -> Any:
         if variable is None:
             return self
-        # C++ asks from within the generated function of an op, which itself never does.
+        # C++ asks from within the generated function of an op, which itself never reads `_handle`.
         asking = sys._getframe(1).f_globals.get("__name__", "")
         recorder = _eager_recorder()
         if asking.startswith("tensorflow.python.ops.gen_") and recorder is not None:
@@ -196,7 +196,7 @@ class _Handle:
 def _note_before(known: dict[int, tuple[Any, Any]], variable: Any, handle: Any) -> None:
     """Note what a variable holds, the first time that code touches it."""
     if id(variable) not in known:
-        # Not of one that is just being made.
+        # A variable that is still being created has no value yet.
         with suppress(tf.errors.FailedPreconditionError), tf.init_scope():
             known[id(variable)] = variable, read(variable, handle)
 
@@ -208,14 +208,14 @@ def read(variable: Any, handle: Any) -> Any:
 
 
 def variables_now(recorder: ThreadRecorder) -> dict[int, Any]:
-    """What the variables that a recorder knows hold now, by the ids of their handles."""
+    """The present values of the variables that a recorder knows, by the ids of their handles."""
     return {id(h): read(recorder.variables[id(h)], h) for h in recorder.handles}
 
 
 def _note_unread(
     recorder: ThreadRecorder, sources: Sequence[Any], raw: Sequence[Any], where: Any
 ) -> None:
-    """Log a read of each variable among the sources of a pass that no code here has touched."""
+    """Note a read of each source of a pass that is a variable the recording has not seen yet."""
     unknown = {
         id(t): t for t in sources if id(t) not in recorder.variables and t.dtype == tf.resource
     }
@@ -228,21 +228,21 @@ def _note_unread(
 
 
 def _note_read(recorder: ThreadRecorder, handle: Any, where: Any) -> None:
-    """Log a read of a variable that no op read by itself."""
+    """Note the read of a variable for which no read op ran."""
     if (variable := recorder.variables.get(id(handle))) is not None:
         value = read(variable, handle)
         recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
 
 
 def _free_variable(function: Any, name: str) -> Any:
-    """What `function` closes over under `name`, or None."""
+    """The value of the variable `name` that `function` closes over, or None."""
     code = getattr(function, "__code__", None)
     if code is None or name not in code.co_freevars:
         return None
     return function.__closure__[code.co_freevars.index(name)].cell_contents
 
 
-# --- the hooks: each is given what it replaces, and its arguments ------------------------------
+# --- the hooks: each is given the original that it replaces, and the arguments -----------------
 
 
 def _on_record(
@@ -266,7 +266,7 @@ def _on_record(
 def _note_call(
     recorder: ThreadRecorder, op_type: str, outputs: Any, inputs: Any, rule: Any
 ) -> CallEvent:
-    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records itself."""
+    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records as a whole."""
     event = CallEvent(
         op_type,
         tuple(inputs),
@@ -344,9 +344,9 @@ def _on_variable_accessed(original: Any, variable: Any) -> None:
 
 
 def _on_matching(original: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
-    """Read the variables first where C++ would have: they decide the dtype, not a number before.
+    """Read the variables first, as C++ would have: they, not a number before them, set the dtype.
 
-    Not where C++ never asked for one: there TensorFlow itself refuses the op, and so it does here.
+    Only after C++ asked for a handle: otherwise TensorFlow refuses the op, recorded or not.
     """
     recorder = _eager_recorder()
     if recorder is not None and recorder.left_to_python:
@@ -372,7 +372,7 @@ def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> 
         try:
             return _open(called, args, kwargs)
         except Exception as error:
-            # TensorFlow says so where something works in graphs only, as `tf.gradients`.
+            # TensorFlow's message says "eager" if something needs a graph, such as `tf.gradients`.
             if "eager" not in str(error):
                 raise
             recorder.graph_only.add(called)
@@ -381,11 +381,11 @@ def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> 
 
 
 def _open(called: Any, args: Any, kwargs: Any) -> Any:
-    """Run the body of a `tf.function` as it is; its arguments and results are those of a graph."""
+    """Run a `tf.function`'s body eagerly; arguments and results are converted as for a graph."""
     bound = called.function_type.bind_with_defaults(args, kwargs, called._default_values)
     args, kwargs = tf.nest.map_structure(_argument, (bound.args, bound.kwargs))
     result = called.python_function(*args, **kwargs)
-    # It has no graph of this call, as it would have. A model that is saved asks for them by this.
+    # Unlike a closed call, this one makes no graph: `_graphs` makes it when a model is saved.
     specs = tf.nest.map_structure(_spec, (args, kwargs))
     asked = vars(called).setdefault(_LISTING, partial(_graphs, called, {}))
     asked.args[1][tuple(map(_kind, tf.nest.flatten(specs)))] = specs
@@ -397,13 +397,13 @@ def _argument(leaf: Any) -> Any:
 
 
 def _spec(leaf: Any) -> Any:
-    """What a graph is made for: of a tensor, a ragged or a sparse one too, not its numbers."""
+    """What a graph is made for: a tensor's spec (ragged and sparse too), else the leaf itself."""
     is_tensor = tf.is_tensor(leaf) and not isinstance(leaf, tf.Variable)
     return tf.type_spec_from_value(leaf) if is_tensor else leaf
 
 
 def _kind(spec: Any) -> Any:
-    """What two arguments share if they have one graph: the spec, the plain value, or the object."""
+    """A key, equal for arguments that share a graph: the spec, the plain value, or the object."""
     if isinstance(spec, bool | int | float | complex | str | bytes):
         return type(spec), spec
     return spec if isinstance(spec, tf.TypeSpec) else id(spec)
@@ -415,10 +415,10 @@ def _result(leaf: Any) -> Any:
 
 
 def _graphs(called: Any, opened: dict[Any, Any]) -> Any:
-    """The graphs of a function that was opened, among them those of its opened calls."""
+    """The graphs of a function that was opened, including those of its opened calls."""
     vars(called).pop(_LISTING, None)
     for args, kwargs in opened.values():
-        with suppress(Exception):  # of a call that runs only eagerly: as a graph it has none
+        with suppress(Exception):  # a call that runs only eagerly has no graph
             called.get_concrete_function(*args, **kwargs)
     return getattr(called, _LISTING)()
 
@@ -447,9 +447,9 @@ def _on_jacobian(original: Any, tape: Any, *args: Any, **kwargs: Any) -> Any:
 
 # --- on and off ------------------------------------------------------------------------------
 
-_FUNCTION = "eager.polymorphic_function.polymorphic_function.Function"  # of `tf.function`
+_FUNCTION = "eager.polymorphic_function.polymorphic_function.Function"  # made by `tf.function`
 _LISTING = "_list_all_concrete_functions_for_serialization"
-# By what they replace, in `tensorflow.python`.
+# By the path in `tensorflow.python` of the function that each replaces.
 _HOOKS: dict[str, Callable[..., Any]] = {
     "eager.record.record_operation": _on_record,
     "eager.record.record_operation_backprop_only": _on_record,
@@ -464,7 +464,7 @@ _HOOKS: dict[str, Callable[..., Any]] = {
     "eager.backprop.GradientTape.jacobian": _on_jacobian,
     "eager.backprop.GradientTape.batch_jacobian": _on_jacobian,
 }
-# What else a release must have, so that a missing one is an error that names it.
+# What else a release must have; checked so that the error can name what is missing.
 _NEEDED = (
     "eager.context.Context.op_callbacks",
     "framework.ops._gradient_registry",
@@ -474,12 +474,12 @@ _NEEDED = (
     f"{_FUNCTION}.{_LISTING}",
 )
 _lock = threading.Lock()
-_users: list[object] = []  # what needs the hooks now: recorders, and blocks without rules
+_users: list[object] = []  # what needs the hooks now: recorders, and blocks of `rules_ignored`
 _saved: list[tuple[Any, str, Any]] = []
 
 
 def _found(path: str) -> tuple[Any, str]:
-    """The owner of what a path in `tensorflow.python` names, and its name there."""
+    """The owner and the name of the attribute at a path in `tensorflow.python`."""
     owner, _, name = path.rpartition(".")
     found = attrgetter(owner)(tf_python)
     getattr(found, name)
@@ -505,7 +505,7 @@ def _hooks() -> list[tuple[Any, str, Callable[..., Any]]]:
 
 
 def _hooked(hook: Callable[..., Any], original: Any) -> Callable[..., Any]:
-    """A function, so that it can be a method, that gives `hook` the original."""
+    """`hook`, given the original; a function, not a `partial`, so that it can be a method."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return hook(original, *args, **kwargs)
@@ -528,7 +528,7 @@ def _install(user: object) -> None:
 
 
 def _uninstall(user: object) -> None:
-    """Undo `_install` and the callback; where an interrupt cut it short, it can run once more."""
+    """Undo `_install` and remove the callback; after an interrupt it can run once more."""
     with _lock:
         if user in _users:
             _users.remove(user)
@@ -550,7 +550,7 @@ def _uninstall(user: object) -> None:
 def recording(open_functions: bool) -> Iterator[Recording]:
     """Record in this context and on this thread while the block runs.
 
-    A recording inside a recording shares its recorder, and sees its part of the events.
+    A recording inside another shares the outer recorder, and has its own part of the events.
     """
     _hooks()
     if not tf.executing_eagerly():
@@ -591,7 +591,7 @@ def recording(open_functions: bool) -> Iterator[Recording]:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Run code, recordings of its own included, that no recording around it sees.
+    """Run code that no recording around it sees, even if the code opens recordings of its own.
 
     Tapes stay on: stopping them would also stop the tape that a rule opens for itself.
     """
@@ -626,18 +626,18 @@ def is_differentiable(op_type: str) -> bool:
 
 
 def is_loaded(f: Any) -> bool:
-    """Whether f, a model or a function of one, comes from a SavedModel; no public way tells."""
+    """Whether f, a model or a function of one, comes from a SavedModel; no public API tells."""
     return type(f).__module__.startswith("tensorflow.python.saved_model.")
 
 
 def registered_gradients() -> int:
-    """How many gradients the process-wide registry holds; no public way tells."""
+    """How many gradients the process-wide registry holds; no public API tells."""
     return len(ops._gradient_registry.list())
 
 
 @contextmanager
 def seeds_kept() -> Iterator[None]:
-    """Leave TensorFlow's global seed and its stream as they were; it can be set, not asked."""
+    """Leave TensorFlow's global seed and its stream as they were; no public API reads them."""
     now = context.context()
     seed, stream = now._seed, getattr(now, "_rng", None)  # a context begins without a stream
     place = None if stream is None else stream.getstate()
