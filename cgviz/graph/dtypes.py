@@ -1,6 +1,6 @@
 """The floating-point types: their limits, and how closely results in them must agree.
 
-A complex type has the limits of its parts.
+A complex type has the limits of its real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 class Dtype:
     """The range and the precision of a floating-point type.
 
-    `told` and `wrong` are relative errors of a derivative that `check` warns of, and calls wrong:
-    far above what rounding does in an op, so that a right rule keeps them. Where finite
-    differences are made in this type, they tell no more than that. `answer` is what an answer to
-    an exercise may be off by, after a few ops.
+    `told` is the relative error of a derivative above which `check` warns, `wrong` the one above
+    which it fails. Both are far above what rounding does in an op, so a correct rule stays below
+    them; finite differences made in this type cannot tell smaller errors. `answer` is the tolerance
+    for an answer to an exercise, after a few ops.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Dtype:
 
     @property
     def smallest(self) -> float:
-        """Below it TensorFlow makes 0: of all types but float16 also of what could be held."""
+        """The smallest number that TensorFlow keeps: except in float16, subnormal ones become 0."""
         return self.normal * self.eps if self is FLOAT16 else self.normal
 
     @property
@@ -47,7 +47,7 @@ _KNOWN |= {"complex64": FLOAT32, "complex128": FLOAT64}
 
 
 def limits(name: str) -> Dtype | None:
-    """What is known of a dtype; None for one that is neither floating nor complex.
+    """The `Dtype` of this name; None for a type without known limits, such as int32.
 
     >>> limits("float16").largest, limits("complex64").name, limits("int32")
     (65504.0, 'float32', None)

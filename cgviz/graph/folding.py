@@ -1,15 +1,15 @@
 """Which ops of a trace are shown for a pass, in which order, and which of them share one node.
 
     prune     a trace and a pass -> a Pruned: the ancestors of its targets, without constants
-    tree      its ops -> folds within folds
-    opened    which folds are open when about so many nodes may be shown
-    between   groups of ops -> what feeds what
-    in_order  what feeds what -> an order in which everything comes after what it uses
+    tree      a Pruned -> its ops, in folds within folds
+    opened    folds, and about how many nodes may be shown -> which folds are open
+    between   groups of ops -> which group feeds which
+    in_order  which item feeds which -> an order in which each comes after all that it uses
 
 Ops share a node by name scope, then as repeats, then as stretches of the execution order. A fold
-never feeds itself through others, so what is drawn of it has no cycle, whichever folds are open. Of
-repeats in a row, as the steps of a recurrent network, one is shown at a time: all before it are one
-fold, and all behind it another.
+never feeds itself through others, so the drawn graph has no cycle, whichever folds are open. Of
+repeats in a row, such as the steps of a recurrent network, one is shown at a time: all before it
+share one fold, and all after it another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from . import names
 from .model import Op, Pass, Value
 from .trace import Trace, walk
 
-LEAST = 4  # repeats of which one is shown: of three, the two beside it are all
+LEAST = 4  # fewest repeats of which only one is shown: of three, that would hide just two
 
 Group = tuple[Hashable, ...]
 T = TypeVar("T")
@@ -47,13 +47,13 @@ class Pruned:
     below: list[Pass] = field(default_factory=list)  # the passes whose own ops are among `ops`
 
     def value(self, value: Value) -> Value:
-        """The value itself, past identities that are not drawn."""
+        """The value behind any identities that are not drawn."""
         while value.key in self.alias:
             value = self.alias[value.key]
         return value
 
     def maker(self, value: Value) -> tuple[Op, int] | None:
-        """The op that made a value, past identities."""
+        """The op that made a value, past identities, and which of its outputs the value is."""
         return self.producer.get(self.value(value).key)
 
     def feeds(self, op: Op) -> Iterator[Op]:
@@ -63,7 +63,7 @@ class Pruned:
                 yield maker[0]
 
     def owners(self, groups: Mapping[Op, str]) -> dict[Op, str]:
-        """What ops of one group alone use, with that group: a variable belongs to its layer."""
+        """Each op that only one group uses, and that group: a variable belongs to its layer."""
         users: dict[Op, set[str]] = {}
         for op, group in groups.items():
             for source in self.feeds(op):
@@ -71,16 +71,16 @@ class Pruned:
         return {op: found.pop() for op, found in users.items() if len(found) == 1}
 
     def feeding(self) -> dict[Op, set[Op]]:
-        """Each of the ops, and those of them that feed it."""
+        """Each op of `ops`, and those of `ops` that feed it."""
         own = set(self.ops)
         return {op: own.intersection(self.feeds(op)) for op in self.ops}
 
 
 def prune(trace: Trace, pass_: Pass | None, full: bool) -> Pruned:
-    """Choose the ops of a pass; of a second-order pass also those that the first one ran.
+    """Choose the ops of a pass; for a second-order pass, also those that the first one ran.
 
-    Each comes after what it uses, else in execution order: a gradient penalty runs forward ops
-    after a backward pass.
+    Forward ops come first, each pass in execution order, but no op before one that it uses: a
+    gradient penalty runs forward ops after a backward pass.
     """
     levels = dict.fromkeys(trace.ops, 0)
     pruned = Pruned([], pass_, levels)
@@ -109,7 +109,7 @@ def prune(trace: Trace, pass_: Pass | None, full: bool) -> Pruned:
 
 
 def _hide_constants(pruned: Pruned) -> None:
-    """Mark constants and all that comes of constants alone, and look past identities."""
+    """Hide constants and all that is computed from constants alone, and look past identities."""
     for op in pruned.ops:
         if any(v.key in pruned.asked for v in op.outputs) or op.kind in ("input", "variable"):
             continue
@@ -128,7 +128,8 @@ def _hide_constants(pruned: Pruned) -> None:
 def _passes_on(op: Op, makers: Sequence[tuple[Op, int] | None]) -> bool:
     """Whether an op is looked past: an identity, or a cast of integers.
 
-    Not the cast back of what is drawn as a cast to integers: they would seem to be used as such.
+    Where a cast to integers is drawn, the cast back is not looked past: without it the next op
+    would seem to use integers.
     """
     if op.type != "Cast" or op.inputs[0].differentiable:
         return op.type in names.IDENTITIES
@@ -136,7 +137,7 @@ def _passes_on(op: Op, makers: Sequence[tuple[Op, int] | None]) -> bool:
 
 
 def _ancestors(pruned: Pruned) -> set[Op]:
-    """The ops that the targets were made of, and the sources; also of the passes below."""
+    """The ops that the targets and sources were computed from, also those of the passes below."""
     if pruned.pass_ is None:
         return set(pruned.ops)
     ends = [v for each in (pruned.pass_, *pruned.below) for v in each.targets + each.sources]
@@ -144,7 +145,7 @@ def _ancestors(pruned: Pruned) -> set[Op]:
 
 
 def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:
-    """What is fed, each after what feeds it, else as it is; without those behind a cycle.
+    """The keys, each after all that feed it, else in their order; none on or behind a cycle.
 
     >>> in_order({"a": ["c"], "b": [], "c": ["b"]})
     ['b', 'c', 'a']
@@ -168,7 +169,7 @@ def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:
 
 
 def between(feeding: Mapping[Op, Collection[Op]], groups: Mapping[Op, T]) -> dict[T, set[T]]:
-    """Each group, and the others that feed it; `feeding` has the ops that feed each op."""
+    """Each group, and the other groups that feed it; `feeding` has the ops that feed each op."""
     found: dict[T, set[T]] = {group: set() for group in groups.values()}
     for op, group in groups.items():
         found[group] |= {groups[x] for x in feeding[op] if x in groups} - {group}
@@ -193,13 +194,13 @@ class Repeats:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Ops that share a node while it is closed, and a frame while it is open; or one op alone."""
+    """Ops that share a node while the fold is closed, a frame while it is open; or one op alone."""
 
-    name: str = ""  # by which it is opened and closed; it begins with "rest" if it stays closed
-    label: str = ""  # the scope as it is called within the one around it; "" for a stretch
+    name: str = ""  # opens and closes it; begins with "rest" if the fold always stays closed
+    label: str = ""  # its scope, named within the one around it; "" for a stretch of ops
     members: tuple[Fold, ...] = ()
-    repeats: Repeats | None = None  # of which it is the one that is shown
-    op: Op | None = None  # that is alone
+    repeats: Repeats | None = None  # the repeats of which this fold is the one shown
+    op: Op | None = None  # the op, if the fold is one op alone
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:
@@ -208,22 +209,23 @@ class Fold:
 
 
 def tree(pruned: Pruned, limit: int, at: Mapping[str, int] | None = None) -> Sequence[Fold]:
-    """Put ops into folds: those of one scope together, and loose ops where they are too many.
+    """Put ops into folds: those of one scope together, and loose ops where there are too many.
 
     Args:
         pruned: The ops.
-        limit: How many members may be beside each other; no more ops than this show all repeats.
-        at: By the name of a fold that repeats others: which of them is shown, from 0. By default
-            it is the last.
+        limit: How many members may be side by side; up to this many ops in all, every repeat is
+            shown.
+        at: Which of repeats is shown, from 0, by the name of the fold that shows it; by default the
+            last.
 
     Returns:
-        The folds, also those of one op alone.
+        The folds; an op in no other is a fold of its own.
     """
     return _Tree(pruned, limit, at or {}).folds(pruned.ops, ())
 
 
 def opened(found: Sequence[Fold], limit: int) -> set[str]:
-    """The folds that are open at first: scope by scope inwards, as long as they fit."""
+    """The names of the folds that are open at first: depth by depth inwards, while they fit."""
     opened: set[str] = set()
     total, level = len(found), _scopes(found)
     while level:  # all scopes of one depth, or none: layers open together
@@ -250,7 +252,7 @@ class _Tree:
         self.scopes |= {op: owners.get(op, "") for op in pruned.ops if op.kind == "variable"}
 
     def movable(self, found: Fold) -> bool:
-        """Whether it may join a fold at all: what ops start from stays, but in a scope."""
+        """Whether it may join a stretch: an input, variable or constant may only inside a scope."""
         op = found.op
         return op is None or op.kind in ("op", "custom") or self.scopes[op] != ""
 
@@ -303,22 +305,22 @@ class _Tree:
     # --- cycles ---
 
     def _without_cycles(self, groups: Mapping[Op, Group]) -> dict[Op, Group]:
-        """Split groups that feed themselves through others, where the execution order leaves them.
+        """Split a group that feeds itself through others wherever the execution order leaves it.
 
-        The parts are numbered in that order, and each is a run of it, so none feeds itself.
+        Each part is a run of that order, and numbered in it, so none feeds itself through others.
         """
         feeding = between(self.feeding, groups)
         fed: dict[Group, set[Group]] = {group: set() for group in feeding}
         for group, sources in feeding.items():
             for source in sources:
                 fed[source].add(group)
-        # On a cycle, or between two: there is no order from either end.
+        # Groups on a cycle, or between two cycles, are in neither of these orders.
         from_start, from_end = in_order(feeding), in_order(fed)
         bad = set(feeding).difference(from_start, from_end)
         result = dict(groups)
         run, previous = 0, None
         for op, group in groups.items():
-            if group in bad or self.feeding[op]:  # inputs and variables are in nobody's way
+            if group in bad or self.feeding[op]:  # inputs and variables end no run
                 run += group != previous
                 previous = group
             if group in bad:
@@ -328,7 +330,7 @@ class _Tree:
     # --- repeats ---
 
     def _repeats(self, found: Sequence[Fold], path: tuple[str, ...]) -> Sequence[Fold]:
-        """Show one of repeats in a row, where each needs the one before and all need something."""
+        """Show one of repeats in a row, if each uses the one before, and all an op outside them."""
         starts = [x for x in found if self._kind(x) is None]
         runs = [x for x in found if self._kind(x) is not None]
         first, period, count = _longest_repeat([self._kind(x) for x in runs])
@@ -355,7 +357,10 @@ class _Tree:
         return [*starts, *self._repeats(before, path), *shown, *self._repeats(after, path)]
 
     def _kind(self, found: Fold) -> Hashable:
-        """Equal for members that do the same, their names' numbers apart; None for a start."""
+        """Equal for folds that do the same, whatever numbers their names have.
+
+        None for an input, a variable or a constant.
+        """
         kinds = [
             (self.levels[op], op.type, *((v.shape, v.dtype) for v in op.outputs))
             if op.kind in ("op", "custom")
@@ -373,7 +378,7 @@ class _Tree:
 
 
 def _span(labels: Sequence[str]) -> str:
-    """What neighbours are called together.
+    """One label for neighbours in the order.
 
     >>> _span(["step_0", "step_1", "step_2"]), _span(["stem", "head"]), _span([])
     ('step_0…2', 'stem … head', '')
@@ -388,7 +393,7 @@ def _span(labels: Sequence[str]) -> str:
 
 
 def _longest_repeat(kinds: Sequence[Hashable]) -> tuple[int, int, int]:
-    """Where the longest repetition begins, of how many members, and how often they are there.
+    """The longest repetition: where it begins, its period, and how often that occurs.
 
     >>> _longest_repeat("xabababab")
     (1, 2, 4)

@@ -2,8 +2,8 @@
 
 A rule is a vector-Jacobian product: it maps an upstream u to u · J and never writes J down. With
 u = (1, 0, ..., 0) it returns the first row of J, and so on. A rule need not be linear in its
-upstream (one that clips gradients is not); then J is what the rule claims at unit upstream, and
-`is_linear` tells.
+upstream (one that clips gradients is not); then J is what the rule claims at unit upstream.
+`is_linear` tells whether J also explains what the rule returned in its pass.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Local = tuple[tuple[Any, ...], ...]
 
 
 def local_jacobians(step: Step) -> Local:
-    """`local[i][j]`: the Jacobian of output i by input j as the step's rule claims it.
+    """`local[i][j]`: the Jacobian of output i with respect to input j, as the rule claims it.
 
     Each has the shape of output i followed by that of input j. None where nothing flows:
-    no upstream reached the output, or the rule returns nothing for the input, or either holds
-    integers. Where output i has more than 256 entries, or the Jacobian more than 65,536, there is
-    a `LargeJacobian` instead.
+    no upstream reached the output, or the rule returns nothing for the input, or the dtype of
+    either has no gradient, such as int32. Where output i has more than 256 entries, or the Jacobian
+    more than 65,536, there is a `LargeJacobian` instead.
     """
     return tuple(_row(step, i) for i in range(len(step.op.outputs)))
 
@@ -38,7 +38,7 @@ def local_jacobians(step: Step) -> Local:
 def is_linear(step: Step) -> bool:
     """Whether upstream · local is what the rule returned, as for every true derivative.
 
-    Nothing is asked of an upstream or a local that is not finite, or a `LargeJacobian`.
+    Inputs are skipped where an upstream or a local is not finite, or a local is a `LargeJacobian`.
     """
     known = zip(step.upstream, step.local, strict=True)
     rows = [(up, row) for up, row in known if up is not None]
@@ -55,7 +55,7 @@ def _is_bad(array: Any) -> bool:
 
 
 def summed(terms: Sequence[tuple[Array, Any]]) -> tuple[Any, Any]:
-    """The sum of upstream · local over outputs, and that of their sizes, as `same` takes them."""
+    """The sum of upstream · local over outputs, and that of |upstream| · |local|, for `same`."""
     found = [(times(up, local), times(np.abs(up), np.abs(local))) for up, local in terms]
     return sum(total for total, _ in found), sum(size for _, size in found)
 
@@ -68,7 +68,7 @@ def times(upstream: Array, local: Any) -> Array:
 
 
 def tolerance(dtype: Any) -> float:
-    """How far two ways to one number of this dtype may lie apart, relative to their terms."""
+    """How far two computations of a number of this dtype may differ, relative to their terms."""
     dtype = np.dtype(dtype)
     if dtype.itemsize <= 2:  # float16, bfloat16 and smaller: few of them have a finfo
         return 0.05
@@ -77,7 +77,7 @@ def tolerance(dtype: Any) -> float:
 
 @dataclass(frozen=True)
 class LargeJacobian:
-    """A Jacobian with too many numbers to write down: its shape. `Step.vjp` multiplies with it."""
+    """The shape of a Jacobian too large to write down. `Step.vjp` still multiplies by it."""
 
     shape: tuple[int, ...]
 
@@ -111,35 +111,38 @@ def _row(step: Step, i: int) -> tuple[Any, ...]:
 
 
 def _stack(rows: list[Array | None], output: Value, input: Value) -> Array | None:
-    """The rows of a Jacobian as one array; None if there are rows, and nothing in any."""
+    """The rows of a Jacobian as one array; None if there are rows, and all of them are None."""
     found = [row for row in rows if row is not None]
     shape = output.shape + input.shape
     if not found:
         return None if rows else np.zeros(shape, input.dtype)
     dense = [np.zeros_like(found[0]) if row is None else row for row in rows]
-    # A rule may return another shape than its input's; what it claims is shown as it is.
+    # A rule may return a shape other than its input's; its claim is shown unchanged.
     return np.stack(dense).reshape(output.shape + dense[0].shape)
 
 
 def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:
-    """Upstreams with `upstream` at output i and zeros at every other that had one."""
+    """Upstreams: `upstream` for output i, and zeros for every other output that had one."""
     given: list[Array | None] = [None if u is None else np.zeros_like(u) for u in step.upstream]
     given[i] = upstream
     return given
 
 
 def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:
-    """What a step's rule returns to input j for a changed upstream; None where it cannot run."""
+    """What a step's rule returns for input j if `change` is applied to each upstream.
+
+    None if it returns nothing, or cannot run again.
+    """
     try:
         given = [None if u is None else change(wide(u)).astype(u.dtype) for u in step.upstream]
         again = step.vjp(given)[j]
-    except RuntimeError:  # as of a trace that was read from a file
+    except RuntimeError:  # such as in a trace that was read from a file
         return None
     return None if again is None else wide(again)
 
 
 def same(a: Any, b: Any, size: Any) -> bool:
-    """Whether two results agree, to what rounding the terms they are sums of can explain."""
+    """Whether two sums agree up to rounding; `size` is the sum of their terms' absolute values."""
     if a is None or b is None:
         return a is None and not np.any(b)
     if np.shape(a) != np.shape(b):

@@ -3,7 +3,7 @@
 No TensorFlow and no drawing here. A record holds a tensor by reference and turns it into NumPy
 when it is read, so a recording copies nothing and drawing needs no framework.
 
-    Value   one tensor: its shape and dtype, and its numbers when asked
+    Value   one tensor: its shape and dtype, and its numbers when asked for
     Op      one op of the forward pass (or an input, a variable, a constant)
     Step    one op's backward rule as it ran: upstream in, downstream out
     Pass    one backward pass: its steps in execution order
@@ -28,15 +28,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a file keeps of a large array: its size and its range, and not its numbers.
+    """The summary that a file keeps of a large array in place of its numbers.
 
     Attributes:
         dtype: The name of the array's dtype.
         shape: The array's shape.
         norm: The L2 norm of all entries; None where it is not known.
-        low: The smallest finite entry, of complex numbers the smallest absolute value; None
-            where there is none.
-        high: The largest, as for `low`.
+        low: The smallest finite entry (for complex numbers, absolute value); None if there is
+            none, or if it is not known.
+        high: The largest finite entry, in the same way.
         zeros: How many entries are 0.
         nans: How many are NaN.
         infinities: How many are infinite.
@@ -69,7 +69,7 @@ class Statistics:
 
 
 def statistics(array: Any) -> Statistics:
-    """The statistics of an array of numbers, in double precision.
+    """The statistics of an array of numbers, computed in double precision.
 
     >>> found = statistics(np.array([3.0, -4.0, 0.0, np.nan]))
     >>> found.low, found.high, found.zeros, found.nans
@@ -84,7 +84,7 @@ def statistics(array: Any) -> Statistics:
     finite = flat if good.all() else flat[good]  # most arrays need no copy
     nans = 0 if finite is flat else int(np.isnan(flat).sum())
     with np.errstate(all="ignore"):
-        # Not `np.linalg.norm`, whose last digits depend on the threads of its library.
+        # Not `np.linalg.norm`, whose last digits depend on how many threads its library runs.
         norm = float(np.sqrt(np.square(flat).sum()))
     return Statistics(
         array.dtype.name,
@@ -99,15 +99,15 @@ def statistics(array: Any) -> Statistics:
 
 
 def wide(array: Any) -> Array:
-    """The numbers in double precision, real or complex."""
+    """The numbers as float64, or as complex128 where they are complex."""
     array = np.asarray(array)
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def readable(reference: Any) -> Array:
-    """The numbers behind a reference, without a copy where there can be none.
+    """The numbers behind a reference, without a copy where possible.
 
-    Half floats and their like, of which NumPy calls some void, are widened to float32.
+    Floats of 16 bits or fewer, some of which are void to NumPy, are widened to float32.
     """
     array = np.asarray(reference if hasattr(reference, "__array__") else reference.numpy())
     small = array.dtype.kind in "fV" and array.dtype.itemsize <= 2
@@ -115,28 +115,28 @@ def readable(reference: Any) -> Array:
 
 
 def norm(array: Array) -> float:
-    """The L2 norm in the array's own precision: one pass, where `statistics` takes several."""
+    """The L2 norm in the array's own precision: one read, where `statistics` takes several."""
     with np.errstate(all="ignore"):
         return float(np.linalg.norm(array))
 
 
 def ratio(one: float, other: float) -> float:
-    """One number over the other; NaN or an infinity where the other is 0."""
+    """`one` divided by `other`; NaN or an infinity where `other` is 0."""
     with np.errstate(all="ignore"):
         return float(np.float64(one) / np.float64(other))
 
 
 def as_numpy(reference: Any) -> Array | None:
-    """The numbers behind a reference: an array, or anything with `.numpy()`; None stays None."""
+    """The numbers of an array or of anything with `.numpy()`; None and `Statistics` as they are."""
     if reference is None or isinstance(reference, np.ndarray | Statistics):
         return reference  # type: ignore[return-value]
     return np.asarray(reference.numpy() if hasattr(reference, "numpy") else reference)
 
 
 def total(arrays: Sequence[Any]) -> Any:
-    """The sum of one or more arrays; where infinities meet it is NaN and no warning, as on a tape.
+    """The sum of one or more arrays; ∞ - ∞ is NaN, without a warning, as on a tape.
 
-    Where one of them is `Statistics`, nothing is known of the sum but its shape.
+    With `Statistics` among them, only the shape and dtype of the sum are known.
 
     >>> float(total([np.float32("inf"), np.float32("-inf")]))
     nan
@@ -146,7 +146,10 @@ def total(arrays: Sequence[Any]) -> Any:
 
 
 def stacked(arrays: Sequence[Any]) -> Any:
-    """Arrays of one shape along a new first axis; with `Statistics` among them, only its shape."""
+    """Arrays of one shape, stacked along a new first axis.
+
+    With `Statistics` among them, only the shape and dtype of the result are known.
+    """
     return _unknown(arrays, (len(arrays), *arrays[0].shape)) or np.stack(arrays)
 
 
@@ -170,11 +173,11 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Rule(Source):
-    """Where a custom op's backward rule is written, and what it is."""
+    """Where a custom op's backward rule is written, and its code."""
 
-    code: tuple[str, ...]  # its lines, as far to the left as they go
-    parameters: tuple[str, ...]  # those that get upstream, one per output
-    closure: dict[str, Any]  # the numbers that it has from the body, by name and by reference
+    code: tuple[str, ...]  # its lines, without their common indentation
+    parameters: tuple[str, ...]  # names: one per output, or one `*upstream` for all
+    closure: dict[str, Any]  # numbers it takes from the body, by name; held by reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +229,9 @@ class Op:
     rule: Rule | None = None  # the backward rule of a custom op
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: they get no gradient
-    watched: tuple[bool, ...] = ()  # per input: did a tape follow it here; () of what has none
+    watched: tuple[bool, ...] = ()  # per input: whether a tape follows it here; () without inputs
     rule_missing: bool = False  # TensorFlow has no gradient for this op type
-    rule_dropped: bool = False  # a custom rule that TensorFlow dropped: called by keyword
+    rule_dropped: bool = False  # TensorFlow dropped its custom rule: called by keyword
 
     def __repr__(self) -> str:
         return f"<Op {self.name}: {self.kind} {self.type}>"
@@ -238,12 +241,12 @@ class Op:
         return bool(self.watched) and self.watched[position]
 
 
-_SILENT: list[int] = []  # the threads whose prints are dropped, each once per block
-_SWITCH = threading.Lock()  # sys.stdout belongs to the process
+_SILENT: list[int] = []  # ids of threads whose prints are dropped, one per open block
+_SWITCH = threading.Lock()  # all threads share sys.stdout
 
 
 class _Others(io.StringIO):
-    """In place of a stream: drops what silent threads print, and passes on what others do."""
+    """In place of a stream: drops what silenced threads print, passes on what others print."""
 
     stream: Any
 
@@ -253,7 +256,7 @@ class _Others(io.StringIO):
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Drop what this thread prints in a block; what other threads print goes where it would."""
+    """Drop what this thread prints inside the block; other threads print as usual."""
     with _SWITCH:
         _SILENT.append(threading.get_ident())
         if not isinstance(now := sys.stdout, _Others):
@@ -274,7 +277,7 @@ class Step:
 
     `upstream[i]` is the gradient that reached output i, `downstream[j]` what was returned for
     input j, `local[i][j]` the Jacobian d output i / d input j that the rule claims; each a NumPy
-    array or None where nothing flows. A step is one use of its inputs: a tensor used twice has
+    array or None where nothing flows. Each input is one use of a tensor: a tensor used twice has
     two `downstream` values, and their sum is its upstream.
     """
 
@@ -283,7 +286,7 @@ class Step:
     returned: Sequence[Any]  # `downstream` by reference
     pull: Callable[[Sequence[Array | None]], Sequence[Any]] | None = None
     find_local: Callable[[Step], Any] | None = None
-    ops: tuple[Op, ...] = ()  # that a custom rule ran
+    ops: tuple[Op, ...] = ()  # the ops that a custom rule ran
 
     def __repr__(self) -> str:
         return f"<Step {self.op.name}>"
@@ -305,10 +308,10 @@ class Step:
 
     @cached_property
     def local(self) -> tuple[tuple[Any, ...], ...]:
-        """`local[i][j]`: the Jacobian of output i by input j, as the backward rule claims it.
+        """`local[i][j]`: the Jacobian of output i with respect to input j, as the rule claims it.
 
         Found by running the rule again, once per entry of the output, with a unit vector as
-        upstream. For a large tensor it is a `jacobian.LargeJacobian` that says so.
+        upstream. A Jacobian that is too large for this is a `jacobian.LargeJacobian`.
         """
         if self.find_local is None:
             raise self._gone()
@@ -317,16 +320,16 @@ class Step:
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
 
-        What a rule prints it has printed in its own pass, and does not print again.
+        What the rule prints is dropped: it was printed once when the pass ran.
 
         Args:
-            upstream: One array of its output's shape per output; None where nothing arrives.
+            upstream: One array per output, of that output's shape; None where nothing arrives.
 
         Returns:
-            One array of its input's shape per input, or None.
+            One array per input, of that input's shape, or None.
 
         Raises:
-            RuntimeError: The trace was read from a file, or the rule can run once only.
+            RuntimeError: The trace was read from a file, or the rule failed when it ran again.
 
         Example:
             >>> import cgviz, tensorflow as tf
@@ -356,8 +359,8 @@ class Step:
 class Pass:
     """One backward pass: a call of `tape.gradient`, its steps in execution order.
 
-    `ops` are those that it ran itself, in execution order, as far as they can matter: the ops of
-    custom rules, and, where a tape saw the pass, those of TensorFlow's own rules.
+    `ops` are the ops that the pass itself ran, in execution order, and only those that can matter:
+    the ops of custom rules, and, where a tape saw the pass, those of TensorFlow's own rules.
     """
 
     index: int
@@ -367,7 +370,7 @@ class Pass:
     gradient_references: Sequence[Any]  # `gradients` by reference, as they were recorded
     steps: tuple[Step, ...]
     ops: tuple[Op, ...]
-    arrived: Mapping[int, Any]  # the sum that reached a value, by its key, where it is known
+    arrived: Mapping[int, Any]  # by a value's key: the sum that reached it, where known
     note: str = ""
 
     def __repr__(self) -> str:
@@ -387,7 +390,7 @@ class Pass:
         return tuple(as_numpy(t) for t in self.gradient_references)
 
     def upstream(self, value: Value) -> Array | None:
-        """All that reached a value in this pass: the sum of its `contributions`.
+        """The whole gradient that reached a value in this pass: the sum of its `contributions`.
 
         Args:
             value: An entry of some op's `inputs` or `outputs`.
@@ -413,8 +416,8 @@ class Pass:
             value: An entry of some op's `inputs` or `outputs`.
 
         Returns:
-            For each use that returned anything its step, which input of the step's op the
-            value is, and the gradient, of the value's shape.
+            A step, a position and a gradient for each use that returned anything: the value is
+            input number `position` of the step's op, and the gradient has the value's shape.
 
         Example:
             >>> import cgviz

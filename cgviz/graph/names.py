@@ -1,7 +1,7 @@
 """What ops and values are called, and why no gradient flows along an edge.
 
 symbol      what an op does, as mathematics writes it: `×` for `Mul`
-value_name  the learner's own name of a value
+value_name  the name of a value: the learner's own where there is one
 reason      why nothing flows back from an op to one of its inputs, in a few words
 """
 
@@ -13,7 +13,7 @@ from .. import style
 from .model import Op, Step, Value
 from .trace import Trace
 
-# Ops that tell about a tensor's shape or fill one: what comes of them alone is a constant.
+# Ops that compute or fill shapes: what is computed from them alone counts as a constant.
 SHAPE_HELPERS = frozenset(
     (
         *("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "InvertPermutation"),
@@ -45,7 +45,7 @@ INFIX = {
     "Maximum": "max",
     "Minimum": "min",
 }
-# Of what an op is given; where that has no name, the op's type in words says the same.
+# `{}` is the name of the op's input; if that has none, the op's type is written in words.
 FORMULAS = {
     "Neg": "−{}",
     "Square": "{}²",
@@ -73,8 +73,8 @@ SYMBOLS = {
     "Conv2D": "conv 2D",
     "Prod": "product",
 }
-# Functions of each entry alone, whose derivative is not the same everywhere. Where TensorFlow has
-# an op `...Grad`, it multiplies by that derivative.
+# Elementwise functions whose derivative is not constant. Where TensorFlow has an op `...Grad` for
+# one of them, that op multiplies upstream by this derivative.
 _ELEMENTWISE = """Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Erfinv Exp Expm1 LeakyRelu
     Log Log1p Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Square Tan
     Tanh"""
@@ -87,12 +87,11 @@ def symbol(op: Op, constants: dict[int, str], given: str = "x") -> str:
 
     Args:
         op: The op.
-        constants: The text of each input that is a constant and not drawn, by position.
-        given: The name of the one input that is drawn; empty where it has none.
+        constants: The text of each input that is a constant and not drawn, by its position.
+        given: The name of the first input that is drawn; empty where it has no short one.
 
     Returns:
-        For example `×`, `× 2`, `x³`, `sin`, `matmul`. For a custom op nothing, as its name is its
-        type.
+        For example `×`, `× 2`, `x³`, `sin`, `matmul`.
     """
     sign = "@" if op.type == "MatMul" else INFIX.get(op.type)
     if sign and len(op.inputs) == 2 and len(constants) == 1:
@@ -139,7 +138,7 @@ def plain(op_type: str, given: str = "x") -> str:
 
 
 def own_name(op: Op) -> bool:
-    """Whether an op's name is the learner's, and not its type and a number."""
+    """Whether an op's name is the learner's, and not its type or kind with a number."""
     for made_up in (op.type, op.kind):
         if re.fullmatch(re.escape(made_up) + r"(_\d+)?", op.name, re.IGNORECASE):
             return False
@@ -147,7 +146,7 @@ def own_name(op: Op) -> bool:
 
 
 def operand(value: Value, name: str) -> str:
-    """A constant as part of a symbol: its number, or the name or shape of a large one."""
+    """A constant as part of a symbol: its numbers if they are short, else its name or its shape."""
     if value.size <= 3 and value.dtype != "string" and len(value.shape) <= 1:
         text = style.array(value.numpy())
         if len(text) <= 14:
@@ -193,21 +192,21 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
 
 
 def dtype(name: str) -> str:
-    """Why numbers of a type have no gradient: "integer", "boolean", "text"."""
+    """Why a dtype has no gradient: "integer", "boolean" or "text"; empty for a handle."""
     if name in ("resource", "variant"):
         return ""
     return {"bool": "boolean", "string": "text"}.get(name, "integer")
 
 
 def value_name(trace: Trace, value: Value) -> str:
-    """The learner's name of a value: that of the op that made it, and which output it is."""
+    """The name of a value: that of the op that made it, and which of its outputs it is."""
     value, maker = _unfolded(trace, value)
     if maker is None:
         return f"v{value.key}"
     op, position = maker
     if len(op.outputs) == 1 or op.kind == "variable":
         return op.name
-    names = op.name.split(", ")  # of `z, w = f(x)`
+    names = op.name.split(", ")  # as in `z, w = f(x)`
     return names[position] if len(names) == len(op.outputs) else f"{op.name}[{position}]"
 
 
@@ -218,7 +217,7 @@ def has_own_name(trace: Trace, value: Value) -> bool:
 
 
 def _unfolded(trace: Trace, value: Value) -> tuple[Value, tuple[Op, int] | None]:
-    """The value that folded identities hand on, and what made it."""
+    """The value behind any folded identities, and what made it."""
     maker = trace.producer(value)
     while maker is not None and is_folded(maker[0]):
         value = maker[0].inputs[maker[1]]

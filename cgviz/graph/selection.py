@@ -6,18 +6,18 @@
     Edge       one use of a value: an output of one node read by one input of another
     Frame      the border around the nodes of an open scope, or of an open custom op
 
-By default a selection holds what matters for the pass: what its targets were made of. Constants,
-shape helpers, casts of integers and identities are folded away; a custom op is one node; a large
-selection is folded by name scope. `full=True` holds everything. `framed=True` has a frame for each
-open scope, and any scope or custom op can be opened or closed by its name.
+By default a selection holds what matters for the pass: what its targets were computed from.
+Constants, shape helpers, casts of integers and identities are folded away; a custom op is one node;
+a large selection is folded by name scope. `full=True` keeps everything. `framed=True` adds a frame
+for each open scope, and any scope or custom op can then be opened or closed by its name.
 
-Of repeats in a row, as the steps of a recurrent network, one is shown, between all before it and
-all behind it. A variable or an input that is used often is a node at each of its uses, and one
-without arrows, which has the gradient of all of them.
+Of repeats in a row, such as the steps of a recurrent network, one is shown, between a fold of all
+before it and a fold of all after it. A variable or an input that is used often has a node at each
+of its uses, and one node without arrows, which has the gradient of all uses together.
 
-Inside an open custom op are the ops of its body. The values that the body reads and makes enter
-and leave through ports, where the edges of the custom op itself end: backward, TensorFlow runs the
-custom rule and not the rules of these ops.
+An open custom op holds the ops of its body. Values enter and leave the body through ports. The
+edges of the custom op itself end at these ports: backward, TensorFlow runs the custom rule and not
+the rules of the ops inside.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ from .folding import Fold, Pruned
 from .model import Array, Op, Pass, Step, Value, stacked, total
 from .trace import Trace
 
-MOST_BESIDE = 4  # values between two nodes: of an LSTM's step, its two states and some more
+MOST_BESIDE = 4  # values drawn apart between two nodes: the two states of an LSTM's step, and more
 LONGEST_NAME = 8  # letters of a name within a symbol, as in x²: a node has space for some more
-OFTEN = 6  # uses of a value: with more arrows from one node they cannot be followed
-MOST_NODES = 60  # that are shown before folding, and of an opened body: legible on one screen
+OFTEN = 6  # uses of a value: more arrows than this from one node cannot be followed
+MOST_NODES = 60  # shown unfolded, and ops of a body that can be opened: legible on one screen
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
     """One op of the picture, or several folded into one.
 
-    For one op `step` and `order` tell its part in the pass; `steps` and `orders` do so for
-    folded nodes too. A reader who lists steps asks each node for `node.step`.
+    `step` is the step of a node of one op, and `order` that step's number in the pass; `steps` and
+    `orders` have those of folded nodes, too. Code that lists steps asks each node for `node.step`.
     """
 
     key: str  # unique in its selection
     label: str  # the learner's name, or "" where there is none
     symbol: str  # what it does: `×`, `sin`, `x³`
-    # Of its op; "scope" for a folded one, "port" where a value enters or leaves a frame, "use" for
-    # a variable or an input at one of the ops that use it.
+    # That of its op; or "scope" for a folded node, "port" where a value enters or leaves a frame,
+    # "use" for a variable or an input at one of the ops that use it.
     kind: str
-    ops: tuple[Op, ...]  # the op, or the folded ones
-    outputs: tuple[Value, ...]  # its values that something else uses, or all of one op's
+    ops: tuple[Op, ...]  # the op, or the folded ops
+    outputs: tuple[Value, ...]  # all of one op; of folded ops, those used outside or as targets
     upstream: tuple[Array | None, ...]  # what arrived at each output in this pass
     steps: tuple[Step, ...] = ()
     orders: tuple[int, ...] = ()  # the numbers of these steps in the pass, from 1
     source: bool = False  # the pass was asked for its gradient
-    group: str = ""  # of what can be opened: its name, for `select(toggled=...)`
+    group: str = ""  # its name in `select(toggled=...)`, if it can be opened
     level: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
     frame: int = -1  # the innermost frame around it, by index in `selection.frames`
-    owner: int = -1  # of what is inside an open custom op: the node of that op
-    uses: int = 0  # of a "use", and of a node whose uses are nodes of their own
-    ruled: bool = False  # a custom op's rule ran it, in a pass that this one differentiates
+    owner: int = -1  # the node of the open custom op that it is inside of; -1: none
+    uses: int = 0  # how many, of a "use" and of a node whose uses have nodes of their own
+    ruled: bool = False  # a custom rule ran its ops, in a pass that this one differentiates
 
     @property
     def step(self) -> Step | None:
-        """The op's step in this pass; None for folded nodes and where the pass did not come."""
+        """The op's step in this pass; None for folded nodes and where its rule did not run."""
         return self.steps[0] if len(self.steps) == 1 and len(self.ops) == 1 else None
 
     @property
@@ -85,13 +85,13 @@ class Edge:
     source: int  # index in `selection.nodes`
     output: int  # which of the source's outputs
     target: int  # -1: the value is a target of the pass, and `contribution` its upstream
-    position: int  # which of the target's inputs; -1: captured by closure, or no input
+    position: int  # which of the target's inputs; -1: captured by closure, or a target
     value: Value
     contribution: Array | None = None  # what this use returned in this pass
     reason: str = ""  # why nothing flows back although the source could take a gradient
     order: int = 0  # the number of the step that returns it, from 1; 0: none
     uses: int = 1  # how many uses this edge represents
-    values: int = 1  # and of how many values: more than one are stacked
+    values: int = 1  # how many values it represents: more than one are stacked
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,7 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The nodes and edges of one pass.
-
-    Every edge leads to a later node, but for those that begin at an open custom op's port.
-    """
+    """The nodes and edges of one pass: every edge leads to a later node."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
@@ -119,13 +116,13 @@ class Selection:
     which: int | None = None  # the index of the pass
     frames: tuple[Frame, ...] = ()  # each after the one around it
     repeats: tuple[folding.Repeats, ...] = ()
-    # Of a picture with sliders, each input that one moves, and the widest number that it gets.
+    # In a picture with sliders: each input that a slider moves, and the widest number it can get.
     moved: Mapping[str, str] | None = None
-    local: bool = False  # whether a gradient is written with the product that makes it
+    local: bool = False  # whether upstream · local is written before each gradient
 
     @cached_property
     def outgoing(self) -> tuple[tuple[Edge, ...], ...]:
-        """Per node the edges that leave it."""
+        """Per node, the edges that leave it."""
         found: list[list[Edge]] = [[] for _ in self.nodes]
         for edge in self.edges:
             found[edge.source].append(edge)
@@ -162,15 +159,15 @@ def select(
 
     Args:
         trace: The trace.
-        which: The pass, as in `trace.passes`; None is the one that `trace.steps` shows. A trace
-            without a backward pass shows its forward ops.
+        which: The pass, by its index in `trace.passes`; None is the one that `trace.steps` shows. A
+            trace without a backward pass shows its forward ops.
         full: Show everything: constants, shape helpers, dead ends, no folding.
         limit: Fold by name scope above this many nodes; None never folds.
-        framed: Tell the open scopes, as frames, and let small selections be folded too.
-        toggled: The scopes and custom ops that are open and would not be, or the other way
-            round, by `node.group` or `frame.name`; and which of repeats are shown.
-        known: Keeps the ops and folds, which are the same whatever is open, from one selection to
-            the next.
+        framed: Add a frame for each open scope, and let small selections be folded too.
+        toggled: The scopes and custom ops to open or close against the default, by `node.group` or
+            `frame.name`; and which of repeats to show, as `f"{repeats.name}@{k}"`.
+        known: A cache, from one selection to the next, of the ops and folds, which are the same
+            whatever is open.
 
     Returns:
         The selection. Its nodes come after all that they use.
@@ -201,7 +198,7 @@ def select(
     return _with_bodies(shown, toggled) if framed else shown
 
 
-NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that shows its forward ops alone
+NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # for a trace that shows its forward ops alone
 
 
 class _Builder:
@@ -212,7 +209,7 @@ class _Builder:
     ) -> None:
         self.pruned, self.opened, self.framed = pruned, opened, framed
         self.pass_ = pruned.pass_ or NO_PASS
-        self.around: dict[Fold, int] = {}  # of each fold that is a node, the frame
+        self.around: dict[Fold, int] = {}  # each fold that is a node, and the index of its frame
         self.frames: list[Frame] = []
         self.repeats: list[folding.Repeats] = []
         self._unfold(found, -1)
@@ -223,10 +220,10 @@ class _Builder:
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
         below = (step for each in pruned.below for step in each.steps if step.op.kind == "custom")
         self.ruled = {op for step in below for op in step.ops}
-        self.live = {  # what a tape follows; a rule may return more, which the tape drops
+        self.live = {  # values that a tape follows: what a rule returns for others, the tape drops
             v.key for op in pruned.levels for i, v in enumerate(op.inputs) if op.follows(i)
         }
-        # By key, whose upstream is shown; of a source that is asked for twice, the first gradient.
+        # By key: values whose upstream is shown, and gradients: the first of a source given twice.
         self.reached = self.live | {target.key for target in self.pass_.targets}
         pairs = zip(self.pass_.sources, self.pass_.gradients, strict=True)
         self.gradients = {source.key: gradient for source, gradient in reversed([*pairs])}
@@ -249,7 +246,7 @@ class _Builder:
             self._unfold(each.members, inner)
 
     def _outputs(self) -> dict[Fold, tuple[Value, ...]]:
-        """The values of each node that others use, or all of one op's."""
+        """Per node, all outputs of one op; of folded ops, those used outside or as targets."""
         used = {self.pruned.value(target).key for target in self.pass_.targets}
         for op, fold in self.where.items():
             for value in op.inputs + op.captured:
@@ -264,7 +261,7 @@ class _Builder:
         }
 
     def selection(self) -> Selection:
-        """All of it."""
+        """The selection: all nodes, edges, targets, frames and repeats."""
         return Selection(
             tuple(map(self._node, self.folds)),
             tuple(edge for fold in self.folds for edge in self._edges(fold)),
@@ -298,7 +295,7 @@ class _Builder:
         )
 
     def _targets(self) -> tuple[Edge, ...]:
-        """One edge for each target; of one that is given twice, the first."""
+        """One edge for each target; for a target that is given twice, the first."""
         places = {v.key: (fold, k) for fold in self.folds for k, v in enumerate(self.outputs[fold])}
         found: dict[int, Edge] = {}
         for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
@@ -339,7 +336,11 @@ class _Builder:
         return label, names.symbol(op, constants, _short(drawn)), op.kind
 
     def _edges(self, fold: Fold) -> list[Edge]:
-        """The edges to a node; of uses of one value by a folded node, and of many values, one."""
+        """The edges to a node.
+
+        A folded node has one edge for all its uses of a value. Many values of one shape between two
+        nodes, one of them folded, are one edge, too.
+        """
         found: dict[object, list[Edge]] = {}
         for op in fold.ops:
             order, step = self.step_of.get(op, (0, None))
@@ -389,18 +390,18 @@ class _Builder:
         if not shown.differentiable:
             found = names.dtype(shown.dtype)
         if maker.kind in ("op", "custom") and (found == "not watched" or not shown.differentiable):
-            return ""  # said once, where the path breaks, and not at all that comes of it
+            return ""  # said once, where the path breaks, and not again at each op behind it
         return found
 
 
 def _short(maker: Op | None) -> str:
-    """The learner's name of what an op made, where it is short enough for the x in x²."""
+    """The learner's name for what an op made, if it is short enough to be the x in x²."""
     name = maker.name if maker and names.own_name(maker) else ""
     return name if name.isidentifier() and len(name) <= LONGEST_NAME else ""
 
 
 def _joined(edges: Sequence[Edge], join: Callable[[Sequence[Any]], Any], **how: Any) -> Edge:
-    """Several uses as one edge, whose contribution is theirs, joined."""
+    """Several uses as one edge; `join` makes its contribution from theirs."""
     if len(edges) == 1:
         return edges[0]
     given = [e.contribution for e in edges if e.contribution is not None]
@@ -415,7 +416,7 @@ def _joined(edges: Sequence[Edge], join: Callable[[Sequence[Any]], Any], **how: 
 
 
 def _bundled(edges: Sequence[Edge]) -> Edge:
-    """Uses of many values by one node: the values and what came back to them, stacked."""
+    """Uses of many values by one node as one edge: values and contributions are stacked."""
     values = [e.value for e in edges]
     shape = (len(values), *values[0].shape)
     value = replace(values[0], shape=shape, reference=stacked([v.numpy() for v in values]))
@@ -426,7 +427,7 @@ def _bundled(edges: Sequence[Edge]) -> Edge:
 
 
 def _with_uses(shown: Selection) -> Selection:
-    """Put variables and inputs that are used often at the ops that use them."""
+    """Give variables and inputs that are used often a node at each of their uses."""
     uses = {
         i: sum(e.uses for e in shown.outgoing[i])
         for i, node in enumerate(shown.nodes)
@@ -472,12 +473,12 @@ def _use(node: Node, edge: Edge, user: Node) -> Node:
 
 
 def _with_bodies(shown: Selection, names: Collection[str]) -> Selection:
-    """Open the custom ops that are named; each that can be opened gets a `group`.
+    """Open the custom ops in `names`; each that can be opened gets a `group`.
 
-    Their bodies are behind all other nodes.
+    The nodes of their bodies come after all other nodes.
     """
     nodes, edges, frames = list(shown.nodes), list(shown.edges), list(shown.frames)
-    for i, node in enumerate(nodes):  # they become more: a body may have custom ops of its own
+    for i, node in enumerate(nodes):  # the list grows: a body may have custom ops of its own
         if node.kind != "custom" or not 0 < len(node.ops[0].body) <= MOST_NODES:
             continue
         around = f"{nodes[node.owner].group}/" if node.owner >= 0 else ""
@@ -494,7 +495,7 @@ def _with_bodies(shown: Selection, names: Collection[str]) -> Selection:
 
 
 def _body(node: Node, first: int) -> tuple[list[Node], list[Edge]]:
-    """The nodes in a custom op and the edges between them; `first` is the first one's index."""
+    """The nodes in a custom op and the edges between them; `first` is the first node's index."""
     (op,) = node.ops
     given = {v.key: v for v in (*op.captured, *op.inputs)}
     ports = tuple(Op("", "port", "Port", (), (v,)) for v in given.values())
@@ -509,7 +510,10 @@ def _body(node: Node, first: int) -> tuple[list[Node], list[Edge]]:
 
 
 def _maker(body: Selection, value: Value) -> tuple[int, int] | None:
-    """The last node that made these very numbers: TensorFlow returns copies of its values."""
+    """The last node, and which of its outputs, with exactly these numbers.
+
+    Not by key: TensorFlow returns copies of a body's values.
+    """
     wanted = value.numpy()
     for i in range(len(body.nodes) - 1, -1, -1):
         for k, made in enumerate(body.nodes[i].outputs):

@@ -1,7 +1,7 @@
-"""Trace: all of a recording, what flowed where, forward and backward.
+"""Trace: a whole recording, and what flowed where, forward and backward.
 
-Its methods that show it (`table`, `plot`, `view`, ...) import the module that does so when they are
-called: the data model needs nothing above it.
+The methods that show a trace (`table`, `plot`, `view`, ...) import the module that does the work
+when they are called, so the data model needs nothing above it.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ Item = TypeVar("Item", bound=Hashable)
 class Trace:
     """What TensorFlow did, forward and backward: the result of `cgviz.trace` and `cgviz.record`.
 
-    A cell that ends in a trace shows `.view()`; printed, it is its table.
+    A cell that ends in a trace shows `.view()`; printed, a trace is its value, gradients and table.
 
     Attributes:
         title: What was traced: the function's name.
         value: f's value, as NumPy; for `record()` the target of the first backward pass.
-        gradients: One gradient or None per positional argument; for `record()` per source.
-        variables: The gradient of each trainable variable, by its name; for `record()` that of the
-            first pass that takes it.
+        gradients: One gradient or None per positional argument; for `record()`, per source of the
+            first pass that is no variable.
+        variables: The gradient of each trainable variable, by its name; for `record()`, from
+            the first pass that has it as a source.
         ops: The forward ops in execution order, with the inputs, variables and constants.
         passes: Every backward pass, in the order they ran.
-        main: Which of `passes` is the one that `steps` shows: of `watch` the one that it follows,
-            else the first of f or of the recording.
-        asked: Whether the recorded code chose what to differentiate, as in `record()`; `trace`
-            takes all arguments.
-        notes: What ran otherwise than it does without a recording, and what is not recorded.
-        after: Of a recording: what its variables held when it ended, by the names of their ops;
-            by reference, and not in a file.
+        main: The index in `passes` of the one that `steps` shows: for `trace` the first that
+            differentiates f, for `record()` the first, for `watch` the one that it follows.
+        asked: Whether the recorded code chose its sources itself, as in `record()`; in `trace`
+            all arguments are sources.
+        notes: What ran differently from a run without a recording, and what is not recorded.
+        after: For `record()`: what each variable held when the recording ended, by the name of its
+            op; held by reference, and not saved in a file.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -63,7 +64,7 @@ class Trace:
     variables: dict[str, Array | None]
     ops: tuple[Op, ...]
     passes: tuple[Pass, ...]
-    # These have factories, for a plain default would be found on the class of a deferred trace.
+    # Factories: a plain default would be a class attribute, which a deferred trace would return.
     main: int = field(default_factory=int)
     asked: bool = field(default_factory=bool)
     notes: tuple[str, ...] = field(default_factory=tuple)
@@ -78,7 +79,7 @@ class Trace:
         return trace
 
     def __getattr__(self, name: str) -> Any:
-        # Called only for what is not there: an attribute of a deferred trace, or a wrong name.
+        # Called only for a missing attribute: of a deferred trace, or by a wrong name.
         if name in Trace.__dataclass_fields__ and "_build" in self.__dict__:
             built = self._build()
             del self._build
@@ -145,12 +146,13 @@ class Trace:
         """The backward table: one row per step, `downstream = upstream x local`.
 
         Args:
-            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+            which: The backward pass, by its index in `passes`; None is the one that `steps` shows.
             full: Also the steps that the picture folds away: constants, shape helpers, scopes.
 
         Returns:
             A `Table`: a sequence of rows, each a dict with the keys "step", "op", "type", "kind",
-            "input", "upstream", "local", "downstream" and "source"; text, and HTML in a notebook.
+            "input", "upstream", "local", "downstream" and "source". It prints as text, and is HTML
+            in a notebook.
 
         Raises:
             ValueError: There is no such pass.
@@ -169,7 +171,7 @@ class Trace:
         """The chain rule with this trace's numbers: the product along each path, and their sum.
 
         Args:
-            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+            which: The backward pass, by its index in `passes`; None is the one that `steps` shows.
 
         Returns:
             A `ChainRule`: text, and `.latex`, with a formula for each source that has a gradient.
@@ -192,11 +194,11 @@ class Trace:
         """The layers of the trace, the worst first: norms of values and gradients, zeros, NaN.
 
         Args:
-            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+            which: The backward pass, by its index in `passes`; None is the one that `steps` shows.
 
         Returns:
-            A `Summary`: a sequence of rows, one for each name scope or op outside of them; text,
-            HTML in a notebook with a bar per row, and `.to_pandas()`.
+            A `Summary`: a sequence of rows, one for each name scope and each op outside of them. It
+            prints as text, is HTML with a bar per row in a notebook, and has `.to_pandas()`.
 
         Raises:
             ValueError: There is no such pass.
@@ -226,9 +228,9 @@ class Trace:
             ax: The Matplotlib axes to draw on; by default a new figure as large as its content.
             step: Show only the first `step` steps of the backward pass and mark the last of
                 them: 0 shows the forward pass alone, None everything.
-            which: The backward pass, as in `passes`; None is the one that `steps` shows.
+            which: The backward pass, by its index in `passes`; None is the one that `steps` shows.
             full: Show everything: constants and shape helpers too, and no scope folded.
-            local: Write upstream · local before each downstream, where all three are one number.
+            local: Write upstream · local before each downstream where all three are scalars.
 
         Returns:
             The axes. `ax.cgviz_alt` holds the picture in sentences.
@@ -250,11 +252,11 @@ class Trace:
         """Say where a gradient became None, zero, NaN, infinite, tiny or huge, and why.
 
         Args:
-            which: The backward pass to look at, as in `passes`; None looks at all of them.
+            which: The backward pass to look at, by its index in `passes`; None looks at all.
 
         Returns:
             A `Diagnosis`: a sequence of findings, each with `.what .op .message .hint .lesson`;
-            `.ok` where none is an error.
+            `.ok` is True where none of them is an error.
 
         Raises:
             ValueError: There is no such pass.
@@ -282,13 +284,14 @@ class Trace:
         """The live picture: step through the backward pass, open scopes, custom ops and cards.
 
         Args:
-            which: The backward pass to begin with, as in `passes`.
+            which: The backward pass to begin with, by its index in `passes`; None is the one that
+                `steps` shows.
             full: Show everything: constants and shape helpers too, and no scope folded.
             against: Another trace of the same program, shown beside this one; what differs is
                 marked.
-            start: "forward" begins when the forward pass has run, and tells no gradient before
-                its step; "end" begins with the backward pass finished.
-            local: Write upstream · local before each downstream, where all three are one number.
+            start: "forward" begins after the forward pass, and shows no gradient before its step;
+                "end" begins after the backward pass.
+            local: Write upstream · local before each downstream where all three are scalars.
 
         Returns:
             The widget, a `View`.
@@ -313,8 +316,8 @@ class Trace:
             path: Where to. `.html` gets the live picture, in one file that needs no kernel and no
                 network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
                 `cgviz.load` reads; `.dot` gets the graph for Graphviz or networkx.
-            full: In a `.json` also the numbers of arrays of more than 1,024; else it keeps their
-                norm, range, and number of zeros, NaN and infinities.
+            full: In a `.json`, keep all numbers; by default, of an array with more than 1,024 only
+                the norm, the range, and the number of zeros, NaN and infinities.
 
         Raises:
             ValueError: The suffix is none of these, or `full` is given for a picture.
@@ -339,12 +342,12 @@ class Trace:
         view.display(self)
 
     def _display_(self) -> View:
-        """What marimo shows, which has no IPython kernel."""
+        """What marimo shows: it has no IPython kernel to call `_ipython_display_`."""
         return self.view()
 
 
 def with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
-    """Ops, each followed by those of its body."""
+    """Each op, followed by the ops of its body, at any depth."""
     stack = list(reversed(ops))
     while stack:
         op = stack.pop()
@@ -353,7 +356,7 @@ def with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
 
 
 def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
-    """All that can be reached from some items, themselves included, each once.
+    """The items of `start`, and, each once, all others that `onward` reaches from them.
 
     >>> sorted(walk([6], lambda n: [n // 2, n - 2] if n > 1 else []))
     [0, 1, 2, 3, 4, 6]
