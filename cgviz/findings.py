@@ -21,6 +21,7 @@ from .reading.format import sheet, stylesheet
 SIGNS = {  # by `level`, and for the findings of a diagnosis by `what`
     "error": style.Sign("✗", "failed"),
     "warning": style.Sign("!", "warning"),
+    "note": style.Sign("i", "note"),
     "none": style.NONE,
     "zero": style.ZERO,
     "nan": style.NAN,

@@ -74,6 +74,13 @@ def test_a_broken_rule_is_named_beside_the_mark_of_its_level():
     assert "cgviz-warning" in warning.html()
 
 
+@pytest.mark.parametrize(("what", "word"), [("zero", "0"), ("cancels", "cancels")])
+def test_a_remark_reads_as_text_and_as_a_page(what, word):
+    note = Finding(what, "`x` is 0 but for rounding.", "", "", level="note")
+    assert repr(note) == f"{findings.SIGNS.get(what, f'i {what}')}: `x` is 0 but for rounding."
+    assert f"<strong>{word}</strong>: <code>x</code> is 0" in note.html()
+
+
 def test_names_and_code_of_the_learner_are_text_and_never_markup():
     bad = '<b onclick="x">&amp;</b>'
     page = Diagnosis(bad, [finding(f"`{bad}` {bad}")], "", [bad])._repr_html_()
