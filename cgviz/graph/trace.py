@@ -361,7 +361,7 @@ def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Ite
     >>> sorted(walk([6], lambda n: [n // 2, n - 2] if n > 1 else []))
     [0, 1, 2, 3, 4, 6]
     """
-    stack = list(start)
+    stack = list(dict.fromkeys(start))
     seen = set(stack)
     while stack:
         here = stack.pop()
