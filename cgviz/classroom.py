@@ -1,13 +1,13 @@
-"""What an exercise says at once, and what its hidden tests ask.
+"""What an exercise tells the student at once, and what its hidden tests note for the grader.
 
 feedback   one line to the student: "not yet", "✗ cube: upstream: ...", "✓"
 guessed    one line on a prediction
 cases      numbers to try: several shapes and dtypes
-ask        notes what an answer computes, in `answers`: for a grader, who compares it with what the
-           solution computes
+ask        notes in `answers` what an answer computes; a grader compares it with what the solution
+           computes
 
 `feedback` and `guessed` print and never raise, so that an exercise runs from top to bottom however
-far it is done.
+much of it is done.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .recording.api import trace
 from .recording.source import lines
 
 SHAPES = ((), (3,), (2, 3))  # a rule that is right for these is rarely wrong for others
-MOST_NUMBERS = 10_000  # of one array that `ask` notes; of a larger one it notes the beginning
+MOST_NUMBERS = 10_000  # of an array that `ask` notes; of a larger array, only the first ones
 MOST_TEXT = 300  # characters of an error's first line: enough for TensorFlow's longest
 PREDICTION = "prediction"
 LEFT = "a `...` is left in it. Write your code there."
 
 answers: list[dict[str, Any]] = []
-"""What `ask` has noted, in order. A grader reads and empties it."""
+"""The notes of `ask`, in order. A grader reads and empties the list."""
 
 
 class NotYetError(Exception):
-    """The place of the answer still holds its `...`."""
+    """The answer is not written yet: it still holds its `...`, or gives None."""
 
 
 # --- what a student sees -----------------------------------------------------------------------
@@ -57,17 +57,17 @@ def feedback(
     check: bool = True,
     **options: Any,
 ) -> None:
-    """Say in a line whether f is right here: not yet, what is wrong first, or ✓.
+    """Print in one line whether f is right here: not yet, the first thing that is wrong, or ✓.
 
     Args:
         f: The student's function, or whatever is in its place.
-        *args: One tensor each; arrays keep their dtype, floats become float32.
+        *args: The arguments of f, each one tensor; arrays keep their dtype, floats become float32.
         value: What f should return here, one entry per output; None leaves that to `check`.
-        gradients: What should come back for each argument, None for one that gets none; None alone
-            leaves that to `check`.
+        gradients: The right gradient of each argument, None for an argument that gets none; None
+            alone leaves that to `check`.
         upstream: The upstream for `gradients`, one entry per output; None means ones.
-        custom: Whether f must hold a custom gradient.
-        check: Whether `cgviz.check` is asked.
+        custom: Whether f must hold a custom gradient; only tested with `check`.
+        check: Whether to run `cgviz.check`.
         **options: For `cgviz.check`: order, surrogate, where.
     """
     with _told(_name(f)):
@@ -87,9 +87,9 @@ def feedback(
 
 
 def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
-    """Say whether a prediction, or a result called `name`, is right; of a wrong list, how far.
+    """Print whether a prediction, or a result called `name`, is right.
 
-    Of a result it says which entries are wrong, of a prediction only how many are right.
+    For a wrong list it prints how many entries are right, and for a result also which are wrong.
     """
     with _told(name):
         if prediction is None or prediction is ...:
@@ -110,15 +110,15 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
 
 @contextlib.contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Print in a line how far an answer is, and let no error out of it."""
+    """Print in one line how far an answer is, and let no error out of the block."""
     try:
         yield
     except NotYetError as error:
         print(f"not yet · {name}: {error}")
     except AssertionError as error:
         print(f"✗ {error}")
-    except Exception as error:  # the student's own, whatever it is
-        lines = format_exception_only(error)[0].splitlines()  # also where `str` itself raises
+    except Exception as error:  # from the student's own code, whatever it is
+        lines = format_exception_only(error)[0].splitlines()  # `str(error)` may raise in turn
         print(f"✗ {name}: {lines[0][:MOST_TEXT]}")
     else:
         print(f"✓ {name}")
@@ -141,19 +141,20 @@ def cases(
 
 
 def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> None:
-    """Note what an answer computes, without a word on whether it is right.
+    """Note what an answer computes, without saying whether it is right.
 
     Args:
         thing: The student's function, or a result such as a prediction (then without `args`).
-        *args: One tensor each; arrays keep their dtype, floats become float32.
+        *args: The arguments of `thing`, each one tensor; arrays keep their dtype, floats become
+            float32.
         upstream: One entry per output. None notes the value only; otherwise the gradients of
             `args` are noted too.
-        custom: Whether to note also if thing holds a custom gradient, and what it computes as a
-            `tf.function`.
+        custom: Whether to note also that `thing` holds a custom gradient or not, and what it computes
+            as a `tf.function`.
 
     Raises:
-        RuntimeError: nbgrader runs this cell. It would take an answer that is noted for a right
-            one; `make grade` compares it.
+        RuntimeError: nbgrader grades this cell. It would pass every answer that can be noted;
+            `make grade` compares them.
 
     >>> ask(lambda x: x * x, 3.0, upstream=2.0)
     >>> note = answers.pop()
@@ -189,7 +190,7 @@ def _noted(answer: _Answer, upstream: Any) -> dict[str, Any]:
 def _numbers(part: Any) -> dict[str, Any]:
     """A tensor in a form for JSON."""
     array = _array(part)
-    wide = array.dtype.kind not in "iub"  # bfloat16 is of no kind of NumPy's
+    wide = array.dtype.kind not in "iub"  # not `in "f"`: the kind of bfloat16 is "V"
     flat = array.ravel()[:MOST_NUMBERS].astype(np.float64 if wide else array.dtype)
     return {"dtype": array.dtype.name, "shape": list(array.shape), "data": flat.tolist()}
 
@@ -207,10 +208,10 @@ def _plain(thing: Any) -> Any:
 
 
 class _Answer:
-    """A student's function as it ran once: its outputs and, when they are asked, its gradients.
+    """One run of a student's function: its outputs and, when asked for, its gradients.
 
     Raises:
-        NotYetError: It is not written.
+        NotYetError: The function is not written, or returns None.
     """
 
     def __init__(self, f: Any, args: Sequence[Any]) -> None:
@@ -226,7 +227,7 @@ class _Answer:
         self.outputs = [tf.convert_to_tensor(part) for part in self.outputs]
 
     def gradients(self, upstream: Any) -> list[Any]:
-        """What comes back for each argument; an upstream of None means ones."""
+        """The gradient of each argument; an upstream of None means ones."""
         each = [1] * len(self.outputs) if upstream is None else _list(upstream)
         seeds = [
             tf.cast(tf.broadcast_to(tf.constant(u), y.shape), y.dtype)
@@ -236,7 +237,7 @@ class _Answer:
 
 
 def _unwritten(f: Any) -> bool:
-    """Whether a line of an answer is still the `...` that it was given out with."""
+    """Whether a line of an answer is still the `...` that it was handed out with."""
     f = inspect.unwrap(f)
     code = getattr(f, "__code__", None)
     try:
@@ -249,9 +250,9 @@ def _unwritten(f: Any) -> bool:
 
 
 def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:
-    """Raise an AssertionError unless `cgviz.check` finds no error, and a custom gradient if asked.
+    """Raise an AssertionError if `cgviz.check` finds an error, or a custom gradient is missing.
 
-    It says the first thing that is wrong, with its hint.
+    The message is that of the first error, with its hint.
     """
     from .checking.checker import check
 
@@ -296,7 +297,7 @@ def _insist(holds: Any, words: str) -> None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Words and None by equality; numbers to four digits, but True is no number."""
+    """Whether words, None or booleans are equal, or numbers to four digits; True is no number."""
     if any(each is None or isinstance(each, bool | str) for each in (one, other)):
         return type(one) is type(other) and bool(one == other)
     try:

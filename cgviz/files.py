@@ -5,19 +5,19 @@ r"""Save a trace to a file, and load one.
     target  a path, or an error that says what is wrong with it
     write   bytes -> a file, whole or not at all
 
-A document is strict JSON: `{"format", "version", "nodes", "trace"}`. What JSON has no form for is
-a node, a list that begins with its kind:
+A document is strict JSON: `{"format", "version", "nodes", "trace"}`. Whatever JSON cannot express
+is a node, a list that begins with its kind:
 
     ["tuple", ...], ["list", ...]   their items
     ["dict", ["tuple", key, value], ...]
     ["float", "nan"]                a float that JSON has no number for
-    ["array", dtype, shape, zlib]   its bytes, packed and in base64
-    ["texts", shape, ...]           an array of bytes, as Latin-1
-    ["words", shape, ...]           an array of words, as of a variant, which has no numbers
+    ["array", dtype, shape, zlib]   its bytes, compressed and in base64
+    ["texts", shape, ...]           an array of byte strings, as Latin-1
+    ["words", shape, ...]           an array of strings, such as the dtype's name for a variant
     ["Op", ...]                     an object of `graph`: the class, then its fields
     ["at", 3]                       the fourth of `nodes`, where objects and arrays are stored once
 
-Of an array with more than 1,024 numbers only `Statistics` are stored, unless all are asked for.
+For an array of more than 1,024 numbers only `Statistics` are stored, unless `full` asks for all.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ ABOUT: dict[str, tuple[str, str, dict[str, Any]]] = {  # the names of a picture'
     ".pdf": ("Subject", "Creator", {"CreationDate": None}),
 }
 SUFFIXES = (".html", *ABOUT, ".json", ".dot")
-MOST_KEPT = 1_024  # numbers of an array that a document holds: more are not read one by one
-MOST_LOCAL = 256  # entries of a Jacobian that a document holds, for one of 16 by 16
+MOST_KEPT = 1_024  # numbers of an array that a document holds: nobody reads more one by one
+MOST_LOCAL = 256  # entries of a Jacobian that a document holds: one of 16 by 16 fits
 DAMAGE = (
     *(ArithmeticError, AttributeError, ImportError, LookupError, MemoryError, RecursionError),
     *(TypeError, ValueError, zlib.error),
@@ -99,7 +99,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> None:
-    """What `trace.save` does."""
+    """The implementation of `trace.save`."""
     found = target(path, SUFFIXES)
     suffix = found.suffix.lower()
     if full and suffix != ".json":
@@ -118,9 +118,9 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
 def load(path: str | os.PathLike[str]) -> Trace:
     """Read a trace that `trace.save` wrote to a `.json` file.
 
-    It shows all that the first one showed. Its backward rules are not in the file: a local
-    Jacobian of up to 256 numbers is, and asking for anything beyond raises a RuntimeError. So does
-    reading the numbers of an array of which the file has only the statistics.
+    It shows all that the saved trace showed, except how far variables were moved. The file holds
+    local Jacobians of up to 256 numbers but no backward rules: whatever needs a rule raises a
+    RuntimeError, and so does reading the numbers of an array that the file has only statistics of.
 
     Args:
         path: The file.
@@ -155,7 +155,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 Arrays = tuple[np.ndarray | Statistics | None, ...]
 Values, Ops = tuple[Value, ...], tuple[Op, ...]
-# By class: the parameters that make one, each an attribute of that name, and their types.
+# Class -> the parameters of its constructor, which are also attributes, with their types.
 FIELDS: dict[type, dict[str, Any]] = {
     **{each: get_type_hints(each) for each in (Source, Rule, Statistics, Value, Op)},
     Step: get_type_hints(Step)
@@ -164,7 +164,7 @@ FIELDS: dict[type, dict[str, Any]] = {
     Trace: {
         name: hint
         for name, hint in get_type_hints(Trace).items()
-        if name[0] != "_" and name != "after"  # as large as the model, for one column
+        if name[0] != "_" and name != "after"  # as large as the model, and only one column uses it
     },
 }
 
@@ -178,7 +178,7 @@ def document(trace: Trace, full: bool) -> bytes:
 
 
 def read(found: Any) -> Trace:
-    """The trace of a document; a ValueError where it is none."""
+    """The trace that a document holds; a ValueError if there is none."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError("no trace of cgviz: it was not written by `trace.save`")
     if (version := found.get("version")) != VERSION:
@@ -209,7 +209,7 @@ class _Writer:
     def __init__(self, full: bool) -> None:
         self.full = full
         self.nodes: list[Any] = []
-        self.places: dict[Any, int] = {}  # of nodes, by a record or an array's bytes
+        self.places: dict[Any, int] = {}  # index in `nodes`, by record or by an array's bytes
 
     def node(self, found: Any) -> Any:
         if found is None or type(found) in (bool, int, str):
@@ -226,7 +226,7 @@ class _Writer:
 
     def once(self, key: Any, make: Callable[[], list[Any]]) -> list[Any]:
         if key not in self.places:
-            node = make()  # what it is made of is stored before it
+            node = make()  # stores its parts first
             self.places[key] = len(self.nodes)
             self.nodes.append(node)
         return ["at", self.places[key]]
@@ -254,9 +254,9 @@ class _Writer:
 
 
 def _shown(found: Any) -> Document:
-    """The fields of an object that a document does not hold as they are."""
+    """Substitutes for the fields of an object that a document does not hold as they are."""
     if isinstance(found, Source):
-        # The name of the file alone: its folder tells nothing to whom the trace is given.
+        # The file's name without its folder, which tells other readers of the trace nothing.
         return {"file": os.path.basename(found.file)}
     if isinstance(found, Step):
         given = {"received": found.upstream, "returned": found.downstream, "pull": None}
@@ -267,7 +267,7 @@ def _shown(found: Any) -> Document:
 
 
 def _small_locals(step: Step) -> tuple[Any, ...] | None:
-    """The local Jacobians of a step, "large" in place of those that a document does not hold."""
+    """A step's local Jacobians, "large" for one too large to store; None if none can be stored."""
     into = (v.size for v, flows in zip(step.op.inputs, step.flows, strict=True) if flows)
     outputs = (v.size for v in step.op.outputs)
     if min(into, default=math.inf) * min(outputs, default=math.inf) > MOST_LOCAL:
@@ -315,9 +315,9 @@ def _kept(rows: Sequence[Sequence[Any]], step: Step) -> Local:
 def _array(name: str, shape: tuple[int, ...], packed: str) -> Array:
     try:
         dtype = np.dtype(name)
-    except TypeError:  # bfloat16 and smaller come with a package that TensorFlow needs too
+    except TypeError:  # bfloat16 and smaller floats are in a package that TensorFlow needs
         dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
-    # No more than the shape says, whatever was packed.
+    # Unpack no more than the shape needs (and a byte), however much was packed.
     if min(shape, default=0) < 0:
         raise ValueError(f"an array of shape {shape}")
     most = dtype.itemsize * math.prod(shape) + 1
@@ -349,14 +349,14 @@ MAKE: dict[str, Callable[..., Any]] = {
 
 
 def picture(trace: Trace, suffix: str) -> bytes:
-    """The picture of `plot()` as a file's bytes, the same whenever the trace is."""
+    """The picture of `plot()` as a file's bytes; the same trace gives the same bytes."""
     import matplotlib as mpl
 
     from .drawing import display, figure, texts
 
     buffer, shown = io.BytesIO(), select(trace)
     words = texts.describe(shown)
-    # What the picture shows, for who cannot see it, under the names that each format knows.
+    # A description for those who cannot see the picture, under the names that each format knows.
     description, creator, date = ABOUT[suffix]
     about = {"Title": f"How the gradient flows through {trace.title}"}
     about |= {description: words, creator: "cgviz", **date}
@@ -365,15 +365,16 @@ def picture(trace: Trace, suffix: str) -> bytes:
         sheet.savefig(buffer, format=suffix[1:], bbox_inches="tight", metadata=about)
     if suffix != ".svg":
         return buffer.getvalue()
-    # A screen reader takes it as one picture with a title and a description.
+    # With these, a screen reader takes it as one picture with a title and a description.
     svg = buffer.getvalue().replace(b"<svg ", b'<svg role="img" ', 1)
     return svg.replace(b"</title>", f"</title>\n <desc>{escape(words)}</desc>".encode(), 1)
 
 
 def dot(trace: Trace) -> str:
-    """The graph in the DOT language, as Graphviz, networkx and yEd read it.
+    """The graph in the DOT language, which Graphviz, networkx and yEd read.
 
-    Forward edges are solid and have the value, backward edges are dashed and have the gradient.
+    Forward edges are solid, labelled with the value; backward edges are dashed, labelled with the
+    gradient.
     """
     shown = select(trace)
     lines = [f"digraph {_quoted(trace.title)} {{", "  node [shape=box];"]

@@ -1,6 +1,6 @@
 """Gradients over time: a training step run many times, and what its gradients did.
 
-    watch     run a step, record it, keep what a history needs -> a History
+    watch     run a step many times, record it, keep what a history needs -> a History
     History   norms and shares per op and per variable over the steps, and a few whole traces
     Series    one op, or one variable, over the recorded steps
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from .drawing.figure import SpokenFigure
     from .live.view import View
 
-MOST_TRACES = 20  # whole traces kept: as many places on a slider can be told apart at once
-CHANGES = 6  # of them for steps at which something changed; the others are spread evenly
-MOST_BYTES = 100_000_000  # of the tensors in them: what a small machine has to spare
+MOST_TRACES = 20  # whole traces kept: as many as the places on a slider that can be told apart
+CHANGES = 6  # of these traces, for steps at which something changed; the others are spread evenly
+MOST_BYTES = 100_000_000  # of the tensors in these traces: what a small machine has to spare
 
 
 class Moment(NamedTuple):
-    """What is kept of an op or a variable at one step; the defaults where it did not run."""
+    """What a history keeps of an op or a variable at one step; the defaults if it did not run."""
 
     value: float = np.nan
     gradient: float = np.nan
@@ -48,7 +48,7 @@ class Moment(NamedTuple):
 class Series:
     """One op or one variable over the recorded steps.
 
-    From `value` on, an attribute is a list with an entry per recorded step. Norms are Euclidean
+    The attributes from `value` on are lists with an entry per recorded step. Norms are Euclidean
     over all entries, as `numpy.linalg.norm` computes them in the tensor's own type; a float16 or
     bfloat16 tensor is widened to float32 first. Shares are between 0 and 1.
 
@@ -56,18 +56,18 @@ class Series:
         name: Its name in the traces.
         kind: "op", "custom", "variable" or "input".
         type: TensorFlow's op type.
-        dtype: Of its value.
+        dtype: The dtype of its value.
         size: How many numbers its value has.
         source: The line of the learner's code, or "".
         value: The norm of its value before the step.
-        gradient: The norm of the gradient that reached it (upstream; of a variable: its gradient);
-            NaN where that is None.
-        local: The norm of downstream over that of upstream; NaN where either is not there or 0.
-        update: Of a variable: the norm of how far the step moved it, over that of its value.
+        gradient: The norm of its gradient (for an op, upstream); NaN where the gradient is None.
+        local: The norm of downstream over that of upstream; NaN where either is missing, or
+            upstream is 0.
+        update: For a variable, the norm of its change in the step, over the norm of its value.
         zeros: The share of zeros in the gradient.
-        lost: The share of entries that were not 0 in upstream's place and are 0 in downstream.
+        lost: The share of zeros in downstream; the largest one, if there are several inputs.
         state: What the gradient is: "none", "zero", "nan", "inf", "" for an ordinary one, or
-            "unasked" where the pass did not take it, or nothing ran.
+            "unasked" where the pass did not take it, or it was not part of the step.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Series:
 
     @property
     def rms(self) -> Array:
-        """The gradient's root mean square per entry, which compares layers of any size."""
+        """The root mean square of the gradient's entries, which compares layers of any size."""
         return np.asarray(self.gradient) / max(self.size, 1) ** 0.5
 
 
@@ -98,14 +98,14 @@ class History:
     Attributes:
         title: The name of the function that was watched.
         steps: The numbers of the recorded steps, from 0.
-        target: What was differentiated, at each of them: the sum of its entries.
-        series: By name, in forward order: each op that the backward pass came to, and each variable
-            whose gradient it took or a tape followed.
-        traces: By step: the whole traces that were kept.
-        ancestors: The names of all that the target was computed from, in the first step.
+        target: The target at each recorded step: the sum of its entries.
+        series: Name -> `Series`, in forward order: for each op that the backward pass reached, each
+            source whose gradient it took, and each variable that a tape followed.
+        traces: Step -> its whole trace, if it was kept.
+        ancestors: The names of everything that the target was computed from, in the first step.
         broken: The first recorded step with NaN or infinity, in the target or a gradient, or None.
         last: The trace of the last recorded step.
-        stopped: Whether it ended before all steps were run.
+        stopped: Whether Ctrl-C ended the training before all steps were run.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -175,20 +175,21 @@ class History:
         """The loss, and below it every gradient over time as a map of its size.
 
         Args:
-            against: Another history, drawn over and below this one; the title says at which step
-                and op they part.
+            against: Another history: its target is drawn over this one's, its map below this one's,
+                and the title says at which step and op they part.
             rows: The names of the ops and variables that the map shows, from top to bottom.
 
         Returns:
-            The figure: above, the target over the steps; below, a row for each variable (of few:
-            for each op, too) whose tone is log10 of its gradient's root mean square, with a sign
-            where it is None, zero, NaN or infinite; on the right, how far each step moved each
-            variable, over the variable's own norm. `figure.alt` says it in words.
+            The figure: above, the target over the steps; below, a row for each variable (and for
+            each op, if there are few) whose tone is log10 of its gradient's root mean square, with
+            a sign where the gradient is None, zero, NaN or infinite; on the right, how far a step
+            moved each variable, over the variable's own norm: the median over the steps.
+            `figure.alt` describes it in words.
 
         Raises:
             TypeError: `against` is no history.
-            ValueError: Nothing was recorded, a name of `rows` was not recorded, or the two have no
-                step in common.
+            ValueError: Nothing was recorded, a name of `rows` was not recorded, or there is no step
+                whose trace both histories kept.
         """
         from .drawing import history_figure
 
@@ -197,19 +198,20 @@ class History:
     def view(self, against: History | None = None) -> View:
         """The live picture, with a slider over the steps whose whole traces were kept.
 
-        Beside it are the target over time and a map of all gradients, as in `plot`. A click on a
-        cell of the map, or Enter, opens the step that was kept next to it, at that op or variable.
+        Beside it are the target over time and a map of the gradients, as in `plot`. A click on a
+        cell of the map opens the nearest step that was kept, at that op or variable; a click or
+        Enter on the name of a row goes to that op or variable at the step shown.
 
         Args:
-            against: Another history, whose pictures are shown beside those of this one. It is said
-                at which step and op they part.
+            against: Another history, whose pictures are shown beside those of this one; the view
+                says at which step and op they part.
 
         Returns:
             The widget; its `save` writes a page that needs no kernel.
 
         Raises:
             TypeError: `against` is no history.
-            ValueError: Nothing was recorded, or the two have no step in common.
+            ValueError: Nothing was recorded, or there is no step whose trace both histories kept.
         """
         from .live import training
 
@@ -219,8 +221,7 @@ class History:
         """Say since which step, and where first, a gradient vanished, died, exploded or froze.
 
         Returns:
-            A `Diagnosis`: a sequence of findings, the first in time first; `.ok` where none is an
-            error.
+            A `Diagnosis`: a sequence of findings, the earliest first; `.ok` where none is an error.
 
         Raises:
             ValueError: Nothing was recorded.
@@ -230,7 +231,7 @@ class History:
         return diagnosis.over_time(self)
 
     def _parted(self, against: History | None) -> str:
-        """Where another history parts from this one, once both are known to be histories."""
+        """Check both histories, and say where they part; "" where there is only this one."""
         if not self.steps:
             raise ValueError("nothing was recorded: the history has 0 steps")
         if against is None:
@@ -257,7 +258,7 @@ class History:
 
     @property
     def note(self) -> str:
-        """Which backward pass it follows, where a step has several; else ""."""
+        """Which backward pass the history follows, if a step has several; else ""."""
         if self.last is None or len(self.last.passes) == 1:
             return ""
         main, count = self.last.main, len(self.last.passes)
@@ -273,11 +274,11 @@ class History:
 
         Args:
             step: The number of the step.
-            trace: What it did.
+            trace: The trace of this step.
 
         Returns:
             Whether a gradient became, or ceased to be, None, zero, NaN or infinite; and how many
-            bytes the trace holds.
+            bytes the measured tensors of the trace hold.
         """
         if not trace.passes:
             raise ValueError(
@@ -290,7 +291,7 @@ class History:
         pass_ = trace.pass_(None)
         target = sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets)
         known: dict[Any, Measured] = {}  # what is used twice is measured once
-        with ThreadPoolExecutor(2) as pool:  # most of the work, while TensorFlow's kernels wait
+        with ThreadPoolExecutor(2) as pool:  # most of the work, while TensorFlow runs nothing
             tensors = (t for taken in pass_.steps for t in taken.returned)
             list(pool.map(partial(_measured, known), tensors))
         keys = (value.key for value in pass_.sources)
@@ -301,7 +302,7 @@ class History:
         moments: dict[str, Moment] = {}
         for op in trace.ops:
             received = [gradients[v.key] for v in op.outputs if v.key in gradients]
-            # Not of an optimizer: its rate and its moments are on no tape.
+            # This excludes an optimizer's variables: its rate and its moments are on no tape.
             learned = op.kind == "variable" and any(v.key in on_tape for v in op.outputs)
             source = learned or bool(received)
             taken = None if source else pass_.step_of.get(op)
@@ -329,7 +330,7 @@ class History:
         first_bad = self.broken is None and (bad or not np.isfinite(target))
         found = walk(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
         ancestors = self.ancestors or frozenset(op.name for op in found)
-        # At once: where an interrupt comes before, the step was not taken.
+        # Last, and together: an interrupt before this point leaves the step out of the history.
         self.steps, self.target = [*self.steps, step], [*self.target, target]
         self.series, self.ancestors, self.last = series, ancestors, trace
         self.broken = step if first_bad else self.broken
@@ -338,7 +339,7 @@ class History:
 
 
 def _followed(trace: Trace) -> int:
-    """The first pass by variables that no later one of them differentiates."""
+    """The first pass with respect to variables that no later such pass differentiates."""
     kinds = [[op.kind for op in _makers(trace, each.sources)] for each in trace.passes]
     left = [each.index for each in trace.passes if "variable" in kinds[each.index]] or [0]
     for one, *others in (left[i:] for i in range(len(left))):
@@ -353,7 +354,7 @@ def _makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
 
 
 class Measured(NamedTuple):
-    """What is measured of an array; the defaults of None."""
+    """The measures of an array; the defaults are those of None."""
 
     norm: float = np.nan
     zeros: float = np.nan  # the share of entries that are 0
@@ -367,10 +368,10 @@ def _measured(
     """The measures of a tensor.
 
     Args:
-        known: What has been measured.
+        known: The measures taken so far, to which these are added.
         tensor: By reference, or None.
-        minus: The norm is that of how far the tensor is from this.
-        count: Whether its zeros are asked for.
+        minus: A tensor to be subtracted before the norm is taken, or None.
+        count: Whether the share of zeros is needed.
     """
     if tensor is None:
         return Measured()
@@ -381,7 +382,7 @@ def _measured(
         if count or size == 0:
             # Comparing first: counting the zeros of floats directly takes five times as long.
             zeros = float(np.count_nonzero(array == 0)) / max(array.size, 1)
-        if np.isfinite(size):  # then so are all entries; small ones have squares of 0
+        if np.isfinite(size):  # then all entries are, too; the squares of tiny ones are 0
             state = "zero" if size == 0 and zeros == 1 else ""
         else:
             infinite = "inf" if np.isinf(array).any() else ""
@@ -416,27 +417,28 @@ def watch(
     """Run a training step many times, and keep what its gradients did.
 
     The step runs as it always does: it opens its own tape and changes the variables itself. What it
-    calls runs eagerly, line by line, while it is recorded (see `cgviz.record`). Ctrl-C ends it and
-    keeps what was done.
+    calls runs eagerly, line by line, while it is recorded (see `cgviz.record`). Ctrl-C ends the
+    training and keeps the steps recorded so far.
 
     Args:
         step: A function without arguments: one step of training.
         steps: How many times to run it.
         every: Record each `every`-th run, beginning with the first; the others run as they are.
-        keep: The numbers, from 0, of steps whose whole traces are wanted. Besides them up to 20
-            are kept, fewer where those together hold more than 100 MB, and at least the first, the
-            last and the first with NaN or infinity: evenly spread ones, and up to six at which a
-            gradient became, or ceased to be, None, zero, NaN or infinite.
-        which: The backward pass to follow, where a step has several, as in `trace.passes`; None is
-            the first by variables that no later one differentiates: of a gradient penalty the
-            outer one.
+        keep: The numbers, from 0, of steps whose whole traces are wanted. Besides these, up to 20
+            traces are kept, or fewer if 20 would hold more than 100 MB: of evenly spread steps, and
+            of up to six at which a gradient became, or ceased to be, None, zero, NaN or infinite.
+            The first recorded step, the last, and the first with NaN or infinity are among these.
+        which: The backward pass to follow, if a step has several: its index in `trace.passes`. None
+            is the first pass with respect to variables that no later such pass differentiates: for
+            a gradient penalty, the outer one.
 
     Returns:
-        A `History`. Per op and recorded step it keeps about 240 bytes, besides the whole traces.
+        A `History`. Besides the whole traces it takes about 240 bytes per op and recorded step.
 
     Raises:
-        TypeError: `step` is not callable, or `keep` is no list.
-        ValueError: A number is no integer or too small, or the step takes no gradient.
+        TypeError: `step` is not callable, or `keep` is not iterable.
+        ValueError: A number is no integer or too small, `keep` names a step that is not recorded,
+            or the step takes no gradient.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -474,7 +476,7 @@ def watch(
     name = getattr(step, "__name__", "step")
     history = History(name, which)
     progress = Progress(f"watch of {name}")
-    changes = 0  # how many more traces there is space for
+    changes = 0  # how many more traces may be kept of steps at which something changed
     try:
         for i in range(steps):
             progress.doing = f"step {i + 1} of {steps}"
@@ -493,7 +495,7 @@ def watch(
                 changes -= i not in wanted and i != history.broken
     except KeyboardInterrupt:
         history.stopped = True
-        for series in history.series.values():  # of a step that was being measured
+        for series in history.series.values():  # drop what was measured of an unfinished step
             del series.moments[len(history) :]
     finally:
         progress.close()

@@ -1,25 +1,25 @@
 """The problem that runs through the lessons: two moons, a small network, and one picture.
 
     data      200 points of two interleaved half circles, with noise
-    arrays    the same for a network written in NumPy, and where it starts
-    Network   points -> logits: one hidden layer with an activation of the caller's
-    gradients what the loss sends back to each variable of a network
+    arrays    the same for a network written in NumPy, and the weights it starts from
+    Network   points -> logits: one hidden layer with an activation that the caller chooses
+    gradients the gradient of the loss with respect to each variable of a network
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
     on_tanh   where on the curve of tanh the hidden units are
     distances how far away a network says the border is, as circles
-    outside   a function of NumPy, of which TensorFlow gets the numbers only
+    outside   a NumPy function, from which TensorFlow gets numbers and no gradient
     over_time a number for each hidden unit, at each step
-    curves    a curve, and others that are compared with it
+    curves    a curve, and others to compare with it
     elsewhere a function's source, run in a new process
-    register  a rule, under the name that a saved graph asks for
+    register  a rule, registered under the name that a saved graph asks for
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
     table     numbers in rows and columns
-    agree     values and gradients of a function above the right ones
+    agree     a function's values and gradients, each above the right one
     stairs    the cosine key of lesson 11, pressed again and again
-    scale     the scores of lesson 11 on a scale, and how far each is in
+    scale     the scores of lesson 11 on a scale, and the degree of each
     tastes    the losses of two trainings in lesson 11, and which films each would take
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
@@ -54,10 +54,10 @@ COUNT = 200  # points: enough to see two moons, few enough to train on all of th
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
 HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
 GRID = 80  # points along each side of the map; finer ones look the same in print
-FINE = 400  # the same with units: where they jump, the border runs along their lines, not in steps
-FEW = 5  # points on the wrong side: their crosses are large, as no others are beside them
+FINE = 400  # the same with `units`: a border along the lines of units that jump shows no steps
+FEW = 5  # up to this many points on the wrong side get large crosses: more would crowd each other
 
-# of a program that runs elsewhere
+# the first lines of a program that `elsewhere` runs
 BEGIN = "import tensorflow as tf\nfrom cgviz import moons\nmoons.log_here()\n"
 ABOUT = 115  # characters of a warning that are printed: what it is about, without the advice
 
@@ -85,10 +85,10 @@ def data() -> tuple[Any, Any]:
 
 
 def arrays(seed: int = 1) -> tuple[Any, Any, tuple[Any, Any]]:
-    """The moons for a network written in NumPy: two layers without biases, float64.
+    """The moons, and the initial weights of a two-layer network in NumPy: no biases, float64.
 
     Args:
-        seed: The random start.
+        seed: The seed of the random weights.
 
     Returns:
         Points [200, 2]; the wanted answers [200, 1], -1 for the upper moon and 1 for the lower;
@@ -110,9 +110,9 @@ class Network:
 
     Args:
         activation: A function of a float32 tensor [n, 8] that keeps its shape.
-        *variables: What the activation learns besides, as `tf.Variable`s.
-        seed: The random start. Several make as many networks, side by side: they are trained in
-            hardly more time than one.
+        *variables: The `tf.Variable`s of the activation, which are trained as well.
+        seed: The seed of the random start. A sequence of seeds makes as many networks, side by
+            side, which take hardly longer to train than one.
         add: A function of two tensors, used in place of +.
         matmul: A function of two tensors, used in place of @.
 
@@ -146,19 +146,19 @@ class Network:
 
 
 def _start(seed: int) -> list[Any]:
-    """Where the variables of a network begin."""
+    """The initial values of a network's variables."""
     normal = np.random.default_rng(seed).normal
     w1, b1 = normal(0.0, 1.0, (2, HIDDEN)), normal(0.0, 0.5, HIDDEN)
     return [w1, b1, normal(0.0, 0.5, (HIDDEN, 1)), np.zeros(1)]
 
 
 def _starts(seeds: Sequence[int]) -> list[Any]:
-    """The same for networks side by side: each part has an axis for them, then its own two."""
+    """The same for networks side by side: a first axis for the networks, then two more."""
     return [np.stack([*map(np.atleast_2d, each)]) for each in zip(*map(_start, seeds), strict=True)]
 
 
 def cross_entropy(network: Callable[..., Any], points: Any, labels: Any) -> Any:
-    """The mean cross-entropy of a network's logits; of networks side by side their means' sum."""
+    """The mean cross-entropy of a network's logits; for networks side by side, the sum of means."""
     logits, count = network(points), 1
     if logits.shape.rank == 3:
         count, labels = logits.shape[0], tf.broadcast_to(labels, logits.shape)
@@ -167,7 +167,7 @@ def cross_entropy(network: Callable[..., Any], points: Any, labels: Any) -> Any:
 
 
 def gradients(network: Any, loss: Loss = cross_entropy) -> list[Any]:
-    """The gradient of the loss for each of a network's variables, on all points.
+    """The gradient of the loss on all points with respect to each of a network's variables.
 
     Example:
         >>> [gradient.shape for gradient in gradients(Network(tf.tanh))][1]
@@ -179,7 +179,7 @@ def gradients(network: Any, loss: Loss = cross_entropy) -> list[Any]:
 
 
 class Run(NamedTuple):
-    """A trained network and what training it looked like.
+    """A trained network and the losses of its training.
 
     Attributes:
         network: Points [n, 2] -> logits [n, 1].
@@ -191,9 +191,9 @@ class Run(NamedTuple):
 
     @property
     def percent(self) -> Any:
-        """How many of 100 points it puts into the right moon, rounded down.
+        """The percentage of points that the network puts into the right moon, rounded down.
 
-        Of networks side by side: of each.
+        For networks side by side, an array with the percentage of each.
         """
         rounded = (100 * _right(self.network).mean(axis=-1)).astype(int)
         return rounded if rounded.ndim else int(rounded)
@@ -222,7 +222,7 @@ def train(
     Args:
         network: A `Network`, or anything that is called like one and has `variables`.
         loss: `loss(network, points, labels)` -> a number.
-        steps: How often.
+        steps: The number of steps.
         rate: The learning rate.
         graph: Run each step as a `tf.function`; False runs it line by line.
 
@@ -244,7 +244,7 @@ def train(
                 variable.assign_sub(rate * gradient)
         return value
 
-    # Concrete, since TensorFlow warns of retracing at the fifth `tf.function` made of a line.
+    # Concrete: TensorFlow warns of retracing at the fifth `tf.function` that one line makes.
     run = tf.function(step, autograph=False).get_concrete_function() if graph else step
     return Run(network, [float(run()) for _ in range(steps)])
 
@@ -256,12 +256,12 @@ def compare(
     *,
     units: bool = False,
 ) -> SpokenFigure:
-    """Two runs side by side: what each network believes, and its loss at each step.
+    """Two runs side by side: the decision boundary of each network, and its loss at each step.
 
     Circles are the upper moon, triangles the lower one; a cross marks a point on the wrong side.
-    The hatched side is the one that the network gives to the triangles. A network that answers
-    NaN has no sides. A cross marks where a loss curve ends early: at the last step whose loss is
-    a number, or of the shorter run.
+    The hatched side is the one that the network assigns to the triangles; a network that answers
+    NaN has no sides. On a loss curve a cross marks an early end: the last finite loss before NaN,
+    or the last step of the shorter run.
 
     Args:
         right: The run on the left, a solid loss curve.
@@ -308,7 +308,7 @@ def compare(
 
 
 def on_tanh(received: Mapping[str, Any]) -> SpokenFigure:
-    """Where on the curve of tanh the hidden units are: a dot for each number that it receives.
+    """Where on the curve of tanh the hidden units are: a dot for each number that tanh receives.
 
     Args:
         received: Name -> the numbers that tanh receives, shape [n]; one picture for each.
@@ -324,7 +324,7 @@ def on_tanh(received: Mapping[str, Any]) -> SpokenFigure:
     figure: Any = returned_figure(9.5, 2.6)
     every = figure.subplots(1, len(received), sharey=True, squeeze=False)[0]
     for ax, (name, x) in zip(every, received.items(), strict=True):
-        curve = np.linspace(min(x.min(), -3.0), max(x.max(), 3.0), 999)  # its bend, too
+        curve = np.linspace(min(x.min(), -3.0), max(x.max(), 3.0), 999)  # with its bends
         ax.plot(curve, np.tanh(curve), color="0.6")
         ax.plot(x, np.tanh(x), "o", color=look.custom, markersize=3)
         ax.set_title(f"{name}: {x.min():.1f} to {x.max():.1f}".replace("-", "−"), color=look.text)
@@ -335,21 +335,22 @@ def on_tanh(received: Mapping[str, Any]) -> SpokenFigure:
 
 
 def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
-    """How far away the border is: around some points the circle of radius |logit| / rise.
+    """How far away the border should be: a circle of radius |logit| / rise around some points.
 
-    A network that rises by `rise` for each unit of length knows the distance: there a circle just
-    touches the border, where the grey line ends: the nearest place. One that misses it by more than
-    0.1, the grey band, is dashed. The titles count these, and say how steep the logit is at the
-    points: measured, whatever its rules say. Small and grey are all 200 points; the bar is 1 long.
+    If the logit rises by `rise` per unit of length, a circle just touches the border, at the place
+    nearest to its point, where a grey line ends. A circle that misses the border by more than 0.1,
+    the reach of the grey band, is dashed. The titles count such circles around all 200 points, and
+    say how steep the logit is at these points: measured, whatever the network's rules say. All 200
+    points are drawn small and grey; the bar is 1 long.
 
     Args:
         runs: Name -> a run whose network has a border near the points; one picture for each.
-        rise: By how much a logit should rise for each unit of length.
+        rise: By how much a logit should rise per unit of length.
 
     Returns:
-        The figure; its `alt` says how many points are right, how many of the circles around all
-        200 would miss and how far off the worst would be, and gives the smallest and the largest
-        steepness.
+        The figure; its `alt` gives the percentage of points on the right side, how many of the
+        circles around all 200 points would miss and by how much the worst, and the smallest and
+        the largest steepness.
 
     Example:
         >>> distances({"up": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
@@ -377,7 +378,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
             faint = {"color": look.muted, "alpha": 0.4, "linewidth": 0}
             ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
-        for n in (14, 61, 86, 123, 167, 194):  # whose lines end apart: more would hide each other
+        for n in (14, 61, 86, 123, 167, 194):  # their lines end apart; more would overlap
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
             ax.plot(*np.stack([points[n], nearest[n]]).T, color=look.muted, linewidth=1)
@@ -395,14 +396,14 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
 
 
 def _steepness(network: Callable[..., Any], points: Any, step: float = 0.005) -> Any:
-    """By how much the logit rises for each unit of length, at each point: central differences."""
+    """The norm of the logit's gradient at each point, by central differences."""
     moves = step * np.eye(2, dtype="float32")
     ends = [[np.asarray(network(points + way * move)) for way in (1, -1)] for move in moves]
     return np.hypot(*[(there - here)[:, 0] / (2 * step) for there, here in ends])
 
 
 def outside(f: Callable[[Any], Any], x: Any) -> Any:
-    """What a function of NumPy makes of x, outside TensorFlow: numbers, and no gradient.
+    """Apply a NumPy function to x outside TensorFlow, which gets the numbers and no gradient.
 
     Args:
         f: Array -> array of the same shape and dtype.
@@ -413,20 +414,21 @@ def outside(f: Callable[[Any], Any], x: Any) -> Any:
         tf.Tensor([4. 9.], shape=(2,), dtype=float32)
     """
     numbers = tf.numpy_function(f, [x], x.dtype)
-    return tf.ensure_shape(numbers, x.shape)  # in a graph they come without their shape
+    return tf.ensure_shape(numbers, x.shape)  # in a graph their static shape is unknown
 
 
 def over_time(each: Any, what: str) -> SpokenFigure:
-    """A line for each hidden unit, from step to step, on an axis of powers of ten.
+    """A line over the steps for each hidden unit, on a logarithmic axis.
 
     A unit that ends below ten times its start is grey.
 
     Args:
         each: Numbers above 0, shape [steps, units].
-        what: What the numbers are.
+        what: The name of the numbers.
 
     Returns:
-        The figure; its `alt` says where the largest starts and ends, and how many are not grey.
+        The figure; its `alt` gives the largest number at the first and at the last step, and how
+        many units are not grey.
 
     Example:
         >>> over_time(2.0 ** (np.arange(10.0)[:, None] * [1.0, 0.0]), "size")
@@ -452,10 +454,10 @@ def over_time(each: Any, what: str) -> SpokenFigure:
 def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
     """Curves over x, the first of them thick, and a thin line at 0.
 
-    A band marks from where to where a second and a third curve have opposite signs.
+    With three curves, a band spans every x at which the second and the third have opposite signs.
 
     Args:
-        what: What x is.
+        what: The name of x.
         x: Numbers in rising order.
         each: Name -> a number for each x; at most three names.
 
@@ -494,8 +496,8 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
 def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     """Run a function in a new Python process, which has its source, `tf` and `moons`.
 
-    What it prints is printed here, after *elsewhere*, and so are TensorFlow's warnings; if it
-    fails, then its error, up to a bracket.
+    Its output and TensorFlow's warnings are printed here, each line after `elsewhere:`; if it
+    fails, so is the last line of its error, up to a parenthesis.
 
     Args:
         f: A function that uses its arguments, `tf` and `moons`.
@@ -513,10 +515,10 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
 
 
 def register(folder: str, rule: Callable[[Any], Any]) -> None:
-    """Put a rule into TensorFlow's registry, under the name for which a saved graph asks.
+    """Put a rule into TensorFlow's registry, under the name that a saved graph asks for.
 
     Args:
-        folder: A SavedModel that has one custom gradient, of one input.
+        folder: A SavedModel with one custom gradient, of a function of one input.
         rule: Upstream -> the gradient for the input.
     """
     with open(f"{folder}/saved_model.pb", "rb") as file:
@@ -524,7 +526,7 @@ def register(folder: str, rule: Callable[[Any], Any]) -> None:
     functions = saved.meta_graphs[0].graph_def.library.function
     nodes = [node for each in functions for node in each.node_def if node.op == "IdentityN"]
     (name,) = {node.attr["_gradient_op_type"].s.decode() for node in nodes}
-    # Its op has two outputs, the value and the input; gradients are returned for both.
+    # Its op takes and returns the value and the input: two upstreams come, two gradients go back.
     tf.RegisterGradient(name)(lambda op, upstream, unused: (None, rule(upstream)))
 
 
@@ -538,7 +540,7 @@ def log_here() -> None:
 
 
 def _printed(record: logging.LogRecord) -> bool:
-    """Print a record that warns, and keep all of them from the log."""
+    """Print a record if it is a warning or worse, and keep every record out of the log."""
     if record.levelno >= logging.WARNING:
         said = re.sub(r"<.*?>|\(__.*?\)", "…", record.getMessage())
         print("log:", textwrap.shorten(said, ABOUT, placeholder=" …"))
@@ -546,11 +548,11 @@ def _printed(record: logging.LogRecord) -> bool:
 
 
 def row(name: str, entries: Sequence[Any]) -> None:
-    """Print a name, and numbers or titles under those of the row above.
+    """Print a name, then numbers or titles in columns of a fixed width.
 
     Args:
-        name: What they are.
-        entries: Numbers, of which two places are printed, or strings of at most 6 characters.
+        name: The name of the row.
+        entries: Numbers, printed with two decimal places, or strings of at most 6 characters.
 
     Example:
         >>> row("film", ["Echo", "Frost"])
@@ -563,10 +565,10 @@ def row(name: str, entries: Sequence[Any]) -> None:
 
 
 def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]]) -> None:
-    """Print rows of numbers under heads, with three digits each.
+    """Print rows of numbers under heads, with three significant digits each.
 
     Args:
-        title: What stands over the names.
+        title: The heading of the column of names.
         heads: A number over each column.
         rows: Name -> a number for each column.
 
@@ -585,15 +587,15 @@ def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]
 
 
 def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence[float]) -> bool:
-    """Print values and gradients of a function above the right ones.
+    """Print the values and gradients of a function, and below each the right ones.
 
     Args:
         yours: A function that treats each number on its own.
-        right: One that is known to be right.
-        at: The numbers.
+        right: A function that is known to be right.
+        at: The numbers that both are given.
 
     Returns:
-        Whether none is off by 1e-5 or more, and none is NaN.
+        Whether every value and gradient is off by less than 1e-5, and none is NaN.
 
     Example:
         >>> agree(tf.abs, tf.nn.relu, [-1.0, 2.0])
@@ -620,16 +622,16 @@ def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence
 def stairs(k: float, start: float = 1.0) -> SpokenFigure:
     """The cosine key: z and cos(kz) as curves, and 40 presses as stairs between them.
 
-    A white square marks the start, a dot where z = cos(kz), with its number on the axis below.
+    A white square marks the start; a dot marks where z = cos(kz), with that z on the axis below.
     Arrowheads on the first four long steps say which way the stairs go; the last presses are thick.
 
     Args:
-        k: What the display is multiplied by before each cosine.
-        start: What the display shows before the first press.
+        k: The factor by which the display is multiplied before each cosine.
+        start: The number on the display before the first press.
 
     Returns:
-        The figure; its `alt` says on a line of its own where the stairs lead, the last two numbers
-        on the display, and gives the numbers of the dots.
+        The figure; its `alt` says on a line of its own whether the stairs wind inwards or outwards,
+        and to which last two numbers on the display; it ends with the z of the dot.
 
     Example:
         >>> stairs(1.5)
@@ -674,15 +676,15 @@ def stairs(k: float, start: float = 1.0) -> SpokenFigure:
 def scale(
     titles: Sequence[str], scores: Any, cut: Any, degrees: Callable[[Any, Any], Any]
 ) -> SpokenFigure:
-    """Scores on a scale: the curve of the degrees, a dot for each title, the cut where it is ½.
+    """Scores on a scale: the curve of the degrees, a dot for each title, the cut at degree ½.
 
-    The best are filled, as many as the degrees add up to, and a legend says how many.
+    The best are filled, as many as the degrees add up to (rounded); the legend says how many.
 
     Args:
         titles: The name of each score.
         scores: Numbers, the lowest first.
         cut: The score whose degree is ½.
-        degrees: (cut, scores) -> how far each score is in, from 0 to 1.
+        degrees: (cut, scores) -> the degree of each score, from 0 to 1.
 
     Returns:
         The figure; its `alt` gives the cut and each title's degree.
@@ -722,17 +724,18 @@ def tastes(
     runs: Mapping[str, tuple[Sequence[float], Any]],
     count: int = 3,
 ) -> SpokenFigure:
-    """The losses of trainings, and which films their weights would take: those above its line.
+    """The losses of trainings, and the films that each one's weights would take.
 
-    A film is a dot, by how funny it is and how many hours it lasts; the last ones, which were
-    borrowed, are filled. The first training's marks are rings, the second's are squares. Its line
-    runs midway between the last film that it takes and the next; no weight for funny is below 0.
+    A film is a dot, placed by how funny it is and how many hours it lasts; the last ones, which
+    were borrowed, are filled. Rings mark the films that the first training takes, squares those of
+    the second. A training's line runs midway in score between the last film that it takes and the
+    next; the films that it takes lie above, since the weight for funny must be above 0.
 
     Args:
         titles: The name of each film.
         films: How funny each is, and its hours, shape [n, 2].
         runs: Name -> the losses and the two weights; at most two names.
-        count: How many were borrowed, and may be taken; one is left at least.
+        count: How many films were borrowed, and how many each training takes: fewer than all.
 
     Returns:
         The figure; its `alt` gives the losses, the weights and the titles of the films taken.
@@ -789,12 +792,12 @@ def _right(network: Callable[..., Any]) -> Any:
 
 
 def _units(ax: Any, network: Any, look: style.Palette) -> None:
-    """Where each hidden unit changes sign: the line w1 · point + b1 = 0."""
+    """Draw where the input of each hidden unit changes sign: the line w1 · point + b1 = 0."""
     limits = ax.get_xlim(), ax.get_ylim()
     for (a, b), c in zip(np.transpose(network.w1), np.asarray(network.b1), strict=True):
         length = a * a + b * b
         if not (length and np.isfinite([length, c]).all()):
-            continue  # without a slope, or after an explosion: there is no such line
+            continue  # weights of 0, or NaN or infinite after an explosion: there is no such line
         foot = -c / length * np.array([a, b])  # the point of the line nearest to 0
         away = foot + np.array([b, -a])
         line = ax.axline(foot, away, color=look.text, linestyle=":", linewidth=1.5)
@@ -803,7 +806,7 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
 
 
 def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> int:
-    """Draw what a network believes; how many points it puts on the wrong side."""
+    """Draw a network's decision boundary; return how many points are on the wrong side."""
     points, labels = (np.asarray(part) for part in data())
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
     x, y = np.meshgrid(*(np.linspace(a, b, side) for a, b in zip(low, high, strict=True)))
@@ -814,11 +817,11 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> int
         hatched = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
         hatched.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
         ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
-    missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, and not an answer
-    # Behind its point, which can still be told from others; a single one must be found, too.
+    missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, but NaN is no answer
+    # Crosses lie behind their points, which stay legible; if few, they are large, to be noticed.
     size, width = (9, 0.9) if len(missed) > FEW else (15, 1.4)
     crosses = ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
-    if width > 1:  # on the border, too
+    if width > 1:  # they must stand out on the border, too
         crosses[0].set_path_effects([withStroke(linewidth=4, foreground=look.paper)])
     for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
         ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")

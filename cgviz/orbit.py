@@ -1,8 +1,8 @@
-"""What lesson 10 is about besides its rule: the positions of S2, a fit, three pictures.
+"""Helpers of lesson 10: the positions of S2, fits, three pictures.
 
 positions  38 published positions: dates, places on the sky, their errors
-fit        a guess is moved to where the model misses the measurements least
-fit_again  a model is fitted to measurements that other errors would have given
+fit        moves a guess to where the model misses the measurements least
+fit_again  fits a model to measurements with other random errors, many times
 sketch     Kepler's two angles, M and E
 arrows     where accelerations point
 on_sky     the positions, and orbits through them
@@ -20,8 +20,8 @@ import tensorflow as tf
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, returned_figure
 
-SETTLED = 1e-6  # by which a further step of a fit would make its loss less
-LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # positions whose year is written: on the left, the right
+SETTLED = 1e-6  # a fit ends with a step that lowers its loss by less than this
+LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # position -> side of its year: -1 left, 1 right
 
 
 def positions() -> tuple[Any, Any, Any]:
@@ -29,7 +29,7 @@ def positions() -> tuple[Any, Any, Any]:
 
     Returns:
         Dates in years [38]; places [38, 2], how far east and north of the centre in thousandths of
-        an arcsecond; the errors of these [38, 2].
+        an arcsecond; their errors [38, 2].
 
     Example:
         >>> dates, seen, errors = positions()
@@ -43,14 +43,14 @@ def positions() -> tuple[Any, Any, Any]:
 def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8) -> Any:
     """Move the unknowns to where the misses are smallest: the Gauss-Newton method.
 
-    Prints the loss before each step, which is half the sum of the squared misses, and the first
-    three unknowns.
+    Prints, before each step, the loss (half the sum of the squared misses) and the first three
+    unknowns.
 
     Args:
         with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
             the table of their slopes [m, u].
-        guess: Where the unknowns begin [u]; first the period P, the eccentricity e and the date t0.
-        steps: How many.
+        guess: The initial unknowns [u]; first the period P, the eccentricity e and the date t0.
+        steps: The number of steps.
 
     Returns:
         The unknowns after the last step [u].
@@ -74,17 +74,17 @@ def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 
 def fit_again(
     with_slopes: Callable[[Any], tuple[Any, Any]], found: Any, times: int = 300
 ) -> tuple[Any, Any]:
-    """Fit to measurements that other errors would have given.
+    """Fit to measurements with other random errors, many times.
 
-    Takes what was found for the truth, measures it anew with errors by chance, of the size that
-    each measurement states, and fits to that with at most five steps of the Gauss-Newton method:
-    it stops where a step would make the loss less by a millionth.
+    Takes `found` as the truth, simulates measurements of it with random errors, of the size that
+    each measurement states, and fits to these with at most five steps of the Gauss-Newton method:
+    a fit ends early with a step that lowers the loss by less than a millionth.
 
     Args:
         with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
             the table of their slopes [m, u].
-        found: What a fit has found, [u].
-        times: How many fits.
+        found: The unknowns that a fit has found [u].
+        times: The number of fits.
 
     Returns:
         The unknowns of each fit [times, u], and its loss [times].
@@ -116,11 +116,11 @@ def fit_again(
 def sketch(M: float, e: float) -> SpokenFigure:
     """A body on an ellipse inside a circle, and two hands that turn about the circle's centre.
 
-    The body is straight below or above the end of the second hand, which is at E. Arcs show from
-    where both angles are counted.
+    The body is vertically below or above the tip of the second hand, which is at the angle E. Arcs
+    show where both angles are measured from.
 
     Args:
-        M: The time as an angle, the mean anomaly.
+        M: The time as an angle in radians, the mean anomaly.
         e: The eccentricity.
 
     Returns:
@@ -160,7 +160,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     Args:
         e: The eccentricity of the orbit, whose long half-axis is 1.
         place: x and y, measured from what the body circles, each of shape [n].
-        acceleration: Its two parts, each of shape [n].
+        acceleration: Its x and y components, each of shape [n].
 
     Returns:
         The figure; its `alt` says where the lines meet the long axis: the centre is at -e.
@@ -204,14 +204,15 @@ def on_sky(
 ) -> SpokenFigure:
     """The positions of S2 with their errors, as on the sky, where east is on the left.
 
-    Dotted lines cross at the zero of the map, which is near what S2 circles and not at it.
+    Dotted lines cross at the origin of the map, which is near what S2 circles but not at it.
 
     Args:
         curve: Places [n, 2] to be joined by a blue line.
-        *others: More of them, for thin grey lines.
-        star: Where what S2 circles was meanwhile [n, 2]: a line, with a star sign at both ends.
-        low: Leave out the upper end: the rest is larger.
-        years: Those in which the curve begins and ends, to be written there and at the star signs.
+        *others: More curves, to be drawn as thin grey lines.
+        star: The path of what S2 circles [n, 2]: a line, with a star sign at both ends.
+        low: Cut off the top of the map, so that the rest is larger.
+        years: The years in which the curve begins and ends, written there and at both ends of
+            `star`.
         a: East and north [2] of an arrow from the middle of the curve, named a.
         b: The same for a second arrow, named b.
 
@@ -282,6 +283,6 @@ def on_sky(
 
 
 def _paper(width: float, height: float) -> tuple[SpokenFigure, Any, style.Palette]:
-    """A figure with axes of equal scale that the notebook shows once, and the theme's colours."""
+    """A figure that the notebook shows once, its axes of equal scale, and the theme's colours."""
     figure = returned_figure(width, height)
     return figure, figure.add_subplot(aspect="equal"), current_palette()
