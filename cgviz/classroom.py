@@ -149,7 +149,7 @@ def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> N
             float32.
         upstream: One entry per output. None notes the value only; otherwise the gradients of
             `args` are noted too.
-        custom: Whether to note also that `thing` holds a custom gradient or not, and what it computes
+        custom: Whether to note also if `thing` holds a custom gradient, and what `thing` computes
             as a `tf.function`.
 
     Raises:
