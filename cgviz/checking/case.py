@@ -1,9 +1,9 @@
-"""One check being made: f, what a recorded run showed of it, and what the rules say of it.
+"""One check in progress: f, what a recorded run showed about it, and the outcome of each rule.
 
-Rule      a record in the registry: what a gradient must keep
-Row       one line of the table: a rule and how it fared
-Results   what the rules write into while they run
-Case      f at the point it is judged at, and what is known of it
+Rule      a record in the registry: a property that a right gradient has
+Row       one line of the table: a rule, its outcome and the reason
+Results   collects rows and findings while the rules run
+Case      f at the point where it is judged, and what is known about it
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from . import flattened
 from .comparison import SLOW, apart, largest, timed, wobble
 from .flattened import Flattened, Kept, Pulled
 
-# TensorFlow's ops that draw from a stream. Stateless ones are given the numbers they start from.
+# TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a right gradient keeps: one line of the report.
+    """A property that a right gradient has: one line of the report.
 
-    `level` is that of its findings, "error" or "warning", where they do not say otherwise;
-    `judge` writes into the results of the case it is given, and is None for a rule that another
-    one's function judges along with its own.
+    `level`, "error" or "warning", is the default for its findings. `judge` judges a case and writes
+    into its results; it is None for a rule that is judged by the function of another.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Row:
 
 
 class Results:
-    """What the rules write into while they run; `rows` is by the name of the rule."""
+    """Collects rows and findings while the rules run; the keys of `rows` are names of rules."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = {rule.name: rule for rule in rules}
@@ -66,17 +65,20 @@ class Results:
         self.findings: list[Finding] = []
 
     def passed(self, rule: str, reason: str) -> None:
-        """The rule is kept."""
+        """Note that the rule holds, unless it has a row already."""
         self.rows.setdefault(rule, Row(rule, "pass", reason))
 
     def skipped(self, rule: str, reason: str) -> None:
-        """The rule could not be judged, or does not apply."""
+        """Note that the rule could not be judged or does not apply, unless it has a row already."""
         self.rows.setdefault(rule, Row(rule, "skip", reason))
 
     def broken(
         self, rule: str, reason: str, message: str, hint: str, *, level: str = "", lesson: str = ""
     ) -> None:
-        """The rule is broken: a row, and a finding; level and lesson are the rule's by default."""
+        """Note that the rule is broken: add a finding, and set the row unless it is as bad already.
+
+        `level` and `lesson` default to those of the rule.
+        """
         known = self.rules[rule]
         level = level or known.level
         state = "warn" if level == "warning" else "fail"
@@ -92,7 +94,7 @@ class Results:
 
 @dataclass(frozen=True, eq=False)
 class CustomStep:
-    """One custom rule as it ran in the backward pass, to be run again with other upstreams."""
+    """One run of a custom rule in the backward pass, to be repeated with other upstreams."""
 
     event: CallEvent
     upstream: tuple[Any, ...]
@@ -100,29 +102,29 @@ class CustomStep:
 
     @property
     def label(self) -> str:
-        """The name, and the line of the rule."""
+        """The rule in words: the type of its op, and the line where it is defined."""
         code = getattr(self.event.grad_fn, "__code__", None)
         line = f" (line {code.co_firstlineno})" if code else ""
         return f"the rule of `{self.event.type}`{line}"
 
     def coarsest(self, dtype: Dtype) -> Dtype:
-        """The coarsest dtype that it meets, or this one."""
+        """The coarsest of `dtype` and the dtypes of the op's inputs and outputs."""
         names = [t.dtype.name for t in (*self.event.inputs, *self.event.outputs)]
         known = [each for each in map(dtypes.limits, names) if each is not None]
         return _coarsest([dtype, *known])
 
     @property
     def code(self) -> Any:
-        """What two calls of one rule have in common."""
+        """The rule's code object, which all its calls share; the rule itself if it has none."""
         return getattr(self.event.grad_fn, "__code__", self.event.grad_fn)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One check being made; where f or its backward pass raised, only `error` is known."""
+    """One check in progress; if f or its backward pass raised, only `error` is known."""
 
-    flat: Flattened  # in the arguments' own dtype
-    judged: Flattened  # in float64 where f allows it
+    flat: Flattened  # f with its arguments in their own dtype
+    judged: Flattened  # f with float64 arguments if it allows them, else `flat`
     results: Results
     order: int = 1
     surrogate: bool = False
@@ -130,33 +132,33 @@ class Case:
     trace: Trace | None = None
     steps: Sequence[CustomStep] = ()
     targets: Sequence[Any] = ()  # f's outputs that have a derivative
-    base: Pulled | None = None  # value and gradient for ones as upstream
-    seconds: float = 0.0  # that these took
-    variables: Kept = field(default_factory=dict)  # that a run touches
-    written: Sequence[str] = ()  # the names of those that it changes
+    base: Pulled | None = None  # value and gradient for an upstream of ones
+    seconds: float = 0.0  # that the run for `base` took
+    variables: Kept = field(default_factory=dict)  # all that a run touches
+    written: Sequence[str] = ()  # the names of the variables that a run changes
     deterministic: bool = True
-    dtype: Dtype = dtypes.FLOAT32  # the coarsest that f computes in where it is judged
-    given: Dtype = dtypes.FLOAT32  # and as it is given; float32 at the finest
+    dtype: Dtype = dtypes.FLOAT32  # the coarsest that `judged` computes in
+    given: Dtype = dtypes.FLOAT32  # the coarsest that `flat` computes in; float32 at the finest
 
     @cached_property
     def custom(self) -> list[Op]:
-        """The custom ops at any depth."""
+        """The custom ops at any depth, and the ops whose custom rule was dropped."""
         ops = with_bodies(self.trace.ops) if self.trace else ()
         return [op for op in ops if op.kind == "custom" or op.rule_dropped]
 
     @cached_property
     def diagnosis(self) -> Sequence[Finding]:
-        """What is wrong with the gradients of the run."""
+        """What `diagnose` finds wrong with the gradients of the recorded run."""
         return self.trace.diagnose() if self.trace else ()
 
     @cached_property
     def distinct_steps(self) -> list[CustomStep]:
-        """One step of each rule, the first."""
+        """The first step of each rule."""
         return list({step.code: step for step in reversed(self.steps)}.values())[::-1]
 
     def argument_names(self, step: CustomStep) -> list[str]:
-        """What a rule's inputs are called: by the learner's name, or else by position."""
-        assert self.trace is not None  # what ran a rule was recorded
+        """The names of a rule's inputs: the learner's own, or else their positions."""
+        assert self.trace is not None  # steps come from a recorded run
         made = set(map(id, step.event.outputs))
         found = (op for op in self.custom if made & {id(v.reference) for v in op.outputs})
         op = next(found, None)
@@ -168,13 +170,13 @@ class Case:
 
     @property
     def guilty(self) -> str:
-        """By which custom rule a number came, if by any."""
+        """The custom rule that a number came from, to end a message with; "" without any."""
         steps = self.distinct_steps
         return f", by {steps[0].label if len(steps) == 1 else 'a rule in f'}" if steps else ""
 
     @property
     def linear(self) -> bool:
-        """Whether nothing was found against the rules' use of upstream."""
+        """Whether every rule is linear in its upstream, as far as that was judged."""
         row = self.results.rows.get("upstream")
         return row is None or row.state == "pass"
 
@@ -185,43 +187,43 @@ class Case:
 
     @property
     def upstream(self) -> Array:
-        """The one upstream that f is given in every place."""
+        """The upstream that f is given in every place: 1 for a single number, else random."""
         size = self.y.size
         return np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
 
     @cached_property
     def eager(self) -> Pulled:
-        """A run with `upstream`."""
+        """Value and gradient of `flat` for `upstream`, in eager mode."""
         if self.base is not None and self.y.size == 1:  # `upstream` is 1
             return self.base
         return self.flat.pull(self.upstream)
 
     @cached_property
     def give(self) -> Array:
-        """By how much rounding may move its gradient."""
+        """How far rounding may move each entry of the gradient of `eager`."""
         moved = 10 * self.wobble(self.flat, self.eager, self.given.eps)
-        for leaf in self.flat.leaves if self.given.coarse else ():  # one may stay by chance
+        for leaf in self.flat.leaves if self.given.coarse else ():  # an entry may stay by chance
             moved[leaf.start : leaf.stop] = largest(moved[leaf.start : leaf.stop])
         return moved
 
     @cached_property
     def wide(self) -> Pulled:
-        """The same run where f is judged: in float64, if f allows it."""
+        """Value and gradient of `judged` for `upstream`: in float64, if f allows it."""
         return self.eager if self.judged is self.flat else self.judged.pull(self.upstream)
 
     def wobble(self, flat: Flattened, here: Pulled, eps: float) -> Array:
-        """By how much rounding the inputs moves the gradient for `upstream` from the one here."""
+        """How far rounding the inputs moves the gradient for `upstream` from that of `here`."""
         return wobble(lambda x: flat.claim(self.upstream, x), here.vector, flat.x, eps)
 
     def output_name(self, index: int) -> str:
-        """The name of an entry of y: `out`, `out[1]`; `out[1][0]` of several tensors."""
+        """The name of an entry of y: `out`, `out[1]`; `out[1][0]` if there are several tensors."""
         several = len(self.targets) > 1
         names = [f"out[{i}]" if several else "out" for i in range(len(self.targets))]
         return flattened.leaf_at(flattened.lay(self.targets, names), index).entry(index)
 
     @cached_property
     def ones(self) -> Array:
-        """The upstream that a tape starts with: 1 for a number, of a complex one its real part."""
+        """The upstream that a tape starts with: 1 for a real number, 1 + 0i for a complex one."""
         return flattened.join([tf.ones_like(target) for target in self.targets])
 
     @property
@@ -230,7 +232,7 @@ class Case:
         return "out" if self.y.size == 1 else "sum(out)"
 
     def input_name(self, index: int) -> str:
-        """The name of an entry of x: `w[0, 2]`; `in[2]` where f has one input only."""
+        """The name of an entry of x: `w[0, 2]`; `in[2]` if f has one input and no variable."""
         leaves = self.flat.leaves
         if len(leaves) == 1 and not leaves[0].variable:
             leaves = flattened.lay([leaves[0].source], ["in"])
@@ -245,14 +247,14 @@ class Case:
 
 
 def examine(case: Case, variables: Kept) -> Case:
-    """Run f, first under a recording, and learn what it is made of and what it changes.
+    """Run f, first under a recording, to find out what it is made of and what it changes.
 
     Args:
         case: Holds f at its point, and what was asked for.
-        variables: Those among f's arguments; what f touches besides is added.
+        variables: The variables among f's arguments; the others that f touches are added.
 
     Returns:
-        The case with all that is known, or with `error` where f or its backward pass raised.
+        The case with all that is known, or with `error` if f or its backward pass raised.
     """
     flat = case.flat
     trace = error = None
@@ -270,14 +272,14 @@ def examine(case: Case, variables: Kept) -> Case:
     read = [v for v in touched if v.trainable and id(v) not in own and arguments.can_be_watched(v)]
     own |= {id(v) for v in read}
     changed = {k: pair for k, pair in variables.items() if k not in own} if written else {}
-    flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # read anew
+    flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # x is read again
     case = replace(case, flat=flat, judged=flat, error=error, variables=variables)
     if trace is None:
         return case
     try:
         flat, targets, deterministic = _settled(flat, log)
         base, seconds = timed(flat.pull, SLOW) if targets else (None, 0.0)
-    except Exception as raised:  # what raises only as a graph: the recording opens functions
+    except Exception as raised:  # f raises only as a graph: the recording opened its tf.function
         return replace(case, error=raised)
     narrow = _coarsest([*flat.dtypes, *_met(trace)])
     judged, dtype = _widened(flat, narrow, flattened.join(targets))
@@ -308,10 +310,13 @@ def _custom_steps(log: Sequence[Any]) -> list[CustomStep]:
 
 
 def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, list[Any], bool]:
-    """Seed the random streams if f draws from them; f's value, and if it is the same every time.
+    """Seed the random streams if f draws from them.
 
-    What has a random op is seeded at once, for two draws may agree: of a dropout of one number
-    half of them do.
+    An f with a random op is seeded at once, not only if two runs differ, because two draws may
+    agree: with a dropout of one number, half of them do.
+
+    Returns:
+        f, seeded if it must be; its outputs; and whether they are the same every time.
     """
     draws = any(isinstance(each, OpEvent) and _DRAWS.match(each.type) for each in log)
     seeded = replace(flat, seeded=True)
@@ -324,7 +329,7 @@ def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, list[Any],
 
 
 def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dtype]:
-    """f in float64 if it runs there and means the same, and the coarsest dtype on its way."""
+    """f in float64 if it runs and does the same there, and the coarsest dtype it computes in."""
     if flat.wide:
         return flat, given
     try:
@@ -333,18 +338,19 @@ def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dty
         trace = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
         return flat, given
-    # More than rounding, even of a bfloat16: in float64 f does something else, and judges nothing.
-    # What is lost beside a 1, as in log(1 + x), is rounding, too, however small f is.
+    # If the values differ by more than rounding, even that of bfloat16, f does something else in
+    # float64 and cannot be judged there. Digits lost beside a 1, as in log(1 + x), are rounding as
+    # well, however small f is.
     give = 0.05 * largest(there) + 8 * _coarsest(flat.dtypes).eps
     if here.shape != there.shape or apart(here, there, give).size:
         return flat, given
-    # A variable that f reads stays as it is: of 16 bits its steps and its gradient are coarse.
+    # A variable that f reads keeps its dtype: in 16 bits its steps and its gradient are coarse.
     read = [each for each in wide.dtypes if each.coarse]
     return wide, _coarsest([*_met(trace), *read])
 
 
 def _met(trace: Trace) -> list[Dtype]:
-    """The dtypes of the ops of a trace: f may cast to less inside."""
+    """The dtypes that the ops of a trace compute in: f may cast to a coarser one inside."""
     # A cast up rounds nothing; a cast down does.
     names = [
         value.dtype
@@ -357,7 +363,7 @@ def _met(trace: Trace) -> list[Dtype]:
 
 
 def _digits(dtype: str) -> float:
-    """How fine a dtype is; 0 for one that is not floating: a cast from it rounds nothing."""
+    """How fine a dtype is; 0 if it is not floating, so that a cast from it counts as exact."""
     known = dtypes.limits(dtype)
     return 1 / known.eps if known else 0.0
 

@@ -1,4 +1,4 @@
-"""check() judges a gradient: right here, and right wherever it will be used; and its report."""
+"""check() judges whether a gradient is right, here and wherever it will be used, and reports it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RULES = (*rules.RULES, *derivatives.RULES, *places.RULES)
-"""The rules that every check judges, in this order, which is that of the table too."""
+"""The rules that every check judges, in the order in which they run and stand in the table."""
 
 EVERY_RULE = (*RULES, *places.PLACES.values(), derivatives.SURROGATE)
-"""All lines that the table may have, in their order."""
+"""All lines that the table may have, in order."""
 
 
 def check(
@@ -40,21 +40,22 @@ def check(
 ) -> Report:
     """Judge whether the gradient of f is right at these arguments, wherever it will be used.
 
-    What f's rules claim, upstream · df/dx, is held against finite differences of f,
-    (f(x+h) - f(x-h)) / 2h extrapolated to h = 0, in float64 where f runs in it; then f is run
-    with other upstreams, twice differentiated, in a graph, and so on. f may hold custom gradients
-    at any depth, or none.
+    The gradient that f's rules claim, upstream · df/dx, is compared with finite differences of f,
+    (f(x+h) - f(x-h)) / 2h extrapolated to h = 0, in float64 if f runs in it. The rules are also run
+    with other upstreams, and f is differentiated twice, run in a graph, and so on. f may contain
+    custom gradients at any depth, or none.
 
     Args:
         f: A function of tensors that returns a tensor, or a nested structure of tensors.
         *args: As in `cgviz.trace`: floats, lists of floats, arrays, tensors, variables, or tuples
             and dicts of these. All numbers must be finite.
         order: 2 makes a wrong second derivative an error; with 1 it is a warning.
-        surrogate: The rule differs from the true derivative on purpose (straight-through,
-            clipping, reversal): then the report shows the bias, and it is no error.
-        where: Some of "eager", "graph", "xla" and "saved". "saved" saves f, and loads it in a
-            fresh process, which takes some seconds. A model that was loaded from a file is checked
-            in a fresh process without "saved": this one may have rules that the file lacks.
+        surrogate: Whether the rule differs from the true derivative on purpose (straight-through,
+            clipping, reversal). If so, the report shows the bias, which is no error.
+        where: Some of "eager", "graph", "xla" and "saved". "saved" saves f and loads it in a
+            fresh process, which takes some seconds. To check a model that was loaded from a file,
+            call `check` in a fresh process, without "saved": the process that saved the model may
+            have rules that the file lacks.
 
     Returns:
         A `Report`: `.ok`, `.findings`, `.assert_ok()`, `.plot()`.
@@ -138,8 +139,8 @@ class Report(Outcome):
     """The outcome of `cgviz.check`.
 
     `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
-    with `.rule .level .message .hint .lesson`; `.rows` is the table, and `.places` tells how it
-    went in each place that was asked for. A report never raises by itself: `.assert_ok()` does.
+    with `.rule .level .message .hint .lesson`; `.rows` is the table, and `.places` has the row of
+    each place that was asked for. A report never raises by itself: `.assert_ok()` does.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class Report(Outcome):
             The axes.
 
         Raises:
-            ValueError: f could not be run, so there is nothing to draw.
+            ValueError: f raised or has no derivative, so there is nothing to draw.
         """
         return self._plot(ax)
 
@@ -214,10 +215,10 @@ POINTS = 121  # a point in every second pixel of the picture, and one at 0
 
 
 def _plot(case: Case, ax: Axes | None) -> Axes:
-    """Draw the derivative of the outputs' sum by the first entry of the first input.
+    """Draw the derivative of the outputs' sum with respect to the first entry of the first input.
 
-    It runs over a range around 0 that holds all numbers of that input. The lines differ in dash as
-    well as in colour.
+    The entry sweeps a range around 0 that contains all numbers of that input. The lines differ in
+    dash as well as in colour.
     """
     from ..drawing.figure import new_axes, speak
 

@@ -1,14 +1,14 @@
-"""What f's rules claim against finite differences of f.
+"""The gradient that f's rules claim, compared with finite differences of f.
 
-A slope along a direction d is J · d, one number for each output. Of up to `MANY` inputs each is
-moved by itself, so every entry of the Jacobian J is seen. More inputs are moved in blocks, with
-random weights: each entry is part of one sum, and whatever is wrong with it shows there. What the
-rules claim for the same sum is found by pulling each output, upstream · J, or, where the outputs
-are more than the directions, by pushing each direction: upstream · J is linear in upstream, so
-its own derivative by upstream is J (J. Townsend, "A new trick for calculating Jacobian vector
-products", 2017).
-An elementwise rule of 100,000 numbers is judged in 16 directions. Where a sum disagrees, halves of
-it find the entry in about log2(n) more slopes.
+The slope along a direction d is J · d, one number for each output. Up to `MANY` inputs, fewer if f
+is slow, are moved one at a time, so every entry of the Jacobian J is seen. More inputs are moved in
+blocks with random weights: each entry is part of one sum, and an error in it shows there. The
+rules' claim for the same sum is found by pulling each output, upstream · J, or, if there are more
+than twice as many outputs as directions, by pushing each direction: upstream · J is linear in
+upstream, so its own derivative with respect to upstream is J (J. Townsend, "A new trick for
+calculating Jacobian vector products", 2017).
+An elementwise rule of 100,000 numbers is judged in 16 directions. If a sum disagrees, halving it
+finds the wrong entry in about log2(n) more slopes.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from ..graph.dtypes import Dtype
 from .differences import Slope, slope
 from .flattened import Flattened
 
-MANY = 128  # inputs up to which each is moved by itself, and outputs that are pulled one by one
-BLOCKS = 16  # in which more are moved: in float64, sums of a thousand hide nothing that matters
-FEWEST = 4  # however slow f is: so that one error does not vanish among all derivatives
-SECONDS = 3.0  # that differences may take, and pulls, by the time that the first one takes
-FEW = 40  # inputs that are looked at one by one also where that takes longer, for the hints
-SLOW = 0.1  # seconds of a run from which that would take a minute, and the second order more
-LADDER = 20  # runs that a slope takes, as a rule
-MOST_CELLS = 4_000_000  # entries that are held at once: some hundred megabytes
-SMALL = 5_000  # entries of a Jacobian that is kept whole, for the hints
-SMALL_BESIDE = 1e-5  # of the largest slope beside it: what is less need not be right to the digit
-MOST_LOCATED = 4  # sums whose wrong entry is searched for, until one is found: log2(n) slopes each
+MANY = 128  # up to so many inputs are moved one at a time, and so many outputs pulled
+BLOCKS = 16  # blocks if there are more: in float64, sums of a thousand hide nothing that matters
+FEWEST = 4  # blocks, however slow f is, so that one error does not vanish among all derivatives
+SECONDS = 3.0  # for all differences, and again for all pulls, as estimated from the first run
+FEW = 40  # up to so many inputs are moved one at a time even if it takes longer, for the hints
+SLOW = 0.1  # seconds of a run from which `FEW` inputs take over a minute, the second order more
+LADDER = 20  # runs of f that one slope usually takes
+MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred megabytes
+SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
+SMALL_BESIDE = 1e-5  # of the largest slope for an input: below it digits need not all be right
+MOST_LOCATED = 4  # wrong sums to search until one shows its wrong entry: log2(n) slopes each
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One entry of the Jacobian that is claimed wrong."""
+    """One entry of the Jacobian for which the rules claim a wrong number."""
 
     output: int
     input: int
     yours: float
-    low: float  # the true slope; at a kink the two sides
-    high: float
+    low: float  # the true slope; at a kink, the lower of the two sides
+    high: float  # the true slope; at a kink, the higher of the two sides
     error: float
     beside: float = 0.0  # the largest slope of any output for this input
 
@@ -60,31 +60,32 @@ class Mismatch:
 
     @property
     def part(self) -> float:
-        """How far off it is by the size of the true slope, or of what is small beside others."""
+        """`size` relative to the true slope, or to `SMALL_BESIDE` · `beside` if that is larger."""
         true = max(abs(self.low), abs(self.high), SMALL_BESIDE * self.beside)
         return self.size / true if true else np.inf
 
 
 class Comparison:
-    """What the rules of a function claim at its point, held against its slopes.
+    """What the rules of a function claim at its point, compared with its slopes.
 
     Args:
         f: The function.
-        dtype: The precision of its values, and from which error on a claim is told.
-        most: The most inputs that are moved, and outputs that are pulled, by themselves.
-        shortest: The shortest step, as a part of each input.
+        dtype: The precision of f's values, and the error from which on a claim is reported.
+        most: The most inputs that are moved, and outputs that are pulled, one at a time.
+        shortest: The shortest step, relative to the size of each input.
 
     Attributes:
-        mismatches: The entries that are claimed wrong, the worst first.
-        bends: Where f has a kink or jumps: output, input or -1, and what it does.
+        mismatches: The entries with a wrong claim, the worst first.
+        bends: Where f has a kink or jumps: the output, the input (-1 if several are moved at once),
+            and what f does there.
         judged: How many entries, or sums of them, were judged.
-        off: How many of these are claimed wrong; of sums only one is searched for its entry.
-        unsure: How many were not, as the differences are too uncertain there.
-        doubt: The largest part of itself by which a slope that was judged may be off.
+        off: How many of the judged ones have a wrong claim; of sums, one entry at most is located.
+        unsure: How many were not judged, because the differences are too uncertain there.
+        doubt: The largest relative error that a judged slope may have.
         summed: The number of entries in the longest sum.
-        blind: One entry that is off by this part of the mean one goes unseen.
-        claimed: The whole Jacobian as it is claimed, where it is small.
-        true: What the slopes say it is; NaN where f jumps.
+        blind: An entry that is off by less than this fraction of the mean entry may go unseen.
+        claimed: The whole Jacobian as the rules claim it; None if it is large or judged in sums.
+        true: The same Jacobian from the slopes; NaN where f jumps.
     """
 
     claimed: Array | None = None
@@ -103,7 +104,7 @@ class Comparison:
         self.mismatches.sort(key=lambda each: -each.size)
 
     def _compare(self, seconds: float, most: int) -> None:
-        """Compare claims and slopes: entries, or sums of them, all times their weights."""
+        """Compare claims with slopes, both times the weights: single entries, or sums of them."""
         n, m = self.f.x.size, self.middle.size
         few = n if n <= FEW and seconds < SLOW else FEWEST
         columns = _blocks(self.f.sizes, _affordable(LADDER * seconds, most, few), m)
@@ -119,8 +120,8 @@ class Comparison:
             return
         self.summed = -(-n // len(columns)) * -(-m // len(claims))
         sums = slopes if rows is None else slopes.summed(rows)
-        # The size of the entries in each sum: with random signs, the root of the sum of their
-        # squares.
+        # The size of the entries in each sum: with random signs, the mean square of the sums
+        # estimates the sum of the squares of their entries.
         sizes = np.fmax(np.abs(claims), sums.reach)
         sizes = np.sqrt(np.mean(sizes**2, axis=1, keepdims=True))
         for row, column in self._outside(sums, claims, wobbles, sizes)[:MOST_LOCATED]:
@@ -131,13 +132,13 @@ class Comparison:
     def _outside(
         self, slopes: Slope, claims: Array, wobbles: Array, sizes: Array
     ) -> list[list[int]]:
-        """Judge each claim, and tell which are off by more than errors explain, the worst first.
+        """Judge each claim; the indices of those off by more than errors explain, the worst first.
 
         Args:
-            slopes: What is true.
-            claims: What is claimed, of the same shape.
+            slopes: The true slopes.
+            claims: The claims, of the same shape.
             wobbles: How far rounding moves the claims.
-            sizes: Of what a claim is the sum of.
+            sizes: The size of the entries that each claim is a sum of.
         """
         reach = slopes.reach
         terms = np.fmax(np.fmax(np.abs(claims), reach), np.abs(sizes))
@@ -145,13 +146,13 @@ class Comparison:
         if self.summed > 1 or self.dtype.coarse:
             parts = (give / terms)[np.isfinite(give / terms)]
             self.blind = np.sqrt(self.summed) * np.median(parts) if parts.size else np.inf
-        # The last bits of the largest number beside it are nobody's mistake.
+        # An error in the last bits of the largest slope for the same input is not the rule's fault.
         beside = np.max(np.where(np.isfinite(reach), reach, 0.0), axis=0)
         give = give + SMALL_BESIDE * self.dtype.told * beside
         known = np.isfinite(claims + give) & np.isfinite(slopes.low) & np.isfinite(slopes.high)
         gap = np.fmax(slopes.low - claims, claims - slopes.high) - give
         enough = np.fmax(0.3 * terms, self.dtype.wrong * np.fmax(beside, largest(self.middle)))
-        enough = enough + self.dtype.eps  # all may be 0
+        enough = enough + self.dtype.eps  # the rest of it may be 0
         judged = known & ((gap > 0) | (give <= enough))
         self.doubt = float(np.max((slopes.error / np.fmax(terms, enough))[judged], initial=0.0))
         self.judged = int(np.sum(judged))
@@ -161,7 +162,7 @@ class Comparison:
         return sorted(outside, key=lambda at: -gap[*at])
 
     def _note(self, slopes: Slope, claims: Array, outside: list[list[int]]) -> None:
-        """Keep single entries: those that are claimed wrong, and of a small Jacobian all."""
+        """Keep single entries: those with a wrong claim, and all entries of a small Jacobian."""
         claims, low, high, error, true = (
             part / self.f.scale
             for part in (claims, slopes.low, slopes.high, slopes.error, slopes.value)
@@ -179,7 +180,12 @@ class Comparison:
         return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, shortest)
 
     def far_off(self, part: float, shortest: float) -> bool:
-        """Whether the worst claim is off by more than this part over longer steps, too."""
+        """Whether the worst claim is off by more than this part of a slope over longer steps, too.
+
+        Args:
+            part: The error, relative to that slope.
+            shortest: The shortest step.
+        """
         worst, scale = self.mismatches[0], self.f.scale
         true = self._slope(np.eye(1, scale.size, worst.input)[0] * scale, shortest)
         yours, at = worst.yours * scale[worst.input], worst.output
@@ -187,12 +193,12 @@ class Comparison:
         return bool(gap > part * true.reach[at] + 10 * true.error[at])
 
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
-        """What is claimed of each direction.
+        """What the rules claim for each direction.
 
         Returns:
-            The weights of the sums of outputs, or None where each output is by itself; the claims,
-            one row for each of these and one column for each direction; and how far rounding moves
-            them.
+            The weights of the sums of outputs, or None if each output is judged by itself; the
+            claims, one row for each sum or output and one column for each direction; and how far
+            rounding moves each claim.
         """
         f, size = self.f, self.middle.size
         if 2 * len(directions) < size:  # a push costs two pulls
@@ -208,30 +214,37 @@ class Comparison:
         return None if len(rows) == size else rows, claims, wobbles
 
     def _pushed(self, directions: Array) -> tuple[Array, Array] | None:
-        """The claims by pushing; None where the rules cannot be differentiated by upstream."""
+        """The claims found by pushing, and how far rounding moves them.
+
+        None if the rules have no derivative with respect to upstream, or a wrong one.
+        """
         try:
             found = [self._moving(partial(self.f.push, each)) for each in directions]
-        except Exception:  # an op of a rule that has no gradient
+        except Exception:  # a rule uses an op that has no gradient
             return None
         claims, wobbles = np.stack(found, axis=-1)
         upstream = np.random.default_rng(7).uniform(-1.5, 1.5, self.middle.size)
         expected = directions @ self.f.claim(upstream, self.f.x)
         give = self.dtype.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
-        wrong = apart(upstream @ claims, expected, give)  # as of a rule of a rule that is wrong
+        wrong = apart(upstream @ claims, expected, give)  # e.g. a rule's own rule is wrong
         return None if wrong.size else (claims, wobbles)
 
     def _moving(self, run: Callable[[Array], Array], *known: Array) -> tuple[Array, Array]:
-        """What is claimed at the point, and how far rounding moves it: in float64 nothing.
+        """What the rules claim at the point, and how far rounding moves it: by 0 in float64.
 
-        What rounding the inputs alone can do to a gradient is nobody's mistake: near a singular
-        matrix it is much.
+        A change that rounding the inputs alone can cause is not the rule's fault: near a singular
+        matrix it is large.
         """
         x, eps = self.f.x, self.dtype.eps
         here = known[0] if known else run(x)
         return here, wobble(run, here, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
 
     def _locate(self, u: Array, direction: Array) -> bool:
-        """Note the entry where upstream u and this direction disagree: halve, keep the worse."""
+        """Find by halving the entry where upstream u and this direction disagree; note it if wrong.
+
+        Returns:
+            Whether that entry is wrong by itself.
+        """
         claim, x = self.f.claim, self.f.x
 
         def gap(upstream: Array, heading: Array) -> float:
@@ -249,7 +262,7 @@ class Comparison:
         yours = float(claim(np.eye(1, u.size, i)[0], x)[j])
         error, beside = float(truth.error[i] / abs(by)), largest(truth.value) / abs(by)
         mismatch = Mismatch(i, j, yours, low, high, error, beside)
-        # Else roundings add up, and no entry by itself is off.
+        # If the entry is not off, it is rounding errors that add up in the sum.
         off = mismatch.size > self.dtype.told * max(abs(low), abs(high)) + 5 * error
         if off:
             self.mismatches.append(mismatch)
@@ -257,17 +270,17 @@ class Comparison:
 
 
 def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
-    """How many runs of so many seconds each there is time for."""
+    """How many runs of `seconds` each fit into `SECONDS`: from `fewest` up to `most`."""
     return int(np.clip(SECONDS / (seconds + 1e-9), min(fewest, most), most))
 
 
 def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
-    """Weights, one row for each block: every entry alone, or random ones in sums.
+    """Weights, one row for each block: single entries, or sums of them with random weights.
 
     Args:
-        sizes: Of the tensors that the entries are of.
-        most: Entries up to which each is alone.
-        other: Numbers that are found for each block.
+        sizes: The sizes of the tensors that the entries belong to.
+        most: The most blocks; up to so many entries, each is a block by itself.
+        other: How many numbers are computed for each block.
     """
     total = sum(sizes)
     if total <= most:
@@ -279,8 +292,8 @@ def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
         for entries in np.array_split(random.permutation(size), -(-count * size // total) or 1):
             blocks.append(np.zeros(total))
             weights = random.choice([-1.0, 1.0], entries.size)
-            # Unlike ones, or two entries of a block could be exchanged unseen; 64ths, because
-            # x + h stays exact with them.
+            # Weights of several sizes, or two entries of a block could be swapped unseen; in 64ths,
+            # so that x + h stays exact.
             weights *= random.integers(32, 65, entries.size) / 64
             blocks[-1][end - size + entries] = weights
     return np.stack(blocks)
@@ -294,7 +307,7 @@ def _only(vector: Array, entries: Array | int) -> Array:
 
 
 def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
-    """The entry that is left when the half with the larger gap is kept, again and again."""
+    """The entry that is left after the half with the larger gap is kept, again and again."""
     while entries.size > 1:
         first, second = np.array_split(entries, 2)
         entries = first if gap(first) >= gap(second) else second
@@ -305,9 +318,9 @@ def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
 
 
 def timed(run: Callable[[], Result], quick: float) -> tuple[Result, float]:
-    """What a run returns, and its seconds: the fewest of some, for a busy machine adds to them.
+    """What a run returns, and the seconds of the fastest of up to three: a busy machine adds some.
 
-    Below `quick` nothing depends on how few they are.
+    A run below `quick` seconds is the last: there the exact time does not matter.
     """
     seconds = np.inf
     for _ in range(3):
@@ -332,7 +345,7 @@ def apart(one: Array, other: Array, give: Array | float) -> Array:
 
 
 def wobble(run: Callable[[Array], Array], here: Array, x: Array, eps: float) -> Array:
-    """By how much a claim moves from what it is here, at x, when the last bits of x do."""
+    """How far a claim moves from `here`, its value at x, when the last bits of x change."""
     random = np.random.default_rng(3)
     there = [run(x * (1 + 2 * eps * random.choice([-1.0, 1.0], x.size))) for _ in range(2)]
     return np.asarray(np.fmax(*(np.abs(each - here) for each in there)))

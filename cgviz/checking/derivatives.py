@@ -1,7 +1,7 @@
-"""The rules that finite differences judge, value, kink, precision and second order, and why.
+"""The rules that finite differences or float64 judge: value, kink, precision, second order.
 
-A wrong derivative is told under the rule that explains it best: something captured, nothing
-returned, NumPy on the way, or the numbers themselves.
+A wrong derivative is reported under the rule that explains it best: `captured`, `variables`, `none`
+or, if only the numbers are wrong, `value`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .comparison import SLOW, Comparison, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
 STAIRS = "moves in stairs"  # what f does: see `_compared`
-LONGER = 64 * dtypes.FLOAT32.eps  # the shortest step where float64 would see stairs
-FEW = 4  # inputs up to which the whole second derivative is compared: each takes gradients
+LONGER = 64 * dtypes.FLOAT32.eps  # the shortest step for an f that moves in stairs in float64
+FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 
 # --- the first order ---------------------------------------------------------------------------
 
 
 def value(case: Case) -> None:
-    """What the rules claim is the derivative, for each input and variable."""
+    """The derivative claimed by the rules is right, for each input and variable."""
     results, judged = case.results, case.judged
     assert case.base is not None
     found = _compared(case)
@@ -69,11 +69,12 @@ def value(case: Case) -> None:
 
 
 def _compared(case: Case) -> Comparison:
-    """What the rules claim against the slopes of f, over longer steps if f moves in stairs.
+    """Compare the rules' claims with the slopes of f, over longer steps if f moves in stairs.
 
-    A search that halves an interval 24 times is smooth in float32, and in float64 it stays where it
-    is for a short step, or jumps. Where a claim is far off, and right over steps that float32 can
-    make, with no kink on the way, f moves so.
+    A search that halves an interval 24 times is smooth in float32; in float64 its result stays the
+    same over a short step, or jumps. So if the slopes are uncertain, or every mismatch is large,
+    steps that float32 can make are tried. Their slopes replace the others if they are certain,
+    without a kink and, unless the others were uncertain, in agreement with the claims.
     """
     judged = case.judged if case.linear else case.judged.summed()
     found = Comparison(judged, case.dtype)
@@ -81,7 +82,7 @@ def _compared(case: Case) -> Comparison:
     rough = found.unsure > 0 or found.doubt > tolerant.wrong
     most = 10 * tolerant.wrong
     far = min((each.part for each in found.mismatches), default=0.0) > most
-    # One longer slope tells of most claims that they are wrong: it saves all the others.
+    # For most wrong claims one slope over longer steps confirms the error, and saves the others.
     if case.dtype is dtypes.FLOAT64 and (rough or (far and not found.far_off(most, LONGER))):
         longer = Comparison(judged, tolerant, shortest=LONGER)
         sure = longer.unsure == 0 and longer.doubt <= tolerant.wrong and not longer.bends
@@ -93,7 +94,7 @@ def _compared(case: Case) -> Comparison:
 
 
 def _agreement(case: Case, found: Comparison) -> str:
-    """What agrees, and what of it could be wrong without being seen."""
+    """In words, how many derivatives agree, and how large an error could have gone unseen."""
     agree = "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
     if found.summed > 1:
         agree = f"{found.judged} sums of {found.summed} derivatives agree"
@@ -165,11 +166,11 @@ def precision(case: Case) -> None:
         return
     eps = max(each.eps for each in case.flat.dtypes)
     mine, wide = case.eager.vector, case.wide.vector
-    # A percent, some last bits of the largest number, and what rounding f's value does.
+    # One percent, some last bits of the largest number, and the effect of rounding f's value.
     give = 0.01 * np.abs(wide)
     give += 30 * eps * (np.max(np.abs(wide), initial=0.0) + largest(case.y) / case.judged.scale)
     wrong = apart(mine, wide, give)
-    if wrong.size:  # it takes two runs
+    if wrong.size:  # `wobble` takes two runs
         wrong = apart(mine, wide, give + 25 * case.wobble(case.judged, case.wide, eps))
     if not wrong.size:
         case.results.passed("precision", "as accurate as rounding of the largest numbers allows")
@@ -232,7 +233,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
 
 
 def _nothing(case: Case, leaf: Leaf) -> Finding | None:
-    """What a diagnosis says of a leaf to which nothing flows, or of what a rule captured."""
+    """The finding of `diagnose` about a gradient that is None: the leaf's, or else the first."""
     found = [each for each in case.diagnosis if each.what == "none"]
     return next((each for each in found if leaf.name in each.sources), next(iter(found), None))
 
@@ -255,7 +256,7 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     everywhere = " everywhere" if (right != 0).sum() > 1 else ""
     if factor and style.number(factor, 3) != "1":
         return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {_ON_PURPOSE}"
-    if _close(mine, right):  # but for small numbers beside large ones
+    if _close(mine, right):  # except for small numbers beside large ones
         return general
     if mine.shape == mine.T.shape and _close(mine, right.T):
         if leaf.source.dtype.is_complex:
@@ -270,7 +271,7 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
 
 
 def _factor(mine: Array, right: Array) -> float:
-    """What the right numbers are multiplied by to give mine, each of them; 0 if nothing is."""
+    """The one factor that turns all right numbers into mine; 0 if there is none."""
     factor = float(np.sum(mine * right) / np.sum(right * right))
     give = 1e-2 * np.abs(factor * right) + 1e-6 * np.max(np.abs(right))
     fits = bool(np.all(np.abs(mine - factor * right) <= give))
@@ -294,7 +295,7 @@ def _entry(case: Case, wrong: Mismatch) -> str:
 
 
 def _true(wrong: Mismatch) -> str:
-    """The true slope with the digits that are sure; at a kink the two sides."""
+    """The true slope with the digits that are certain; at a kink, the slopes of both sides."""
     low, high = (_sure(number, wrong.error) for number in (wrong.low, wrong.high))
     return low if low == high else f"between {low} and {high}"
 
@@ -308,7 +309,7 @@ def _sure(number: float, error: float) -> str:
 
 
 def _summed(case: Case, found: Comparison, leaf: Leaf) -> str:
-    """The gradient of the sum of the outputs, where it is short: what `tape.gradient` shows."""
+    """In words, the gradient of sum(out), which `tape.gradient` returns, if short and wrong."""
     if found.claimed is None or found.true is None or found.claimed.shape[0] == 1:
         return ""
     mine, right = (case.ones @ a[:, leaf.start : leaf.stop] for a in (found.claimed, found.true))
@@ -343,7 +344,7 @@ _UNSTABLE = (
 
 
 def second_order(case: Case) -> None:
-    """The derivative of what the rules claim is found by differentiating the rules."""
+    """Differentiating the rules gives the derivative of the gradient that they claim."""
     results = case.results
     level = "error" if case.order > 1 else "warning"
     reasons = {
@@ -379,8 +380,9 @@ def second_order(case: Case) -> None:
 def _disagreement(case: Case) -> tuple[Array, bool, Comparison]:
     """The upstream for which the second derivative is wrong, whether it must grow, and how wrong.
 
-    An upstream that grows with the inputs shows all that is wrong. Then those that do not are
-    tried, ones first: a user has them before him. Of a softmax they show roundings only.
+    An upstream that grows with the inputs shows every error. If it shows one, constant upstreams
+    are tried too, ones first because those are what a user meets. One that shows more than rounding
+    is returned instead; for a softmax none does.
     """
     ones = case.ones
     seed = ones if ones.size == 1 else np.random.default_rng(9).uniform(0.5, 1.5, ones.size)
@@ -393,7 +395,7 @@ def _disagreement(case: Case) -> tuple[Array, bool, Comparison]:
 
 
 def _second(case: Case, seed: Array, growing: bool) -> Comparison:
-    """The second derivative that the rules claim against differences of the first."""
+    """Compare the second derivative that the rules claim with differences of the first."""
     first = first_derivative(case.judged, seed, growing)
     # The gradient of a variable that f casts is rounded to the variable's own dtype.
     dtype = max(case.dtype, *case.judged.dtypes, key=lambda each: each.eps)
@@ -401,7 +403,7 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     dtype = replace(dtype, told=told, wrong=told)
     found = Comparison(first, dtype, FEW)
     if found.mismatches:
-        # Where terms cancel in the rule, as of the sum of a softmax, their rounding is left.
+        # Where terms cancel in the rule, as for the sum of a softmax, their rounding remains.
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
         found.mismatches = [m for m in found.mismatches if m.size > 4 * dtype.eps * term]
     return found
@@ -428,7 +430,7 @@ def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str
 def _finite(case: Case, level: str) -> None:
     """A finite gradient has a finite second derivative, in f's own dtype too.
 
-    Where f itself is infinite already that is no news, unless the second order was asked for.
+    If "finite forward" is an error already, this adds nothing, and is judged only with order=2.
     """
     flat = case.flat
     if case.order < 2 and case.results.has("finite forward"):
@@ -450,7 +452,7 @@ def _finite(case: Case, level: str) -> None:
 
 RULES = (
     Rule("captured", DEBUGGING),
-    Rule("numpy", GRAPHS),  # only what raises
+    Rule("numpy", GRAPHS),  # found only in exceptions
     Rule("none", INPUTS),
     Rule("value", CHAIN, value),
     Rule("precision", STABILITY, precision, "warning"),

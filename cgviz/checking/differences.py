@@ -1,11 +1,12 @@
-"""The derivative of a function along one direction by finite differences, and how sure it is.
+"""The derivative of a function along one direction by finite differences, and its error.
 
-A central difference (f(x+h) - f(x-h)) / 2h is off by a series in h², so two step lengths tell how
-to remove the first term, three the second, and how much the result moved tells its error. That is
-Richardson's extrapolation with the error estimate of C. J. F. Ridders, "Accurate computation of
-F'(x) and F'(x)F''(x)", Advances in Engineering Software 4 (1982), 75-76. No single step length
-would do: the best one depends on f, on x and on the dtype, and nothing tells that it was bad.
-Steps are powers of two, so that x + h and x - h are exact wherever h is not below their last bit.
+The error of a central difference (f(x+h) - f(x-h)) / 2h is a series in h². Two step lengths are
+enough to remove its first term, three to remove the second, and how far the result moves estimates
+its error. This is Richardson's extrapolation with the error estimate of C. J. F. Ridders, "Accurate
+computation of F'(x) and F'(x)F''(x)", Advances in Engineering Software 4 (1982), 75-76. A single
+step length would not do: the best one depends on f, on x and on the dtype, and nothing shows that
+the choice was bad.
+Steps are powers of two, so that x + h and x - h are exact unless h is below their last bit.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from ..graph import Array, dtypes
 
 RATIO = 4.0  # between one step length and the next
 FIRST = tuple(2.0**-e for e in range(3, 11, 2))  # enough for smooth functions
-CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # and for most others
-SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where float64 is rounded
-SHORT = 2.0**-20  # at which a settled slope is tried: finer stairs are near those of float32
-LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for what hardly moves
-# Of 16 bits a shorter step moves little but the last ones, and a longer one leaves the point.
+CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # enough for most others
+SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where rounding in float64 dominates
+SHORT = 2.0**-20  # a settled slope must hold here too: finer stairs are close to those of float32
+LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for functions that hardly move
+# In 16 bits a shorter step changes only the last bits, and a longer one leaves the neighbourhood of
+# the point.
 COARSE_STEPS = tuple(2.0**-e for e in range(1, 7, 2))
-ROUNDING = 4.0  # last bits by which two values of f may differ for no reason but rounding
-PLAUSIBLE = 250.0  # so many times that can still be rounding, where f cancels inside
+ROUNDING = 4.0  # last bits by which rounding alone may make two values of f differ
+PLAUSIBLE = 250.0  # up to so many times that much can still be rounding, if terms cancel inside f
 
 
 class Slope(NamedTuple):
@@ -34,18 +36,18 @@ class Slope(NamedTuple):
 
     value: Array
     error: Array
-    low: Array  # the smallest slope that touches f here: at a kink that of one side, else value
-    high: Array  # the largest
-    kink: Array  # bool: the two sides differ by more than their errors
-    jump: Array  # bool: f itself has a step here, so there is no derivative
+    low: Array  # at a kink, and always in 16 bits, the lower of the two sides' slopes; else value
+    high: Array  # the same with the higher of the two
+    kink: Array  # bool: the slopes of the two sides differ by more than their errors
+    jump: Array  # bool: f is discontinuous here, so there is no derivative
 
     @property
     def reach(self) -> Array:
-        """The size of the slopes, at a kink that of the steeper side."""
+        """The size of each slope; at a kink, that of the steeper side."""
         return np.fmax(np.abs(self.low), np.abs(self.high))
 
     def summed(self, rows: Array) -> Slope:
-        """The slopes of sums of the entries, one for each row of weights."""
+        """`low`, `high` and `error` for sums of the entries, one for each row of weights."""
         up, down = np.maximum(rows, 0), np.minimum(rows, 0)
         return self._replace(
             low=up @ self.low + down @ self.high,
@@ -66,10 +68,10 @@ def slope(
             steps of about 1: scale the direction by the size of the point.
         middle: along(0).
         eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
-        shortest: The shortest step to make, where f moves in stairs.
+        shortest: The shortest step to make, for an f that moves in stairs.
 
     Returns:
-        A `Slope`. Its error is infinite where no two steps agree, as at a pole.
+        A `Slope`. Its error is infinite where no two steps agree, such as at a pole.
 
     Example:
         >>> import numpy as np
@@ -79,8 +81,8 @@ def slope(
     """
     if eps > dtypes.FLOAT32.eps:
         return _coarse(along, middle, eps)
-    shortest = max(shortest, 64 * eps)  # below, rounding is all that is left
-    values: dict[float, tuple[Array, Array]] = {}  # ahead and behind, by the step
+    shortest = max(shortest, 64 * eps)  # a shorter one shows only rounding
+    values: dict[float, tuple[Array, Array]] = {}  # f ahead and behind, by step
     left = [LONGER, SHORTER, CLOSER, FIRST]
     while left:
         more = left.pop()
@@ -91,15 +93,15 @@ def slope(
         enough = more is SHORTER if bent else _good_enough(found, middle, eps)
         still = all(np.array_equal(side, middle) for side in sum(values.values(), ()))
         if (enough or still) and (bent or _holds(found, along, eps, max(SHORT, shortest))):
-            del left[0 if enough else 1 :]  # shorter steps change nothing either
+            del left[0 if enough else 1 :]  # if f stood still, only LONGER is left
     return found
 
 
 def _holds(found: Slope, along: Callable[[float], Array], eps: float, h: float) -> bool:
-    """Whether f moves by this slope over a step much shorter than those it was found with, too.
+    """Whether the slope also holds over a step as short as `h`.
 
-    A number rounded to 1/256 moves by exactly its share over 1/8, 1/32, 1/128 and 1/512: the steps
-    are powers of two, as the stairs are.
+    Longer steps can miss stairs: a number rounded to a multiple of 1/256 moves by exactly its share
+    over 1/8, 1/32, 1/128 and 1/512, because the steps are powers of two, as the stairs are.
     """
     ahead, behind = along(h), along(-h)
     with np.errstate(all="ignore"):
@@ -109,9 +111,9 @@ def _holds(found: Slope, along: Callable[[float], Array], eps: float, h: float) 
 
 
 def _coarse(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
-    """The slope of values of 16 bits: anything between the quotients of the two sides.
+    """The slope of 16-bit values; anything between the slopes of the two sides may be right.
 
-    Among so few digits a kink is told neither from a bend nor from rounding.
+    With so few digits a kink cannot be told from a bend or from rounding.
     """
     steps = [h for h in COARSE_STEPS if h >= 16 * eps]
     h = np.array(steps)[:, None]
@@ -132,7 +134,7 @@ def _coarse(along: Callable[[float], Array], middle: Array, eps: float) -> Slope
 
 
 def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
-    """Whether more step lengths would tell nothing that matters."""
+    """Whether more step lengths would add nothing that matters."""
     finite = np.isfinite(found.value)
     if not finite.any():
         return not np.isfinite(middle).any()
@@ -148,8 +150,8 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
     ahead, behind = (np.stack(side) for side in zip(*values.values(), strict=True))
     with np.errstate(all="ignore"):
         noise = ROUNDING * eps * np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind))) / h
-        # Where a step changes nothing, f may be flat, or its digits are lost: in log(1 + x) beside
-        # the 1, by far more than f's own last bits.
+        # Where a step changes nothing, f may be flat, or its digits may be lost: in log(1 + x) they
+        # are lost beside the 1, and that is far more than f's own last bits.
         still = ((ahead == middle) & (behind == middle)).any(axis=0)
         noise = np.where(still, np.fmax(noise, ROUNDING * eps / h), noise)
         value, error = extrapolate((ahead - behind) / (2 * h), noise, (2, 4, 6, 8))
@@ -160,7 +162,7 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
         value = np.select(known, [value, right], left)
         error = np.select(known, [error, right_error], left_error)
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
-        # The quotient of a smooth function falls with its step, that of a kink stays.
+        # For a smooth function this quotient falls with the step; at a kink it stays.
         quotient = np.abs(ahead + behind - 2 * middle) / h + 4 * noise
         apart &= (quotient[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
     reach = np.fmax(np.max(np.abs(ahead - middle), axis=0), np.max(np.abs(behind - middle), axis=0))
@@ -184,16 +186,16 @@ def _steps_away(side: Array, middle: Array, least: Array) -> Array:
 def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tuple[Array, Array]:
     """Ridders' tableau: the limit of a quotient as its step goes to 0, and an error estimate.
 
-    Formula: A[k, j] = A[k, j-1] + (A[k, j-1] - A[k-1, j-1]) / (4^p[j] - 1), and of all entries
-    the one whose two parents it moved from the least.
+    Formula: A[k, j] = A[k, j-1] + (A[k, j-1] - A[k-1, j-1]) / (4^p[j] - 1). The limit is the entry
+    that is nearest to the two entries it was computed from.
 
     Args:
-        differences: One row per step length, each a quarter of the one before.
-        noise: What rounding can do to each, of the same shape.
+        differences: One row per step length; each step is a quarter of the one before.
+        noise: How far rounding can move each difference, of the same shape.
         powers: The powers of the step in the error series, such as 2, 4, 6.
 
     Returns:
-        The limit and its error, each a row; infinite error where there is none.
+        The limit and its error, each a row; NaN with an infinite error where there is no limit.
 
     Example:
         >>> import numpy as np
@@ -222,10 +224,10 @@ def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tupl
 
 
 def _strayed(shorter: Array, noise: Array, limit: Array, error: Array) -> Array:
-    """The error of a limit, larger if the steps shorter than those used stray from it.
+    """The error of a limit, larger if quotients at shorter steps than those used stray from it.
 
-    A quotient of a bounded function is small at long steps, and so is any change of it: a fast
-    oscillation looks settled there, and only shorter steps show that it was not.
+    Over long steps the quotients of a bounded function are small, and so are their changes: a fast
+    oscillation looks settled there, and only shorter steps show that it is not.
     """
     stray = np.abs(shorter[1:] - limit)
     allowed = PLAUSIBLE * noise[1:] + 10 * error + np.abs(shorter[0] - limit)

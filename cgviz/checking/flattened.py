@@ -1,12 +1,12 @@
 """A function of tensors as a function of one real vector, run again and again by TensorFlow.
 
-All tensors that f can be differentiated by (arguments, and trainable variables that it reads) are
-laid end to end as one float64 vector x, and so are its outputs as y. A complex number is two
-real ones: TensorFlow's gradient of it is then the pair of real gradients.
+All tensors with respect to which f can be differentiated (arguments, and trainable variables that
+it reads) are laid end to end as one float64 vector x, and f's outputs as y. A complex number counts
+as two real ones: TensorFlow's gradient for it is then the pair of real gradients.
 
-    Flattened   f at one point: forward, pull (upstream · df/dx)
+    Flattened   f at one point: forward, pull (upstream · df/dx), push (df/dx · direction)
     first_derivative   upstream · df/dx as a function, whose pull is the second derivative
-    kept        what runs could change is put back: variables, random streams, the terminal
+    kept        restores what runs may change: variables, random streams, the terminal
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from ..recording.build import dense, variable_name
 Kept = dict[int, tuple[Any, Any]]
 """Variables by their id, each with a copy of its value."""
 
-# The streams of random numbers belong to the process: one check at a time.
+# The random streams belong to the process, so one check runs at a time.
 _ALONE = threading.RLock()
 
 SEED = 20  # any fixed number: a random f draws the same in every run
-TINY = 1e-30  # as good as 0: a thousandth of it is no longer a normal float32
+TINY = 1e-30  # as good as 0: 1e-8 of it is no longer a normal float32
 
 # --- tensors and vectors -----------------------------------------------------------------------
 
 
 def to_vector(tensor: Any) -> Array:
-    """A tensor's numbers as float64; of complex ones all real parts, then all imaginary."""
+    """A tensor's numbers as float64; if complex, all real parts, then all imaginary parts."""
     array = np.asarray(tf.convert_to_tensor(tensor).numpy()).reshape(-1)
     if array.dtype.kind == "c":
         array = np.concatenate([array.real, array.imag])
@@ -90,15 +90,15 @@ def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One tensor or variable to differentiate by, and where it begins in the vector x."""
+    """One tensor or variable with respect to which f is differentiated, and its place in x."""
 
     name: str
-    source: Any  # what a tape differentiates by
-    start: int
+    source: Any  # the tensor as given, or the tf.Variable
+    start: int  # where it begins in x
 
     @property
     def variable(self) -> bool:
-        """Whether it is a variable, which is assigned to, and not an argument made anew."""
+        """Whether it is a variable, which is assigned to, not an argument, which is made anew."""
         return isinstance(self.source, tf.Variable)
 
     @property
@@ -107,7 +107,7 @@ class Leaf:
         return self.start + vector_size(self.source)
 
     def entry(self, index: int) -> str:
-        """The name of an entry of x: `w[1, 2]`, `imag z[0]`; of a single number its leaf's."""
+        """The name of an entry of x: `w[1, 2]`, `imag z[0]`; without an index for a scalar."""
         part, index = "", index - self.start
         if self.source.dtype.is_complex:
             half = vector_size(self.source) // 2
@@ -117,7 +117,7 @@ class Leaf:
 
 
 def lay(tensors: Sequence[Any], names: Sequence[str]) -> tuple[Leaf, ...]:
-    """Tensors as parts of one vector."""
+    """Leaves for tensors that are laid end to end in one vector."""
     starts = np.cumsum([0, *map(vector_size, tensors)]).tolist()
     return tuple(map(Leaf, names, tensors, starts))
 
@@ -133,7 +133,7 @@ class Pulled:
 
     value: Array
     gradients: tuple[Any, ...]  # one tensor or None per leaf
-    vector: Array  # laid end to end; 0 for None, NaN where the shape is wrong
+    vector: Array  # the gradients laid end to end; 0 for None, NaN where the shape is wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,25 +142,25 @@ class Flattened:
 
     f: Callable[..., Any]
     given: Sequence[Any]
-    names: Mapping[int, str]  # by the id of the tensor; variables have their own
+    names: Mapping[int, str]  # of tensors, by their id; variables have their own names
     variables: Sequence[Any] = ()  # trainable ones that f reads, besides those given
     seeded: bool = False  # f draws random numbers: the streams are seeded before each run
-    changed: Kept = field(default_factory=dict)  # what a run changes, put back before the next
+    changed: Kept = field(default_factory=dict)  # variables to restore before each run
     on_run: Callable[[], None] = lambda: None
     x: Array = field(default_factory=lambda: np.zeros(0))  # the point at which f is judged
 
     def __post_init__(self) -> None:
-        if not self.x.size:  # else it is that of another function, whose variables have moved
+        if not self.x.size:  # else `replace` handed it on, and variables may have moved since
             object.__setattr__(self, "x", join([leaf.source for leaf in self.leaves]))
 
     @cached_property
     def flat(self) -> list[Any]:
-        """The arguments, with nothing nested."""
+        """The arguments as a flat list."""
         return list(tf.nest.flatten(self.given))
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
-        """What f is differentiated by."""
+        """The tensors and variables with respect to which f is differentiated."""
         named: dict[int, tuple[Any, str]] = {}
         for given in (*self.flat, *self.variables):
             source = arguments.as_source(given)
@@ -171,7 +171,10 @@ class Flattened:
 
     @cached_property
     def scale(self) -> Array:
-        """The size of each entry of x, in powers of two so that steps are exact; 1 at 0."""
+        """The size of each entry of x, as a power of two so that steps are exact.
+
+        An entry that is 0 has the size of the largest entry of its leaf, or 1 if all are 0.
+        """
         sizes = np.ones(self.x.size)
         for leaf in self.leaves:
             part = np.abs(self.x[leaf.start : leaf.stop])
@@ -186,7 +189,7 @@ class Flattened:
         return [leaf.stop - leaf.start for leaf in self.leaves]
 
     def call(self, args: Sequence[Any]) -> list[Any]:
-        """The outputs of f that have a derivative."""
+        """Run f, from the same state every time; its outputs that have a derivative."""
         self.on_run()
         restore(self.changed)
         if self.seeded:
@@ -200,7 +203,7 @@ class Flattened:
         return [t for t in arguments.check_value(value, self.f) if arguments.can_be_watched(t)]
 
     def arguments(self, x: Array) -> list[Any]:
-        """f's arguments at x: new tensors, and the variables, which are assigned to."""
+        """f's arguments at x: new tensors, and the variables, which are assigned their values."""
         tensors = split(x, [leaf.source for leaf in self.leaves])
         for leaf, tensor in zip(self.leaves, tensors, strict=True):
             if leaf.variable:
@@ -208,13 +211,13 @@ class Flattened:
         return self.packed(tensors)
 
     def packed(self, tensors: Sequence[Any]) -> list[Any]:
-        """f's arguments with these in place of the leaves; a variable stays what it is."""
+        """f's arguments with these tensors in place of the leaves; variables stay as they are."""
         pairs = zip(self.leaves, tensors, strict=True)
         made = {id(leaf.source): tensor for leaf, tensor in pairs if not leaf.variable}
         return list(tf.nest.pack_sequence_as(self.given, [made.get(id(t), t) for t in self.flat]))
 
     def sources(self, args: Sequence[Any]) -> list[Any]:
-        """What to differentiate by, for these arguments, in the order of the leaves."""
+        """The sources for a tape, taken from these arguments, in the order of the leaves."""
         by_id = {id(old): new for old, new in zip(self.flat, tf.nest.flatten(args), strict=True)}
         return [leaf.source if leaf.variable else by_id[id(leaf.source)] for leaf in self.leaves]
 
@@ -235,8 +238,8 @@ class Flattened:
         """Upstream · df/dx as f's own rules claim it, in a fresh forward and backward pass.
 
         Args:
-            upstream: One number for each of y; None is ones.
-            x: The point; None is the one judged.
+            upstream: One number for each entry of y; None means ones.
+            x: The point; None means the one where f is judged.
         """
         tape, sources, targets = self.taped(self.x if x is None else x)
         seeds = None if upstream is None else split(upstream, targets)
@@ -248,7 +251,7 @@ class Flattened:
         return self.pull(upstream, x).vector
 
     def push(self, direction: Array, x: Array) -> Array:
-        """df/dx · direction as f's own rules claim it: their derivative by upstream."""
+        """df/dx · direction as f's rules claim it: their derivative with respect to upstream."""
         tape, sources, targets = self.taped(x)
         upstream = [tf.ones_like(target) for target in targets]
         with tf.GradientTape(watch_accessed_variables=False) as outer:
@@ -271,7 +274,7 @@ class Flattened:
         return Pulled(value, tuple(found), vector)
 
     def summed(self) -> Flattened:
-        """What a tape differentiates, the (real) sum of all entries, as a function of its own."""
+        """f followed by the (real) sum of its outputs, which is what a tape differentiates."""
 
         def total(*args: Any) -> Any:
             targets = self.outputs(self.f(*args))
@@ -314,7 +317,7 @@ def _in_double(source: Any) -> Any:
 # --- the derivative as a function --------------------------------------------------------------
 
 
-GROWTH = 0.1  # of upstream along the inputs: what is wrong there shows, and hides nothing else
+GROWTH = 0.1  # of upstream along the inputs: enough to show errors there, too little to hide others
 
 
 def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Flattened:
@@ -323,8 +326,9 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
     Args:
         flat: f at its point.
         seed: The upstream, one number for each output.
-        growing: The upstream is `seed` at the point, and grows with each input. A rule of a rule
-            answers for upstream as well as for x, which shows where upstream depends on x.
+        growing: Whether the upstream, which is `seed` at the point, grows with each input. A rule
+            of a rule must return a gradient for upstream as well as for x, and an error there shows
+            only if upstream depends on x.
     """
     slopes = GROWTH * np.random.default_rng(17).uniform(0.5, 1.5, flat.x.size) / flat.scale
     start = 1.0 - slopes @ flat.x
@@ -358,7 +362,7 @@ def kept(variables: Kept) -> Iterator[None]:
         level = logger.level
         try:
             with tf_hooks.unrecorded(), tf_hooks.seeds_kept(), silenced():
-                logger.setLevel(logging.ERROR)  # a function made anew for each check "retraces"
+                logger.setLevel(logging.ERROR)  # each check makes a new function, which "retraces"
                 yield
         finally:
             logger.setLevel(level)
@@ -368,14 +372,14 @@ def kept(variables: Kept) -> Iterator[None]:
 
 
 def copies(variables: Iterable[Any]) -> Kept:
-    """Variables as they are now."""
+    """Variables, each with a copy of its present value."""
     return {id(variable): (variable, tf.identity(variable)) for variable in variables}
 
 
 def restore(variables: Kept) -> list[Any]:
-    """Put back every variable that changed; returns those."""
+    """Restore every variable that changed, and return those."""
     changed = []
-    with tf.init_scope():  # while a graph is traced, too
+    with tf.init_scope():  # eagerly, even while a graph is traced
         for variable, value in list(variables.values()):
             if np.asarray(variable).tobytes() != np.asarray(value).tobytes():
                 variable.assign(value)

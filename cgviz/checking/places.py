@@ -1,6 +1,6 @@
-"""Where else f will be used: again, in a graph, under XLA, from a SavedModel.
+"""The other ways in which f will be used: again, in a graph, under XLA, from a SavedModel.
 
-Each place runs f with one upstream, and value and gradients are compared with those of eager mode.
+Each place runs f with the same upstream, and its value and gradients are compared with eager mode.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .flattened import Pulled, join, split
 
 
 def mutation(case: Case) -> None:
-    """Running f, forward and backward, changes nothing but its value."""
+    """Running f, forward and backward, changes no variable and gives the same value every time."""
     if not case.written and case.deterministic:
         case.results.passed("mutation", "a run changes nothing")
         return
@@ -78,13 +78,13 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
     Args:
         case: The check.
         rule: The rule that is judged.
-        run: Makes value and gradient there, for `case.upstream`.
-        what: Begins the message where that raises.
-        hint: What to do, where the exception does not tell it.
+        run: Computes value and gradients there, for `case.upstream`.
+        what: The beginning of the message if `run` raises.
+        hint: What to do, if the exception itself does not tell.
     """
     results = case.results
     if rule == "saved" and tf_hooks.is_loaded(case.flat.f):
-        # Saved again it would get the rules of this process, which its file may lack.
+        # Saving it again would add the rules of this process, which its file may lack.
         results.skipped(rule, "f comes from a SavedModel: check it in a fresh process instead")
         return
     try:
@@ -99,11 +99,11 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
     eager, dtype = case.eager, case.given
     message = _difference(found.value, eager.value, case.wide.value, case.output_name, dtype)
     gradient = (found.vector, eager.vector, case.wide.vector, case.gradient_name, dtype)
-    if not message and _difference(*gradient):  # by more than `give`? It takes two runs
+    if not message and _difference(*gradient):  # `give` takes two runs: only if needed
         message = _difference(*gradient, case.give)
     if case.flat.seeded or not case.deterministic:
         results.passed(rule, "f is random, so its numbers differ there; it runs")
-    elif results.has("variables"):  # which one gets which is chance, here and there
+    elif results.has("variables"):  # chance decides which variable gets which gradient
         results.skipped(rule, "runs; not compared: see variables")
     elif message:
         results.broken(rule, "differs", message, hint)
@@ -119,17 +119,17 @@ def _difference(
     dtype: Dtype,
     give: Array | float = 0.0,
 ) -> str:
-    """The first number that differs from eager mode's and is no nearer to that in float64."""
+    """In words, the first number that differs from eager mode's and is no nearer to float64's."""
     says = "is {} there, and {} in eager mode."
     if mine.shape != usual.shape:
         return f"the count of numbers {says.format(mine.size, usual.size)}"
     with np.errstate(all="ignore"):
-        # In another order of operations: of float32 three digits are the same.
+        # The operations may run in another order: in float32 three digits stay the same.
         give = give + max(1e-4, 2 * dtype.eps) * largest(usual)
         near = np.abs(mine - usual) <= dtype.wrong * np.abs(usual) + give
-        # A graph computes log(1 + x) by log1p: nearer to the truth than eager mode is no fault.
+        # A graph may compute log(1 + x) as log1p, nearer to the truth than eager mode: no fault.
         near |= np.abs(mine - wide) < np.abs(usual - wide)
-        near |= (usual == 0) & (np.abs(mine) < dtypes.FLOAT32.eps)  # lost beside a 1, also in wide
+        near |= (usual == 0) & (np.abs(mine) < dtypes.FLOAT32.eps)  # lost beside a 1, in `wide` too
     same = near | (mine == usual) | (np.isnan(mine) & np.isnan(usual))
     if same.all():
         return ""
@@ -139,7 +139,7 @@ def _difference(
 
 def compiled(case: Case, **how: Any) -> Pulled:
     """f under `tf.function`, differentiated from outside, as in a training loop."""
-    flat = case.flat  # in a lambda: tf.function takes no callable object as it is
+    flat = case.flat  # f in a lambda, because tf.function takes no callable object as it is
     return replace(flat, f=tf.function(lambda *args: flat.f(*args), **how)).pull(case.upstream)
 
 
@@ -153,9 +153,9 @@ def in_a_fresh_process(case: Case) -> Pulled:
     flat = case.flat
     module = tf.Module()
     module.inner = flat.f if isinstance(flat.f, tf.Module) else None
-    # All as variables, which a SavedModel keeps whatever their type.
+    # All leaves as variables, which a SavedModel keeps whatever their dtype.
     module.leaves = [x.source if x.variable else tf.Variable(x.source) for x in flat.leaves]
-    module.touched = [variable for variable, _ in case.variables.values()]  # by its rules, too
+    module.touched = [variable for variable, _ in case.variables.values()]  # those of rules, too
     module.upstream = [tf.Variable(u) for u in split(case.upstream, case.targets)]
     signature = [tf.TensorSpec(x.source.shape, x.source.dtype) for x in flat.leaves]
     module.call = tf.function(
@@ -163,7 +163,7 @@ def in_a_fresh_process(case: Case) -> Pulled:
     )
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, f"{folder}/model")
-        # To look for garbage, and to take TensorFlow apart at the end, is a third of its time.
+        # Collecting garbage, and tearing TensorFlow down at exit, would take a third of the time.
         program = f"import gc, os\ngc.disable()\n{inspect.getsource(reload)}\n\n"
         program += f"reload({folder!r})\nos._exit(0)"
         done = subprocess.run(
@@ -185,8 +185,8 @@ def in_a_fresh_process(case: Case) -> Pulled:
 def reload(folder: str) -> None:
     """Load the model in a folder, differentiate it, and write value and gradients beside it.
 
-    The process that runs it is given the text of this function alone: nothing of cgviz and nothing
-    of the caller's helps the model along.
+    The process that runs it gets only the source of this function, so that nothing from cgviz or
+    from the caller can help the model along.
     """
     import os
 
@@ -198,15 +198,15 @@ def reload(folder: str) -> None:
     variables = list(module.leaves)
     with tf.GradientTape() as tape:
         tape.watch(variables)
-        # Of a leaf that f itself reads, too, the gradients of both uses are added up.
+        # If f itself also reads a leaf, the gradients of both uses are added up.
         targets = module.call(*(each.read_value() for each in variables))
     upstream = [tf.convert_to_tensor(each) for each in module.upstream]
     found = tape.gradient(targets, variables, upstream, unconnected_gradients="zero")
     for i, (gradient, variable) in enumerate(zip(found, variables, strict=True)):
-        if isinstance(gradient, tf.IndexedSlices):  # they may not know of what shape
+        if isinstance(gradient, tf.IndexedSlices):  # may not know its dense shape
             slices = tf.IndexedSlices(gradient.values, gradient.indices, tf.shape(variable))
             found[i] = tf.convert_to_tensor(slices)
-    # NumPy's files know no bfloat16.
+    # NumPy's files cannot hold bfloat16.
     wide = [
         tf.cast(t, tf.complex128 if t.dtype.is_complex else tf.float64) for t in (*targets, *found)
     ]
@@ -242,4 +242,4 @@ PLACES = {
         "saved with tf.saved_model.SaveOptions(experimental_custom_gradients=True).",
     ),
 }
-"""The rules that are judged where `check(where=...)` names them, besides "eager"."""
+"""The rules of the places other than "eager", each judged if `check(where=...)` names it."""

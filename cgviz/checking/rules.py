@@ -1,7 +1,7 @@
 """The rules that single runs judge: shape, dtype, upstream, variables, finite numbers.
 
 Each function looks at one case and writes into its results; `RULES` has a record for each rule.
-What finite differences judge is in `derivatives`; where else f must run, in `places`.
+The rules that need finite differences are in `derivatives`, those of other places in `places`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONGEST = 300  # characters of an exception that are quoted: some three lines
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """The rule that an exception is about, and what to do: "runs" and "" where nothing is sure.
+    """The rule that an exception is about, and what to do; "runs" and "" if that is not known.
 
     Example:
         >>> explain(TypeError("grad_fn must accept keyword argument 'variables'"))[0]
@@ -47,13 +47,13 @@ def first_line(error: BaseException) -> str:
     """An exception in one line: its type and the first line of its message."""
     text = [line for line in str(error).strip().splitlines() if line.strip()]
     line = re.sub(r"\{\{function_node .*?\}\}\s*", "", text[0]) if text else ""
-    if line.strip() == "in user code:":  # AutoGraph's: what was raised comes last
+    if line.strip() == "in user code:":  # AutoGraph puts the exception itself last
         return text[-1].strip()
     return f"{type(error).__name__}: {clipped(line, LONGEST)}" if line else type(error).__name__
 
 
 def more(count: int) -> str:
-    """How many other entries are wrong too."""
+    """In words, how many other entries are wrong too."""
     return "" if count == 1 else f" (and {count - 1} more)"
 
 
@@ -104,7 +104,7 @@ _Returned = list[tuple[str, Any, Any]]
 def _returned(case: Case, step: CustomStep) -> _Returned:
     """Each input of a rule: its name, the tensor, and the gradient that the rule returned.
 
-    Variables come last and by name, for TensorFlow lists them in any order.
+    Variables come last, sorted by name, because TensorFlow lists them in any order.
     """
     read = [f"`{variable_name(v)}`" for v in step.event.variables]
     count = len(step.event.inputs) - len(read)
@@ -132,7 +132,7 @@ def _complaints(
         )
         return
     if isinstance(gradient, tf.IndexedSlices) and not tf.is_tensor(gradient.dense_shape):
-        got = given.shape[:1] + gradient.values.shape[1:]  # not told how many rows there are
+        got = given.shape[:1] + gradient.values.shape[1:]  # the number of rows is unknown
     else:
         got = gradient.shape
     if got != given.shape:
@@ -171,7 +171,7 @@ def _broadcast(small: Any, large: Any) -> bool:
 
 
 def keywords(case: Case) -> None:
-    """A custom gradient that is called by keyword only is dropped, without a word."""
+    """No rule is dropped. TensorFlow drops it silently if the op is called by keyword only."""
     if any(op.rule_dropped for op in case.custom):
         found = next(each for each in case.diagnosis if each.op and each.op.rule_dropped)
         case.results.broken("keywords", "the rule is dropped", found.message, found.hint)
@@ -183,7 +183,7 @@ def keywords(case: Case) -> None:
 
 
 def upstream(case: Case) -> None:
-    """A rule is linear in its upstream: nothing gives nothing, twice gives twice."""
+    """A rule is linear in its upstream: 0 gives 0, and twice the upstream twice the downstream."""
     results = case.results
     for step in case.distinct_steps:
         reason, words = _use_of_upstream(step, step.coarsest(case.dtype)) or ("", "")
@@ -212,13 +212,13 @@ _Outcome = tuple[str, str] | None
 def nonlinearity(
     pull: Callable[[Array], Array], size: int, factor: float, dtype: Dtype
 ) -> _Outcome:
-    """What is wrong with a rule's use of upstream: one of `_USES_OF_UPSTREAM`, and in words.
+    """What is wrong with a rule's use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
 
     Args:
-        pull: Upstream to downstream, both vectors.
+        pull: The rule, from upstream to downstream, both vectors.
         size: How many numbers upstream has.
-        factor: What upstream is multiplied by; small where the dtype overflows soon.
-        dtype: The coarsest that the rule meets: how far rounding moves its downstream.
+        factor: What upstream is multiplied by; small if the dtype overflows soon.
+        dtype: The coarsest dtype that the rule meets: it sets how far rounding moves downstream.
     """
     random = np.random.default_rng(11)
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
@@ -238,7 +238,7 @@ def nonlinearity(
     def uneven(give: float) -> list[float]:
         return [t for t, one, other, by in tried if _apart(one, other, give * by).size]
 
-    if uneven(give):  # where terms cancel in the rule, as of softmax near 1, their rounding is left
+    if uneven(give):  # where terms cancel in the rule, as in softmax near 1, their rounding remains
         give += 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
     for times in uneven(give):
         n = style.number(times)
@@ -257,7 +257,7 @@ def largest_term(run: Callable[[], Any]) -> float:
 
 
 def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
-    """What is wrong with the use of upstream of one rule."""
+    """What is wrong with one rule's use of upstream; None if nothing is."""
     known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
     def rule(u: Array) -> Array:
@@ -270,12 +270,12 @@ def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
     factor = 8.0 if any(u.dtype.size < 4 for u in known) else 256.0  # float16 overflows soon
     try:
         return nonlinearity(rule, join(known).size, factor, dtype)
-    except Exception:  # a rule that can run once only
+    except Exception:  # the rule can run only once
         return None
 
 
 def _apart(one: Array, other: Array, give: float) -> Array:
-    """Where two vectors differ; None here and a tensor there is judged by value."""
+    """Where two vectors differ; a gradient that is None in only one is left to the rule `value`."""
     return apart(one, other, give) if one.shape == other.shape else np.zeros(0, int)
 
 
@@ -283,7 +283,7 @@ def _apart(one: Array, other: Array, give: float) -> Array:
 
 
 def variables(case: Case) -> None:
-    """A rule finds each variable's gradient by the variable, not by its position in the list."""
+    """A rule matches gradients to variables by identity, not by their position in the list."""
 
     def named(listed: Sequence[Any]) -> str:
         return f"[{', '.join(map(variable_name, listed))}]"
@@ -309,7 +309,7 @@ def variables(case: Case) -> None:
 
 
 def _order_matters(step: CustomStep, listed: list[Any], wrong_by: float) -> bool:
-    """Whether a rule returns another gradient for a variable where they come in reverse order."""
+    """Whether a rule returns another gradient for a variable if the variables come reversed."""
     grad_fn = step.event.grad_fn
     if len(listed) < 2 or grad_fn is None or any(u is None for u in step.upstream):
         return False
@@ -359,7 +359,7 @@ def finite_gradient(case: Case) -> None:
     assert case.base is not None
     vector = case.base.vector
     pairs = zip(case.flat.leaves, case.base.gradients, strict=True)
-    # NaN is also what a gradient of a wrong shape is given as.
+    # A gradient of a wrong shape is NaN in the vector too, but does not count here.
     fits = [np.full(x.stop - x.start, g is None or g.shape == x.source.shape) for x, g in pairs]
     wrong = np.flatnonzero(~np.isfinite(vector) & np.concatenate([np.zeros(0, bool), *fits]))
     if not wrong.size:
