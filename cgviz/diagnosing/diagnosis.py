@@ -1,8 +1,8 @@
 """`trace.diagnose()` and `history.diagnose()`: where a gradient went wrong, since when, and why.
 
-`QUESTIONS` are asked of each backward pass of a trace, `OVER_TIME` of a training; what they can
-answer are the records of causes, here and in the modules of the questions. `parted` says where two
-trainings part.
+`QUESTIONS` are asked of each backward pass of a trace, `OVER_TIME` of a training. Their answers
+come from the `Cause` records here and in the modules of the questions. `parted` says where two
+trainings begin to differ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
 
 
 class Diagnosis(Outcome, Sequence[Finding]):
-    """What `trace.diagnose()` found: a sequence of findings, empty where all is well."""
+    """The result of `diagnose()`: a sequence of findings, empty if all is well."""
 
     def __init__(
         self, title: str, told: Sequence[Finding], healthy: str, notes: Iterable[str] = ()
@@ -59,11 +59,11 @@ class Diagnosis(Outcome, Sequence[Finding]):
 
 
 def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
-    """What `trace.diagnose` does."""
+    """The implementation of `trace.diagnose`."""
     chosen = trace.passes if which is None else (trace.pass_(which),)
     graphs = [PassGraph(trace, each) for each in chosen]
     every = () if graphs else [v for op in trace.ops for v in op.outputs]
-    found = [(0, each) for each in numbers.forward(trace, every)]  # the training step, the finding
+    found = [(0, each) for each in numbers.forward(trace, every)]  # (training step, finding)
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     told = _unique(_first_in_time(found, sizes.diverging(graphs)))
@@ -72,11 +72,11 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
 
 
 def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -> list[Finding]:
-    """The findings without what follows from those of an earlier training step.
+    """The findings, without those that only follow from an earlier training step.
 
     Args:
-        found: Each with the training step that it is of.
-        diverges: Why the numbers of a training went out of bounds, if they did.
+        found: Pairs of a training step and a finding.
+        diverges: The finding that the training diverges, if it does.
     """
     bad = [step for step, each in found if each.what in ("nan", "inf", "exploding")]
     last = min(bad, default=math.inf)
@@ -87,7 +87,7 @@ def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -
 
 
 def _unique(found: list[Finding]) -> list[Finding]:
-    """Each trouble once, also where several passes or rounds of a loop have it."""
+    """Each problem once, even if several passes or iterations of a loop have it."""
     kept: dict[object, Finding] = {}
     for each in found:
         line = each.source and (each.source.file, each.source.line)
@@ -99,7 +99,7 @@ def _unique(found: list[Finding]) -> list[Finding]:
 
 
 def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
-    """What is said where nothing was found."""
+    """What the headline says if nothing was found."""
     if not graphs:
         why = "" if trace.notes else ": call `tape.gradient` inside the recording"
         return f"no backward pass, so no gradient{why}."
@@ -109,7 +109,7 @@ def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
 
 
 def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
-    """A remark where integers are among the arguments of `trace`."""
+    """A note that names the integers among the arguments of `cgviz.trace`, if there are any."""
     if not graphs or trace.asked:
         return []
     whole = [graphs[0].name(v) for v in graphs[0].pass_.sources if not v.differentiable]
@@ -118,34 +118,35 @@ def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
 
 # --- a training over time ----------------------------------------------------------------------
 
-# Root mean squares of gradients along the depth, first layer over last. The derivative of a sigmoid
-# is at most 1/4, so ten layers of them lose 1e-6; the healthy trainings of the tests pass. One
-# over it is exploding.
+# The root mean square of the first layer's gradient over that of the last. The derivative of a
+# sigmoid is at most 1/4, so ten sigmoid layers leave at most 1e-6; the healthy trainings in the
+# tests stay above this limit. Above its inverse a gradient is exploding.
 VANISHING = 1e-4
-# Through so many ops of one type, as the steps of a recurrent network, less is left of anything.
+# Any gradient shrinks more through this many ops of one type, such as the steps of a recurrent
+# network, so the limit for them is lower.
 REPEATED = 10
 LOST_WITH_STEPS = 1e-6
-# Updates over weights: about 1e-3 is usual, and Adam's first steps reach some 1e-2.
+# An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
-OFTEN = 0.25  # of the steps: what happens more rarely is a hiccup
-ALIKE = 30.0  # by how much what grows 1,000 times may differ, and still grow alike
-ROUNDING = 1e-5  # of what is compared: a sum of float32 in another order differs by less
+OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
+ALIKE = 30.0  # two growths count as equal if neither is this many times the other
+ROUNDING = 1e-5  # relative: a float32 sum in another order differs by less
 
 
-Told = tuple[int, Finding]  # since which recorded step, by its place, and what
+Told = tuple[int, Finding]  # the index of the first recorded step concerned, and the finding
 
 
 def over_time(history: History) -> Diagnosis:
-    """What `history.diagnose` does: the findings, the first in time first.
+    """The implementation of `history.diagnose`: the findings, earliest first.
 
-    Only the steps before a NaN or an infinity are asked about anything else: afterwards every
-    number is its consequence.
+    If the training does not recover from a NaN or an infinity, only the steps before it are
+    examined for anything else: every later number is its consequence.
     """
     if not history.steps:
         raise ValueError("nothing was recorded: the history has 0 steps")
     end = len(history) if history.broken is None else history.steps.index(history.broken)
     told = list(broken(history, end))
-    if told and told[0][1].level == "warning":  # later steps are in order again
+    if told and told[0][1].level == "warning":  # the last step is finite again
         end = len(history)
     told += [each for ask in OVER_TIME for each in ask(history, end)]
     told.sort(key=lambda each: each[0])
@@ -160,7 +161,7 @@ def _since(history: History, place: int) -> str:
 def _told(
     history: History, place: int, cause: Cause, series: Series, known: Mapping[str, str]
 ) -> Told:
-    """What a record says of a series."""
+    """The finding that a cause gives for a series, from the step at index `place` on."""
     where = f" ({series.source})" if series.source else ""
     message, hint, lesson = cause.words({"name": series.name, **known})
     last = history.traces[history.steps[-1]]
@@ -182,14 +183,14 @@ LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
 def _explained(history: History, place: int, when: str) -> list[Finding]:
-    """What is wrong in the trace of a recorded step, or in the next one that was kept."""
+    """Findings and remarks from the trace of a recorded step, or from the next trace kept."""
     step = min(step for step in history.traces if step >= history.steps[place])
     found = diagnose(history.traces[step], history.traces[step].main)
     return [replace(x, message=f"{when}, {x.message}") for x in (*found, *found.remarks)]
 
 
 def broken(history: History, end: int) -> Iterator[Told]:
-    """The first NaN or infinity; a warning where the last step is in order again."""
+    """The first NaN or infinity; only a warning if the last step is finite again."""
     if end == len(history):
         return
     when = f"at step {history.steps[end]}"
@@ -235,7 +236,7 @@ def _moves(history: History, place: int, end: int) -> str:
 
 
 def underflow(history: History, end: int) -> Iterator[Told]:
-    """Gradients of 16 bits that often round to 0 on their way, as the trace of a step tells."""
+    """16-bit gradients, much of which often rounds to 0, as the trace of one step explains."""
     half = [s for s in history.ops.values() if s.dtype in ("float16", "bfloat16")]
     lost = (np.subtract(s.lost[:end], s.zeros[:end]) > numbers.UNDERFLOW for s in half)
     places = [place for often in lost if (place := _often(often)) is not None]
@@ -257,7 +258,7 @@ ROUNDS = Cause("", STABILITY).says(
 
 
 def depth(history: History, end: int) -> Iterator[Told]:
-    """Gradients that shrink or grow along the depth: layer by layer, or through repeated ops."""
+    """Gradients that shrink or grow with depth: from layer to layer, or through repeated ops."""
     every = [s for s in history.series.values() if end and not any(s.state[:end])]
     weights = [s for s in every if s.kind == "variable" and s.size > 1]
     rows = [(LAYERS, "layers", weights, 3, VANISHING)]
@@ -293,7 +294,8 @@ GROWTH = Cause("exploding", STABILITY).says(
 def growth(history: History, end: int) -> Iterator[Told]:
     """Gradients that grow from step to step, and the target with them.
 
-    Where a loss scale grows, they grow alike, and how far the steps move a variable does not.
+    A growing loss scale is no finding: gradient and target grow alike then, and the steps do not
+    move a variable further than before.
     """
     if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
         return
@@ -318,7 +320,7 @@ FROZEN = Cause("frozen", VARIABLES, level="warning").says(
 
 
 def frozen(history: History, end: int) -> Iterator[Told]:
-    """Variables that take part, and that no step moves."""
+    """Variables that the target is computed from and that no step moves."""
     last = history.traces[history.steps[-1]]
     sources = (value for each in last.passes for value in each.sources)
     taken = {made[0].name for value in sources if (made := last.producer(value))}
@@ -341,14 +343,15 @@ LARGE = Cause("update", STABILITY, level="warning").says(
 
 
 def large_updates(history: History, end: int) -> Iterator[Told]:
-    """Steps that move a variable by a large part of itself, and of what entries usually are.
+    """Steps that move a variable by a large part of its norm, and of the usual size of entries.
 
-    What began at 0, as a bias, moves by much of itself at any learning rate.
+    A variable that began at 0, such as a bias, is left out: any learning rate moves it by a large
+    part of its norm.
     """
     found = []
     every = [s for s in history.variables.values() if s.size > 1 and end and s.value[0] > 0]
     values = np.array([s.value[:end] for s in every])
-    usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # of all of them
+    usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # RMS of entries
     for series in every:
         update = np.asarray(series.update[:end])
         moved = _moved(series, end) / series.size**0.5
@@ -370,10 +373,10 @@ OVER_TIME = (lost, underflow, depth, growth, frozen, large_updates)
 
 
 def parted(history: History, against: History) -> str:
-    """Say at which step and op two trainings part, with the numbers.
+    """Say at which step and op two trainings begin to differ, with both numbers.
 
-    What is compared is every value in forward order, then every gradient in backward order: entry
-    by entry where both kept the trace of a step, else by the norms.
+    Every value is compared in forward order, then every gradient in backward order: entry by entry
+    if both kept the trace of the step, else by norm.
     """
     first, second = told_apart([history.title, against.title], "training")
     for place, step in enumerate(history.steps):
@@ -395,8 +398,8 @@ def parted(history: History, against: History) -> str:
 
 
 def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
-    """All that flows in one step, in its order, by its name in words: arrays, or else norms."""
-    known = history.ancestors  # not what runs after the pass, such as the update
+    """Every value and gradient of one step, in order, by its name in words: arrays, or norms."""
+    known = history.ancestors  # leaves out what runs after the pass, such as the update
     found: dict[str, Any]
     if not whole:
         series = [s for s in history.series.values() if s.name in known]
@@ -419,7 +422,7 @@ def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
 
 
 def _pairs(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Pair what has one name in both; the others go by position, or are left out."""
+    """Pair equal names; other names pair by position if both have equally many, else not at all."""
     others = (name for name in theirs if name not in mine)
     for name in mine:
         if name in theirs:
@@ -443,17 +446,17 @@ def _close(one: Any, other: Any) -> bool:
 
 def _moved(series: Series, end: int) -> np.ndarray:
     """How far each step moved a variable."""
-    with np.errstate(invalid="ignore"):  # where its value is 0
+    with np.errstate(invalid="ignore"):  # ∞ × 0, where its value is 0
         return np.multiply(series.update[:end], series.value[:end])
 
 
 def _tail(holds: np.ndarray) -> int | None:
-    """Since when something holds up to the end; None if it does not hold at the end."""
+    """The index from which something holds to the end; None if it does not hold at the end."""
     broken = np.flatnonzero(~holds)
     first = int(broken[-1]) + 1 if broken.size else 0
     return first if first < len(holds) else None
 
 
 def _often(holds: np.ndarray) -> int | None:
-    """When something first holds, if it holds in a good part of the steps."""
+    """The index where something first holds; None if it holds in too few steps."""
     return int(np.argmax(holds)) if holds.size and holds.mean() >= OFTEN else None

@@ -1,7 +1,7 @@
 """Why a gradient is None: where the paths from its source to the targets are cut.
 
-The paths are followed as far as a tape followed them. `CAUSES` are the records of what can cut
-them. The learner's own text tells a stopped tape from a missing one, and where NumPy is called.
+Each path is followed as far as a tape followed it. `CAUSES` are the records of what can cut a path.
+The learner's source code shows whether a tape was stopped or missing, and where NumPy is called.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def find(graph: PassGraph) -> list[Finding]:
         graph: The pass.
 
     Returns:
-        One finding per place where gradients stop, with all the sources behind it.
+        One finding per place where gradients stop, with all the sources affected.
     """
     groups: dict[object, Cut] = {}
     for value, gradient in graph.gradients:
-        # An argument of `trace` may be an integer; one that was asked for is a mistake.
+        # An argument of `trace` may be an integer; to ask for the gradient of one is a mistake.
         if gradient is None and (graph.trace.asked or value.differentiable):
             for cut in cuts(graph, value):
                 key = cut.op or value.key, cut.cause
@@ -44,7 +44,7 @@ def find(graph: PassGraph) -> list[Finding]:
 
 
 def dropped(graph: PassGraph) -> list[Finding]:
-    """Custom rules that TensorFlow did not use: one finding per line that calls one."""
+    """Custom rules that TensorFlow did not use: one finding per rule and calling line."""
     ops = [op for op in with_bodies(graph.trace.ops) if op.rule_dropped]
     first = {line(op.source) + line(op.rule): op for op in reversed(ops)}
     found = [Cut(graph, "rule dropped", op).finding() for op in reversed(first.values())]
@@ -79,13 +79,13 @@ def _at_edge(graph: PassGraph, edge: Edge) -> Cut | None:
     op, value = graph.op(edge.target), edge.value
     if not value.differentiable:
         return Cut(graph, "integers", graph.op(edge.source), value)
-    if op.outputs and not any(v.differentiable for v in op.outputs):  # as a comparison
+    if op.outputs and not any(v.differentiable for v in op.outputs):  # such as a comparison
         return Cut(graph, "integers", op, op.outputs[0])
     if followed(graph, edge) and op not in graph.pass_.step_of:
         node, starts = graph.selection.nodes[edge.target], graph.selection.starts(edge.target)
         arrived = starts or any(u is not None for u in node.upstream)
         return Cut(graph, "another tape", op, value) if arrived else None
-    # Without a reason: nothing would flow on if something arrived.
+    # If no reason is given, nothing would flow here even if something arrived.
     cause = edge.reason or "not watched"
     if cause in ("not watched", "nothing arrives", "tape not recording"):
         cause = _unwatched(graph, op, value, cause)
@@ -113,7 +113,7 @@ def followed(graph: PassGraph, edge: Edge) -> bool:
 
 
 def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
-    """Why no path leads from a source to a target: it is followed further than a tape did."""
+    """Why no path leads from a source to a target: its uses are followed even where no tape did."""
     if not value.differentiable and value.dtype != "resource":
         return Cut(graph, "no float", None, value)
     if start is None or not value.differentiable:
@@ -124,7 +124,7 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
     if inner := _inner_gradient(graph, ops):
         return inner
     targets = [made for t in graph.pass_.targets if (made := graph.maker(t))]
-    for op in reversed(ops):  # the last value whose numbers leave
+    for op in reversed(ops):  # the last value whose numbers leave TensorFlow
         for output in op.outputs:
             if taken := numpy_call(op, graph.name(output).strip("`"), targets):
                 return Cut(graph, "NumPy", op, output, taken)
@@ -148,7 +148,7 @@ def _unused(graph: PassGraph, value: Value, used: Op | None = None) -> str:
 
 
 def _inner_gradients(graph: PassGraph) -> list[tuple[Value, Pass]]:
-    """The gradients that the targets are made of, each with the earlier pass that it is from."""
+    """The gradients of earlier passes that the targets are made of, each with its pass."""
     passes = graph.trace.passes[: graph.pass_.index]
     taken = {id(g): each for each in passes for g in each.gradient_references if g is not None}
     before = walk(graph.pass_.targets, lambda v: op.inputs if (op := graph.maker(v)) else ())
@@ -156,7 +156,7 @@ def _inner_gradients(graph: PassGraph) -> list[tuple[Value, Pass]]:
 
 
 def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
-    """The gradient of an earlier pass that the targets are made of, and that no tape recorded."""
+    """The cut at a gradient that the targets are made of and that no tape recorded, if any."""
     made = {v.key for op in reached for v in op.outputs}
     for value, inner in _inner_gradients(graph):
         maker = graph.maker(value)
@@ -174,13 +174,13 @@ class Cut:
 
     graph: PassGraph
     cause: str  # a name of `CAUSES`
-    op: Op | None  # that uses the value, or makes it; without a path the last that uses it
+    op: Op | None  # that uses or makes the value; without a path, the last op that uses it
     value: Value | None = None
-    line: Source | None = None  # where the path is cut, if that is no line of the op
-    sources: list[Value] = field(default_factory=list)  # whose gradient it cuts
+    line: Source | None = None  # where the path is cut, if not at the op's own line
+    sources: list[Value] = field(default_factory=list)  # the sources whose gradient it cuts
 
     def finding(self) -> Finding:
-        """What is said of the sources behind it."""
+        """The finding about the sources whose gradient it cuts."""
         graph, op, value, sources = self.graph, self.op, self.value, self.sources
         who = listed(map(graph.name, sources)) if sources else ""
         made = graph.maker(sources[0]) if sources else None
@@ -197,7 +197,7 @@ class Cut:
             "name": graph.name(value) if value else "that input",
             "kind": _KINDS.get(value.dtype, f"{value.dtype} numbers") if value else "",
             "source": who.strip("`"),
-            "plain": re.sub(r"_\d+$", "", who.strip("`")),  # two of one name are `v` and `v_1`
+            "plain": re.sub(r"_\d+$", "", who.strip("`")),  # two named `v` are `v` and `v_1`
             "made": at(made) if made else "",
             "captured": listed(map(graph.name, captured)) if captured else "a tensor",
             "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
@@ -217,14 +217,14 @@ GRADIENT = r".+\.(gradient|jacobian|batch_jacobian)"
 
 
 def inside_tape(source: Source | None) -> str:
-    """How a line is written among the tapes of its own function.
+    """Where a line is, relative to the tape blocks of its own function.
 
     Args:
         source: The line.
 
     Returns:
-        "stopped" inside `stop_recording`, "inside" a GradientTape block, "outside" where the
-        function has such a block elsewhere, or "" where the text does not tell.
+        "stopped" inside a `stop_recording` block, "inside" a GradientTape block, "outside" if the
+        function has such a block elsewhere, or "" if the source code does not tell.
     """
     scopes = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
     scope = [n for n in around(source) if isinstance(n, scopes)][-1]
@@ -242,13 +242,13 @@ def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
     """Where the numbers of an op's output are taken out of TensorFlow.
 
     Args:
-        op: The op. In the body of a custom op every call of NumPy counts.
+        op: The op. If it is a custom op, every call of NumPy in its function counts.
         name: The name of the output.
-        targets: The ops that made the targets: their functions are searched too.
+        targets: The ops that made the targets: the functions that call them are searched too.
 
     Returns:
-        The line that calls `.numpy()`, a function of NumPy, `float()`, `.item()` or
-        `tf.numpy_function()` on it: by its name, or in the op's own line. None if there is none.
+        The line that calls `.numpy()`, a NumPy function, `float()`, `.item()` or
+        `tf.numpy_function()` on the output, by its name or in the op's own line; None without one.
     """
     for source in (op.source, op.rule, *(each.source for each in targets)):
         for call, where in calls(source, NUMPY):
@@ -260,12 +260,12 @@ def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
 
 
 def gradient_call(op: Op) -> Source | None:
-    """The first line around an op that asks a tape for a gradient, outside every other tape."""
+    """A line in an op's function that asks a tape for a gradient outside every tape block."""
     found = (where for _, where in calls(op.source, GRADIENT) if inside_tape(where) != "inside")
     return next(found, None)
 
 
-# --- what is said of it ------------------------------------------------------------------------
+# --- messages and hints ------------------------------------------------------------------------
 
 _KINDS = {"bool": "True and False", "string": "texts"}
 _ASSIGNED = " No gradient flows through the assignment there."

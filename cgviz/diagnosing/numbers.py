@@ -1,14 +1,14 @@
 """Numbers that are zero, NaN or infinite: where that began, and why.
 
-    zero, not_finite   of the gradients of a pass
-    underflow          of a part of their entries, in 16 bits
-    forward            of the values of the forward pass
+    zero, not_finite   gradients of a pass that are 0 in every entry, NaN or infinite
+    underflow          16-bit gradients of which many entries round to 0
+    forward            values of the forward pass that are NaN or infinite
 
-One walk serves all three: `origins` leads from number to number, always to what the number was
-made of, until the trouble is in none of that. A gradient is followed from its source towards
-the targets, to the step that made it or to a value whose gradients add up to it; a value of the
-forward pass is followed back to the op whose inputs were in order. `ZERO`, `BACKWARD` and
-`FORWARD` are the records of what can be the cause: the first that the numbers bear out is told.
+Except for `underflow`, they share one walk: `origins` goes from a number to the numbers that it was
+made of, until the problem comes from none of these. A gradient is followed from its source towards
+the targets, to the seed, the step or the sum of gradients where it began; a value of the forward
+pass is followed back to the op whose inputs were still in order. `ZERO`, `BACKWARD` and `FORWARD`
+are the records of possible causes: the first that fits the numbers is reported.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Spreads = Callable[[Iterable[bool]], bool]
 
 
 class Case:
-    """A trouble that is being explained: its attributes as the words of a cause name them."""
+    """A problem to explain; its items are its attributes, as text for the words of a cause."""
 
     causes: Sequence[Cause]
-    type: str  # of the op
+    type: str  # of the op; or "seed", "sum" or "custom"
 
     def __getitem__(self, name: str) -> Any:
         found = getattr(self, name)
@@ -56,7 +56,7 @@ class Case:
 
     @property
     def words(self) -> Words:
-        """What that cause says."""
+        """The message, hint and lesson of that cause."""
         return self.cause.words(self)
 
 
@@ -73,29 +73,29 @@ def shown(array: Any) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """What a trouble can be in: a value, its gradient, or a part of the gradient."""
+    """An array that can have a problem: a value, its gradient, or one term of the gradient."""
 
     value: Value
     array: Array = field(compare=False, repr=False)
     kind: str = "value"  # or "gradient", "seed", "returned"
-    step: Step | None = None  # that returned this part of the gradient
-    position: int = 0  # to which input of its op
+    step: Step | None = None  # the step that returned this term of the gradient
+    position: int = 0  # the input of the step's op that it was returned to
 
 
 def origins(
     made_of: Callable[[Number], list[Number]], test: Test, spreads: Spreads = any
 ) -> Callable[[Number], Iterator[Number]]:
-    """How it is found where a trouble of a number began.
+    """Make the function that finds where the problem of a number began.
 
     Args:
-        made_of: What a number was made of.
-        test: Whether an array has the trouble.
-        spreads: `all` if what is made has the trouble when all that it is made of has it, as zero;
-            `any` if one is enough, as NaN.
+        made_of: Gives the numbers that a number was made of.
+        test: Whether an array has the problem.
+        spreads: `all` if a number gets the problem when everything it is made of has it, as with
+            zero; `any` if one of them is enough, as with NaN.
 
     Returns:
-        A function from a number with the trouble to those where it began. The paths of many
-        numbers meet, so that each is looked at once.
+        A function from a number with the problem to the numbers where it began. Each number is
+        examined only once, because the paths from many numbers meet.
     """
 
     @cache
@@ -108,7 +108,7 @@ def origins(
 
 
 def _parts(graph: PassGraph, number: Number) -> list[Number]:
-    """What a number of a backward pass is made of."""
+    """The numbers that a number of a backward pass is made of."""
     if number.step is not None:
         pairs = zip(number.step.op.outputs, number.step.upstream, strict=True)
         return [Number(v, u, "gradient") for v, u in pairs if u is not None and u.size]
@@ -121,21 +121,21 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
 
 
 def zero(graph: PassGraph) -> list[Finding]:
-    """Explain every gradient of a pass that is exactly zero, all entries of it.
+    """Explain each of a pass's gradients whose entries are all exactly zero.
 
-    Passes over a backward pass are left alone: second derivatives of piecewise linear functions
-    are zero and right.
+    A pass that differentiates a backward pass is skipped: second derivatives of piecewise linear
+    functions are rightly zero.
     """
     return _explained(graph, is_zero, all) if graph.first_order else []
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
-    """Explain gradients that are NaN or infinite, unless the values are too."""
+    """Explain NaN and infinite gradients, except those that come from values `forward` explains."""
     return _explained(graph, is_bad, any)
 
 
 def underflow(graph: PassGraph) -> list[Finding]:
-    """Tell where on its way much of a gradient of 16 bits rounds to 0, and not all of it."""
+    """Find the first step at which much of a 16-bit gradient, but not all of it, rounds to 0."""
     for step in graph.pass_.steps if graph.first_order else ():
         share = max((rounded(step, j) for j in range(len(step.op.inputs))), default=0.0)
         if share > UNDERFLOW:
@@ -146,7 +146,7 @@ def underflow(graph: PassGraph) -> list[Finding]:
 
 
 def rounded(step: Step, j: int) -> float:
-    """The share of entries that a step returns to an input as 0, but not for a larger upstream."""
+    """The share of entries returned to an input that are 0, but not for a larger upstream."""
     given, known = step.downstream[j], limits(step.op.outputs[0].dtype)
     if known is None or not known.coarse or given is None or not given.any():
         return 0.0
@@ -159,9 +159,9 @@ def rounded(step: Step, j: int) -> float:
 
 
 def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
-    """One finding per cause, with all the sources behind it."""
+    """One finding per place and cause, with all the sources affected."""
     began = origins(partial(_parts, graph), test, spreads)
-    case_of = cache(partial(GradientCase, graph, zero=test is is_zero))  # may run a rule
+    case_of = cache(partial(GradientCase, graph, zero=test is is_zero))  # a case may run a rule
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
     for value, gradient in graph.gradients:
         if gradient is None or not test(gradient):
@@ -170,7 +170,7 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
         for origin in islice(began(start), MOST_ORIGINS):
             case = case_of(origin)
             groups.setdefault((case.place, case.words), (case, []))[1].append(value)
-    told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # by `forward`
+    told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # `forward` reports it
     return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
 
 
@@ -216,7 +216,7 @@ ZERO = (
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
-    # Two of these are found by running TensorFlow's own rule for other upstreams.
+    # The next three are found by running TensorFlow's own rule again for other upstreams.
     Cause("underflow", STABILITY, when=lambda c: c.flows_for(lambda u: u / c.largest)).says(
         "Upstream is {largest}, and the product is below {smallest}: that is 0 in {dtype}.",
         "Scale the loss up, or compute in float64 or with logarithms.",
@@ -236,7 +236,7 @@ ZERO = (
     ),
 )
 
-UNDERFLOW = 0.25  # of the entries: more new zeros than rounding makes of an ordinary gradient
+UNDERFLOW = 0.25  # share of entries that become 0: more than rounding does to an ordinary gradient
 ROUNDED = Cause("underflow", STABILITY).says(
     "{share} % of what {at} returns rounds to 0 in {dtype}, and would not with a larger upstream.",
     "Use float32 here, or tf.keras.mixed_precision.LossScaleOptimizer.",
@@ -302,16 +302,16 @@ class GradientCase(Case):
         self.upstream = next((u for u in given if u.any()), np.zeros(1))
         self.largest = max((float(np.abs(u).max()) for u in given), default=0.0)
         at_entry = (number_at(self.op, u, self.index, self.value) for u in given)
-        self.arrived = next((n for n in at_entry if n is not None), None)  # if there is just one
+        self.arrived = next((n for n in at_entry if n is not None), None)  # None if not unique
 
     @property
     def place(self) -> object:
-        """The step; of a branch not taken the line, in which many ops often are."""
+        """The step; for a branch that tf.where did not take, the line, which often has many ops."""
         where = self.op.source if self.op and self.cause.name == "tf.where" else None
         return (where.file, where.line) if where else self.origin.step
 
     def finding(self, values: list[Value]) -> Finding:
-        """What is said of the sources behind it."""
+        """The finding about the sources affected."""
         graph, op, began = self.graph, self.op, ""
         head = f"the gradient of {listed(map(graph.name, values))} is"
         if self.what == "zero":
@@ -322,29 +322,29 @@ class GradientCase(Case):
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
         because, hint, lesson = self.words
         message = f"{head} {'exactly 0' if self.what == 'zero' else 'not finite'}: {began}{because}"
-        # A network in which one parameter has no effect, as a bias before a softmax, still learns.
+        # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
         level = "note" if self.cause.name == "cancels" and learns else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
     def flows_for(self, change: Callable[[Array], Array]) -> bool:
-        """Whether the rule returns anything to the input for a changed upstream."""
+        """Whether the rule returns anything but 0 to the input for a changed upstream."""
         return bool(np.any(rerun(self.step, self.j, change)))
 
     @property
     def cancels(self) -> bool:
-        """Whether the rule returns anything for numbers whose products do not add up to 0."""
+        """Whether the rule returns anything but 0 for an upstream whose products do not cancel."""
         return self.flows_for(lambda u: unlike(u) * (u != 0))
 
     @property
     def saturated(self) -> bool:
-        """Whether the output is one of the values that the op nears at ±∞."""
+        """Whether every output entry is a value that the op approaches at ±∞."""
         away = self.type == "Softmax" or self.x.all()  # tanh is 0 at 0, and steep
         return bool(away and np.isin(self.y, (-1.0, 0.0, 1.0, 2.0)).all())
 
     @property
     def not_taken(self) -> bool:
-        """Whether the zero that reached the step was returned by a tf.where further on."""
+        """Whether the zero upstream of the step comes from a tf.where later in the forward pass."""
         uses = self.graph.contributions
         later = walk(self.step.op.outputs, lambda v: [o for s, *_ in uses(v) for o in s.op.outputs])
         choices = ((s.op, j) for value in later for s, j, _ in uses(value) if j > 0)
@@ -355,8 +355,8 @@ class GradientCase(Case):
 
     @property
     def steep(self) -> bool:
-        """Whether the derivative itself is infinite: a tiny upstream gives infinity too."""
-        size = math.sqrt(self.smallest)  # no finite derivative is so large
+        """Whether the derivative itself is infinite, so that a tiny upstream gives infinity too."""
+        size = math.sqrt(self.smallest)  # no finite derivative times this overflows
         again = rerun(self.step, self.j, lambda u: np.sign(u) * size)
         return again is not None and bool(np.isinf(again).any())
 
@@ -369,7 +369,7 @@ _DOMAINS = {
     **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1"},
 }
 _DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod"
-GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers somebody gave
+GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers were given, not computed
 FORWARD = (
     _unstable("given", when=lambda case: case.given).says("", "Look where its numbers come from."),
     _unstable("exp", ops="Exp Expm1", when=lambda case: case.x[0] is not None).says(
@@ -399,7 +399,7 @@ FORWARD = (
 
 
 def values(graph: PassGraph) -> list[Finding]:
-    """Explain targets that are not finite; passes over a backward pass are left alone."""
+    """Explain targets that are not finite; skip a pass that differentiates a backward pass."""
     return forward(graph.trace, graph.pass_.targets if graph.first_order else ())
 
 
@@ -419,8 +419,8 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         given = [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
         if not np.isnan(number.array).any():
             return given
-        # An infinity that somebody gave, as that of a mask, is meant so: what makes NaN of it is
-        # to blame.
+        # An infinity that was given, as in a mask, is intended: the op that makes NaN of it is to
+        # blame.
         nans = [n for n in given if np.isnan(n.array).any()]
         return nans or [n for n in given if not meant(n.value)]
 
@@ -439,7 +439,7 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
 
 
 def _inside(op: Op) -> Op:
-    """The op of a custom gradient's body where it began, else the op itself."""
+    """The op in a custom op's body where the problem began, else the op itself."""
     for inner in op.body:
         if _any_bad(inner.outputs) and not _any_bad(inner.inputs):
             return _inside(inner)
@@ -447,7 +447,7 @@ def _inside(op: Op) -> Op:
 
 
 class ForwardCase(Case):
-    """An op whose output is not finite, though its inputs are."""
+    """An op at which a NaN or an infinity of the forward pass began."""
 
     causes = FORWARD
 
@@ -460,11 +460,11 @@ class ForwardCase(Case):
         self.dtype = self.output.dtype
         known = limits(self.dtype)
         self.largest, self.real = (known.largest, known.name) if known else (math.nan, "")
-        self.limit = style.number(round(math.log(self.largest), 2), 5)  # of the input of exp
+        self.limit = style.number(round(math.log(self.largest), 2), 5)  # above it exp overflows
         self.domain = _DOMAINS.get(op.type, "")
 
     def finding(self) -> Finding:
-        """What is said of it."""
+        """The finding about the op."""
         because, hint, lesson = self.words
         message = f"`{self.op.name}` itself holds {self.sign}{entry(self.index)}."
         if not self.given:
@@ -475,14 +475,14 @@ class ForwardCase(Case):
 
 # --- single entries ----------------------------------------------------------------------------
 
-# Ops that make each entry of one entry of every input. Of others, such as a matrix product, it
-# would be wrong to say which numbers an entry came from, also where the shapes agree.
+# Ops that compute each entry from one entry of every input. For others, such as a matrix product,
+# it would be wrong to say which numbers an entry came from, even if the shapes agree.
 _OTHERS = "Neg Pow SquaredDifference Atan2 Cast Select SelectV2"
 BY_ENTRY = {*INFIX, *ELEMENTWISE, *_OTHERS.split()}
 
 
 def numbers(value: Value) -> Array:
-    """A value's numbers in double precision; none for integers."""
+    """A value's numbers in double precision; an empty array for a dtype without gradients."""
     return wide(value.numpy()) if value.differentiable else np.zeros(0)
 
 
@@ -507,7 +507,7 @@ def _any_bad(values: Iterable[Value]) -> bool:
 
 
 def first_bad(array: Array) -> tuple[str, tuple[int, ...], str]:
-    """What is not finite in an array: "nan" or "inf", where first, and as text."""
+    """The first NaN of an array, else its first infinity: "nan" or "inf", index and text."""
     array = wide(array)
     nan = bool(np.isnan(array).any())
     places = np.argwhere(np.isnan(array) if nan else np.isinf(array))
@@ -521,10 +521,10 @@ def entry(index: tuple[int, ...]) -> str:
 
 
 def number_at(op: Op, a: Array, index: tuple[int, ...], like: Value) -> complex | None:
-    """The number of an array at an op that belongs to an entry of `like`, if there is just one."""
+    """The number of `a` that belongs to entry `index` of `like` at an op; None if not just one."""
     if a.size == 1:
         return a.reshape(-1)[0].item()
-    if op.kind == "op" and op.type not in BY_ENTRY:  # taken for granted of custom ops
+    if op.kind == "op" and op.type not in BY_ENTRY:  # custom ops are taken to work entry by entry
         return None
     try:
         return np.broadcast_to(a, like.shape)[index].item()
@@ -541,6 +541,6 @@ def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
 
 
 def unlike(like: Array) -> Array:
-    """Numbers between 1 and 2 of which no two are alike, and that have no simple sums."""
-    golden = (np.sqrt(5.0) - 1) / 2  # its multiples are spread most evenly, and never meet
+    """Numbers from 1 to 2 in the shape of `like`, no two equal and in no simple proportion."""
+    golden = (np.sqrt(5.0) - 1) / 2  # its multiples modulo 1 spread most evenly, and never meet
     return (1 + np.arange(like.size) * golden % 1).reshape(like.shape).astype(like.dtype)

@@ -1,9 +1,9 @@
-"""One backward pass as a graph that is followed from a gradient to where a trouble began.
+"""One backward pass as a graph, to be followed from a gradient to where its problem began.
 
-PassGraph   the pass: what each value is called, what reached it, which ops lead to the targets
-Cause       a record of why something is so, and of what is said of it
-at, line    an op, a line of the learner's in words
-calls       what the learner's own text calls around a line
+PassGraph   the pass: the names of its values, what reached them, which ops lead to the targets
+Cause       a record of one cause: when it holds, and what to say about it
+at, line    an op, or a line of the learner's code, in words
+calls       the calls in the learner's code around a line
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..lessons import DEBUGGING
 from ..reading.format import clipped
 from ..recording.source import parsed
 
-MOST_ORIGINS = 3  # told per gradient: a fourth is seldom another mistake
+MOST_ORIGINS = 3  # reported per gradient: a fourth is seldom another mistake
 
 
 class PassGraph:
@@ -40,7 +40,7 @@ class PassGraph:
 
     @cached_property
     def first_order(self) -> bool:
-        """Whether the pass went over forward ops only."""
+        """Whether the pass differentiates forward ops only."""
         forward = set(self.trace.ops)
         return all(step.op in forward for step in self.pass_.steps)
 
@@ -56,14 +56,14 @@ class PassGraph:
 
     @cached_property
     def training_step(self) -> int:
-        """How many times the variables that it read had been assigned before."""
+        """The largest number of earlier assignments among the variables that the pass uses."""
         used = [v for step in self.pass_.steps for v in step.op.inputs]
         makers = [self.trace.producer(v) for v in (*self.pass_.sources, *used)]
         return max((m[1] for m in makers if m and m[0].kind == "variable"), default=0)
 
     @cached_property
     def nodes(self) -> dict[int, int]:
-        """The index of the node that made a value, by its key."""
+        """The index of the node that made a value, by the value's key."""
         return {v.key: i for i, node in enumerate(self.selection.nodes) for v in node.outputs}
 
     def op(self, node: int) -> Op:
@@ -76,12 +76,12 @@ class PassGraph:
         return made and made[0]
 
     def kind(self, value: Value) -> str:
-        """The kind of op that made a value; of an unread variable only the handle is known."""
+        """The kind of op that made a value; an unread variable is known only by its handle."""
         maker = self.maker(value)
         return "variable" if value.dtype == "resource" else maker.kind if maker else "input"
 
     def name(self, value: Value) -> str:
-        """The learner's name of a value, as code."""
+        """The learner's name of a value, in backticks."""
         return f"`{names.value_name(self.trace, value)}`"
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
@@ -101,13 +101,13 @@ class PassGraph:
     def _leading(self) -> set[int]:
         """The nodes from which a path leads to a target."""
         found = {edge.source for edge in self.selection.targets}
-        for i in reversed(range(len(self.selection.nodes))):  # edges lead to later ones
+        for i in reversed(range(len(self.selection.nodes))):  # edges lead to later nodes
             if any(edge.target in found for edge in self._useful(i)):
                 found.add(i)
         return found
 
     def onward(self, node: int) -> list[Edge]:
-        """The edges on the paths from a node to the targets, past ops that tell of shapes only."""
+        """The edges of a node that are on a path to a target, except those into shape helpers."""
         return [edge for edge in self._useful(node) if edge.target in self._leading]
 
     def _useful(self, node: int) -> list[Edge]:
@@ -122,22 +122,22 @@ Words = tuple[str, str, str]  # a message, a hint and a lesson
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause of a trouble: when it holds, and what is said of it."""
+    """One cause of a problem: when it holds, and what to say about it."""
 
     name: str
     lesson: str = DEBUGGING
-    ops: str = ""  # the types of op that it is about; "" for all
-    when: Callable[[Any], object] | None = None  # else it holds where it is asked for
-    level: str = "error"  # of its findings, or "warning"
-    message: str = ""  # `{name}` is an attribute of the case, or an entry
+    ops: str = ""  # the op types that it applies to; "" for all
+    when: Callable[[Any], object] | None = None  # None: no further condition
+    level: str = "error"  # of its findings; can be "warning"
+    message: str = ""  # `{name}` is an item of what `words` is given
     hint: str = ""
 
     def says(self, message: str, hint: str) -> Cause:
-        """The record with its words."""
+        """A copy of the record with these words."""
         return replace(self, message=message, hint=hint)
 
     def words(self, known: Any) -> Words:
-        """What is said of a case."""
+        """The message, hint and lesson for a case."""
         return self.message.format_map(known), self.hint.format_map(known), self.lesson
 
 
@@ -170,18 +170,18 @@ def listed(given: Iterable[str]) -> str:
 # --- the learner's own text --------------------------------------------------------------------
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
-MOST_TEXT = 70  # characters of the learner's line: it is to fit beside the words about it
+MOST_TEXT = 70  # characters of the learner's line, so that it fits beside the words about it
 
 
 def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
-    """Calls of such a name in the outermost function around a line, or in its statement.
+    """Calls that match, in the outermost function around a line, else in the outermost statement.
 
     Args:
         source: The line.
-        pattern: What the whole name of the function called matches, as `tape.gradient`.
+        pattern: A regular expression for the whole name of the function, such as `tape.gradient`.
 
     Returns:
-        The calls with their lines, in the order of these; none of those inside a `print`.
+        The calls with their lines, outer ones first; none of those inside a `print`.
     """
     _, *statements = around(source)
     if source is None or not statements:
@@ -197,11 +197,11 @@ def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
 
 
 def around(source: Source | None) -> list[ast.AST]:
-    """The tree of a file, and its statements that hold a line, outermost first."""
+    """The syntax tree of a line's file, and the statements around the line, outermost first."""
     tree = parsed("".join(linecache.getlines(source.file)) if source else "")
     return [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.stmt) and holds(n, source))]
 
 
 def holds(node: ast.stmt | ast.expr, source: Source | None) -> bool:
-    """Whether a line is one of a node's."""
+    """Whether a line is within a node."""
     return source is not None and node.lineno <= source.line <= (node.end_lineno or 0)

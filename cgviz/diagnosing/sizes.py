@@ -1,4 +1,4 @@
-"""Gradients whose size changes by powers of ten: on their way through a pass, or step by step.
+"""Gradients whose size changes by powers of ten: through a pass, or in the course of a training.
 
 scale       vanishing and exploding gradients of a pass
 diverging   gradients that grow from step to step of a training
@@ -21,24 +21,26 @@ from ..lessons import CHAIN, STABILITY
 from .numbers import is_bad, is_ordinary, is_zero, unlike
 from .pass_graph import Cause, PassGraph, at, calls, line, listed
 
-# The size of a gradient is compared with that of the upstream the pass started with. A gradient is
-# vanishing when its L2 norm is below a millionth of that, exploding when its typical entry (root
-# mean square) is above a million of it. The two measures differ so that a mean over many entries
-# is no fall and a sum over many entries no rise. float32 has 7 digits: a step this much smaller
-# than usual is lost in a weight, and one this much larger leaves nothing of the weight.
+# The size of a gradient is compared with that of the upstream that the pass started with. A
+# gradient is vanishing if its L2 norm is below a millionth of that, and exploding if its typical
+# entry (root mean square) is above a million times that. The two measures differ so that a mean
+# over many entries does not count as a fall, nor a sum over many entries as a rise. float32 has 7
+# digits: a step this much smaller than usual is lost in a weight, and one this much larger leaves
+# nothing of the weight.
 DECADES = 6
-# Units alone must raise no alarm: `1e-8 * x` has a small gradient and nothing is wrong. So without
-# the op that changed the size most it is still this much; grams for kilograms are one such factor.
+# Units alone must raise no alarm: `1e-8 * x` has a small gradient and nothing is wrong. So the
+# change must exceed this many decades even without the op that changed the size most; the factor
+# from kilograms to grams is as large.
 SEVERAL = 3
-ALIKE = 0.1  # contributions of one order of magnitude: the longest path tells most
-GROWN = 1e3  # a training that converges has its largest gradients within 100 times the first
+ALIKE = 0.1  # of contributions this close to the largest, the one on the longest path tells most
+GROWN = 1e3  # the gradients of a training that converges stay within 100 times the first
 # Calls that change variables, as an optimizer's step does.
 UPDATES = r".+\.(assign|assign_add|assign_sub|apply|apply_gradients|minimize)"
 Size = Callable[[Sequence[Array]], float]
 
 
 class Factor(NamedTuple):
-    """By how much a step multiplied the size of a gradient, on the path into one of its inputs."""
+    """By how much a step multiplied the size of the gradient that it returned to one input."""
 
     size: float
     step: Step
@@ -77,16 +79,16 @@ DIVERGING = Cause("exploding", STABILITY).says(
 def scale(graph: PassGraph) -> list[Finding]:
     """Explain gradients that vanish or explode on their way.
 
-    A gradient that is mathematically 0 is small too, as it comes out of a sum whose terms cancel
-    but for rounding. It is told as that: of one among others that learn, such as the bias of the
-    keys under a softmax, as a remark.
+    A gradient that is mathematically 0 is small too, because the terms of its sum cancel except
+    for rounding. It is reported as zero, and only as a note if other sources learn: one example is
+    the bias of the keys under a softmax.
 
     Args:
-        graph: The pass; passes over a backward pass are left alone.
+        graph: The pass; one that differentiates a backward pass is skipped.
 
     Returns:
         At most one finding for vanishing and one for exploding, with all the sources; and one for
-        each op at which gradients cancel, a note where others learn.
+        each op at which gradients cancel, a note if other sources learn.
     """
     seeds = [s for s in graph.seeds.values() if s is not None and s.size]
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
@@ -121,15 +123,15 @@ def scale(graph: PassGraph) -> list[Finding]:
 
 
 def decades(times: float) -> float:
-    """How many powers of ten a ratio is; of 0, as of squares below every number, −∞."""
+    """How many powers of ten a ratio is; −∞ for 0."""
     return math.log10(times) if times else -math.inf
 
 
 def cancels(step: Step, j: int) -> bool:
-    """Whether the terms that a step adds up cancel but for rounding.
+    """Whether the terms that a step adds up cancel except for rounding.
 
-    Its rule is run again for an upstream without signs, of which no two entries are alike: there
-    nothing cancels.
+    Its rule is run again for the absolute values of upstream, each scaled by a different
+    factor, so that nothing cancels.
     """
     given = step.downstream[j]
     if step.op.kind != "op" or given is None:
@@ -141,10 +143,10 @@ def cancels(step: Step, j: int) -> bool:
 
 
 def wide_norm(arrays: Sequence[Array]) -> float:
-    """The L2 norm of all entries, also where their squares are beyond every number.
+    """The L2 norm of all entries, even if their squares overflow or underflow.
 
-    A gradient of 1e-30 in float32 is small and not zero; `graph.norm`, in the array's own
-    precision, is faster and tells 0.
+    A gradient of 1e-30 in float32 is small but not zero; `graph.norm`, in the array's own
+    precision, is faster and gives 0.
     """
     entries = [np.abs(wide(a)) for a in arrays]
     largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
@@ -163,8 +165,8 @@ def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -
     """The steps from a value to the target along the largest contributions.
 
     Args:
-        onward: `largest` of a graph and a size.
-        value: Where it begins.
+        onward: `largest`, bound to a graph and a size.
+        value: The value that the path begins at.
     """
     found = []
     while step := onward(value):
@@ -174,13 +176,13 @@ def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -
 
 
 def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] | None:
-    """The step that returned the largest contribution to a value, and the output it was made of."""
+    """The step that returned the largest contribution to a value, and the output it came from."""
     parts = graph.contributions(here)
     sizes = [wide_norm([part[2]]) for part in parts]
     alike = [part for part, each in zip(parts, sizes, strict=True) if each >= ALIKE * max(sizes)]
     if not alike:
         return None
-    step, j, gradient = alike[-1]  # the first of a loop's rounds: the last on the way back
+    step, j, gradient = alike[-1]  # the first iteration of a loop: the last on the way back
     pairs = zip(step.op.outputs, step.upstream, strict=True)
     arrived = [(v, u) for v, u in pairs if u is not None]
     before = size([u for _, u in arrived])
@@ -191,7 +193,7 @@ def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] |
 
 
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
-    """The worst change in words, with the three lines that made most of it."""
+    """The finding about the worst change, with up to three lines that caused most of it."""
     worst = max(changes, key=lambda change: abs(decades(change.ratio)))
     values = [change.value for change in changes]
     by_line: dict[object, list[Factor]] = {}
@@ -220,25 +222,25 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
 
 
 def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
-    """Say that a training diverges: each step that is too large makes the next gradient larger.
+    """Report a training that diverges: each step is too large and makes the next gradient larger.
 
-    What follows, exploding gradients, infinity and at last NaN, is told once and by its cause.
+    The exploding gradients, infinities and NaN that follow are then reported once, by their cause.
 
     Args:
         graphs: The passes of a recording, in execution order.
 
     Returns:
-        A finding where the gradients, or the variables themselves, become more than 1,000 times as
-        large as at first before anything is infinite, and the target grows too.
+        A finding if the gradients, or the variables themselves, become more than 1,000 times as
+        large as at first before anything is infinite, and the target grows too; else None.
     """
     asked = [[graph.maker(value) for value in graph.pass_.sources] for graph in graphs]
-    # Of two networks that train in turns the first is looked at.
+    # If two networks are trained in turns, only the first is examined.
     alike = [graph for graph, own in zip(graphs, asked, strict=True) if own == asked[0]]
     steps = list({graph.training_step: graph for graph in reversed(alike)}.values())[::-1]
     if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
         return None
     gradients = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
-    # Of a variable that only a closed function reads, nothing is known but its handle.
+    # A variable that only a closed `tf.function` reads has a handle and no known numbers.
     values = [_size(v.numpy() for v, _ in graph.gradients if v.differentiable) for graph in steps]
     targets = [_size([graph.pass_.targets[0].numpy()]) for graph in steps]
     finite = next((i for i, size in enumerate(gradients) if math.isinf(size)), len(steps))
@@ -261,6 +263,6 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
 
 
 def _size(arrays: Iterable[Array]) -> float:
-    """The typical entry; infinite where one is not finite."""
+    """The typical entry of some arrays; infinity if any entry is not finite."""
     found = list(arrays)
     return math.inf if any(map(is_bad, found)) else typical(found)

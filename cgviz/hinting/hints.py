@@ -1,13 +1,14 @@
-"""Hints under TensorFlow's own errors: what was done, how to fix it, which lesson tells more.
+"""Hints under TensorFlow's own errors: what went wrong, how to fix it, which lesson tells more.
 
-    BOOK      the records: how an error is known, and what to say
-    explain   an error -> a Hint, or None where nothing is sure
-    add       an error gets its hint as a note (PEP 678); what leaves a recording has it
+    BOOK      the records: how to recognise an error, and what to say
+    explain   an error -> a Hint, or None if cgviz is not sure
+    add       adds the hint to an error as a note (PEP 678); errors that leave a recording have it
     load_ipython_extension   the same for a whole notebook: `%load_ext cgviz`
 
-An error is known by its type, its words and, where these are not enough, the frames that it came
-through. The words are those of TensorFlow 2.16 to 2.21 and Keras 3, with the older ones that are
-known. The error stays the same object with the same arguments and traceback; only a note is added.
+An error is recognised by its type, its message and, where these are not enough, the frames that it
+came through. The messages are those of TensorFlow 2.16 to 2.21 and Keras 3, and the older ones that
+are known. The error stays the same object with the same arguments and traceback; only a note is
+added.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM,
 
 @dataclass(frozen=True)
 class Hint:
-    """One kind of error: how it is known, what was done, how to fix it, and where to read on."""
+    """One kind of error: how to recognise it, what went wrong, how to fix it, where to read on."""
 
-    types: str  # any of these names among the error's classes
+    types: str  # class names, separated by spaces; the error is an instance of one
     lesson: str
-    way: str = ""  # a regular expression, found in what `way` returns
-    rule: str = ""  # of `cgviz.check`, that an error of this kind breaks
+    way: str = ""  # a regular expression, searched in what `way` returns
+    rule: str = ""  # the rule of `cgviz.check` that is broken if this error occurs
     sure: Callable[..., bool] = lambda *groups: True
-    pattern: str = ""  # a regular expression, found in the error's words
-    what: str = ""  # `{1}` is the first group of the pattern that is there
+    pattern: str = ""  # a regular expression, searched in the error's message
+    what: str = ""  # `{1}` is the first group of the pattern that matched
     fix: str = ""
 
     def says(self, pattern: str, what: str, fix: str) -> Hint:
-        """The record with its words."""
+        """A copy of the record with these words."""
         return replace(self, pattern=pattern, what=what, fix=fix)
 
     def __str__(self) -> str:
@@ -52,26 +53,26 @@ class Hint:
 _LIBRARY = r".*[\\/](?:tensorflow|keras|tf_keras)[\\/].*"
 _RULE = _LIBRARY + r"custom_gradient\.py:(?:actual_grad_fn|tape_grad_fn)"  # eager, and in a graph
 _FUNCTION = _LIBRARY + r"custom_gradient\.py:_(?:eager|graph)_mode_decorator"
-# From there on only frames of these libraries, of Python, and of what is installed beside it.
-# A line is looked ahead into, so that it matches in one way only, however many there are.
+# From there on, only frames of these libraries, of Python, and of packages installed with it. A
+# lookahead tests each line, so that even many lines match in only one way.
 _NO_LEARNER = r"(?:\n(?=.*[\\/](?:tensorflow|keras|tf_keras|Lib|lib[\\/]python.*)[\\/]).*)*\Z"
-BY_RULE_CALL = _RULE + _NO_LEARNER  # or by taking apart what the rule returned
-BY_FUNCTION_CALL = _FUNCTION + _NO_LEARNER  # or by taking apart what the function returned
-# While a gradient was being taken; where TensorFlow has hidden its frames the learner's line tells.
+BY_RULE_CALL = _RULE + _NO_LEARNER  # or by unpacking what the rule returned
+BY_FUNCTION_CALL = _FUNCTION + _NO_LEARNER  # or by unpacking what the function returned
+# While a gradient was being taken. If TensorFlow has hidden its frames, the learner's line tells.
 IN_BACKWARD = (
     rf"{_LIBRARY}(?:imperative_grad|gradients_util)\.py:|{_RULE}|\A.*\.(?:gradient|jacobian)\("
 )
 IN_COND = _LIBRARY + r"cond_v2\.py:"
 IN_OPTIMIZER = _LIBRARY + r"optimizer\.py:"
-# While a custom function ran, or tensors were made of its arguments.
+# While a custom function ran, or while its arguments were converted to tensors.
 IN_CUSTOM_CALL = rf"\A(?![\s\S]*(?:{IN_BACKWARD}))[\s\S]*{_LIBRARY}custom_gradient\.py:"
 
 
 def way(error: BaseException) -> str:
     """The line of code that raised an error, then "file:function" of each frame it came through.
 
-    Outermost first. A `tf.function` raises its error anew, shorter; the first one still knows the
-    way, and its frames follow.
+    The frames are outermost first. A `tf.function` raises its error anew, with fewer frames; those
+    of the original error follow.
     """
     frames = extract_tb(error.__traceback__)
     raised = (frames[-1].line or "") if frames else ""
@@ -82,7 +83,7 @@ def way(error: BaseException) -> str:
 
 
 def is_broadcast(small: str, large: str) -> bool:
-    """Whether the second shape is the first one broadcast, as an unreduced gradient's is."""
+    """Whether the second shape is the first one broadcast, like that of an unreduced gradient."""
     one, other = (tuple(map(int, re.findall(r"\d+", shape))) for shape in (small, large))
     try:
         return one != other == np.broadcast_shapes(one, other)
@@ -272,17 +273,17 @@ BOOK: tuple[Hint, ...] = (
 )
 
 
-# --- what is done with them -----------------------------------------------------------------------
+# --- using the records ----------------------------------------------------------------------------
 
 
 def explain(error: BaseException) -> Hint | None:
     """Say what one of TensorFlow's or Keras's gradient errors means.
 
     Args:
-        error: The exception, best as it was caught, with its traceback.
+        error: The exception, preferably as it was caught, with its traceback.
 
     Returns:
-        A hint, or None where cgviz is not sure.
+        A hint, or None if cgviz is not sure.
 
     Example:
         >>> from cgviz.hinting import hints
@@ -304,7 +305,7 @@ def explain(error: BaseException) -> Hint | None:
 
 
 def add(error: BaseException) -> Hint | None:
-    """Add the hint to the error as a note, once; a hint must never be an error of its own.
+    """Add the hint to the error as a note, once, without ever raising an error of its own.
 
     Args:
         error: The exception.
@@ -331,10 +332,10 @@ def add(error: BaseException) -> Hint | None:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Show a hint under TensorFlow's gradient errors: what `%load_ext cgviz` runs.
+    """Show hints under TensorFlow's gradient errors: `%load_ext cgviz` calls this.
 
     Args:
-        shell: The IPython shell. It has one handler of errors; another extension's is replaced.
+        shell: The IPython shell. It has one custom error handler: another extension's is replaced.
     """
     import tensorflow as tf
 
@@ -345,15 +346,15 @@ def load_ipython_extension(shell: Any) -> None:
         shell.showtraceback((kind, error, tb), tb_offset=tb_offset, running_compiled_code=True)
         written = shell.InteractiveTB.structured_traceback(kind, error, None)
         if hint is not None and "cgviz: " not in "\n".join(map(str, written)):
-            print(hint)  # this IPython writes no notes under a traceback, as that of Colab
+            print(hint)  # an IPython, such as Colab's, that shows no notes under a traceback
 
-    # Only what the book knows: IPython has ways of its own to show syntax errors.
+    # Only the error types of `BOOK`: IPython shows others, such as syntax errors, in its own way.
     known = (TypeError, ValueError, AttributeError, LookupError, RuntimeError, tf.errors.OpError)
     shell.set_custom_exc(known, show)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take the hints away again: what `%unload_ext cgviz` runs.
+    """Remove the hints again: `%unload_ext cgviz` calls this.
 
     Args:
         shell: The IPython shell.

@@ -4,12 +4,13 @@
 
 Each path's product starts with the upstream of the target, a row vector, so that the products
 have the shape of the source and their sum is the gradient that TensorFlow computed. There may be
-exponentially many paths: they are counted, and summed, in one sweep over the steps each, and only
-a few are ever walked.
+exponentially many paths: one sweep over the steps counts them, another sums them, and only a few
+are ever walked.
 
-It is written as LaTeX for a notebook and as text for a terminal, both from the same lines of
-factors. An equals sign is only between what is equal as printed: where digits were cut it is ≈, and
-where the product of the locals is not the gradient of the trace, a sentence says so instead.
+The formula is written as LaTeX for a notebook and as text for a terminal, both from the same lines
+of factors. An equals sign stands only between expressions that are equal as printed: if digits
+were cut it is ≈, and if the product of the locals is not the gradient of the trace, a sentence says
+so instead.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ MOST_RUNS = 2_000  # runs of backward rules that one total may cost, about 0.2 s
 MOST_ENTRIES = 4  # of a tensor whose Jacobians are written as matrices, at most 4 by 4
 MOST_FACTORS = 8  # of a product that is written in full: about a line
 MOST_SOURCES = 8  # that have a formula of their own: about a screen
-SHORT = 60  # columns of a sum on one line: it is read at a glance
+SHORT = 60  # columns of a sum on one line, so that it can be read at a glance
 WIDTH = 96  # columns: 100 less the brackets and signs that are added to a full line
 
 
 def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
-    """What `trace.chain_rule` returns."""
+    """The `ChainRule` that `trace.chain_rule` returns."""
     return ChainRule(trace, trace.pass_(which))
 
 
 class ChainRule:
     r"""The chain rule of one backward pass, in symbols and in this trace's numbers.
 
-    A cell that ends in it shows the formula; `str()` gives the same as text, `.latex` as LaTeX.
+    A cell that ends in a ChainRule shows the formula; `str()` gives it as text, `.latex` as LaTeX.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -74,7 +75,7 @@ class ChainRule:
             indent = len(left) if len(left) <= WIDTH // 3 else 1
             rows = []
             for sign, terms in writer.lines():
-                # Broken between factors only.
+                # Lines are broken only between factors.
                 words = _joined(terms, lambda factor: plain(factor).replace(" ", "\xa0"), " ·\xa0")
                 line = f"{sign}\xa0{words}".strip("\xa0")
                 found = textwrap.wrap(line, WIDTH - indent, **UNBROKEN)
@@ -85,7 +86,7 @@ class ChainRule:
 
     @property
     def latex(self) -> str:
-        """The formula in LaTeX, between dollar signs, to be taken to a slide or a paper."""
+        """The formula in LaTeX, between dollar signs, ready for a slide or a paper."""
         blocks = []
         for derivative in self.sources[:MOST_SOURCES]:
             writer = Writer(derivative)
@@ -103,7 +104,7 @@ class ChainRule:
         return self.latex
 
     def _rest(self) -> list[str]:
-        """What is said after the formulas: sources left out, sources without a gradient."""
+        """The lines after the formulas: sources left out, sources without a gradient."""
         found = []
         if (left := len(self.sources) - MOST_SOURCES) > 0:
             found.append(f"and {left} more source{'s' * (left > 1)}")
@@ -124,7 +125,7 @@ class Factor:
 
     @property
     def op(self) -> Op:
-        """The op whose rule this is."""
+        """The op of the step."""
         return self.step.op
 
     @property
@@ -134,7 +135,7 @@ class Factor:
 
     @property
     def slot(self) -> int:
-        """Which input it is, from 1, where the op takes the same value twice, as `x * x` does."""
+        """Which input it is, from 1, if the op takes one value twice, as in `x * x`; else 0."""
         keys = [value.key for value in self.op.inputs]
         return self.input + 1 if keys.count(keys[self.input]) > 1 else 0
 
@@ -154,7 +155,7 @@ class Path:
 
     @cached_property
     def product(self) -> Array | None:
-        """Upstream · local · ... · local, of the source's shape; None with a `LargeJacobian`."""
+        """Upstream · local · ... · local, of the source's shape; None if a local is too large."""
         if any(isinstance(local, LargeJacobian) for local in self.locals):
             return None
         return reduce(_times_or_zero, self.factors, wide(self.upstream))
@@ -197,7 +198,7 @@ class Derivative:
         return tuple(islice(self.walk(), MOST_PATHS))
 
     def walk(self) -> Iterator[Path]:
-        """Every path, one after the other; `count` tells how many that would be."""
+        """Every path, one after the other; `count` tells how many there are."""
         makers = {v.key: (s, i) for s in self._pass.steps for i, v in enumerate(s.op.outputs)}
         for target, seed in zip(self._pass.targets, self._pass.seeds, strict=True):
             if not self._counts.get(target.key) or seed is None:
@@ -222,7 +223,7 @@ class Derivative:
 
     @cached_property
     def total(self) -> Array | None:
-        """The sum over all paths; None where a Jacobian on them is too large to write down."""
+        """The sum over all paths; None if their Jacobians are too large or take too many runs."""
         found = self._sums
         return None if found is None else found[0]
 
@@ -257,7 +258,7 @@ class Derivative:
 
     @cached_property
     def agrees(self) -> bool | None:
-        """Whether the sum is the trace's gradient, to rounding; None where there is no sum."""
+        """Whether the sum is the trace's gradient, up to rounding; None if there is no sum."""
         if self._sums is None:
             return None
         return same(self.gradient, *self._sums)
@@ -275,7 +276,7 @@ def _times_or_zero(row: Array, factor: Factor) -> Array:
 
 @dataclass(frozen=True)
 class Fraction:
-    """A derivative; `slot` tells x as one input of an op from x as another."""
+    """A derivative; `slot` says which input x is, if the op takes x more than once."""
 
     y: str
     x: str
@@ -285,17 +286,17 @@ class Fraction:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Numbers in rows; one number alone is a number."""
+    """Numbers in rows; a single number is written without brackets."""
 
     rows: tuple[tuple[str, ...], ...]
 
 
-Part = Fraction | Matrix | str  # a string is words, or the dots of what is left out
+Part = Fraction | Matrix | str  # a string is words, or dots for what is left out
 Terms = Sequence[Sequence[Part]]  # a sum of products
 DOTS = "⋯"
 
 
-Line = tuple[str, Terms]  # a sign or a few words, and the sum that follows
+Line = tuple[str, Terms]  # a sign, or "", and the sum that follows
 
 
 UNBROKEN: Any = {"subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
@@ -321,7 +322,7 @@ class Writer:
         return value_name(self.derivative.trace, value)
 
     def left_side(self) -> Terms:
-        """`dy/dx`, with the upstream before it where it is not the number 1."""
+        """`dy/dx`, preceded by the upstream if that is not the number 1."""
         source = self.derivative.name
         targets = {path.target.key: path for path in self.paths}.values()
         terms = [
@@ -346,7 +347,7 @@ class Writer:
         if not problem and self.is_small():
             found += self.numbers()
         found += self.result(problem)
-        # A product of one factor is its own value; terms that read the same are all there.
+        # The value of a product of one factor is not repeated; terms that read the same all stay.
         return found[:1] + [b for a, b in pairwise(found) if a != b or b[0] == "+"]
 
     def symbols(self, path: Path) -> list[Part]:
@@ -362,7 +363,7 @@ class Writer:
         return factors or [row(1)]
 
     def cut(self, path: Path) -> list[Any]:
-        """The factors but for identities, with None for those left out of a long product."""
+        """The factors except identities, with one None for those left out of a long product."""
         factors = [factor for factor in path.factors if not is_folded(factor.op)]
         if len(factors) <= MOST_FACTORS:
             return factors
@@ -376,7 +377,7 @@ class Writer:
         return not self.left and all(0 < value.size <= MOST_ENTRIES for value in values)
 
     def numbers(self) -> list[Line]:
-        """The products in numbers, and where there are several, the values of each."""
+        """The products in numbers and, if there are several paths, the value of each product."""
         products = [self.arrays(path) for path in self.paths]
         terms = [[DOTS if a is None else matrix(a) for a in arrays] for arrays in products]
         found = split(relation(*(a for arrays in products for a in arrays)), terms)
@@ -397,7 +398,7 @@ class Writer:
         return found or [np.ones((1, 1))]
 
     def problem(self) -> str:
-        """Why no product of locals can be written as the gradient; empty if it can."""
+        """Why the product of the locals cannot be written as the gradient; empty if it can."""
         if not self.derivative.count:
             return "no path leads there"
         try:
@@ -419,7 +420,7 @@ class Writer:
         return f"the product of the locals would be {total}: {why}"
 
     def result(self, problem: str) -> list[Line]:
-        """The gradient of the trace, and what keeps it from being the product."""
+        """The gradient of the trace and, if it is not the product, the reason."""
         gradient = self.derivative.gradient
         small = 0 < gradient.size <= 4 * MOST_ENTRIES
         result = row(gradient, alone=True) if small else style.array(gradient)
@@ -442,24 +443,24 @@ def count(n: int) -> str:
 
 
 def relation(*arrays: Any) -> str:
-    """The sign before numbers: `=` where what is printed is the numbers themselves, else `≈`."""
+    """The sign before numbers: `=` if they are printed exactly, else `≈`."""
     for array in (np.asarray(a) for a in arrays if a is not None):
         for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):
             for x in part.reshape(-1):
                 text = number(x).replace(style.MINUS, "-").replace(style.INFINITY, "inf")
-                # What is printed is read in the array's own dtype: NumPy 1 compares in float64.
+                # The text is read in the array's dtype, because NumPy 1 would compare in float64.
                 if not np.isnan(x) and part.dtype.type(float(text)) != x:
                     return "≈"
     return "="
 
 
 def number(x: Any) -> str:
-    """One number, in the one format."""
+    """One number as `style.number` writes it, with five significant digits."""
     return style.number(x, 5)
 
 
 def matrix(array: Array, alone: bool = False) -> Matrix:
-    """An array of two axes; one negative entry is in brackets, unless it is alone on its line."""
+    """A matrix; a single entry with a leading minus or a plus is in brackets unless `alone`."""
     rows = tuple(tuple(map(number, entries)) for entries in array)
     if array.size == 1 and not alone and (rows[0][0].startswith(style.MINUS) or "+" in rows[0][0]):
         rows = ((f"({rows[0][0]})",),)
@@ -507,7 +508,7 @@ _TEX = {
 
 
 def tex(factor: Part) -> str:
-    """A factor in LaTeX as MathJax, KaTeX and pdfTeX read it."""
+    """A factor in LaTeX that MathJax, KaTeX and pdfTeX can all read."""
     if isinstance(factor, str):
         return rf"\mathrm{{{''.join(_TEX.get(c, c) for c in factor)}}}"
     if isinstance(factor, Matrix):
@@ -521,7 +522,7 @@ def tex(factor: Part) -> str:
 
 
 def _tex_name(name: str) -> str:
-    """A name after a d: a letter slanted, with its number below; anything else upright."""
+    """A name after a d: a letter in italics, its number as a subscript; anything else upright."""
     letter = re.fullmatch(r"([^\W\d_])(?:_?(\d+))?", name)
     if letter:
         return letter[1] + (f"_{{{letter[2]}}}" if letter[2] else "")

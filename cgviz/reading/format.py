@@ -2,7 +2,7 @@
 
     Rows        a table: a sequence of rows
     written     an array as text
-    told_apart  the names of two things beside each other
+    told_apart  names for two things that are shown side by side
     text_table  lines of cells -> an aligned table
     html_table  rows of HTML -> a table
     stylesheet  the look of HTML, from a file
@@ -27,7 +27,7 @@ WIDTH = 100  # columns of a text table where that is possible, for a terminal of
 
 
 class Rows(Sequence[Any]):
-    """Rows in an order, of which a slice is a table of the same form."""
+    """A sequence of rows, a slice of which is a table of the same form."""
 
     rows: tuple[Any, ...]
 
@@ -35,7 +35,7 @@ class Rows(Sequence[Any]):
         return len(self.rows)
 
     def __getitem__(self, place: Any) -> Any:
-        """One row, or the table of some."""
+        """One row, or for a slice the table of its rows."""
         if not isinstance(place, slice):
             return self.rows[place]
         found = copy(self)
@@ -44,7 +44,7 @@ class Rows(Sequence[Any]):
 
 
 def written(array: Any, most: int, rows: str = ", ", width: int | None = None) -> str:
-    """An array in numbers up to `most` entries; a wider text than `width` is summed up."""
+    """An array in numbers up to `most` entries; a summary if that is wider than `width`."""
     full = style.array(array, most=most, rows=rows)
     if array is None or array.ndim == 0 or width is None or len(full) <= width:
         return full
@@ -52,7 +52,7 @@ def written(array: Any, most: int, rows: str = ", ", width: int | None = None) -
 
 
 def counted(n: int, word: str) -> str:
-    """How many of something.
+    """A number of things, with the word in the singular or plural.
 
     >>> counted(1, "op"), counted(0, "pass")
     ('1 op', '0 passes')
@@ -61,13 +61,13 @@ def counted(n: int, word: str) -> str:
 
 
 def told_apart(titles: Sequence[str], kind: str) -> list[str]:
-    """What two of a kind are called: by their titles, where these differ."""
+    """Names for two things of one kind: their titles, if these differ."""
     alike = len(set(titles)) < len(titles)
     return [f"this {kind}", "the other"] if alike else [*titles]
 
 
 def clipped(text: str, width: int) -> str:
-    """Text cut to a width, with a sign that it is."""
+    """Text cut to a width, with an ellipsis if anything was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -77,7 +77,7 @@ def text_table(
     widths: Sequence[int],
     right: Sequence[str],
 ) -> str:
-    """Cells in columns of these widths; `right` are those aligned right.
+    """Cells in columns of these widths; `right` names the columns aligned right.
 
     A line of one cell is shown as it is.
     """
@@ -91,7 +91,7 @@ def text_table(
 
 
 def html_table(caption: str, head: Sequence[str], numeric: Sequence[str], *bodies: str) -> str:
-    """A table of rows in one or more bodies; `numeric` are the columns aligned right."""
+    """A table of rows in one or more bodies; `numeric` names the columns aligned right."""
     titles = "".join(
         f'<th scope="col"{NUMBER if name in numeric else ""}>{escape(name)}</th>' for name in head
     )
@@ -106,7 +106,7 @@ NUMBER = ' class="cgviz-number"'  # of a cell that is aligned right
 
 
 def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
-    """Rows as a pandas DataFrame; pandas is not among the packages that cgviz needs."""
+    """Rows as a pandas DataFrame; cgviz itself does not depend on pandas."""
     try:
         return import_module("pandas").DataFrame(rows)
     except ModuleNotFoundError as error:
@@ -114,7 +114,7 @@ def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
 
 
 def stylesheet(module: str, name: str) -> str:
-    """A stylesheet that is beside a module, for the middle of a page."""
+    """The stylesheet `name` beside a module, as a `<style>` element for the body of a page."""
     return f"<style>\n{Path(module).with_name(name).read_text(encoding='utf-8')}</style>"
 
 

@@ -1,4 +1,4 @@
-"""A trace in short: what it says in a terminal, and a row for each of its layers.
+"""A trace in brief: its text for a terminal, and a row for each of its layers.
 
 text     a trace -> title, value, gradients and backward table
 title    a trace -> one line
@@ -24,13 +24,13 @@ MOST_SOURCES = 8  # gradients in one line
 
 
 def text(trace: Trace) -> str:
-    """What `repr(trace)` returns."""
+    """The text that `repr(trace)` returns."""
     lines = [title(trace), *(f"{name}: {value}" for name, value in facts(trace))]
     return "\n".join([*lines, "", repr(table(trace))] if trace.passes else lines)
 
 
 def title(trace: Trace) -> str:
-    """What was traced, and how much of it there is."""
+    """What was traced, with its numbers of ops and backward passes."""
     ops = sum(op.kind in ("op", "custom") for op in trace.ops)
     passes = counted(len(trace.passes), "backward pass") if trace.passes else "no backward passes"
     return f"trace of {trace.title}: {counted(ops, 'op')}, {passes}"
@@ -52,7 +52,7 @@ def facts(trace: Trace) -> list[tuple[str, str]]:
 
 
 def _structure(value: Any) -> str:
-    """A value or a nested structure of values."""
+    """A value, or a nested structure of values, as text."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{k}: {_structure(v)}' for k, v in value.items())}}}"
     if isinstance(value, list | tuple):
@@ -76,18 +76,20 @@ Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
 class Summary(Rows):
     """The layers of a trace, the worst first: a sequence of rows, each a dict.
 
-    A layer is a name scope, or an op outside of every scope. Rows with NaN come first, then those
-    with infinities, those whose variables got no gradient or zeros, and the others by how far their
-    gradient's norm is from the usual one.
+    A layer is a name scope, an op outside of every scope, or a variable that belongs to no single
+    layer. Rows with NaN come first, then those with infinities, those with a variable that got no
+    gradient, those with a gradient of zeros, and the others by how far their gradient's norm is
+    from the median.
 
-    Of a layer, `shape`, `value` and `zeros` are the shape, the L2 norm and the share of zeros of
-    its output, and `gradient` and `zero_gradient` those of the gradient that reached its output;
-    `parameters` is how many numbers its variables have, `nan` and `inf` how many are in all of
-    these. `variables` has a row of this kind for each variable: its value and its own gradient. A
-    norm is None where nothing flows. `update` is how far the recorded code, such as a training
-    step, moved a variable, over the norm of its value before; of a layer the largest. It is None
-    where no variable was assigned to within `cgviz.record()`, where the value was all 0, and of a
-    trace that was read from a file, which does not keep it.
+    For a layer, `shape`, `value` and `zeros` are the shape, the L2 norm and the share of zeros of
+    its output; `gradient` and `zero_gradient` are the norm and the share of zeros of the gradient
+    that reached its output; `parameters` is how many numbers its variables have; `nan` and `inf`
+    count the NaN and the infinities in all of these. `variables` has a row of the same form for
+    each variable, with its value and its own gradient. A norm is None where nothing flows. `update`
+    is how far the recorded code, such as a training step, moved a variable, over the norm of its
+    value before; a layer has the largest of its variables. `update` is None if the code within
+    `cgviz.record()` changed no variable, if the value was all 0, and in a trace that was read from
+    a file, which does not keep it.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -163,7 +165,7 @@ class Summary(Rows):
         if size is None:
             return 0.0
         least, span = min(self._sizes), max(self._sizes) - min(self._sizes)
-        # Not from 0: the smallest has a bar too, or it would look like no gradient.
+        # At least 0.1: without a bar, the smallest would look like no gradient.
         return 0.1 + 0.9 * (size - least) / span if span else 1.0
 
 
@@ -171,7 +173,7 @@ BARS = stylesheet(__file__, "bars.css")
 
 
 def summary(trace: Trace, which: int | None = None) -> Summary:
-    """What `trace.summary` returns."""
+    """The `Summary` that `trace.summary` returns."""
     each = trace.pass_(which) if trace.passes or which is not None else None
     updates = _updates(trace)
     rows = [_layer(each, layer, updates) for layer in _layers(trace, each)]
@@ -210,7 +212,7 @@ def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
 
 
 def _updates(trace: Trace) -> dict[Op, float]:
-    """How far the recorded code moved each variable, over its norm; empty where it moved none."""
+    """How far the recorded code moved each variable, over its norm; empty if it moved none."""
     found = {}
     for op in trace.ops:
         if op.kind == "variable" and op.name in trace.after and op.outputs[0].differentiable:
@@ -247,7 +249,7 @@ def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
 
 
 def _gradient(each: Pass | None, op: Op) -> Array | None:
-    """The gradient of a variable: of all its values, where it was assigned to in between."""
+    """The gradient of a variable, summed over its values if it was assigned to in between."""
     if each is None:
         return None
     of_sources = {v.key: g for v, g in zip(each.sources, each.gradients, strict=True)}
@@ -293,7 +295,7 @@ def _sign(row: Row) -> style.Sign | None:
 
 
 def _wrong(row: Row) -> str:
-    """What is wrong with a layer, after its bar: where it has one, the gradient is not to blame."""
+    """What is wrong with a layer and, if it has a bar (so its gradient is fine), in which part."""
     if not (sign := _sign(row)):
         return ""
     where = "variable" if math.isfinite(row["value"] or 0.0) else "value"
@@ -301,7 +303,7 @@ def _wrong(row: Row) -> str:
 
 
 def _size(row: Row) -> float | None:
-    """The logarithm of the norm of the gradient; None where there is no ordinary one."""
+    """The base-10 logarithm of the gradient's norm; None if that is None, 0 or not finite."""
     norm = row["gradient"]
     return math.log10(norm) if norm and math.isfinite(norm) else None
 

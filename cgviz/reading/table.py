@@ -1,8 +1,8 @@
 """The steps of a backward pass in numbers: as a table, and in the code of a custom op's rule.
 
-The table has one row for each step, a mapping, in the order the steps ran. `str()` and a notebook
-show it as text and as HTML, made of the same cells; HTML has a badge for custom ops, and a matrix
-has its rows below each other.
+The table has one row for each step, in the order the steps ran; each row is a mapping. `str()`
+gives it as text and a notebook shows it as HTML, both made of the same cells; the HTML has a badge
+for custom ops, and puts the rows of a matrix below each other.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .format import (
     written,
 )
 
-Line = tuple[str, list[str]]  # its text; names and their numbers, such as "x = 2"
+Line = tuple[str, list[str]]  # a line's text; its names with their numbers, such as "x = 2"
 
 HEAD = ("step", "op", "type", "input", "upstream", "local", "downstream", "source")
 NUMERIC = ("step", "input", "upstream", "local", "downstream")
 CUSTOM = " (custom)"
 MOST_ROWS = 30  # of a table that is shown: about a screen
-HALF = MOST_ROWS // 2  # of a longer one: the first and the last
-MOST_LOCAL = 16  # entries of a local Jacobian in numbers, of one 4 by 4
+HALF = MOST_ROWS // 2  # of a longer table, this many first and last rows are shown
+MOST_LOCAL = 16  # entries of an array in numbers, such as a local Jacobian of 4 by 4
 MOST_SOURCE = 60  # characters of a source line in HTML, so that the numbers have space
 
 
@@ -86,9 +86,9 @@ class Table(Rows):
 
     The keys are `step`, `op`, `type`, `kind`, `input`, `upstream`, `local`, `downstream`, `source`.
 
-    Where an op has one input, `input`, `local` and `downstream` hold its entry, a Python number
-    for a scalar; else a tuple with one entry per input. `upstream` and `local` do the same for
-    several outputs. A local Jacobian is computed when it is read.
+    If an op has one input, `input`, `local` and `downstream` hold the entry itself, a Python number
+    for a scalar; else they hold a tuple with one entry per input. `upstream` and `local` do the
+    same for outputs. A local Jacobian is computed when it is read.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -99,7 +99,7 @@ class Table(Rows):
 
     def __init__(self, trace: Trace, each: Pass, rows: Sequence[Row], full: bool) -> None:
         self.trace, self.pass_, self.rows = trace, each, tuple(rows)
-        self.full = full  # whether the steps that a picture folds away are among them
+        self.full = full  # whether the rows include the steps that a picture folds away
 
     def to_pandas(self) -> Any:
         """The table in tidy form: a pandas DataFrame with a row for each step and input.
@@ -107,8 +107,8 @@ class Table(Rows):
         Returns:
             A DataFrame with the columns `step`, `op`, `type`, `kind`, `input` (its name) and
             `source`, and for each of `value`, `upstream` and `downstream` its shape, L2 norm,
-            smallest and largest entry, as in `upstream_norm`. Of several upstreams it is the first
-            that is not None.
+            smallest and largest entry, as in `upstream_norm`. For an op with several outputs,
+            `upstream` is the first that is not None.
 
         Raises:
             ImportError: pandas is not installed.
@@ -149,9 +149,9 @@ class Table(Rows):
         ]
 
     def _cells(self, rows: str, width: int | None) -> list[list[list[str | None]]]:
-        """Of each row that is shown its lines, one per input, each of a cell per column.
+        """The lines of each row that is shown, one line per input, each with one cell per column.
 
-        What belongs to all inputs is on the first line, and None on the others.
+        A cell that belongs to all inputs is on the first line, and None on the others.
         """
         shown = self.rows if len(self) <= MOST_ROWS else (*self[:HALF].rows, *self[-HALF:].rows)
         found = []
@@ -180,7 +180,7 @@ class Table(Rows):
         return f"({len(self) - 2 * HALF} more rows)" if len(self) > MOST_ROWS else ""
 
     def __repr__(self) -> str:
-        for width in (40, 24, 16):  # of a cell: narrower until the table fits
+        for width in (40, 24, 16):  # of one cell: narrower until the table fits
             rows = [[[c or "" for c in line] for line in row] for row in self._cells(", ", width)]
             widths = [max(map(len, column)) for column in zip(HEAD, *chain(*rows), strict=True)]
             spare = WIDTH - sum(widths[:-1]) - 2 * (len(HEAD) - 1)
@@ -200,7 +200,7 @@ class Table(Rows):
 
 
 def table(trace: Trace, which: int | None = None, *, full: bool = False) -> Table:
-    """What `trace.table` returns."""
+    """The `Table` that `trace.table` returns."""
     each = trace.pass_(which)
     shown = {step.op for step in each.steps} if full else set(prune(trace, each, full).ops)
     rows = [Row(n, step) for n, step in enumerate(each.steps, 1) if step.op in shown]
@@ -226,7 +226,7 @@ def _range(name: str, array: Any) -> dict[str, Any]:
 
 
 def _locals(step: Step, j: int, rows: str, width: int | None) -> list[str]:
-    """The local Jacobian of each output by one input, as numbers if they are few."""
+    """The local Jacobian of each output with respect to one input, in numbers if it is small."""
     outputs, value = step.op.outputs, step.op.inputs[j]
     if not step.flows[j]:
         return ["None"] * len(outputs)
@@ -254,7 +254,7 @@ def _jacobian(local: Any, m: int, n: int, rows: str, width: int | None) -> str:
 
 
 def _html(lines: Sequence[Sequence[str | None]]) -> str:
-    """The table rows of one step; what belongs to all its inputs spans them."""
+    """The table rows of one step; a cell that belongs to all inputs spans them."""
     span = f' rowspan="{len(lines)}"' if len(lines) > 1 else ""
     found = []
     for line in lines:
@@ -283,17 +283,16 @@ def _html(lines: Sequence[Sequence[str | None]]) -> str:
 
 
 def rule_lines(step: Step) -> list[Line]:
-    """The lines of a custom op's rule, each with what its names were in this step.
+    """The lines of a custom op's rule, each with the numbers of its names in this step.
 
-    A name's number is known of the rule's parameters, of its closure, and of what was assigned
-    once, from an op. Of a name that is assigned twice or in a loop nothing is said, because it is
-    not one number.
+    Numbers are known for the rule's parameters, for its closure, and for names assigned once, from
+    an op. A name that is assigned twice or in a loop is left out, because it has no single number.
 
     Args:
         step: A step of a custom op.
 
     Returns:
-        Every line: its text, and its names with their numbers; no line where the code is not known.
+        For every line its text and its names with their numbers; no lines if the code is not known.
     """
     rule = step.op.rule
     if rule is None:
@@ -319,12 +318,12 @@ def rule_lines(step: Step) -> list[Line]:
 
 
 class _Code(NamedTuple):
-    """What the source of a rule says by itself; lines are numbered from 1."""
+    """What the source of a rule tells without being run; lines are numbered from 1."""
 
     line: int  # of `def`
     uses: list[tuple[int, str]]  # a line and a name in it, each once
-    times: Counter[str]  # how often a name is assigned; in a loop more than once
-    assigned: list[tuple[str, range]]  # a name and the lines of what is assigned to it
+    times: Counter[str]  # how often a name is assigned; an assignment in a loop counts twice
+    assigned: list[tuple[str, range]]  # a name and the lines of an assignment to it
     returns: list[int]  # the last line of each `return`
 
 
@@ -332,7 +331,7 @@ class _Code(NamedTuple):
 def _parsed(code: tuple[str, ...]) -> _Code | None:
     try:
         (function,) = ast.parse("\n".join(code)).body
-    except (SyntaxError, ValueError):  # a lambda amid an expression
+    except (SyntaxError, ValueError):  # a lambda within an expression
         return None
     if not isinstance(function, ast.FunctionDef):
         return None
@@ -356,7 +355,7 @@ def _end(node: ast.stmt) -> int:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes in source order, but for functions inside, which have names of their own."""
+    """All nodes in source order, except inside inner functions, which have names of their own."""
     yield node
     if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
         for part in ast.iter_child_nodes(node):
@@ -364,7 +363,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _made(step: Step, rule: Rule, code: _Code) -> dict[str, str]:
-    """What was assigned to names by ops: an op is called by the name that its value is given."""
+    """The numbers that ops gave to names: an op has the name that its value is assigned to."""
     made = [
         (op, op.source.line - rule.line + 1)
         for op in step.ops
@@ -373,6 +372,6 @@ def _made(step: Step, rule: Rule, code: _Code) -> dict[str, str]:
     return {
         name: style.array(op.outputs[0].numpy())
         for name, lines in code.assigned
-        for op, line in reversed(made)  # the first one stays
+        for op, line in reversed(made)  # reversed: the first one stays
         if line in lines and re.fullmatch(rf"{name}(_\d+)?", op.name)
     }
