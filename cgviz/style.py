@@ -1,14 +1,14 @@
 """Looks: the palette, the symbols and the one number format of tables, figures and views.
 
     Palette   colours on white (`LIGHT`) and on near-black (`DARK`)
-    Sign      a symbol and a word for what is no ordinary number: NaN, infinity, zero, None
+    Sign      a symbol and a word for NaN, infinity, zero and None
     number    one number, short
-    equals    the sign between numbers as they are printed and their result, = or ≈
-    array     any array: small ones in full, large ones as a summary that names its norm
+    equals    = or ≈, between a sum of products as printed and its printed result
+    array     any array: a small one in full, a large one as a summary with its norm
 
-Numbers are cut to five significant digits at most, so a stored notebook says the same on every
-machine. Nothing is told by colour alone: forward is solid and backward dashed, and every sign has
-a word.
+Floats are rounded to at most five significant digits, whole ones only from ten million on, so that
+a stored notebook reads the same on every machine. Nothing is told by colour alone: forward is solid
+and backward dashed, and every sign has a word.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _luminance(rgb: tuple[float, float, float]) -> float:
 
 
 def palette(background: tuple[float, float, float]) -> Palette:
-    """The palette that reads on a background, given as red, green and blue from 0 to 1.
+    """The palette that is legible on a background, given as red, green and blue from 0 to 1.
 
     >>> palette((0, 0, 0)) is DARK
     True
@@ -107,7 +107,7 @@ def palette(background: tuple[float, float, float]) -> Palette:
 
 @dataclass(frozen=True)
 class Sign:
-    """A symbol and a word for what is no ordinary number."""
+    """A symbol and a word for a value that needs a mark, such as NaN."""
 
     symbol: str
     word: str
@@ -125,7 +125,7 @@ BLOCKED = "⊘"
 
 
 def sign(a: Any) -> Sign | None:
-    """The sign of the worst thing in an array: None, NaN, an infinity, all zero; or no sign.
+    """The sign of an array by the worst that applies: None, NaN, infinity, all zero; else no sign.
 
     >>> str(sign(np.array([1.0, np.nan])))
     '⚠ NaN'
@@ -153,11 +153,11 @@ def number(x: Any, digits: int = 4) -> str:
     """One number as short, honest text, the same on every machine.
 
     Args:
-        x: A number, a NumPy scalar or an array of one entry; None too.
-        digits: Significant digits of what is no whole number, at most 5.
+        x: A number, a NumPy scalar, an array with one entry, or None.
+        digits: Significant digits of a number that is not written in full, at most 5.
 
     Returns:
-        The text: whole numbers below ten million in full, never `-0`.
+        The text: integers, and whole floats below ten million, in full; never `-0`.
 
     >>> number(32.0), number(2.5838532), number(-0.0), number(1.2e-5), number(float("nan"))
     ('32', '2.584', '0', '1.2e−5', 'NaN')
@@ -201,7 +201,7 @@ def added(terms: Sequence[str]) -> str:
 
 
 def equals(products: Sequence[Sequence[str]], result: str) -> str:
-    """The sign before a sum of products: = if the numbers as they are printed give it, else ≈.
+    """The sign between a sum of products and `result`: ≈ if the printed numbers disagree, else =.
 
     >>> equals([("1.701", "1.701")], "2.895"), equals([("2", "−3"), ("1", "4")], "−2")
     ('≈', '=')
@@ -236,8 +236,8 @@ def array(a: Any, *, digits: int = 4, most: int = 9, rows: str = ", ") -> str:
     Args:
         a: Anything that NumPy takes as an array, or None.
         digits: Significant digits of its numbers.
-        most: How many entries are still written out.
-        rows: What is between the rows of a matrix; a figure breaks the line there.
+        most: The largest number of entries that are written out.
+        rows: The separator between the rows of a matrix; a figure breaks the line there.
 
     Returns:
         For example `7`, `[2, 4, 6]`, `[[1, 2], [3, 4]]`, or

@@ -1,15 +1,15 @@
-"""The display list: what is drawn of a selection, as plain data that paper and screen draw.
+"""The display list: what is drawn of a selection, as plain data for paper and screen.
 
     make       a selection -> its Display, in the direction that suits a space
     arranged   a selection -> its Displays, in each direction in which it can run
-    largest    of those the one that suits a space
+    largest    Displays -> the one that suits a space
     Display    paths and texts, with what each belongs to and the steps at which it changes
-    signature  two selections with one signature differ in their texts only
+    signature  selections with the same signature differ only in what their texts say
 
 A path or a text has a role, which tells the renderers its looks, and belongs to a node, a link, a
-frame or a band. It comes at a step and is emphasised at some: 0 is the end of the forward pass, k
-the backward step k, -k the forward pass with k ops still to run, and SEED the start of the backward
-pass, when upstream is at its target and no rule has run.
+frame or a band. It appears at one step, and is emphasised at some steps: 0 is the end of the
+forward pass, k is backward step k, -k is the forward pass with k ops still to run, and SEED is the
+start of the backward pass, when only targets have their upstream and no rule has run.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .layout import PORT, SIDE, Direction
 from .shapes import Anchor, Side, extent
 from .texts import SEED, TEXT, Moments, Text, written
 
-APART = 3.4  # of the forward and the backward arrow from their common middle: two widths of a line
+APART = 3.4  # from the middle between a forward and a backward arrow to each: two line widths
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0  # around the picture, so that nothing touches a cell's border
 BAND = 34.0  # above a band, for its title
-HANDLE, GAP = 24.0, 8.0  # on a frame: for what closes it; between two words
+HANDLE, GAP = 24.0, 8.0  # on a frame: for the handle that closes it; between two of its texts
 RADIUS = 6.5  # of a handle: 13 points across can be clicked
-NARROWEST = 40.0  # a node: a symbol alone would be hard to click
-NOTEBOOK = 9.5 * 72  # the width of a picture that fits there
-SMALL, SAMPLE = 11.0, 44.0  # of the legend: its letters; an arrow with the space around it
+NARROWEST = 40.0  # the least width of a node: a symbol alone would be hard to click
+NOTEBOOK = 9.5 * 72  # the width of a picture that fits a notebook, in points
+SMALL, SAMPLE = 11.0, 44.0  # in the legend: the size of letters; an arrow and the space around it
 LEGEND = 2.2 * TEXT  # the height of the legend's line
 # A number, and the longest one that is written.
 NUMBER, LONG = re.compile(r"(?<![\w.])[−]?[\d.∞]+(?:e−?\d+)?(?![\w])"), "−0.0001235"
@@ -44,7 +44,7 @@ SCRUB = 5.0  # between the text of a node and the arrow that says it can be drag
 
 Document = dict[str, Any]
 Box = tuple[float, float, float, float]  # left or middle, top or middle, width, height
-Fields = Mapping[tuple[str, int], tuple[float, float]]  # "node" or "link", which: width, height
+Fields = Mapping[tuple[str, int], tuple[float, float]]  # "node" or "link", which -> width, height
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class Path:
     of: str  # what it belongs to: "node", "link", "frame" or "band"
     i: int  # which of them
     d: str  # SVG path data in points, y growing downwards: M, L, C and Z, in absolute coordinates
-    step: float  # from which on it is seen
+    step: float  # the step from which it is shown
     now: tuple[float, ...] = ()  # the steps at which it is emphasised
 
 
 @dataclass(frozen=True)
 class Node:
-    """What is known of a node, beside what is drawn; a target is a node behind its link."""
+    """What is known of a node besides its paths and texts; a target is a node behind its link."""
 
     key: str
     kind: str
@@ -80,13 +80,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Link:
-    """What is known of a link: an edge of the selection, or what leads to a target."""
+    """What is known of a link: an edge of the selection, or the link to a target."""
 
     source: int
     target: int
-    position: int  # which input of its target it is; -1: to a target of the pass
+    position: int  # which input of its target it is; -1: a captured value, or a target of the pass
     order: int  # the step of the pass that sends a gradient back along it; 0: none
-    step: float  # from which on its gradient is seen, or the reason for none
+    step: float  # the step from which its gradient is shown, or the reason for none
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Frame:
 
     name: str
     label: str
-    node: int  # the custom op that it shows the inside of; -1: a scope
+    node: int  # the custom op whose inside it shows; -1: it shows a scope
     parent: int
     x: float
     y: float
@@ -106,16 +106,16 @@ class Frame:
 
 @dataclass
 class Display:
-    """All that is drawn of a selection, the hindmost first."""
+    """Everything that is drawn of a selection, its paths from back to front."""
 
-    which: int | None  # the backward pass
+    which: int | None  # the index of the backward pass
     steps: int
     direction: Direction
     width: float
     height: float
     forward: list[int]  # the nodes in the order in which they run
     backward: list[int]  # the steps of the backward pass at which something changes
-    legend: list[tuple[str, str]]  # the role of a line, or "" for a sign, and what it is
+    legend: list[tuple[str, str]]  # the role of a line, or "" for a sign; its meaning
     paths: list[Path] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)  # in the order of `texts.written`
     nodes: list[Node] = field(default_factory=list)
@@ -124,17 +124,17 @@ class Display:
 
     @property
     def sheet(self) -> tuple[float, float]:
-        """Width and height with the legend in a line below it, as on paper."""
+        """Width and height including the legend, which on paper is a line below the picture."""
         words = [*(text for _, text in self.legend), f"step {self.steps} of {self.steps}"]
         least = 2 * MARGIN + sum(SAMPLE + extent(text, SMALL)[0] for text in words)
         return max(self.width, least), self.height + LEGEND
 
     def moment(self, step: int) -> int:
-        """The last step at which something changes, at or before a step."""
+        """The last step up to `step` at which something changes."""
         return max((m for m in self.backward if m <= step), default=min(step, 0))
 
     def moments(self) -> list[tuple[float, str]]:
-        """Every step from which on something else is seen, and where it is in words."""
+        """Every step at which the picture changes, with its name in words."""
         count = len(self.forward)
         found: list[tuple[float, str]] = [
             (n - count, f"forward {n} of {count}") for n in range(count + 1)
@@ -157,19 +157,19 @@ def make(
     space: tuple[float, float] = (NOTEBOOK, inf),
     enough: float = 1.0,
 ) -> Display:
-    """Arrange a selection, running right where it is then large enough, as `largest` does."""
+    """Arrange a selection in the direction that suits a space; `largest` explains the arguments."""
     return largest(arranged(shown, space[0] / NARROWEST), space, enough)
 
 
 def largest(
     displays: Iterable[Display], space: tuple[float, float], enough: float = 1.0
 ) -> Display:
-    """The first that is large enough with its legend, or else the one that is larger than others.
+    """The first display list that is large enough with its legend, or else the largest one.
 
     Args:
-        displays: The display lists of a selection; others are not made once one is chosen.
+        displays: The display lists of a selection; none is made after one that is large enough.
         space: The width and height that the picture gets, in points.
-        enough: The scale from which on a picture in its space need not be larger.
+        enough: The scale at which a picture in this space is large enough.
     """
 
     def scale(each: Display) -> float:
@@ -195,29 +195,29 @@ def arranged(
 
     Args:
         shown: The selection.
-        deepest: The length of the longest path that may run right.
-        alike: Others of the same signature, for whose texts there is space, too.
-        fields: What its gradients are typed into, by what they belong to.
+        deepest: The longest path, in nodes, with which the picture may run right.
+        alike: Other selections of the same signature, for whose texts space is left, too.
+        fields: The sizes of the fields that gradients are typed into, by what they belong to.
 
     Returns:
-        One that runs right and one that runs down, or one alone that can.
+        A display list that runs right and one that runs down, or the only one that is possible.
     """
     texts = written(shown)
-    for other in alike:  # before one's own, which is what is read at each step
+    for other in alike:  # before the selection's own, which `Text.at` finds first
         pairs = zip(texts, written(other), strict=True)
         texts = [replace(own, versions=(*its.versions, *own.versions)) for own, its in pairs]
     directions: list[Direction] = ["right", "down"] if shown.depth <= deepest else ["down"]
     if len({node.level for node in shown.nodes}) > 1:
-        directions = ["right"]  # so that a band is above the other
+        directions = ["right"]  # so that one band is above the other
     for each in directions:
         yield _Arranged(shown, texts, each, fields or {}).display()
 
 
 def longer(words: str) -> str:
-    """Words with the numbers that a slider may bring; of several in a line, each is shorter."""
+    """Words with numbers as long as a slider may make them; several in a line are each shorter."""
 
     def line(text: str) -> str:
-        # As `texts` cuts them: scalars have 10 letters, two in a label 22, three in a sum 20.
+        # As `texts` limits letters: 10 for a scalar, 22 for two in a label, 20 for three in a sum.
         long = LONG[: max(2, 13 - 2 * len(NUMBER.findall(text)))]
         return NUMBER.sub(lambda found: max(found[0], long, key=len), text)
 
@@ -225,7 +225,7 @@ def longer(words: str) -> str:
 
 
 def signature(shown: Selection) -> tuple[Any, ...]:
-    """What decides the paths of a selection and where its texts are: all but its numbers."""
+    """What decides a selection's paths and the places of its texts: all but its numbers."""
     nodes = [(n.label, n.symbol, n.kind, n.orders, n.source) for n in shown.nodes]
     edges = [
         (e.source, e.output, e.target, e.position, e.order, e.reason, e.contribution is None)
@@ -236,7 +236,7 @@ def signature(shown: Selection) -> tuple[Any, ...]:
 
 
 class _Arranged:
-    """A selection in its place, in one direction; targets are behind their nodes as boxes."""
+    """A selection laid out in one direction; each target is a box after the node of its value."""
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ class _Arranged:
         for frame, (*_, width, height) in zip(shown.frames, self.layout.frames, strict=True):
             if frame.node >= 0:
                 self.sizes[frame.node] = width, height
-        # Numbers that an earlier pass sent back are values of the next.
+        # Numbers that an earlier pass sent back are values in the next one.
         again = any(node.level for node in shown.nodes)
         self.legend = [("forward", "value" if again else "forward value")]
         if shown.which is not None:
@@ -287,7 +287,7 @@ class _Arranged:
     # --- sizes ---
 
     def _extent(self, text: Text | None) -> tuple[float, float]:
-        """The space of a text, whichever of its versions is shown."""
+        """The space that a text needs, whichever of its versions is shown."""
         sizes = [(0.0, 0.0)]
         if text is None:
             return sizes[0]
@@ -309,7 +309,7 @@ class _Arranged:
         return list(self.by_owner.get(("node", i), {}).values())
 
     def _sizes(self) -> list[tuple[float, float]]:
-        """Space for the text of each node and for the links at its sides."""
+        """The size of each node, with space for its texts and for the links at its sides."""
         leaving, arriving = (Counter(end[k] for end in self.ends) for k in (0, 1))
         sizes = []
         for i, node in enumerate(self.nodes):
@@ -340,12 +340,12 @@ class _Arranged:
             before[self.across] + APART + PAD,
             after[self.across] + APART + PAD,
             max(before[self.along], after[self.along], 1.0),
-            # The ops of a gradient run the other way: each above the op that it belongs to.
+            # The ops of a gradient run against the direction, each above the op that it belongs to.
             back=levels[0] == levels[1] and levels[0] % 2 == 1,
         )
 
     def _title(self, k: int) -> list[list[Text]]:
-        """The words on a frame, row by row."""
+        """The texts in the title of a frame, row by row."""
         node = self.shown.frames[k].node
         if node < 0:
             return [[self.by_owner["frame", k]["title"]]]
@@ -356,7 +356,7 @@ class _Arranged:
     # --- layout ---
 
     def _placed(self) -> layout.Layout:
-        """Everything in its place: frame in frame, and band above band."""
+        """The layout: frames within frames, and bands above each other."""
         top = max((node.level for node in self.nodes), default=0)
         boxes = []
         for node, size in zip(self.nodes, self.sizes, strict=True):
@@ -376,7 +376,7 @@ class _Arranged:
         return layout.Frame((width, height), frame.parent, frame.node, top - frame.level)
 
     def _ports(self) -> list[tuple[int, int]]:
-        """Per link its ends in the layout: of an open custom op the port of its value."""
+        """Per link, its ends in the layout: at an open custom op, the port of the value."""
         nodes = enumerate(self.nodes)
         ports = {(n.owner, n.outputs[0].key): i for i, n in nodes if n.kind == "port"}
         found = []
@@ -389,7 +389,7 @@ class _Arranged:
     # --- elements ---
 
     def display(self) -> Display:
-        """The display list of it."""
+        """The display list of the selection."""
         moments = self.moments
         self.found = Display(
             self.shown.which,
@@ -425,14 +425,14 @@ class _Arranged:
         now: Sequence[float] = (),
         step: float | None = None,
     ) -> None:
-        """Add a text; it is seen from its first words on, if no step is given."""
+        """Add a text at its place; it is shown from `step`, by default from its first version."""
         step = text.versions[0][0] if step is None else step
         x, y = round(x, 1), round(y, 1)
         placed = replace(text, x=x, y=y, anchor=anchor, side=side, step=step, now=tuple(now))
         self.found.texts.append(placed)
 
     def _node_time(self, i: int) -> tuple[int, tuple[int, ...]]:
-        """The step from which on a node is seen, and those at which it is emphasised."""
+        """The step from which a node is shown, and the steps at which it is emphasised."""
         if self.nodes[i].kind == "target":
             return 0, ()
         ran = [self.moments.ran[i]] if i in self.moments.ran else []
@@ -440,7 +440,7 @@ class _Arranged:
         return self.moments.of_node(i), (*ran, *dict.fromkeys(map(self.moments.shows, orders)))
 
     def _draw_bands(self) -> None:
-        """A band for the forward pass, and one above it for each that is itself differentiated."""
+        """A band for the forward pass, and above it one for each differentiated backward pass."""
         levels = sorted({node.level for node in self.nodes}, reverse=True)
         start = self.moments.start
         for level, (low, high) in zip(levels, self.layout.bands, strict=False):
@@ -450,7 +450,7 @@ class _Arranged:
             self._text(self.by_owner["band", level]["title"], 12, top + 13, "start")
 
     def _draw_frame(self, k: int) -> None:
-        """What is around open ops: its outline, its title row by row, and what closes it."""
+        """A frame: its outline, its title row by row, and the handle that closes it."""
         frame = self.shown.frames[k]
         left, top, width, height = self.layout.frames[k]
         x, y = left + self.shift[0], top + self.shift[1]
@@ -508,7 +508,7 @@ class _Arranged:
         return point[0] + self.shift[0], point[1] + self.shift[1]
 
     def _line(self, i: int, distance: float) -> list[tuple[float, float]]:
-        """The way of a value at a distance to the side of its route, from outline to outline."""
+        """A line from outline to outline, as the value flows, at a distance beside the route."""
         turn = -1 if self.links[i].back else 1
         line = layout.beside(self.layout.routes[i], self.direction, turn * distance) + self.shift
         for node, end, side in zip(self.ends[i], (0, -1), (turn, -turn), strict=True):
@@ -550,7 +550,7 @@ def _rounded(x: float, y: float, width: float, height: float) -> Box:
 
 
 def _handle(x: float, y: float, is_open: bool) -> str:
-    """A plus or a minus in a ring: opens and closes what it is on."""
+    """A ring with a minus on what is open, or with a plus on what can be opened."""
     ring = shapes.box(x - RADIUS, x + RADIUS, y - RADIUS, y + RADIUS, RADIUS)
     sign = shapes.data("M", x - 3.5, y, "L", x + 3.5, y)
     return ring + sign + ("" if is_open else shapes.data("M", x, y - 3.5, "L", x, y + 3.5))

@@ -3,7 +3,7 @@
     plot  a trace -> Axes
     draw  a display list -> artists on Axes
 
-What is drawn and where comes from `display`; here it gets its colours and widths.
+`display` decides what is drawn and where; this module adds colours and line widths.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from . import display, shapes, texts
 from .display import Display, Path
 from .texts import Text
 
-LINE = 1.7  # the width of an arrow, in points: it is still seen when it is printed at half size
+LINE = 1.7  # the width of an arrow's line, in points: still visible when printed at half size
 STRONG = 1.8  # how much wider the arrow of the current step is
-BORDER, THIN, THICK = 1.4, 1.0, 2.6  # of an outline; of an inner one; of the current step's node
-DASHES = (0, (3.2, 1.8))  # of a backward arrow, in widths
-LARGEST = 1.5  # the scale of a picture in axes of any size, where letters get large enough
-CONTROLS = ("handle", "tab")  # what is clicked: for the screen only
+BORDER, THIN, THICK = 1.4, 1.0, 2.6  # widths: an outline; an inner one; the current step's node
+DASHES = (0, (3.2, 1.8))  # of a backward arrow, in widths of its line
+LARGEST = 1.5  # the scale at which a picture in given axes is large enough; lines grow no wider
+CONTROLS = ("handle", "tab")  # the roles of what is clicked: for the screen only
 
 
 class SpokenFigure(Figure):
@@ -55,7 +55,7 @@ def plot(
     full: bool = False,
     local: bool = False,
 ) -> Axes:
-    """What `trace.plot` does: the flow."""
+    """Draw the flow of a trace: see `Trace.plot`."""
     _check_axes(ax)
     shown = replace(select(trace, which, full), local=local)
     _check_step(step, shown)
@@ -92,13 +92,13 @@ def _space(ax: Axes) -> tuple[float, float]:
 
 
 def _whole_axes(shown: Display) -> Axes:
-    """Axes as large as a new figure, which is as large as a picture."""
+    """Axes that fill a new figure of the picture's size."""
     width, height = shown.sheet
     return new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1))
 
 
 def sheet(shown: Display) -> Figure:
-    """A picture as a figure that pyplot does not know, and a notebook does not show."""
+    """A picture as a figure that pyplot does not know, so that a notebook does not show it."""
     width, height = shown.sheet
     found = Figure(figsize=(width / 72, height / 72))
     draw(found.add_axes((0, 0, 1, 1)), shown)
@@ -106,14 +106,14 @@ def sheet(shown: Display) -> Figure:
 
 
 def new_figure(width: float, height: float, **how: Any) -> SpokenFigure:
-    """A figure of this size in inches; `how` is for Matplotlib."""
+    """A new pyplot figure of this size in inches; `how` is passed to Matplotlib."""
     import matplotlib.pyplot as plt
 
     return plt.figure(figsize=(width, height), FigureClass=SpokenFigure, **how)  # type: ignore
 
 
 def returned_figure(width: float, height: float) -> SpokenFigure:
-    """A new figure for a function to return: a notebook shows it, and pyplot not once more."""
+    """A new figure for a function to return; it is closed, so pyplot does not show it again."""
     import matplotlib.pyplot as plt
 
     found = new_figure(width, height, layout="constrained")
@@ -122,7 +122,7 @@ def returned_figure(width: float, height: float) -> SpokenFigure:
 
 
 def current_palette() -> style.Palette:
-    """The colours that suit a new figure, which is as light or dark as Matplotlib's settings."""
+    """The palette for a new figure, by the background colour in Matplotlib's settings."""
     return style.palette(to_rgb(rcParams["figure.facecolor"]))
 
 
@@ -138,7 +138,7 @@ def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def speak(ax: Axes, text: str) -> Axes:
-    """Keep what a picture shows in words, with its axes and as a new figure's alternative text."""
+    """Keep a picture's description on its axes and, for a `SpokenFigure`, as alternative text."""
     ax.cgviz_alt = text  # type: ignore[attr-defined]
     if isinstance(ax.figure, SpokenFigure):
         ax.figure.alt = text
@@ -146,7 +146,7 @@ def speak(ax: Axes, text: str) -> Axes:
 
 
 def background(ax: Axes) -> tuple[float, float, float]:
-    """The colour behind the axes, past what is transparent."""
+    """The first visible colour behind the axes: their own, the figure's, or the default one."""
     for colour in (ax.get_facecolor(), ax.figure.get_facecolor()):
         if to_rgba(colour)[3] > 0:
             return to_rgb(colour)
@@ -157,9 +157,9 @@ def background(ax: Axes) -> tuple[float, float, float]:
 
 
 class Drawn(PathCollection):
-    """Elements of a display list as one artist: `elements` has one for each of its paths.
+    """Elements of a display list as one artist; `elements` lists them in the order of its paths.
 
-    Of texts, `words` has what each says, and `boxes` left, top, right and bottom of each.
+    For texts, `words` has what each says, and `boxes` the left, top, right and bottom of each.
     """
 
     words: Sequence[str] = ()
@@ -171,7 +171,7 @@ class Drawn(PathCollection):
 
 
 def draw(ax: Axes, shown: Display, step: int | None = None) -> None:
-    """Draw a display list, one point of it for each unit of the axes' data.
+    """Draw a display list; a point in it is one data unit of the axes.
 
     Args:
         ax: The axes; the picture fills them, as far as its shape allows.
@@ -196,7 +196,7 @@ class _Renderer:
             self.scale = 1.0
 
     def draw(self) -> None:
-        """All of it: paths, then texts."""
+        """Draw the paths, then the texts."""
         width, height = self.size
         self.ax.set_axis_off()
         self.ax.set_xlim(-self.spare, width - self.spare)
@@ -228,7 +228,7 @@ class _Renderer:
         self.ax.add_collection(drawn, autolim=False)
 
     def _look(self, path: Path) -> tuple[Any, Any, float, Any]:
-        """The colour inside and of the line, its width and its dashes."""
+        """The fill colour, and the line's colour, width and dashes."""
         look, current, nothing = self.look, self._current(path), (0.0, 0.0, 0.0, 0.0)
         if path.role in ("forward", "backward"):
             width = LINE * (STRONG if current else 1.0)
@@ -273,7 +273,7 @@ class _Renderer:
         self.ax.add_collection(drawn, autolim=False)
 
     def _stands_out(self, text: Text) -> bool:
-        """Of the current step, or a product that a rule does not return."""
+        """Whether a text is of the current step, or a product that the rule did not return."""
         return self._current(text) or "≠" in text.at(self.moment)
 
     def _colour(self, text: Text) -> str:
@@ -288,7 +288,7 @@ class _Renderer:
         return tones.get(text.role, look.muted)
 
     def _legend(self) -> tuple[list[Path], list[Text]]:
-        """What each kind of arrow is, and the step."""
+        """Paths and texts of the legend: what each kind of arrow means, and the step."""
         width, height = self.size
         x, y = display.MARGIN - self.spare, height - display.MARGIN - texts.TEXT / 2
         paths, words = [], []

@@ -23,18 +23,18 @@ from .figure import SpokenFigure, current_palette, returned_figure
 if TYPE_CHECKING:
     from ..history import History, Series
 
-MOST_ROWS = 24  # what can still be read at the height of a notebook's page
-FEW = 10  # variables up to which the map shows the ops, too
-ROW = 0.26  # inches: a line of its letters
-LINE = 100  # letters of a sentence over the width of the figure
-SIGNS = {  # of a gradient that is no ordinary one
+MOST_ROWS = 24  # of a map: more could not be read at the height of a notebook's page
+FEW = 10  # up to this many variables, a map shows the ops, too
+ROW = 0.26  # the height of a map's row, in inches: one line of letters
+LINE = 100  # letters in a line of the title: the width of the figure
+SIGNS = {  # for a gradient that is not an ordinary number, by `Moment.state`
     "none": style.NONE,
     "zero": style.Sign(style.ZERO.symbol, "zero"),
     "nan": style.NAN,
     "inf": style.Sign(style.POSITIVE_INFINITY.symbol, "infinite"),
     "unasked": style.Sign("·", "not taken"),
 }
-MARKERS = {"none": "_", "zero": "o", "nan": "x", "inf": "^"}  # Matplotlib's
+MARKERS = {"none": "_", "zero": "o", "nan": "x", "inf": "^"}  # Matplotlib's names
 
 
 def plot(
@@ -43,7 +43,7 @@ def plot(
     parted: str = "",
     names: Sequence[str] | None = None,
 ) -> SpokenFigure:
-    """What `History.plot` does; `parted` says where two histories part."""
+    """Draw what `History.plot` returns; `parted` is a title that says where two histories part."""
     histories = [history] if against is None else [history, against]
     look = current_palette()
     maps = [rows(each, names) for each in histories]
@@ -65,7 +65,7 @@ def plot(
         above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=title)
         below, beside = figure.add_subplot(grid[i, 0]), figure.add_subplot(grid[i, 1])
         words += [_sentence(each), _map(figure, below, each, series, between, look)]
-        # Above the map, not beside its scale, which is shorter than these words where rows are few.
+        # Above the map, not beside its colour bar, too short for these words if rows are few.
         whose = "" if against is None else f"{title}: "
         below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
         words += _updates(beside, series, look)
@@ -77,7 +77,10 @@ def plot(
 
 
 def rows(history: History, names: Sequence[str] | None = None) -> list[Series]:
-    """The series that a map shows: those named, or at most 24, of few variables with their ops."""
+    """The series that a map shows: those in `names`, or at most 24.
+
+    By default they are the variables, with the ops if both are few; without variables, the ops.
+    """
     if names is not None:
         if unknown := [name for name in names if name not in history.series]:
             known = ", ".join(history.series)
@@ -93,7 +96,7 @@ def rows(history: History, names: Sequence[str] | None = None) -> list[Series]:
 
 
 def powers(series: Sequence[Series]) -> Array:
-    """log10 of each gradient's root mean square; NaN where it is no ordinary number."""
+    """log10 of each gradient's RMS, shape (series, steps); NaN if it is not an ordinary number."""
     sizes = np.array([each.rms for each in series])
     ordinary = np.array([[not state for state in each.state] for each in series])
     with np.errstate(all="ignore"):
@@ -101,7 +104,7 @@ def powers(series: Sequence[Series]) -> Array:
 
 
 def said(series: Series, place: int) -> str:
-    """The gradient at a recorded step, per entry."""
+    """The gradient per entry at the recorded step of index `place`, as text."""
     moment = series.moments[place]
     sign, size = SIGNS.get(moment.state), moment.gradient / max(series.size, 1) ** 0.5
     return style.number(size, 3) if sign is None else sign.word
@@ -113,7 +116,7 @@ def _limits(history: History) -> tuple[float, float]:
 
 
 def ends(powers: Sequence[Array]) -> tuple[float, float]:
-    """The smallest and the largest power of all maps, so that they can be compared."""
+    """The smallest and the largest power over all maps, which share one colour scale."""
     known = np.concatenate([each[np.isfinite(each)] for each in powers])
     return (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
 
@@ -121,12 +124,12 @@ def ends(powers: Sequence[Array]) -> tuple[float, float]:
 def _map(
     figure: Any, ax: Any, history: History, shown: list[Series], ends: Any, look: style.Palette
 ) -> str:
-    """log10 of each gradient per entry, and a mark where it is no ordinary number."""
+    """Draw log10 of each gradient per entry, or a mark for one that is not an ordinary number."""
     sizes = powers(shown)
     left, right = _limits(history)
     if np.isfinite(sizes).any():
         dark, paper = np.array([to_rgb(look.backward), to_rgb(look.paper)])
-        pale = 0.12 * dark + 0.88 * paper  # the smallest gradient is told from none
+        pale = 0.12 * dark + 0.88 * paper  # so that the smallest gradient differs from none
         tones = LinearSegmentedColormap.from_list("gradient", [pale, dark])
         extent = (left, right, len(shown) - 0.5, -0.5)
         between = dict(zip(("vmin", "vmax"), ends, strict=True))
@@ -157,7 +160,7 @@ def _map(
 
 
 def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
-    """How far a step moves each variable: the median of update over weight."""
+    """Draw how far a step moves each variable: the median of update over weight."""
     known = []
     for i, series in enumerate(rows):
         if update := [x for x in series.update if 0 < x < np.inf]:

@@ -2,15 +2,15 @@
 
     arranged           boxes and links -> their Layout
     Box, Link, Layout  what is placed, and where it is
-    beside             a curve along a route, at a distance to its side
+    beside             a curve along a route, or at a distance beside it
 
 The method is that of Sugiyama, Tagawa and Toda (1981). Each box gets a rank by longest path, each
 link a waypoint on every rank that it passes; sweeps sort each rank by the mean position of the
-neighbours, with swaps of adjacent items as in Gansner, Koutsofios, North and Vo (1993); then all
-are moved beside each other, as near to their neighbours as sizes allow. Boxes are on the even
+neighbours, with swaps of adjacent items as in Gansner, Koutsofios, North and Vo (1993); then every
+item is placed as near to its neighbours on other ranks as the sizes allow. Boxes are on the even
 ranks and labels on the odd ones between them, so that labels overlap neither boxes nor each other.
 
-All is computed for a picture that runs down; one that runs right is that with its axes swapped.
+Everything is computed for a picture that runs down; for one that runs right, axes are swapped.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ import numpy as np
 
 from ..graph import Array
 
-PORT = 18.0  # between two links at one side of a box: space for two arrows there and two back
-# Of the width of a box, what its links use on either side of the middle: its corners are round.
+PORT = 18.0  # between two links at one side of a box: each has an arrow forward and one back
+# The share of a box's width that its links use on either side of the middle: corners are round.
 SIDE = 0.38
-GAP = 14.0  # between neighbours on a rank, where two arrows pass; half of it between two links
+GAP = 14.0  # between a box and its neighbour on a rank: two arrows fit in; half of it between links
 RANK_GAP = 11.0  # between ranks: a link's stem and a little more
 STEM = 8.0  # how far a link runs straight before it bends, so that its arrow points at the box
-BEND = 16.0, 40.0  # least and most space between ranks for a link's way to the side
-LEVEL = 0.42  # of that space, the radius of a bend at most: half of it would make lines level
-STEEP = 0.2  # of the way to the side, the space for it: lines farther apart look level
-TOGETHER = 1.5 * PORT  # so far beside each other two lines must not bend at one height
-MOST_TURNS = 3  # more heights of such bends than this and one would take too much space
-MOST_BENT = 24  # links between two ranks: where there are more, no line can be followed anyway
-RADIUS = 12.0  # of a bend, at most: a larger one reads as a slope
-ARC = 0.3  # radians from point to point of a bend: an eighth of a point from the true arc
-# Of swaps for the order. Twice as many take a third more time for 1 to 7 percent fewer crossings
-# in random graphs of 20 to 200 boxes, and leave the pictures of the lessons as they are.
+BEND = 16.0, 40.0  # the least and the most space between ranks for links that go to the side
+LEVEL = 0.42  # the largest radius of a bend, as a share of that space: half would make lines level
+STEEP = 0.2  # that space, as a share of a link's way to the side: with less, lines look level
+TOGETHER = 1.5 * PORT  # two lines that overlap by more, across, must not bend at the same height
+MOST_TURNS = 3  # heights for such bends besides the first one: more would take too much space
+MOST_BENT = 24  # bent links between two ranks: if there are more, no line can be followed anyway
+RADIUS = 12.0  # the largest radius of a bend: a larger one looks like a slope
+ARC = 0.3  # radians from point to point of a bend: within an eighth of a point of the true arc
+# Rounds of swaps for the order. Twice as many take a third more time for 1 to 7 percent fewer
+# crossings in random graphs of 20 to 200 boxes, and leave the pictures of the lessons as they are.
 ROUNDS = 30
-TURNS = 7  # rounds of placing; with 9 or 30 all links together are shorter by at most one percent
-LOOSE = 0.05  # what leads to one box only, as a weight, gives way to all else
-# Waypoints of all links, the shortest first; the others run straight, through boxes if need be, or
-# a weight that each of 400 steps uses would cost a minute.
+TURNS = 7  # rounds of placing; with 9 or 30 the links are at most one percent shorter in total
+LOOSE = 0.05  # how firm a box with a single link is, such as a weight: it gives way to all others
+# The most waypoints, which go to the shortest links first. The other links run straight, through
+# boxes if need be; otherwise a weight that each of 400 steps uses would cost a minute.
 MOST = 4000
 
 Direction = Literal["down", "right"]
 Point = tuple[float, float]
-# Where a link leaves its source and meets its target, from the middle of the side; None: anywhere.
+# Where a link must leave its source and meet its target, from the side's middle; None: anywhere.
 Held = tuple[float | None, float | None]
 
 
@@ -63,7 +63,8 @@ class Box:
     width: float
     height: float
     frame: int = -1  # the innermost frame around it, or -1
-    # -1: before all others of its frame; 1: behind them. A link from outside ends at the frame.
+    # -1: before all other boxes of its frame; 1: after them. A link between a pinned box and the
+    # outside ends at the frame.
     pin: int = 0
     level: int = 0  # its band, counted across the direction from 0
 
@@ -90,11 +91,11 @@ class Layout:
 
     centres: tuple[Point, ...]  # per box
     routes: tuple[tuple[Point, ...], ...]  # per link: corners from source to target
-    labels: tuple[Point, ...]  # per link: the point of its line beside which its label is
+    labels: tuple[Point, ...]  # per link: the point of its line that its label is beside
     width: float
     height: float
     frames: tuple[tuple[float, float, float, float], ...] = ()  # left, top, width, height
-    bands: tuple[Point, ...] = ()  # per level where it begins and ends, across
+    bands: tuple[Point, ...] = ()  # per level: where it begins and ends, across the direction
 
 
 def arranged(
@@ -109,7 +110,7 @@ def arranged(
     Args:
         boxes: The boxes.
         links: The links.
-        held: Per link where along their sides it must leave its source and meet its target.
+        held: Per link, where along the boxes' sides it must leave its source and meet its target.
         direction: "down" or "right".
         band: The space before each level, if there is more than one.
 
@@ -130,19 +131,19 @@ class Item:
     """A box, or a link where it passes a rank."""
 
     rank: int  # even: of boxes; odd: of labels
-    level: int  # twice that of a box; odd where a link passes between two levels
-    left: float  # on either side of its own line
+    level: int  # twice the level of a box; odd where a link passes between two levels
+    left: float  # its extent on either side of its own line
     right: float
     height: float
     is_box: bool = False
     at: int = 0  # its position in its rank
     apart: float = 0.0  # its least distance from the item before it
     x: float = 0.0
-    firm: float = 1.0  # how much it draws its neighbours
+    firm: float = 1.0  # how strongly it pulls its neighbours
     # Its neighbours on the even ranks above and below, and how far from the middle of each its
-    # link ends, in positions: where a wide box holds links, their order counts.
+    # link ends, in positions: where links are held at a wide box, their order counts.
     near: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
-    # Its neighbours on the ranks above and below, and how far beside each it would be upright.
+    # Its neighbours on the ranks above and below, and how far beside each its link is upright.
     pulls: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
 
 
@@ -157,12 +158,12 @@ class Line:
     items: list[Item]
     label: Item
     held: Held  # as in `arranged`, the upper end first
-    ports: list[float]  # where it ends at the upper and at the lower box, from their middle
-    # Below each of its items: how far its bend is held back, and by how much the last one is.
+    ports: list[float]  # where it ends at the upper and at the lower box, from their middles
+    # Below each of its items: how far its bend is held back, and how far the last bend there is.
     waits: list[Point] = field(default_factory=list)
 
     def xs(self) -> list[float]:
-        """Its x on each rank."""
+        """Its x at each of its items."""
         first, *between, last = self.items
         return [first.x + self.ports[0], *[item.x for item in between], last.x + self.ports[1]]
 
@@ -188,7 +189,7 @@ class Layers:
             self.layers[item.rank].append(item)
 
     def _line(self, link: Link, upper: Item, lower: Item, held: Held) -> Line:
-        """The items of a link: waypoints beside boxes, and between them one has its label."""
+        """A link as items: waypoints on the ranks it passes, one with space for its label."""
         beside = upper.rank + 1 if link.back else lower.rank - 1  # its label is beside the target
         long = lower.rank - upper.rank > self.longest
         level = max(upper.level, lower.level) - (upper.level != lower.level)
@@ -203,7 +204,7 @@ class Layers:
         for (a, p), (b, q) in pairwise(zip(items, shifts, strict=True)):
             a.pulls[1].append((b, q - p))
             b.pulls[0].append((a, p - q))
-        # Less than half a position, so that a line never passes the next box.
+        # Less than half a position, so that an end never counts as beyond the next box.
         leans = [0.49 * p / item.left if p else 0.0 for item, p in zip(items, shifts, strict=True)]
         nearer = list(zip(items, leans, strict=True))
         for above, (item, _), below in zip(nearer[::2], nearer[1::2], nearer[2::2], strict=False):
@@ -218,11 +219,11 @@ class Layers:
     # --- order ---
 
     def _depth_first(self) -> Iterator[Item]:
-        """A first order: up from the last boxes, inputs in their order, so branches stay apart."""
+        """A first order, depth-first from the last boxes, inputs in order: branches stay apart."""
         arriving: dict[Item, list[Line]] = {box: [] for box in self.boxes}
         for line in self.lines:
             arriving[line.items[-1]].append(line)
-        # Loose boxes come last.
+        # Boxes without any link come last.
         last = [box for box in self.boxes if not box.pulls[1]]
         stack = [[box] for box in sorted(last, key=lambda box: not box.pulls[0])[::-1]]
         while stack:
@@ -233,7 +234,7 @@ class Layers:
                 stack += [line.items[-2::-1] for line in reversed(arriving.pop(box))]
 
     def order(self) -> None:
-        """Find an order for the even ranks in which few links cross; the odd ones follow it."""
+        """Find an order for the even ranks in which few links cross; the odd ranks follow it."""
         even = self.layers[::2]
         for layer in even:
             reorder(layer, layer)
@@ -242,7 +243,7 @@ class Layers:
         while fewest and rounds:
             down = turn % 2 == 0
             for layer in even if down else even[::-1]:
-                # Equal ones change sides now and then, or the order gets stuck.
+                # Ties are reversed in every other pair of turns, or the order would get stuck.
                 sweep(layer, 0 if down else 1, flip=turn % 4 >= 2)
             turn += 1
             now, in_vain = crossings(even), 0
@@ -264,12 +265,12 @@ class Layers:
             for a, b in pairwise(layer):
                 b.apart = a.right + b.left + (GAP if a.is_box or b.is_box else GAP / 2)
         self._near_neighbours()
-        for _ in range(3):  # a link gets out of the way of another; later no more
+        for _ in range(3):  # each time a link may make way for another; after that none does
             self._straighten()
         self._slide()
 
     def _near_neighbours(self) -> None:
-        """Move every item as near to its neighbours as those beside it allow."""
+        """Move every item as near to its neighbours as the items beside it on its rank allow."""
         for box in self.boxes:
             box.firm = 1.0 if len(box.pulls[0] + box.pulls[1]) > 1 else LOOSE
         for line in self.lines:
@@ -277,7 +278,8 @@ class Layers:
                 item.firm = min(line.items[0].firm, line.items[-1].firm)
         for turn in range(TURNS):
             down = turn % 2 == 0
-            # First by one side only, which carries a straight line through in one turn; then both.
+            # First by the neighbours on one side only, which carries a straight line through in one
+            # turn; then by both.
             sides = (0, 1) if turn >= TURNS * 2 // 3 else (0 if down else 1,)
             for layer in self.layers[:: 1 if down else -1]:
                 wanted, strength = [], []
@@ -294,7 +296,7 @@ class Layers:
                     item.x = x
 
     def _straighten(self) -> None:
-        """Give each link as few bends as its neighbours leave it the space for."""
+        """Give each link as few bends as the space between the items beside it allows."""
         for line in self.lines:
             free = []
             for item in line.items[1:-1]:
@@ -307,7 +309,7 @@ class Layers:
                 item.x = x
 
     def _slide(self) -> None:
-        """Spread the links of each side of a box, near where their lines come from."""
+        """Spread the links along each side of a box, each near where its line comes from."""
         sides: dict[tuple[Item, int], list[tuple[int, float, Line]]] = {}
         for line in self.lines:
             for end, near in ((0, line.items[1]), (-1, line.items[-2])):
@@ -326,7 +328,7 @@ class Layers:
                 line.ports[end] = min(max(place, low), high)
 
     def stack(self, band: float) -> list[Point]:
-        """Put level beside level, and tell where each begins and ends."""
+        """Put the levels side by side, and return where each begins and ends."""
         levels: dict[int, list[Item]] = {}
         for layer in self.layers:
             for item in layer:
@@ -375,8 +377,9 @@ class Layers:
     def _rows(self) -> list[Point]:
         """Top and bottom of each rank; links that go far to the side get more space to do so.
 
-        Links that go far to one side beside each other bend one after the other, the foremost
-        first: else they would run on top of each other, for all bends are nearly level.
+        Links that overlap on their way to the side bend one after the other, the foremost first
+        (`Line.waits`): otherwise they would run on top of each other, for all bends are nearly
+        level.
         """
         ways: list[list[tuple[float, float, Line]]] = [[] for _ in self.layers]
         for line in self.lines:
@@ -389,7 +392,7 @@ class Layers:
             last = PORT * max(turns, default=0)
             for (*_, line), turn in zip(passing, turns, strict=True):
                 line.waits.append((PORT * turn, last))
-            # Without items where no link passes: an argument that the body does not use.
+            # A rank may be empty: no link leaves an argument that the body does not use.
             bottom = y + max((item.height for item in layer), default=0.0)
             rows.append((y, bottom))
             least, most = BEND
@@ -399,9 +402,9 @@ class Layers:
 
 
 def ranks(boxes: Sequence[Box], ends: Sequence[tuple[int, int]]) -> list[int]:
-    """A rank per box: by longest path, then each to where its links are shortest.
+    """A rank per box: by longest path, then moved down if that makes its links shorter in total.
 
-    Boxes that are pinned come before all others, or behind them.
+    Pinned boxes come before all others, or after them.
     """
     above: list[list[int]] = [[] for _ in boxes]
     below: list[list[int]] = [[] for _ in boxes]
@@ -424,19 +427,19 @@ def ranks(boxes: Sequence[Box], ends: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def reorder(layer: list[Item], order: Sequence[Item]) -> None:
-    """Give a rank another order, in which levels stay apart."""
+    """Give a rank a new order, in which levels stay apart."""
     layer[:] = sorted(order, key=lambda item: item.level)
     for i, item in enumerate(layer):
         item.at = i
 
 
 def positions(layer: Sequence[Item], side: int) -> list[list[float]]:
-    """Per item where its neighbours above (0) or below (1) are, in positions of their rank."""
+    """Per item, the positions of its neighbours above (0) or below (1) on their rank."""
     return [[other.at + lean for other, lean in item.near[side]] for item in layer]
 
 
 def sweep(layer: list[Item], side: int, flip: bool) -> None:
-    """Sort a rank by where its neighbours on one side are; `flip` reverses those that are equal."""
+    """Sort a rank by the mean position of its items' neighbours on `side`; `flip` reverses ties."""
     means = {
         item: sum(found) / len(found) if found else item.at
         for item, found in zip(layer, positions(layer, side), strict=True)
@@ -457,9 +460,9 @@ def crossings(layers: Sequence[Sequence[Item]]) -> int:
 
 
 def swap(layer: list[Item]) -> int:
-    """Swap neighbours on a rank where that crosses no more links, and count the crossings saved.
+    """Swap adjacent items of a rank where that adds no crossing, and count the crossings saved.
 
-    Where it makes no difference, too, to find a way out of where the order is stuck.
+    They are swapped even where it makes no difference: that can free an order that is stuck.
     """
     total, order = 0, []
     left, *rest = zip(layer, positions(layer, 0), positions(layer, 1), strict=True)
@@ -510,14 +513,16 @@ def fitted(
 
 
 def taut(free: Sequence[tuple[float, float]], start: float, end: float) -> list[float]:
-    """A line from `start` to `end` through intervals: few upright pieces, each straight on if free.
+    """A line from `start` to `end` in few upright pieces: its place in each interval.
+
+    A piece continues the one before it as far as its intervals allow; the last is at `end` if free.
 
     >>> taut([(-1, 9), (4, 9), (5, 9)], 0, 6)
     [6, 6, 6]
     """
     line: list[float] = []
     while len(line) < len(free):
-        n, low, high = len(line), -inf, inf  # what a piece's intervals have in common
+        n, low, high = len(line), -inf, inf  # the intersection of a piece's intervals
         for least, most in free[n:]:
             if max(low, least) > min(high, most):
                 break
@@ -529,17 +534,17 @@ def taut(free: Sequence[tuple[float, float]], start: float, end: float) -> list[
 
 
 def held_back(ways: Sequence[Point]) -> list[int]:
-    """After how many others each of the links between two ranks bends.
+    """How many heights later than the first each link between two ranks must bend.
 
     Args:
-        ways: Of each where it comes from and where it goes to, across.
+        ways: Per link, where it comes from and where it goes to, across the direction.
 
     >>> held_back([(0, 200), (20, 190), (100, 100), (180, 30)])
     [1, 0, 0, 2]
     """
     turns = [0] * len(ways)
     bent = [i for i, (a, b) in enumerate(ways) if a != b]
-    # Of those that go one way the foremost first, so that none crosses another.
+    # Of the links that go the same way, the foremost is first, so that none crosses another.
     bent.sort(key=lambda i: -ways[i][0] if ways[i][0] < ways[i][1] else ways[i][0])
     for n, i in enumerate(bent if len(bent) <= MOST_BENT else ()):
         for j in bent[:n]:
@@ -559,8 +564,8 @@ def corners(line: Line, rows: Sequence[Point]) -> list[Point]:
     for item, x, after in zip(line.items, line.xs(), waits, strict=True):
         top, bottom = rows[item.rank]
         middle, half = (top + bottom) / 2, item.height / 2
-        # On a rank of boxes all lines run straight a little farther, so that none that bends
-        # sooner cuts another off.
+        # On a rank of boxes all lines run straight a little farther, or a line that bends sooner
+        # would cut another off.
         stem = 0.0 if item.rank % 2 else STEM
         top = middle + half if item is first else top - stem
         bottom = middle - half if item is last else bottom + stem
@@ -581,8 +586,8 @@ def beside(route: Sequence[Point], direction: Direction, distance: float = 0.0) 
     Args:
         route: The corners, as in `Layout.routes`.
         direction: The direction of the layout.
-        distance: How far beside it: to the right of one that runs down, below one that runs
-            right; negative for the other side.
+        distance: How far beside the route: to the right if it runs down, below if it runs right;
+            negative for the other side.
 
     Returns:
         The points of the curve, of shape (n, 2).
@@ -604,7 +609,7 @@ def beside(route: Sequence[Point], direction: Direction, distance: float = 0.0) 
 
 
 def _bend(across: float, along: float) -> list[Point]:
-    """From (0, 0) to (across, along): an arc, a straight piece and an arc back, upright at ends.
+    """From (0, 0) to (across, along): an arc, a straight piece, an arc back; upright at both ends.
 
     Arcs keep their distance from a line beside them, which a spline in so little space does not.
     """

@@ -3,17 +3,17 @@
     place               boxes and links -> a Layout
     Box, Link, Frame    what is placed
     Layout              centres, routes, extent
-    beside              a curve along a route, at a distance to its side
+    beside              a curve along a route, or at a distance beside it
 
 Between two ranks of boxes a link bends; beside a box it runs straight, so no link passes through a
-box (but for the longest ones of a picture with more than `layers.MOST` waypoints, as 40 steps of a
-recurrent network shown in full).
+box (except the longest links of a picture with more than `layers.MOST` waypoints, such as 40 steps
+of a recurrent network shown in full).
 
-A frame is laid out alone, and is one box of the layout around it. A link that crosses a frame is
-placed in pieces, which meet on the frame: what is inside is placed first, and where its lines reach
-the frame, or a box is pinned to it, the lines outside are held. Only the forward graph is laid out;
-a backward arrow runs beside its forward one. Everything is plain numbers in the unit of the sizes,
-and equal arguments give an equal picture.
+A frame is laid out on its own, and is one box in the layout around it. A link that crosses a frame
+is placed in pieces, which meet on the frame: the inside is placed first, and the outer piece must
+end where the inner one reaches the frame, or where a box is pinned to it. Only the forward graph is
+laid out; a backward arrow runs beside its forward one. Positions are plain numbers in the unit of
+the sizes, and equal arguments give an equal picture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .layers import PORT, SIDE, Box, Direction, Layout, Link, Point, arranged, b
 __all__ = ["PORT", "SIDE", "Box", "Direction", "Frame", "Layout", "Link", "Point"]
 __all__ += ["beside", "place"]
 
-PAD = 11.0  # between a frame and what is in it: a handle that closes it fits
+PAD = 11.0  # between a frame and its content: space for the handle that closes it
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Frame:
 
     title: Point  # width and height
     parent: int = -1  # the frame around it, or -1
-    box: int = -1  # the box that it is
+    box: int = -1  # the box that is open as this frame, or -1
     level: int = 0
 
 
@@ -50,14 +50,14 @@ def place(
     """Find positions for boxes, links and frames.
 
     Args:
-        boxes: The boxes; of one that is a frame the size does not count.
-        links: The links, without a cycle, which the folds of a selection never form.
+        boxes: The boxes; the size of one that is open as a frame is ignored.
+        links: The links, without a cycle; the folds of a selection never form one.
         direction: "down" or "right".
         frames: The frames, each after the one around it.
-        band: The space before each level, where there are several.
+        band: The space before each level, if there is more than one.
 
     Returns:
-        The layout; its `frames` are in the order of `frames`.
+        The layout, with its frames in the given order.
 
     >>> layout = place([Box(40, 20), Box(40, 20)], [Link(0, 1)])
     >>> layout.centres
@@ -69,12 +69,13 @@ def place(
     return nest.assembled()
 
 
-# ("box", i, k) in frame k, or ("port", i, k) where link i crosses it, or ("frame", k, -1).
+# ("box", i, k): box i in frame k; ("port", i, k): where link i crosses the border of frame k;
+# ("frame", k, -1): frame k as a box in the layout around it.
 Item = tuple[str, int, int]
 
 
 class _Nest:
-    """Layouts within layouts; -1 is what is outside all frames."""
+    """Layouts within layouts, one per frame; frame -1 is everything outside all frames."""
 
     def __init__(
         self,
@@ -88,25 +89,25 @@ class _Nest:
         self.direction, self.band = direction, band
         self.across = 0 if direction == "down" else 1
         self.opened = {frame.box for frame in frames}
-        # Per frame the pieces of links in it: the link, and the ends of the piece.
+        # Per frame, the pieces of links in it: the index of the link, and the ends of the piece.
         self.pieces: dict[int, list[tuple[int, Item, Item]]]
         self.pieces = {k: [] for k in range(-1, len(frames))}
-        self.ways = [self._cut(i) for i in range(len(links))]  # per link the frames of its pieces
-        self.index: dict[int, dict[Item, int]] = {}  # per frame: items in its layout
+        self.ways = [self._cut(i) for i in range(len(links))]  # per link, the frames of its pieces
+        self.index: dict[int, dict[Item, int]] = {}  # per frame: where items are in its layout
         self.layouts: dict[int, Layout] = {}
         self.extents: dict[int, Point] = {}
-        self.corners: dict[int, Point] = {-1: (0.0, 0.0)}  # of what is inside, from the frame's own
+        self.corners: dict[int, Point] = {-1: (0.0, 0.0)}  # of the inside, from the frame's own
 
     def _around(self, frame: int) -> list[int]:
-        """What is around a box in a frame, outermost first."""
+        """The frames around a box that is in `frame`, outermost first: -1, ..., `frame`."""
         return [*self._around(self.frames[frame].parent), frame] if frame >= 0 else [-1]
 
     def _cut(self, i: int) -> list[int]:
-        """Cut a link where it crosses frames, and tell which frame each of its pieces is in."""
+        """Cut a link where it crosses frames, and return the frame of each of its pieces."""
         ends = self.links[i].source, self.links[i].target
         arounds = [self._around(self.boxes[v].frame) for v in ends]
         shared = sum(a == b for a, b in zip(*arounds, strict=False))
-        out, into = (  # a box that is pinned is itself where a link from outside crosses its frame
+        out, into = (  # a pinned box is itself where a link from outside crosses its frame
             frames[shared : len(frames) - abs(self.boxes[v].pin)]
             for v, frames in zip(ends, arounds, strict=True)
         )
@@ -118,7 +119,7 @@ class _Nest:
         return way
 
     def solve(self, k: int) -> None:
-        """Lay out what is in one frame; what is in frames inside it is already."""
+        """Lay out what is in one frame; the frames inside it have been laid out before."""
         items: dict[Item, Box] = {}
         for i, box in enumerate(self.boxes):
             if box.frame == k and i not in self.opened:
@@ -145,7 +146,7 @@ class _Nest:
             self._enclose(k, [n for n, box in enumerate(boxes) if box.pin < 0])
 
     def _end(self, k: int, end: Item) -> tuple[Item, float | None]:
-        """What an end of a piece is in frame `k`, and where along its side a line ends."""
+        """The item in frame `k` at an end of a piece, and where on its side the line must end."""
         inner = end[2]
         if inner == k:
             return end, None
@@ -154,7 +155,7 @@ class _Nest:
         return ("frame", inner, -1), held - self.extents[inner][self.across] / 2
 
     def _enclose(self, k: int, first: Sequence[int]) -> None:
-        """Find the size of a frame: a row for its title, which no line crosses, and its inside."""
+        """Set the size of a frame: a row for its title, which no line crosses, and its inside."""
         placed, (width, height) = self.layouts[k], self.frames[k].title
         left = PAD
         if self.direction == "down" and first:
@@ -163,7 +164,7 @@ class _Nest:
         self.extents[k] = max(left + placed.width, width) + PAD, height + placed.height + PAD
 
     def assembled(self) -> Layout:
-        """All of it in the coordinates of the whole."""
+        """The whole layout, in the coordinates of the outermost one."""
         centres: list[Point] = [(0.0, 0.0)] * len(self.boxes)
         frames = [(0.0, 0.0, 0.0, 0.0)] * len(self.frames)
         labels: list[Point] = [(0.0, 0.0)] * len(self.links)

@@ -1,7 +1,8 @@
 """The shapes of a picture: the outline of each kind of node, lines, arrows, letters.
 
-Outlines and lines are SVG path data. Letters are measured before they are placed and drawn as one
-collection: Matplotlib lays out each `Text` whenever it is drawn, two thirds of a picture's time.
+Outlines and lines are SVG path data. Letters are measured before they are placed, and are drawn as
+one collection: Matplotlib would lay out each `Text` again whenever it is drawn, which would take
+two thirds of a picture's time.
 
 An op is a box, an input a pill, a variable a drum, a use of it a small pill, a constant a note with
 a folded corner, a custom op a double hexagon, folded ops a stack of boxes, a target a ring around a
@@ -9,9 +10,9 @@ dot; an open custom op is a frame, with a dot at its side for each value that en
 kinds are told apart without colour.
 
     outlines  the outlines of a node
-    meets     where a line meets them
+    meets     where a line meets these outlines
     arrow     a line and the head at its end
-    outline   path data as Matplotlib has it
+    outline   path data -> a Matplotlib path
     extent    the width and height of a text
     outlined  a text at its place, as a path
 """
@@ -34,13 +35,13 @@ from ..graph import Array
 CORNER, WIDE = 5.0, 8.0  # the radius of a box's corners; of a frame's
 POINT = 11.0  # how far a hexagon's points stick out
 LID = 5.0  # half the height of a drum's lid
-FOLD = 9.0  # a note's folded corner
-SHEET = 4.0  # how far the sheets of a stack are apart
+FOLD = 9.0  # the size of a note's folded corner
+SHEET = 4.0  # how far apart the sheets of a stack are
 TARGET = 16.0  # across a target
 PORT = 6.0  # across the dot where a value enters a frame
 HEAD = 7.5  # the length of an arrow's head: as long as four widths of its line
 
-_ROUND = 0.5523  # a quarter of a circle as a cubic curve
+_ROUND = 0.5523  # a quarter circle as a cubic curve: from an end to its control point, in radii
 
 # Space around the text, across and down, by kind: as much as the corners of its outline take.
 PADDING = {
@@ -64,13 +65,13 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
 
     Args:
         kind: The kind of node.
-        x: Its centre.
-        y: Its centre, growing downwards.
+        x: The x coordinate of its centre.
+        y: The y coordinate of its centre, growing downwards.
         width: Its width.
         height: Its height.
 
     Returns:
-        The data of paths to fill and stroke in this order.
+        SVG path data, to be filled and stroked in this order.
     """
     left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
     if kind in ("input", "use"):
@@ -94,7 +95,7 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
 
 
 def outline(d: str) -> Path:
-    """SVG path data as Matplotlib has it."""
+    """SVG path data as a Matplotlib path."""
     vertices: list[Point] = []
     codes: list[Any] = []
     for command, numbers in _COMMAND.findall(d):
@@ -104,7 +105,7 @@ def outline(d: str) -> Path:
     return Path(vertices, codes)
 
 
-@lru_cache(maxsize=512)  # the nodes of a picture, each of which many lines meet
+@lru_cache(maxsize=512)  # the outlines of a picture: many lines meet each of them
 def _polygons(d: str) -> list[Any]:
     return [np.asarray(polygon) for polygon in outline(d).to_polygons()]
 
@@ -115,11 +116,12 @@ def meets(outlines: Sequence[str], across: int, at: float, side: int) -> float:
     Args:
         outlines: The outlines of a node.
         across: The axis across the line: 0 for one that runs down, 1 for one that runs right.
-        at: Where the line is on it.
-        side: -1 from the top or the left, 1 from the bottom or the right.
+        at: The coordinate of the line on that axis.
+        side: -1 for a line from the top or the left, 1 for one from the bottom or the right.
 
     Returns:
-        The place on the other axis, for a line that just passes a corner that of the corner.
+        The coordinate on the other axis. A line outside the outlines, or less than 1 point inside
+        them, is treated as if it were 1 point inside.
     """
     found: list[float] = []
     polygons = [polygon for d in outlines for polygon in _polygons(d)]
@@ -140,7 +142,7 @@ def _pill(width: float, height: float) -> float:
 
 
 def data(*parts: str | float) -> str:
-    """SVG path data of commands and coordinates, in tenths of a point.
+    """SVG path data from commands and coordinates, which are rounded to tenths of a point.
 
     >>> data("M", 0, 1.25, "L", 10, 20, "Z")
     'M0 1.2L10 20Z'
@@ -172,7 +174,7 @@ def _drum(left: float, right: float, top: float, bottom: float) -> list[str]:
 
 
 def _bow(start: float, end: float, y: float, height: float) -> str:
-    """Half an ellipse, as the rest of a path."""
+    """Half an ellipse, as the continuation of a path."""
     x, reach, rise = (start + end) / 2, _ROUND * (end - start) / 2, y + _ROUND * height
     return data(
         *("C", start, rise, x - reach, y + height, x, y + height),
@@ -219,7 +221,7 @@ def line(points: Sequence[Point]) -> str:
 
 
 def _cut(points: Sequence[Point], end: float) -> list[Point]:
-    """A line without the last `end` points of its length, which are straight: a stem is longer."""
+    """A line that stops `end` points short, within its straight last piece: a stem is longer."""
     *_, (x, y), (u, v) = points
     part = end / hypot(u - x, v - y)
     return [*points[:-1], (u - (u - x) * part, v - (v - y) * part)]
@@ -229,9 +231,9 @@ def _cut(points: Sequence[Point], end: float) -> list[Point]:
 
 # Shipped with Matplotlib and holding every sign we use, so a figure is the same everywhere.
 FONT = "DejaVu Sans"
-LINE = 1.25  # the height of a line, in sizes: what browsers give a line of this font
-STEP = 1.12  # from one line of a text to the next, in sizes: a little closer, so that they belong
-ASCENT, DESCENT = 0.76, 0.21  # of this font's letters above and below their line, in sizes
+LINE = 1.25  # the height of a line, in font sizes: what browsers give a line of this font
+STEP = 1.12  # from line to line of one text, in font sizes: closer, so that they belong together
+ASCENT, DESCENT = 0.76, 0.21  # of this font's letters above and below the baseline, in font sizes
 
 Anchor = Literal["start", "middle", "end"]
 Side = Literal["above", "around", "below"]
@@ -278,17 +280,16 @@ def outlined(
     """The outlines of a text, and the box that it fills, in points, y growing downwards.
 
     Args:
-        text: One or more lines; those of a matrix are flush left, so that its columns are below
-            each other.
+        text: One or more lines; those of a matrix are flush left, so that its columns line up.
         x: Where its start, its middle or its end is.
         y: Where its middle is, or the point that it is above or below.
-        size: Of the letters, in points.
-        anchor: Which of its points is at x.
-        side: How it is placed to y.
+        size: The size of the letters, in points.
+        anchor: Which of these is at x.
+        side: Whether it is above, around or below y.
         bold: Whether the letters are bold.
 
     Returns:
-        The path and left, top, right and bottom of the box.
+        The path, and the box as left, top, right and bottom.
     """
     lines = text.split("\n")
     widths = [size * _width(line, bold) for line in lines]

@@ -1,12 +1,13 @@
 """What is written in a picture, and at which step: the text of nodes, the labels of links.
 
     Moments   the steps of a picture: when each node, value and gradient comes
-    Text      one text, as it is from each step on, and its place
+    Text      one text: what it says from each step on, and its place
     written   a selection -> all its texts
     describe  a selection -> the same in sentences, for screen readers
 
-A step is a number: 0 is the end of the forward pass, k the backward step k, -k the forward pass
-with k ops still to run. SEED is the start of the backward pass: upstream is at its target.
+A step is a number: 0 is the end of the forward pass, k is backward step k, and -k is the forward
+pass with k ops still to run. SEED is the start of the backward pass: only targets have their
+upstream, and no rule has run.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from .shapes import Anchor, Side
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
 LONGEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
-MOST = 12  # entries of an array that are written out: a 3x4 matrix
-SUM, MOVED = 38, 23  # letters of a sum that is written out; of one that a slider changes
+MOST = 12  # the most entries of an array that are written out: a 3x4 matrix
+SUM, MOVED = 38, 23  # the most letters of a sum that is written out; of one that a slider changes
 MANY = 3  # a value used more often is written in its node, and not at each of its edges
 SEED = 0.5  # between the end of the forward pass, 0, and the first backward step, 1
-SOURCES = ("input", "variable", "constant", "port", "use")  # do not run: the value is there
+SOURCES = ("input", "variable", "constant", "port", "use")  # do not run: their values are there
 
 
 class Moments:
@@ -38,7 +39,7 @@ class Moments:
     def __init__(self, shown: Selection) -> None:
         nodes = shown.nodes
         self.shown = shown
-        # The body of a custom op comes with the op.
+        # The body of a custom op appears together with the op.
         self.forward = [i for i, n in enumerate(nodes) if n.kind not in SOURCES and n.owner < 0]
         self.ran = {i: place + 1 - len(self.forward) for place, i in enumerate(self.forward)}
         last = {max(node.orders) for node in nodes if node.orders}
@@ -50,13 +51,13 @@ class Moments:
         return -len(self.forward)
 
     def of_node(self, i: int) -> int:
-        """The step from which on a node has its values."""
+        """The step from which a node has its values."""
         while self.shown.nodes[i].owner >= 0:
             i = self.shown.nodes[i].owner
         return self.ran.get(i, self.start)
 
     def of_edge(self, edge: Edge) -> float:
-        """The step from which on an edge shows its gradient, or the reason why it has none."""
+        """The step from which an edge shows its gradient, or the reason why it has none."""
         if edge.target < 0:
             return SEED
         orders = self.shown.nodes[edge.target].orders
@@ -74,13 +75,13 @@ class Text:
     role: str
     of: str  # what it belongs to: "node", "link", "frame" or "band"
     i: int  # which of them
-    versions: tuple[tuple[float, str], ...]  # from each step on, in order of the steps
+    versions: tuple[tuple[float, str], ...]  # (step, words from it on), in order of steps
     size: float  # of its letters, in points
     x: float = 0.0
     y: float = 0.0
     anchor: Anchor = "middle"  # which of its points is at x
-    side: Side = "around"  # how it is placed to y
-    step: float = 0.0  # from which on it is seen
+    side: Side = "around"  # whether it is above, around or below y
+    step: float = 0.0  # the step from which it is shown
     now: tuple[float, ...] = ()  # the steps at which it is emphasised
 
     def at(self, step: float) -> str:
@@ -92,7 +93,7 @@ _WRITTEN: WeakKeyDictionary[Selection, list[Text]] = WeakKeyDictionary()
 
 
 def written(shown: Selection) -> list[Text]:
-    """All texts of a picture: of its links, its nodes, its frames and its bands; made once.
+    """All texts of a picture, of its links, nodes, frames and bands; made once per selection.
 
     Links are the edges of the selection, then one to each target. Roles are "value", "gradient"
     and "reason" for links, "title", "name", "kind" and "gradient" for nodes, and "title" for
@@ -115,7 +116,7 @@ def _texts(shown: Selection) -> list[Text]:
     ]
     levels = sorted({node.level for node in shown.nodes})
     for level in levels if len(levels) > 1 else ():
-        # The ops of one gradient, that of the inner tape, are all that most such pictures have.
+        # Most such pictures have only one backward band, the inner tape's, which needs no number.
         of = f"backward pass {level - 1}" if len(levels) > 2 else "inner backward pass"
         title = f"{of}: the ops of the gradient" if level else "forward pass"
         found.append(_text("title", "band", level, [(moments.start, title)]))
@@ -123,7 +124,7 @@ def _texts(shown: Selection) -> list[Text]:
 
 
 def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> Text:
-    """A text without the versions that change nothing; without any where it is always empty."""
+    """A text without the versions that change nothing; one that is always empty has no versions."""
     kept: list[tuple[float, str]] = []
     for step, words in versions:
         if words != (kept[-1][1] if kept else ""):
@@ -152,7 +153,7 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
 
 
 def _product(shown: Selection, edge: Edge) -> str:
-    """Upstream · local and the sign behind it, where both are numbers and they are asked for."""
+    """`upstream · local` and the sign after it, where both are scalars and products are shown."""
     step = shown.nodes[edge.target].step if shown.local else None
     if step is None or len(step.upstream) != 1 or edge.uses > 1:
         return ""
@@ -171,14 +172,14 @@ def _product(shown: Selection, edge: Edge) -> str:
 
 
 def _carried(edge: Edge) -> str:
-    """The value of an edge; of one that represents many, how many values or uses."""
+    """The value of an edge as text, with the number of values or uses if it represents many."""
     if edge.values > 1:
         return f"{edge.values} values\n{short(edge.value.numpy())}"
     return short(edge.value.numpy()) + (f"\n{edge.uses} uses" if edge.uses > MANY else "")
 
 
 def short(a: Array | None) -> str:
-    """An array in few and narrow lines, with the sign of what is no ordinary number."""
+    """An array in a few narrow lines, with the sign of None, NaN or infinity where there is one."""
     if a is None:
         return str(style.NONE)
     mark = style.sign(a)
@@ -195,14 +196,14 @@ def short(a: Array | None) -> str:
 
 
 def _inside(shown: Selection, i: int) -> bool:
-    """Whether a node's one value is written once, in it: one used often, or that a slider moves."""
+    """Whether a node's only value is written once, in it, as it is used often or on a slider."""
     node = shown.nodes[i]
     often = node.kind == "use" or (len(shown.outgoing[i]) > MANY and len(node.outputs) == 1)
     return often or shown.moves(node)
 
 
 def _at_port(shown: Selection, edge: Edge) -> bool:
-    """Whether a line goes on outside a frame, where its value is written."""
+    """Whether an edge has an end at a port: its value is written where its line goes on outside."""
     return "port" in (shown.nodes[edge.source].kind, shown.nodes[edge.target].kind)
 
 
@@ -232,14 +233,14 @@ def _node(shown: Selection, i: int, moments: Moments) -> list[Text]:
     return [
         _text("title", "node", i, [(start, before[0]), (ran, after[0])]),
         _text("name", "node", i, [(start, before[1]), (ran, after[1])]),
-        # Its kind in words, for its shape may not be known.
+        # Its kind in words, since a reader may not know its shape.
         _text("kind", "node", i, [(start, kind)]),
         _text("gradient", "node", i, _gradients(shown, i)),
     ]
 
 
 def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
-    """What a node does, or the name of an input, and the learner's name of the result.
+    """What a node does, or the name of an input; and the learner's name for the result.
 
     A value that no edge shows is written here, once it is known.
     """
@@ -265,19 +266,19 @@ def _title(shown: Selection, i: int, known: bool) -> tuple[str, str]:
 
 
 def short_name(name: str) -> str:
-    """The last two parts of a path, and no more than 24 letters."""
+    """The last two parts of a name's path, cut to 24 letters."""
     name = "/".join(name.split("/")[-2:])
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
 def _gradients(shown: Selection, i: int) -> list[tuple[int, str]]:
-    """The gradient of a node, from each step on at which it changes."""
+    """The text of a node's gradient, for each step at which it may change."""
     orders = {e.order for e in shown.outgoing[i] if e.contribution is not None}
     return [(step, _gradient(shown, i, step)) for step in sorted({0, shown.steps} | orders)]
 
 
 def _gradient(shown: Selection, i: int, step: int) -> str:
-    """The sum at a node: where a value is used more than once, and where a gradient was asked."""
+    """The text of a node's gradient: the sum over several uses, or one that was asked for."""
     if shown.which is None:
         return ""
     node = shown.nodes[i]
@@ -310,9 +311,9 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
 
 
 def _asked(shown: Selection, i: int) -> str:
-    """What the gradient of a source is called; behind a ≠ it is no derivative."""
+    """What to call the gradient of a source; past a ≠ it is not a derivative."""
     target, source = _target_name(shown), short_name(shown.nodes[i].label)
-    text = f"d{target}/d{source}"  # with an underscore, as in dto_M/dM, it is hard to read
+    text = f"d{target}/d{source}"  # with an underscore, such as dto_M/dM, it is hard to read
     short_enough = target and len(text) <= 14 and "_" not in text
     on_the_way = walk([i], lambda n: [edge.target for edge in shown.outgoing[n]])
     unequal = any("≠" in _product(shown, e) for n in on_the_way for e in shown.outgoing[n])
@@ -335,7 +336,8 @@ def describe(shown: Selection, step: int | None = None) -> str:
         step: How many backward steps the picture shows; None is all of them.
 
     Returns:
-        One line for the whole, one per edge, and one per gradient that was asked for.
+        One line for the whole, one per edge, one per target, and one per gradient that was asked
+        for and that the picture shows.
     """
     names = [called(node) for node in shown.nodes]
     head = f"Gradient flow: {len(shown.nodes)} nodes, {len(shown.edges)} edges"
