@@ -185,8 +185,14 @@ def keywords(case: Case) -> None:
 def upstream(case: Case) -> None:
     """A rule is linear in its upstream: 0 gives 0, and twice the upstream twice the downstream."""
     results = case.results
-    for step in case.distinct_steps:
-        reason, words = _use_of_upstream(step, step.coarsest(case.dtype)) or ("", "")
+    steps = [
+        (each, _use_of_upstream(each, each.coarsest(case.dtype))) for each in case.distinct_steps
+    ]
+    for step, outcome in sorted(steps, key=lambda each: each[1] is _ONCE):
+        reason, words = (_use_by_all(case) if outcome is _ONCE else outcome) or ("", "")
+        if (reason, words) == _ONCE:
+            results.skipped("upstream", f"not judged: {words}")
+            return
         if reason and case.surrogate and reason != "ignored":
             results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
             return
@@ -207,6 +213,7 @@ _USES_OF_UPSTREAM = {
 }
 _SUM = "the sum of two upstreams does not give the sum of their downstreams"
 _Outcome = tuple[str, str] | None
+_ONCE = "once", "the rule cannot be run again"
 
 
 def nonlinearity(
@@ -257,7 +264,7 @@ def largest_term(run: Callable[[], Any]) -> float:
 
 
 def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
-    """What is wrong with one rule's use of upstream; None if nothing is."""
+    """What is wrong with one rule's use of upstream; None if nothing is, `_ONCE` if not known."""
     known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
     def rule(u: Array) -> Array:
@@ -270,8 +277,17 @@ def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
     factor = 8.0 if any(u.dtype.size < 4 for u in known) else 256.0  # float16 overflows soon
     try:
         return nonlinearity(rule, join(known).size, factor, dtype)
-    except Exception:  # the rule can run only once
-        return None
+    except Exception:  # a rule with a tape of its own can run only once
+        return _ONCE
+
+
+def _use_by_all(case: Case) -> _Outcome:
+    """The same for all of f, which makes such a rule anew for each upstream."""
+    flat, factor = case.flat, 8.0 if case.given.coarse else 256.0
+    try:
+        return nonlinearity(lambda u: flat.claim(u, flat.x), case.y.size, factor, case.given)
+    except Exception:
+        return _ONCE
 
 
 def _apart(one: Array, other: Array, give: float) -> Array:

@@ -152,6 +152,59 @@ def test_a_rule_that_draws_its_random_numbers_anew_is_told_so():
     assert "Draw random numbers once" in found.hint
 
 
+def with_a_tape_of_its_own(rule):
+    """x² whose rule asks the tape of its body, which it can do once; it is judged all the same."""
+
+    @tf.custom_gradient
+    def square(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        return y, lambda dy: rule(dy, tape.gradient(y, x))
+
+    return square
+
+
+@pytest.mark.parametrize("x", [3.0, [3.0, -1.0]], ids=["number", "vector"])
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        (lambda dy, local: dy * local, "downstream is linear in upstream"),
+        (lambda dy, local: local, "ignored"),
+        (lambda dy, local: tf.clip_by_value(dy, -2.0, 2.0) * local, "not linear"),
+    ],
+)
+def test_a_rule_that_can_run_only_once_is_judged_by_runs_of_all_of_f(x, rule, outcome):
+    square = with_a_tape_of_its_own(rule)
+    for f in (square, lambda x: 5.0 * square(tf.sin(x))):
+        report = cgviz.check(f, x)
+        (row,) = (row for row in report.rows if row.rule == "upstream")
+        assert row.reason == outcome
+        assert report.ok is (row.state == "pass")
+
+
+def test_beside_another_rule_that_is_wrong_it_is_not_blamed():
+    square = with_a_tape_of_its_own(lambda dy, local: dy * local)
+    ignoring = tf.custom_gradient(lambda x: (3.0 * x, lambda dy: tf.constant(3.0)))
+    report = cgviz.check(lambda x: square(ignoring(x)), 2.0)
+    assert "the rule of `<lambda>`" in report.findings[0].message
+
+
+def test_of_a_rule_that_cannot_be_run_again_the_use_of_upstream_is_not_judged():
+    @tf.custom_gradient
+    def square(x):
+        def grad(dy):
+            if dy.numpy() != 1.0:
+                raise ValueError("for a loss only")
+            return dy * 2.0 * x
+
+        return x * x, grad
+
+    rows = {row.rule: row for row in cgviz.check(square, 3.0, where="eager").rows}
+    assert rows["upstream"].state == "skip"
+    assert rows["value"].state == "pass"
+
+
 def test_an_ignored_upstream_is_an_error_even_of_a_surrogate():
     f = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: tf.ones_like(x)))
     assert not cgviz.check(f, [1.2, 2.2], surrogate=True).ok
