@@ -1,17 +1,17 @@
 """What the browser gets: one ES module, the stylesheet, and whole pages.
 
-    module      the modules of `js`, joined
-    stylesheet  `view.css` with the palettes of `style` as its variables, light and dark
-    version     the name of both, by which a page knows whether it has them
-    stub        the small module of each widget, which finds the module
+    module      the files of `js`, joined into one module
+    stylesheet  `view.css`, with the light and the dark palette of `style` as its variables
+    version     a hash of both, by which a page knows whether it has them
+    stub        the small module of each widget, which loads the joined one
     still       the style of the picture that is stored beside a live one
-    shared      what embedded pictures share: both, compressed, and the script that uses them
+    shared      what embedded pictures share: module and stylesheet, compressed, and a loader
     page        a file of HTML: live, offline, without a kernel
     embed       HTML for the middle of another page
 
-A widget's module is loaded from a Blob, from where nothing can be imported, and a saved page may
-load nothing either. Not a bundler, because that is a build, and Node, for what a page of Python
-does.
+The files are joined because a module that is loaded from a Blob, as a widget's is, cannot import
+other files, and a saved page may load nothing. Not by a bundler, which would need Node and a build
+step for what a page of Python does.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from . import pages
 from .pages import Document, PageBuilder
 
 FOLDER = Path(__file__).parent
-# Where dark pages say so: JupyterLab and Notebook, VS Code, Colab; ours; marimo's shadow root.
+# Marks of a dark page: JupyterLab, Notebook; VS Code; Colab; ours, for saved pages and marimo.
 DARK = (
     ':is([data-jp-theme-light="false"] .cgviz-view):not(.cgviz-light)',
     ":is(.vscode-dark .cgviz-view):not(.cgviz-light)",
     ":is(html[theme=dark] .cgviz-view):not(.cgviz-light)",
     ".cgviz-view.cgviz-dark:not(.cgviz-light)",
 )
-MOST_FOLDS = 1_000_000  # bytes of the pictures, in one direction, in which one fold is turned
-MOST_MORE = 36_000  # bytes up to which there are those in which several are
+MOST_FOLDS = 1_000_000  # compressed bytes, in one direction, of the pictures with one fold toggled
+MOST_MORE = 36_000  # bytes of all pictures up to which those with several folds toggled are added
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 
@@ -57,8 +57,8 @@ def _text(name: str) -> str:
 def module() -> str:
     """The module: each file once, after those that it imports, without imports and exports.
 
-    Only `mount`'s default export stays: `{ render }`, as anywidget wants it. The files share one
-    scope in it, so no two may give the same name to something.
+    Only `mount`'s default export stays, `{ render, embed }`, which `load` calls. All files share
+    one scope, so no two of them may define the same name.
     """
     return _joined("mount")
 
@@ -78,22 +78,22 @@ def _in_order(name: str, seen: list[str]) -> list[str]:
 
 @cache
 def version() -> str:
-    """A name for this module and stylesheet: pages of two versions of cgviz can be one page."""
+    """A hash of module and stylesheet: a page may hold views of two versions of cgviz."""
     return hashlib.sha256((module() + stylesheet()).encode()).hexdigest()[:12]
 
 
 @cache
 def stub() -> str:
-    """The module of each widget: it takes the module from the page, or else from the kernel."""
+    """The module of each widget: it gets the joined module from the page, else from the kernel."""
     render = f'(given) => showWidget(given, "{version()}")'
     return f"{_joined('load')}\nexport default {{ render: {render} }};\n"
 
 
 @cache
 def shared() -> str:
-    """What a page with embedded pictures needs once; that it is there again changes nothing."""
+    """What a page with embedded pictures needs once; a second copy does no harm."""
     texts = packed({"module": module(), "stylesheet": stylesheet()})
-    script = re.sub(r"\n{2,}", "\n", _joined("load")).strip()  # a blank line ends it in Markdown
+    script = re.sub(r"\n{2,}", "\n", _joined("load")).strip()  # a blank line ends HTML in Markdown
     return (
         f'<script type="text/plain" data-cgviz="{version()}">{texts}</script>\n'
         f'<script type="module">\n{script}\nshowEmbedded();\n</script>\n'
@@ -102,12 +102,12 @@ def shared() -> str:
 
 @cache
 def still() -> str:
-    """The style of a stored picture: hidden beside a live one, dark where the page is."""
+    """The style of a stored picture: hidden where a live one is shown, dark on a dark page."""
     return f"<style>{_text('still.css')}</style>"
 
 
 def packed(value: Any) -> str:
-    """A document as JSON, compressed, as base64: equal for equal documents."""
+    """A document as compressed JSON, in base64; equal documents give equal text."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
@@ -139,18 +139,18 @@ def page(
     words: str = "",
     start: str = "forward",
 ) -> str:
-    """A trace as a page that opens from disk and within another page.
+    """A trace as an HTML page that opens from disk and within another page.
 
     It holds the module, the stylesheet and the state of the live picture, and nothing else; its
-    content security policy lets it load nothing and run this one script only. (It lets in images of
-    its own data, by which a PNG is made.)
+    content security policy lets it load nothing and run this one script only. (`data:` images are
+    allowed, because a PNG is made by way of one.)
 
     Args:
-        builders: Of the pages of a trace, and those of a trace beside it.
+        builders: The page builder of one trace, or those of two traces side by side.
         which: The backward pass to begin with.
-        extra: More of the view's document, such as the questions of a quiz.
-        words: What it says without scripts; by default the trace as text.
-        start: Where it begins: "forward", when the forward pass has run, or "end".
+        extra: Further entries of the view's document, such as the questions of a quiz.
+        words: The text shown where no script runs; by default the trace as text.
+        start: The step to begin at: "forward", when the forward pass has run, or "end".
 
     Returns:
         The HTML.
@@ -189,8 +189,8 @@ def _state(
 ) -> str:
     """The state and its pages, compressed.
 
-    As there is no kernel to ask for a layout, it holds the pictures of other passes, and with
-    scopes and custom ops opened and closed, too.
+    Without a kernel to ask for a layout, it also needs the pictures of other passes, and those with
+    scopes and custom ops opened and closed.
     """
     patient = [each.patiently() for each in builders]
     which = which if which is not None else patient[0].which or 0
@@ -198,7 +198,7 @@ def _state(
     found = {"": document.pop("pages"), **dict(_others(patient, which, len(document["passes"])))}
     step = found[""][0]["displays"][0]["steps"] if start == "end" else 0
     state = {"document": document, "which": which, "step": step}
-    # The steps of a training share their pictures: each is kept once, and a page has their indices.
+    # Steps of a training share display lists: each is kept once, and pages refer to it by index.
     kept: dict[str, tuple[int, Document]] = {}
     for page in chain.from_iterable(found.values()):
         own = ((json.dumps(x), x) for x in page["displays"])
@@ -210,11 +210,12 @@ def _state(
 def _others(
     builders: Sequence[PageBuilder], which: int, passes: int
 ) -> Iterator[tuple[str, list[Document]]]:
-    """The other pictures, each by its name: passes, moments, and what is opened and closed.
+    """The other pages, each with its key: passes, moments, and folds opened and closed.
 
-    Folds can be open or closed in 2^n ways, so not all are kept: each one by itself, also with each
-    of repeats and at each moment, and more as long as they are small. The page shows the one most
-    like what is wanted: what was clicked is as wanted, another fold may not be.
+    n folds can be open or closed in 2^n ways, so not all are kept: each fold toggled alone, also at
+    each moment and with each of the repeats in turn, and several folds as long as the pages are
+    small. For the rest, the browser shows the page nearest to what is wanted: the fold that was
+    clicked is as wanted, others may not be.
     """
     for other in range(passes):
         if other != which:

@@ -16,11 +16,11 @@ from .panel import Element, element
 
 Document = dict[str, Any]
 
-TICKS = 4  # of an axis, about: more would run into each other in a plot of 280 pixels
-DIGITS = 5  # of the numbers there: also those from 999.5 to 1000.5 are told apart
-POLE = 0.02  # of the numbers at each end, which may be those beside a pole
-SPARE = 0.08  # of the range, above and below the curves
-FAR = 100.0  # percent beyond the border: what is farther goes out of the plot all the same
+TICKS = 4  # of an axis, about: more would overlap in a plot of 280 pixels
+DIGITS = 5  # significant, of a tick: those between 999.5 and 1000.5 still differ
+POLE = 0.02  # share of the numbers left out at each end: they may lie beside a pole
+SPARE = 0.08  # share of the range that is left free above and below the curves
+FAR = 100.0  # percent beyond the border, to which points are clipped: curves still leave the plot
 
 
 def plot(
@@ -35,17 +35,17 @@ def plot(
     """A plot of some curves.
 
     Args:
-        title: What is above it.
-        axis: What is along it.
-        xs: The numbers along it, in order.
+        title: Written above the plot.
+        axis: The name of the x axis.
+        xs: The x of each point, ascending.
         lines: Per curve its role, its name, and its `ys`, with None where there is no number.
-        poles: Whether there may be poles, through which nothing is drawn. A training has none: its
+        poles: Whether there may be poles, across which no line is drawn. A training has none: its
             peaks are real.
-        noise: What rounding may have added: numbers that are no farther apart are one.
+        noise: The rounding error of the numbers: if they vary by no more, they count as equal.
 
     Returns:
-        Its `range` of x and of y, the `roles` of its curves, and its `element`, in which a group is
-        left for the points at one x.
+        The `range` of x and of y, the `roles` of the curves, and the `element`, with an empty group
+        for the points at one x.
     """
     curves = [np.array(line["ys"], float) for line in lines]
     (x0, x1), (y0, y1) = (xs[0], xs[-1]), limits(curves, poles, noise)
@@ -111,7 +111,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def limits(curves: Sequence[Any], poles: bool, noise: float = 0.0) -> tuple[float, float]:
-    """The range of a plot: all numbers; where there may be poles, not the last few."""
+    """The range of y: all numbers; where there may be poles, without the outermost few."""
     values = np.sort(np.concatenate(curves))
     values = values[~np.isnan(values)]
     if not values.size:
@@ -119,17 +119,17 @@ def limits(curves: Sequence[Any], poles: bool, noise: float = 0.0) -> tuple[floa
     cut = int(values.size * POLE) if poles else 0
     low, high = float(values[cut]), float(values[-1 - cut])
     margin = SPARE * (high - low)
-    if high - low <= max(noise, 1e-9 * abs(high)):  # a line, with as much above it as below
+    if high - low <= max(noise, 1e-9 * abs(high)):  # flat: the line goes in the middle
         margin = abs(high) / 2 if abs(high) > noise else 1.0
     return low - margin, high + margin
 
 
 def starts(ys: Any, poles: bool) -> Any:
-    """Where a curve begins anew: after no number, and where it jumps as at a pole.
+    """Where a curve begins anew: after a missing number, and where it jumps as at a pole.
 
-    There it jumps against its course on both sides, and farther than it does there.
+    Such a jump goes against the rise on each side, and is larger than both of them together.
     """
-    with np.errstate(invalid="ignore"):  # from one infinity to the next
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
         rise = np.diff(ys, prepend=np.nan, append=np.nan)[:-1]
     before, after = np.append(np.nan, rise[:-1]), np.append(rise[1:], np.nan)
     turns = (before * rise < 0) & (rise * after < 0)

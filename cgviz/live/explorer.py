@@ -1,13 +1,13 @@
-"""Sliders around a live picture: the whole flow answers while one moves.
+"""Sliders around a live picture: all numbers of the flow change while a slider moves.
 
-While a slider moves, only numbers travel; when another branch is taken, the picture follows. Beside
-it are curves over the range of one slider: f, and its derivative by the rule, of the body, and by
-differences. Everything runs eagerly: a `tf.function` would leave each of its custom gradients in
-TensorFlow's registry for ever.
+While a slider moves, only numbers are sent; when f takes another branch, a new picture is. Beside
+the picture are curves over the range of one slider: f, and its derivative by the custom rule, by
+autodiff of the body, and by finite differences. Everything runs eagerly: a `tf.function` would
+leave each of its custom gradients in TensorFlow's registry for ever.
 
     explore    a function and ranges -> an Explorer
     Explorer   a View with sliders and curves
-    sliders    what `explore` was given -> sliders and fixed arguments
+    sliders    what `explore` was given -> a function, its sliders and its arguments
     Sweeper    runs a function at the values of sliders
 """
 
@@ -40,37 +40,38 @@ from . import curves, panel
 from .pages import Document, PageBuilder, texts_of
 from .view import View
 
-POINTS, FEWEST = 49, 33  # of a curve, so that a bend is seen; fewer where f is slow
-LOST = 8 * float(np.finfo(np.float32).eps)  # of a number by rounding in a few ops
-CURVES = 0.5  # seconds that they may take
-# In a saved page sliders have positions, and what comes at them is computed beforehand.
-POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as can be paid for
-SECONDS = 10.0  # of this process that saving may take
-BYTES = 1_500_000  # of the answers, each compressed by itself; together they are a third of it
+POINTS, FEWEST = 49, 33  # of a curve: enough to show a bend; fewer where f is slow
+LOST = 8 * float(np.finfo(np.float32).eps)  # the share of a number that rounding in a few ops costs
+CURVES = 0.5  # seconds that computing the curves may take
+# In a saved page sliders have a few positions, whose numbers are computed beforehand.
+POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as SECONDS and BYTES allow
+SECONDS = 10.0  # of processor time that saving may take
+BYTES = 1_500_000  # of the answers, each compressed alone; compressed together they take a third
 
 
 def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any) -> Explorer:
-    """Slide the arguments of f, and upstream, and watch every number answer.
+    """Slide the arguments of f, and upstream, and watch every number change.
 
-    Beside the flow are the curves of f and of its gradient over the slider that moves: by the
-    custom rule, by automatic differentiation of the body, and by finite differences. A rule that
-    ignores upstream stays flat when upstream moves. A number can be dragged in its node, too.
+    Beside the flow are curves over the range of the slider that moves: f, and its gradient by the
+    custom rule, by automatic differentiation of the body, and by finite differences. The curve of a
+    rule that ignores upstream stays flat when upstream moves. A number can also be dragged in its
+    node.
 
     Args:
         f: A function of tensors, run eagerly.
         upstream: The range of upstream, `(low, high)` or `(low, high, start)`; every entry of
-            f's value gets the same. None leaves it at ones.
+            f's value gets the same number. None keeps upstream at ones.
         **given: By the name of a parameter of f: a range for a number, a list of ranges for the
-            entries of a vector, or a value that stays: a tensor or a flag such as `training=False`.
-            Others keep their defaults. What has no name of its own, as in `*args` or a Keras
-            layer, is `x`; of several `x0`, `x1`.
+            entries of a vector, or a fixed value: a tensor or a flag such as `training=False`.
+            Other parameters keep their defaults. An argument without a name of its own, as in
+            `*args` or a Keras layer, is called `x`; several are `x0`, `x1`.
 
     Returns:
-        The widget. `explorer.trace` is the trace at the place of the sliders.
+        The widget; its attribute `trace` is the trace at the values of the sliders.
 
     Raises:
-        TypeError: f has no such parameter, or needs another.
-        ValueError: No argument has a range, or one is none or empty.
+        TypeError: f is not callable, has no parameter of a given name, or needs another argument.
+        ValueError: No argument has a range, or a range is malformed or empty.
 
     Example:
         >>> import cgviz
@@ -97,13 +98,13 @@ class Slider:
         return self.argument < 0
 
     def places(self, count: int, value: float) -> list[float]:
-        """So many places, to three digits of its range as in the browser, and where it is."""
+        """`count` numbers over the range, to three digits of it as in the browser, and `value`."""
         unit = 10.0 ** np.floor(np.log10((self.high - self.low) / 100))
         found = np.round(np.linspace(self.low, self.high, count) / unit) * unit
         return sorted({value, *(float(f"{x:.12g}") for x in found)})
 
     def widest(self) -> str:
-        """Its widest number, with a 0 for each digit: digits are equally wide."""
+        """The widest number it takes, with a 0 for each digit: digits are equally wide."""
         every = {re.sub(r"\d", "0", style.number(x)) for x in self.places(1001, self.value)}
         return max(every, key=lambda number: extent(number, TITLE))
 
@@ -111,30 +112,30 @@ class Slider:
 def sliders(
     f: Any, given: Mapping[str, Any], upstream: Any
 ) -> tuple[Callable[..., Any], tuple[Slider, ...], tuple[Any, ...]]:
-    """What a `Sweeper` takes: a function, its sliders, and its arguments.
+    """The arguments of a `Sweeper`: a function, its sliders, and its fixed arguments.
 
-    The function calls f, and has the parameters that are neither flags nor left out. The last
-    slider is that of upstream. Each other has a placeholder among the arguments.
+    The function calls f; its parameters are those that were given and are no flags. The last slider
+    is that of upstream. Every other slider has a placeholder among the fixed arguments.
 
     Args:
         f: The function.
         given: By parameter: a range `(low, high)` or `(low, high, start)`, a list of ranges for
-            the entries of a vector, or a value that stays.
+            the entries of a vector, or a fixed value.
         upstream: A range, or None for no slider.
     """
     if not callable(f):
         raise TypeError(f"`f` must be a function, not {type(f).__name__}")
     name, signature = arguments.title(f), inspect.signature(f)
-    # What can be no tensor with a gradient stays as it is.
+    # What cannot be a tensor with a gradient is passed on as it is.
     flags = {key: x for key, x in given.items() if x is None or isinstance(x, bool | str)}
     names = arguments.parameter_names(f, len(given) - len(flags))
     by_position = given.keys() - flags.keys() == set(names)
     if not by_position:
         names = sorted(given.keys() - flags.keys(), key=[*signature.parameters, *given].index)
-    places = {each: object() for each in names}  # in place of the numbers that come later
+    places = {each: object() for each in names}  # placeholders for the numbers that come later
     bound = None
     if by_position:
-        with suppress(TypeError):  # of what takes them by name alone
+        with suppress(TypeError):  # where f takes them by keyword only
             bound = signature.bind(*places.values(), **flags)
     try:
         bound = bound or signature.bind(**places, **flags)
@@ -142,7 +143,7 @@ def sliders(
         raise TypeError(f"`{name}` takes {', '.join(signature.parameters)}: {error}") from None
 
     def call(*numbers: Any) -> Any:
-        """By position wherever that can be, for a custom gradient ignores keywords."""
+        """Call f, by position wherever possible: a custom gradient ignores keywords."""
         put = dict(zip(places.values(), numbers, strict=True))
         by_name = {key: put.get(x, x) for key, x in bound.kwargs.items()}
         return f(*(put.get(x, x) for x in bound.args), **by_name)
@@ -195,7 +196,7 @@ class Sweeper:
         self.f, self.sliders, self.fixed = f, tuple(sliders), tuple(fixed)
 
     def arguments(self, values: Sequence[float]) -> list[Any]:
-        """The arguments of f."""
+        """The arguments of f at these values of the sliders."""
         found = [list(a) if isinstance(a, list) else a for a in self.fixed]
         for slider, value in zip(self.sliders, values, strict=True):
             if slider.entry is not None:
@@ -209,7 +210,7 @@ class Sweeper:
         return float(values[-1]) if self.sliders[-1].upstream else 1.0
 
     def trace(self, values: Sequence[float], like: Trace | None = None) -> Trace:
-        """The trace; `like`, an earlier one, has the value's shape."""
+        """The trace at these values; upstream gets its shape from `like`, an earlier trace."""
         given, up = self._given(values), self.upstream(values)
         if not self.sliders[-1].upstream:
             return api.trace(self.f, *given)
@@ -219,28 +220,29 @@ class Sweeper:
             return api.trace(self.f, *given, upstream=seeds)
 
         if like is not None:
-            with suppress(ValueError):  # another branch, a value of another shape
+            with suppress(ValueError):  # another branch may give another shape
                 return seeded(like)
         return seeded(api.trace(self.f, *given))
 
     def points(self, trace: Trace, focus: int) -> Document:
-        """Where the points are on the curves of f and of the rule, over one slider."""
+        """The heights of the points on the curves: f, and its gradient with respect to `focus`."""
         return {
             "f": _finite(_summed(trace.value)),
             "rule": _finite(self._entry(trace.gradients[self.sliders[focus].argument], focus)),
         }
 
     def curves(self, values: Sequence[float], active: int, focus: int, custom: bool) -> Document:
-        """The curves over the range of one slider, the others as they are.
+        """The curves over the range of one slider, with the others left where they are.
 
         Args:
             values: The values of the sliders.
             active: The slider to sweep.
-            focus: The slider by which to differentiate; not upstream.
+            focus: The slider with respect to which to differentiate; not that of upstream.
             custom: Whether f has custom rules, so that its body has a derivative of its own.
 
         Returns:
-            The plots, with None where there is no finite number.
+            The x of the points, the name of the axis, and the plots, with None where a number is
+            not finite.
         """
         slider, by = self.sliders[active], self.sliders[focus].name
         with silenced():  # a rule that prints has done so already
@@ -269,9 +271,9 @@ class Sweeper:
             if role != "body" or custom
         )
         known = np.abs(table[np.isfinite(table[:, 0]), 0])
-        lost = LOST * max(*known, *map(abs, xs))  # of f; in a difference it counts the more
+        lost = LOST * max(*known, *map(abs, xs))  # error of f, which a difference magnifies
         up = max(map(abs, xs)) if slider.upstream else abs(self.upstream(values))
-        title = f"gradient to {by}"  # not a product: a wrong rule's line is none
+        title = f"gradient to {by}"  # not upstream × derivative, which a wrong rule does not give
         plots = [
             {"title": f"{name}({by})", "lines": [f], "noise": lost},
             {"title": title, "lines": derivatives, "noise": lost * up / self._width(focus)},
@@ -279,7 +281,7 @@ class Sweeper:
         return {"xs": xs, "axis": slider.name, "plots": plots, "active": active}
 
     def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float, ...]:
-        """f, and its derivative by the rule, without it, and by differences, at one point."""
+        """f and its derivative at one point: by the rule, without the rule, and by differences."""
         width = self._width(focus)
         near = [[*values[:focus], values[focus] + x, *values[focus + 1 :]] for x in (width, -width)]
         body = np.nan
@@ -287,8 +289,8 @@ class Sweeper:
             value, gradient = self._gradient(values, focus)
             ahead, behind = (_summed(self.f(*self._given(each))) for each in near)
             if custom:
-                # Not forward mode, because where a body has no derivative, as with a sign, it uses
-                # the rule.
+                # Not forward mode, which uses the rule where the body has no derivative, as with a
+                # sign.
                 with tf_hooks.rules_ignored():
                     body = self._gradient(values, focus)[1]
         except Exception:  # where f cannot be computed its curves have a gap
@@ -296,7 +298,7 @@ class Sweeper:
         return value, gradient, body, self.upstream(values) * (ahead - behind) / (2 * width)
 
     def _width(self, focus: int) -> float:
-        """How far to each side a difference is taken."""
+        """How far to each side of a point f is evaluated for a finite difference."""
         return 2e-3 * (self.sliders[focus].high - self.sliders[focus].low)
 
     def _given(self, values: Sequence[float]) -> tuple[Any, ...]:
@@ -344,7 +346,7 @@ class Explorer(View):
     def __init__(self, sweeper: Sweeper) -> None:
         self.sweeper, self.sliders = sweeper, sweeper.sliders
         self.values = [slider.value for slider in self.sliders]
-        self.focus = 0  # the slider by which the curves differentiate
+        self.focus = 0  # the curves differentiate with respect to this slider
         self.trace = sweeper.trace(self.values)
         self.custom = any(op.kind == "custom" for op in self.trace.walk())
         self.swept: Any = None
@@ -367,7 +369,7 @@ class Explorer(View):
         return {"sliders": shown, "curves": self.curves, "points": points}
 
     def _sweep(self, active: int) -> bool:
-        """Draw the curves over a slider, if they depend on what has changed."""
+        """Draw the curves again if what they depend on has changed; return whether it had."""
         swept = active, self.focus, (*self.values[:active], *self.values[active + 1 :])
         if swept == self.swept:
             return False
@@ -376,14 +378,14 @@ class Explorer(View):
         return True
 
     def _answer(self, content: Document, buffers: Any) -> None:
-        """Also move: run f at the values of the sliders, and send what changed."""
+        """Also answer a move: run f at the values of the sliders, and send what changed."""
         if "move" not in content:
             super()._answer(content, buffers)
             return
         answer: Document = {"moved": content["id"], "settled": bool(content.get("settle"))}
         try:
             answer |= self._moved(content, answer["settled"])
-        except Exception as error:  # f is the learner's: whatever it raises is told beside it
+        except Exception as error:  # f is the learner's: whatever it raises is shown
             answer["error"] = _told(error)
         self.send(answer)
 
@@ -410,7 +412,7 @@ class Explorer(View):
         if settled:
             if self._sweep(active):
                 answer["curves"] = self.curves
-            # What a view that is opened later begins with; those that are open know it.
+            # A view that is opened later begins with this; open views already have it.
             self._trait_values["document"] = self.document | self._extra() | {"pages": [self.page]}
         return answer
 
@@ -421,13 +423,13 @@ class Explorer(View):
     # --- in a saved page ---
 
     def kept(self) -> Document:
-        """The sliders, with what comes at each combination of some of their positions.
+        """The sliders, with the numbers at each combination of their positions.
 
-        There are the fewer positions the more sliders there are and the slower f is; one of them
-        is where the slider is now.
+        The more sliders there are and the slower f is, the fewer positions each slider has. One of
+        them is its present value.
         """
         flows: dict[Any, Document] = {}
-        self._kept_at(self.values, flows)  # the first takes longer than those that follow
+        self._kept_at(self.values, flows)  # warms up: the first run takes longer
         times = [time.process_time()]
         first = self._kept_at(self.values, flows)
         times.append(time.process_time())
@@ -437,10 +439,10 @@ class Explorer(View):
         size, many = len(zlib.compress(json.dumps(first).encode())), len(self.sliders)
 
         def paid(n: int, moving: int) -> bool:
-            all_, each = (n + 1) ** moving, (n + 1) ** (moving - 1)  # one more: where it is
+            all_, each = (n + 1) ** moving, (n + 1) ** (moving - 1)  # n, and where it is now
             return all_ * size <= BYTES and all_ * answer + moving * each * curve <= SECONDS
 
-        # Where not even three positions of each can be paid for, the last stay where they are.
+        # Where even three positions of each cost too much, the last sliders stay where they are.
         every = ((n, k) for k in range(many, 0, -1) for n in POSITIONS if paid(n, k))
         count, moving = next(every, (0, 0))
         extra = self._extra()
@@ -460,7 +462,7 @@ class Explorer(View):
             values = [each[i] for each, i in zip(places, at, strict=True)]
             answers[_key(at)] = self._kept_at(values, flows)
             for k in range(moving):
-                if at[k] == 0:  # they run over all positions of this one
+                if at[k] == 0:  # curves span all positions of this slider
                     swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
         counts = ", ".join(
             f"{len(each['positions'])} of {each['name']}" for each in extra["sliders"]
@@ -471,7 +473,7 @@ class Explorer(View):
         return extra | {"kept": kept}
 
     def _kept_at(self, values: Sequence[float], flows: dict[Any, Document]) -> Document:
-        """What is shown at these values; `flows` gets each picture once."""
+        """What is shown at these values; a picture that is not yet in `flows` is added to it."""
         try:
             builder = self._at(values)
         except Exception as error:  # f is the learner's

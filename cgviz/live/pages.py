@@ -1,10 +1,10 @@
 """The pages of a trace for the browser: each a display list, its texts and its side panels.
 
-Pages are made when they are asked for, and kept.
+Pages are made when they are asked for; their selections and display lists are kept.
 
     PageBuilder  makes the pages of one trace, by pass and by what is opened and closed
-    document     what the browser begins with
-    mark         what differs between two pages
+    document     all that the browser needs to begin
+    mark         marks what differs between two pages
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from . import panel
 
 Document = dict[str, Any]
 
-MOST_RUNS = 40  # of backward rules that a first view may cost: about 20 ms
-MOST_REPEATS = 40  # that a file keeps of a row: the time to write it stays a few seconds
-MANY = 20  # nodes: of fewer nearly all are in sight in a notebook
+MOST_RUNS = 40  # runs of backward rules that a page may cost unasked: about 20 ms
+MOST_REPEATS = 40  # of one row that a file keeps, so that writing it takes a few seconds at most
+MANY = 20  # nodes up to which there is no minimap: nearly all are in sight in a notebook
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
-MOST_STEPS = 60  # of a chain rule to be copied: one of 30 fills a page
-# Of the legend: the line and the head of an arrow.
+MOST_STEPS = 60  # of a trace whose chain rule can be copied: 30 fill a page
+# The arrows in the legend: the line and the head of each.
 SAMPLES = {
     "forward": (("forward", "M0 5H28"), ("forward-head", "M34 5L26 8.3V1.7Z")),
     "backward": (("backward", "M34 5H6"), ("backward-head", "M0 5L8 8.3V1.7Z")),
 }
-DEEP = 16  # a longer path runs down at once: to the right it would be wider than a screen
+DEEP = 16  # a deeper picture runs down only: to the right it would be wider than a screen
 
 
 class PageBuilder:
@@ -49,10 +49,10 @@ class PageBuilder:
         trace: The trace.
         which: The backward pass that is shown if no other is asked for.
         full: Show everything: constants, shape helpers, no folding.
-        moved: As in a `Selection`: what sliders move.
-        framed: With scopes and custom ops that open and close.
-        moments: Other traces of the program, as a training kept them. Each is shown where its name
-            is among those that are `toggled`; where only numbers differ, in one picture.
+        moved: As in `Selection`: the inputs that sliders move.
+        framed: Whether scopes and custom ops can be opened and closed.
+        moments: Other traces of the program, as a training kept them, by name. One is shown where
+            its name is in `toggled`; traces that differ only in numbers share one picture.
         local: Write upstream · local before each downstream, where all three are one number.
     """
 
@@ -70,7 +70,7 @@ class PageBuilder:
         self.trace, self.full, self.moved, self.framed = trace, full, moved, framed
         self.local = local
         self.patient = False
-        self.fields: display.Fields = {}  # for which a quiz leaves space in its picture
+        self.fields: display.Fields = {}  # for which a quiz leaves space in the picture
         self.moments = moments or {}
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
         self._known: dict[Any, Any] = {}
@@ -79,7 +79,7 @@ class PageBuilder:
         self._rows: dict[Any, Any] = {}
 
     def patiently(self) -> PageBuilder:
-        """The same with every local Jacobian that is small enough to be read."""
+        """A copy whose pages have every local Jacobian that is small enough to be read."""
         found = copy.copy(self)
         found.patient = True
         return found
@@ -91,7 +91,7 @@ class PageBuilder:
         return self.moments.get(named, self.trace), opened
 
     def selection(self, which: int | None = None, toggled: Sequence[str] = ()) -> Selection:
-        """What is shown of a pass, or of the last where there are fewer."""
+        """What is shown of a pass; of the last one where the trace has fewer."""
         trace, opened = self._at(toggled)
         if which is None or self.which is None:
             which = self.which
@@ -106,13 +106,13 @@ class PageBuilder:
         return self._selections[key]
 
     def names(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[str]:
-        """What can be opened or closed in a picture: scopes first."""
+        """The names of what can be opened or closed in a picture, scopes first."""
         shown = self.selection(which, toggled)
         found = [frame.name for frame in shown.frames] + [n.group for n in shown.nodes if n.group]
         return sorted(dict.fromkeys(found), key=lambda name: "custom:" in name)
 
     def others(self, which: int | None = None) -> list[str]:
-        """Which else of repeats can be shown, evenly chosen where they are many, by their names."""
+        """The names of the repeats that are not shown, evenly thinned out where there are many."""
         return [
             f"{each.name}@{k}"
             for each in self.selection(which).repeats
@@ -121,7 +121,7 @@ class PageBuilder:
         ]
 
     def displays(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Display]:
-        """What is drawn of it, in each direction in which it can run."""
+        """The display lists of a picture, one for each direction in which it can run."""
         shown = self.selection(which, toggled)
         drawn, opened = display.signature(shown), self._at(toggled)[1]
         key = drawn, opened
@@ -140,7 +140,7 @@ class PageBuilder:
     def picture(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
         """What stays while only numbers change: the display lists, and the lines of the code.
 
-        Each line is with the nodes that it made.
+        Each line comes with the nodes that it made.
         """
         lines: dict[tuple[int, str], list[int]] = {}
         for i, node in enumerate(self.selection(which, toggled).nodes):
@@ -159,7 +159,7 @@ class PageBuilder:
         shown = self.selection(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
         cheap = self.patient or runs <= MOST_RUNS
-        # No minimap where numbers are asked for, or where a picture travels alone.
+        # No minimap in a quiz, which it would answer, or with sliders, which do not update it.
         mapped = self.framed and self.moved is None and len(shown.nodes) > MANY
         return {
             **self.picture(which, toggled),
@@ -179,17 +179,17 @@ class PageBuilder:
         """What can be found in a picture: ops, variables and scopes, also those in closed folds.
 
         Returns:
-            `rows` has per thing its name, what it is, both in words, and these with its |gradient|,
-            the largest first. `at` has the node where each is, and `open` what would have to be
-            turned over to see more of it; "" if it is shown.
+            `rows` has for each its name, its kind, both as one text, and that text with the
+            |gradient|; the largest is first. `at` has the node that shows it, and `open` what has
+            to be toggled to see more of it: "" if it is fully shown.
         """
         nodes = [(i, n) for i, n in enumerate(shown.nodes) if n.kind != "use" and n.owner < 0]
         where = {op: i for i, node in nodes for op in node.ops}
-        if (trace, shown.which) not in self._rows:  # whatever is opened
+        if (trace, shown.which) not in self._rows:  # the same whatever is open
             self._rows[trace, shown.which] = _rows(trace, shown.which, where)
         rows, _ = self._rows[trace, shown.which]
         turns = {
-            op: f"{each.name}@{each.at if k == len(each.ops) - 1 else k}"  # the last needs no turn
+            op: f"{each.name}@{each.at if k == len(each.ops) - 1 else k}"  # the last is the default
             for each in shown.repeats
             for k, ops in enumerate(each.ops)
             if k != each.at
@@ -213,8 +213,9 @@ class PageBuilder:
         """Per node the largest |gradient| of its ops, for the minimap.
 
         Returns:
-            How high its bar is, from 0 to 1, by its power of ten; in words; and what stands in
-            place of a bar. None for a node that is another's.
+            Per node the height of its bar, from 0 to 1 on a logarithmic scale; the |gradient| in
+            words; and the sign that replaces the bar, or "". None for a node without a bar: a use,
+            a port, or one inside a custom op.
         """
         _, sizes = self._rows[trace, shown.which]
         alone = [n.kind not in ("use", "port") and n.owner < 0 for n in shown.nodes]
@@ -235,7 +236,7 @@ class PageBuilder:
 
 
 def _line(text: str, nodes: Sequence[int]) -> panel.Element:
-    """A line of the program: a button, which lights up with the nodes that it made."""
+    """A line of the program: a button, which lights up together with the nodes that it made."""
     made = {"type": "button", "data-nodes": " ".join(map(str, nodes))}
     code = panel.element("code", text)
     return panel.element("li", panel.element("button.line", code, **made))
@@ -246,7 +247,8 @@ def _rows(
 ) -> tuple[list[tuple[tuple[str, ...], list[Op]]], dict[Op, float]]:
     """The rows of a search, each with its ops; and the |gradient| of each op, -1 for none.
 
-    Its number is the L2 norm of what arrives at an op's outputs, and of a scope the largest in it.
+    The |gradient| of an op is the L2 norm of what arrives at its outputs; that of a scope is the
+    largest among its ops.
     """
     found: dict[tuple[str, str], list[Op]] = {}
     sizes = {}
@@ -272,19 +274,19 @@ def _rows(
 
 
 def _size(each: Pass, op: Op) -> float:
-    """The norm of what arrives at an op's outputs; an infinity where it is NaN; -1 for nothing."""
+    """The L2 norm of what arrives at an op's outputs: inf if it is NaN, -1 if nothing arrives."""
     norms = [statistics(a).norm for v in op.outputs if (a := each.upstream(v)) is not None]
     known = [float(x) for x in norms if x is not None]
     return float(np.nan_to_num(np.hypot.reduce(known), nan=np.inf)) if known else -1.0
 
 
 def texts_of(shown: Selection) -> Document:
-    """All that changes with the numbers: what a slider sends.
+    """All texts that change with the numbers, as they are sent while a slider moves.
 
     Returns:
         `written` has the versions of each text of the display list, `nodes` the names of its nodes,
-        `seed` what begins the backward pass, and `links` what flies along each link: its value,
-        its gradient if it has one, and the strips of arrays.
+        `seed` the sentence about the start of the backward pass, and `links` what flies along each
+        link: the value, the gradient if there is one, and the strips of both if they are arrays.
     """
     found = texts.written(shown)
     back = {text.i for text in found if (text.of, text.role) == ("link", "gradient")}
@@ -311,11 +313,11 @@ def texts_of(shown: Selection) -> Document:
 def strip(a: Array | None) -> Document | None:
     """The shape of an array and some bars between -1 and 1; None for a single number.
 
-    Of more entries than bars, each bar is the largest of those that it represents.
+    With more entries than bars, a bar is the entry of largest magnitude among those it represents.
     """
     if a is None or a.ndim == 0:
         return None
-    numbers = isinstance(a, np.ndarray) and a.dtype.kind in "fiuc"  # a file may have none
+    numbers = isinstance(a, np.ndarray) and a.dtype.kind in "fiuc"  # a loaded trace may have none
     entries = a.reshape(-1) if numbers else np.zeros(0)
     parts = np.array_split(entries, min(MOST_BARS, entries.size)) if entries.size else []
     largest = np.array([part[np.argmax(np.abs(part))] for part in parts])
@@ -326,7 +328,7 @@ def strip(a: Array | None) -> Document | None:
 
 
 def document(builders: Sequence[PageBuilder], which: int) -> Document:
-    """All that the browser needs to begin: the pages of one trace, or of two beside each other."""
+    """All that the browser needs to begin: the pages of one trace, or of two side by side."""
     trace = builders[0].trace
     counts = [len(each.steps) for each in trace.passes]
     names = [f"backward pass {i}: {n} step{'s' * (n != 1)}" for i, n in enumerate(counts)]
@@ -364,7 +366,7 @@ def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -
 
 
 def page_key(which: int, toggled: Iterable[str]) -> str:
-    r"""The name of pages in the page cache.
+    r"""The key of pages in the page cache of the browser.
 
     >>> page_key(0, ["scope:b:0", "scope:a:0"])
     '0|scope:a:0\nscope:b:0'
@@ -376,7 +378,7 @@ def page_key(which: int, toggled: Iterable[str]) -> str:
 
 
 def mark(one: Document, other: Document) -> None:
-    """Mark on two pages of one program what differs in what they say."""
+    """Mark the nodes and links whose texts differ between two pages of one program."""
     found = [_comparable(page) for page in (one, other)]
     for page, mine, its in zip((one, other), found, reversed(found), strict=True):
         page["differs"] = {
@@ -386,23 +388,23 @@ def mark(one: Document, other: Document) -> None:
 
 
 def _comparable(page: Document) -> Document:
-    """Each node and link by what it is called and where it is, and what it says at the end."""
+    """Each node and link: a key from its name and its place, and its texts at the last step."""
     said: dict[tuple[str, int], dict[str, str]] = {}
     for text, versions in zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True):
         said.setdefault((text["of"], text["i"]), {})[text["role"]] = versions[-1][1]
 
     def words(of: str, i: int) -> dict[str, str]:
         own = said.get((of, i), {})
-        # Not the name of a value, by which what belongs together is found.
+        # Without name and kind: they are keys, by which the two pages are matched.
         return {role: x for role, x in own.items() if role not in ("name", "kind")}
 
     seen: Counter[Any] = Counter()
     nodes = []
     for i in range(len(page["texts"]["nodes"])):
         own = said.get(("node", i), {})
-        # Another custom op in the place of one is still the custom op of that place.
+        # The kind first: a custom op is compared with another custom op in its place.
         key = own.get("kind") or own.get("title"), own.get("name", "").split(" = ")[0]
-        seen[key] += 1  # equal ones are told apart in their order
+        seen[key] += 1  # equal keys are numbered in order
         nodes.append(((key, seen[key]), words("node", i)))
     ends = [key for key, _ in nodes] + ["target"] * len(page["displays"][0]["nodes"])
     links = [

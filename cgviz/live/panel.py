@@ -1,6 +1,6 @@
 """The side panel of each node in full: `upstream x local = downstream`, with the numbers.
 
-Texts only, made here once for the browser. A local Jacobian costs a run of the backward rule for
+Only texts, made here once for the browser. A local Jacobian costs a run of the backward rule for
 each entry of the output, so the caller says whether to ask for it.
 
     panels   a trace and a selection -> the side panel of every node
@@ -27,20 +27,20 @@ from ..reading.table import Line, rule_lines
 Document = dict[str, Any]
 Element = list[Any]  # its tag, its attributes, and its children, which are elements and texts
 Ask = Callable[[Step], bool]
-Term = tuple[int, Array, Any]  # which output, its upstream, its local by one input
+Term = tuple[int, Array, Any]  # which output, its upstream, its local with respect to one input
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
-MOST_LETTERS = 3  # of a name beside each entry, or they leave no space for the numbers
+MOST_LETTERS = 3  # of a name beside each entry: a longer one leaves no space for the numbers
 MOST_PATHS = 6  # of the chain rule that are listed: more are not followed one by one
 MOST_OPS = 12  # ops of a folded node that are listed
-TARGET = -1  # in place of an input, as in the display list: the link to a target
+TARGET = -1  # in place of an input's index, as in the display list: the link to a target
 MOST_OUTPUTS = 4  # of an op, in the panel: more would fill it
 LATER = "not yet"
 SHAPE = "local shape"  # above the shape of a local that is not shown with its numbers
-LONGEST, MOST_ROWS = 44, 4  # letters, and rows, that leave most of a picture to be seen
+LONGEST, MOST_ROWS = 44, 4  # letters and rows of a note: most of the picture stays in sight
 VARIABLES = "`variables`, in the order TensorFlow gives them to the rule"
-# Per input, the inputs from whose values the local derivative is made; of other ops it is constant,
-# or not known.
+# Per input, the inputs on whose values the local derivative depends. For other ops it is constant,
+# or its dependence is not known.
 _BOTH = ((0, 1), (0, 1))
 DEPENDS: dict[str, tuple[tuple[int, ...], ...]] = {
     **dict.fromkeys(names.ELEMENTWISE, ((0,),)),
@@ -49,11 +49,11 @@ DEPENDS: dict[str, tuple[tuple[int, ...], ...]] = {
     **dict.fromkeys(("RealDiv", "DivNoNan"), ((1,), (0, 1))),
 }
 INSIDE = "no gradient comes here: TensorFlow runs the custom rule instead"
-KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; the others are their own
+KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; any other kind is its own word
 
 
 def panels(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
-    """The side panel of every node; `ask` tells for which steps to run the rule for its local."""
+    """The side panel of every node; `ask` tells for which steps to run the rule for the local."""
     moments = Moments(shown)
     return [panel(trace, shown, i, ask, moments) for i in range(len(shown.nodes))]
 
@@ -64,10 +64,10 @@ def panel(
     """The side panel of one node.
 
     Returns:
-        Elements as `element` makes them, each with the step from which on it is told: in `about`
-        what comes before the inputs, in `inputs` the equation of each, in `more` what comes after
-        them; `rows` are the rows of the table; `come` is the step at which its gradient is whole.
-        What the picture says of it are `value` and `note`, with leaders to the inputs `depends`.
+        Elements as `element` makes them, each with the step from which on it is told: `about` comes
+        before the inputs, `inputs` has the equation of each input, `more` comes after them. `rows`
+        are the node's rows of the table; `come` is the step at which its gradient is complete. The
+        picture writes `value` and `note` at the node, with leaders to the inputs in `depends`.
     """
     node, moments = shown.nodes[i], moments or Moments(shown)
     found: Document = {"title": title(node), "kind": node.kind, "inputs": [], "rows": []}
@@ -128,7 +128,7 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
         unequal = f"{sign} " if sign == "≠" else ""
         rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
         if called.count(name) > 1 and j in sources and not shown.nodes[sources[j]].label:
-            name = named(shown, sources[j])  # which of two ×
+            name = named(shown, sources[j])  # to tell two × apart
         given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
     later = f"Its backward rule runs in step {order}."  # said once
     who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
@@ -143,7 +143,7 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
 
 
 def _note(total: str, equations: Sequence[Sequence[Any]]) -> list[list[tuple[str, str]]]:
-    """What is written at an op while its rule runs: each equation once, by words if it is long."""
+    """What is written at an op while its rule runs: each equation once, in words if it is long."""
     rows = [[("upstream", total)]] if total else []
     for equation in equations:
         parts = [x for part in equation for x in part]
@@ -157,7 +157,7 @@ def _note(total: str, equations: Sequence[Sequence[Any]]) -> list[list[tuple[str
 
 
 def _short(part: tuple[str, str]) -> str:
-    """A number of an equation; of a shape, which would look like numbers there, what it is."""
+    """A number of an equation; for a shape, which would look like a number there, "local"."""
     kind, words = part
     return "local" if kind == SHAPE else words
 
@@ -171,7 +171,7 @@ def element(tag: str, *children: Any, **attributes: Any) -> Element:
     Args:
         tag: Its tag with its classes, such as "p.fact".
         children: Elements and texts.
-        attributes: Of it; it is told from the step `since` on, and until then says `later`.
+        attributes: Its attributes. With `since` it is told from that step on, `later` until then.
 
     Example:
         >>> element("p.fact", "gradient ", element("b", "3", since=2))
@@ -181,7 +181,7 @@ def element(tag: str, *children: Any, **attributes: Any) -> Element:
 
 
 def fact(name: str, *children: Any) -> Element:
-    """A line: what it is, and that."""
+    """A line: the name of a fact in small letters, and the fact."""
     return element("p.fact", element("span.small", f"{name} "), *children)
 
 
@@ -197,7 +197,7 @@ def grid(caption: str, columns: Sequence[str], rows: Sequence[Any], **attributes
 
 
 def _told(output: Document, ran: int, come: float, rule: bool, paths: bool) -> list[Element]:
-    """An output: its value once it `ran`; what came back to it, and from where, once it has."""
+    """An output: its value once the op `ran`; its gradient, and its terms, once they `come`."""
     value = element("span", output["value"], since=ran, later=LATER)
     named = element("span.forwardtext", output["named"], value)
     found = [fact("value", named, element("span.small", f" {output['is']}"))]
@@ -211,7 +211,7 @@ def _told(output: Document, ran: int, come: float, rule: bool, paths: bool) -> l
 
 
 def _section(given: Document, told: float, later: str) -> Element:
-    """What the rule returned to an input: its equation or its Jacobian, and why that is unequal."""
+    """What the rule returned to an input: the equation or Jacobian, and the reason if unequal."""
     summands = [
         element("span.summand", *(_term(part) for part in summand)) for summand in given["equation"]
     ]
@@ -221,7 +221,7 @@ def _section(given: Document, told: float, later: str) -> Element:
 
 
 def _term(part: str | tuple[str, str]) -> Element:
-    """A sign of an equation, or a number below what it is."""
+    """A sign of an equation, or a number with its name above it."""
     if isinstance(part, str):
         return element("span.sign.unequal" if part == "≠" else "span.sign", part)
     colour = "" if part[0].startswith("local") else ".backtext"
@@ -231,7 +231,7 @@ def _term(part: str | tuple[str, str]) -> Element:
 
 
 def _code(lines: Sequence[Line], made: Sequence[Sequence[int]], told: float) -> Element:
-    """The code of a rule, with what its names were in this step once that is told.
+    """The code of a rule, and from the step `told` on the values of its names, too.
 
     Each line lights up with the nodes that it `made`.
     """
@@ -247,7 +247,7 @@ def _code(lines: Sequence[Line], made: Sequence[Sequence[int]], told: float) -> 
 
 
 def _made_by(shown: Selection, rule: Rule) -> dict[int, list[int]]:
-    """The nodes of the ops that each line of a rule ran: a second backward pass shows them."""
+    """Per line of a rule the nodes of the ops that it ran, as a second backward pass shows them."""
     found: dict[int, list[int]] = {}
     for i, node in enumerate(shown.nodes):
         for line in {x.source.line for x in node.ops if x.source and x.source.file == rule.file}:
@@ -256,7 +256,7 @@ def _made_by(shown: Selection, rule: Rule) -> dict[int, list[int]]:
 
 
 def small(step: Step) -> bool:
-    """Whether the local Jacobians of a step are few numbers, and few runs of its rule."""
+    """Whether the local Jacobians of a step have few rows, each costing a run of its rule."""
     return all(v.size <= MOST_SIDE for v in step.op.outputs)
 
 
@@ -266,7 +266,7 @@ def title(node: Node) -> str:
 
 
 def named(shown: Selection, i: int) -> str:
-    """What is written on a node, with its value where another node says it too."""
+    """What is written on a node, with its value where another node has the same words."""
     node = shown.nodes[i]
     words = " ".join(node.symbol.split())
     name = f"{words} ({node.label})" if node.label and words else node.label or words
@@ -290,7 +290,7 @@ def _facts(node: Node, op: Op) -> list[Element]:
 
 
 def _listed(node: Node) -> list[tuple[str, str, str]]:
-    """The ops of a folded node: name, what it makes, its value in short."""
+    """The ops of a folded node: the name and type of each, and the dtype and shape of its value."""
     shown, left = node.ops[:MOST_OPS], len(node.ops) - MOST_OPS
     found = [(x.name, x.type, described(x.outputs[0]) if x.outputs else "") for x in shown]
     return found + ([(f"and {left} more", "", "")] if left > 0 else [])
@@ -321,7 +321,7 @@ def _value(trace: Trace, value: Value, name: str = "") -> Document:
 
 
 def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
-    """An output of a node by the learner's name, or as the picture calls the node."""
+    """The name of a node's output: the learner's, or else what the picture calls the node."""
     node = shown.nodes[i]
     maker = trace.producer(node.outputs[output])
     if maker is None or names.own_name(maker[0]):
@@ -330,10 +330,10 @@ def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
 
 
 def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | None) -> Document:
-    """A value of a node: what it is, what came back to it, and of a sum its terms."""
+    """An output of a node: its value, the gradient that came back to it, and the terms of a sum."""
     node = shown.nodes[i]
     found = _value(trace, node.outputs[output], _called(trace, shown, i, output))
-    # An op without a name of its own is not named by its value, as in "+ = 10".
+    # Where an op has no name of its own, its symbol is left out: "+ = 10" would mislead.
     nameless = found["name"] == title(node) and not node.label
     found |= {"named": "" if nameless else f"{found['name']} = ", "upstream": None, "parts": []}
     if each is None:
@@ -341,7 +341,7 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
     uses = _uses(shown, node, output)
     started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
     come = found["upstream"] = _written(node.upstream[output])
-    # Of one of many that share an arrow there are no terms.
+    # No terms where an edge stands for the uses of many values, which are stacked.
     if len(uses) + len(started) > 1 and all(e.values == 1 for e in uses):
         alike = Counter(map(title, shown.nodes))
         users = [_user(shown.nodes[edge.target], alike) for edge in uses]
@@ -354,9 +354,9 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
 
 
 def _uses(shown: Selection, node: Node, output: int) -> list[Edge]:
-    """What returned a gradient for an output, in the order in which its node has the terms.
+    """The edges that returned a gradient for an output, in the order of its node's terms.
 
-    Also the uses that are nodes of their own.
+    Edges of uses that are nodes of their own are among them.
     """
     return [
         edge
@@ -368,7 +368,7 @@ def _uses(shown: Selection, node: Node, output: int) -> list[Edge]:
 
 
 def _user(node: Node, alike: Mapping[str, int]) -> str:
-    """What a node is called, with its number where `alike` counts others of the same name."""
+    """The name of a node, with its value where `alike` counts several nodes of this name."""
     name = title(node)
     if alike[name] == 1 or [value.size for value in node.outputs] != [1]:
         return name
@@ -376,7 +376,7 @@ def _user(node: Node, alike: Mapping[str, int]) -> str:
 
 
 def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> list[Document]:
-    """Per input what the rule returned, and the products of which that is the sum."""
+    """Per input what the rule returned, and the products whose sum that is."""
     local: Any = None
     if asked and any(step.flows):
         with suppress(RuntimeError):  # a rule that cannot run once more
@@ -399,19 +399,19 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
         numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
         local_numbers = ", ".join(words for kind, words in numbers if kind in ("local", SHAPE))
         one["row"] = name, number, one.pop("matrix", local_numbers)
-        # Where nothing is returned no local of it is shown.
+        # Where the rule returns nothing, no local is shown, so there is nothing to point at.
         one["depends"] = depends[j] if given is not None and j < len(depends) else ()
         found.append(one)
     return found
 
 
 def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str]) -> Document:
-    """The products whose sum is `downstream`, and where it is not, what the sum is and why.
+    """The products whose sum is `downstream`; where it is not, also their sum and the reason.
 
     Returns:
-        `equation`: summands, between which a line may break, of signs and of numbers with what they
-        are. A small Jacobian is `shown` in its place, and a `matrix` in the table. `why` the rule
-        returned something else.
+        `equation`: summands, between which a line may break, each a list of signs and of numbers
+        with their names. For a small Jacobian, `shown` replaces it in the panel and `matrix` in the
+        table. `why` tells why the rule returned something else, if it did.
     """
     value, columns = step.op.inputs[j], called[-1]
     terms = [
@@ -424,7 +424,7 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
     found: Document = {}
     if terms and not any(isinstance(part, jacobian.LargeJacobian) for *_, part in terms):
         total, size = jacobian.summed([term[1:] for term in terms])
-        # What is equal to the digits that are shown makes a true equation, too.
+        # If both are equal in the digits that are shown, the equation is true as it is read.
         if jacobian.same(given, total, size) or _written(total) == _written(given):
             total = None
         else:
@@ -456,7 +456,7 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
 
 
 def _product(up: Array, local: Any, value: Value) -> tuple[str, tuple[str, str]]:
-    """Upstream of one output, and its local by one input or the shape of that, in short."""
+    """The upstream of an output, and its local with respect to an input, or the shape of that."""
     if isinstance(local, jacobian.LargeJacobian) or local.size != up.size * value.size:
         return _written(up), (SHAPE, style.shape(local))
     if local.size == 1:
@@ -471,9 +471,9 @@ def _heatmap(
     by: tuple[str, Value],
     sums: Sequence[Array],
 ) -> Element:
-    """A small Jacobian as a heat map; upstream is before its rows as their weights.
+    """A small Jacobian as a heat map; before each row is its weight, an entry of upstream.
 
-    The last of the `sums` is what the rule returned; one before it is what it should be.
+    The last of the `sums` is what the rule returned; one before it, if any, is upstream × local.
     """
     weights = [x for _, up, _ in terms for x in _numbers(up)]
     entries = [entry for output in outputs for entry in _entries(*output)]
@@ -523,7 +523,7 @@ def _entries(name: str, value: Value) -> list[str]:
 
 
 def heat(matrix: Array) -> list[list[float]]:
-    """Every entry between -1 and 1, for its tint or the height of its bar."""
+    """Every entry scaled to between -1 and 1, for its tint or the height of its bar."""
     with np.errstate(all="ignore"):
         real = np.nan_to_num(np.real(wide(matrix)), nan=0.0, posinf=1e300, neginf=-1e300)
         top = np.max(np.abs(real), initial=0.0)
@@ -531,7 +531,7 @@ def heat(matrix: Array) -> list[list[float]]:
 
 
 def _why(step: Step, j: int, given: Array, total: Array) -> str:
-    """Why a rule returned something other than upstream x local; a clipping rule does that."""
+    """Why a rule returned something other than upstream x local, as a clipping rule does."""
     said = f"The rule returned {_written(given)}, where upstream × local is {_written(total)}"
     if np.any(given):
         unmoved = jacobian.rerun(step, j, np.zeros_like)
@@ -553,8 +553,8 @@ def _why(step: Step, j: int, given: Array, total: Array) -> str:
 def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> list[Document]:
     """The paths from the targets to a sum or a source, with upstream and its products on the way.
 
-    None where they are not all shown, or where their sum is not the gradient, because a rule is not
-    linear in its upstream.
+    Empty where not all of them are shown, or where their sum is not the gradient, because a rule is
+    not linear in its upstream.
     """
     if len(node.outputs) != 1 or node.upstream[0] is None or node.kind == "use":
         return []
@@ -579,9 +579,9 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
 
 
 def _path(path: Path, links: dict[tuple[int, int], int], shown: Selection) -> Document | None:
-    """One path: its links, the product at each of its ops, and all in one formula; or None.
+    """One path: its links, the product at each of its ops, and the whole as one formula.
 
-    None where part of it is not shown.
+    None where part of it is not shown, or a local on it is missing.
     """
     keys = [(path.target.key, TARGET), *((id(f.step), f.input) for f in path.factors)]
     places = [links.get(key) for key in keys]

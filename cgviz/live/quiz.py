@@ -2,7 +2,7 @@
 
     predict   a trace -> a View that asks
 
-The browser judges, so the saved page asks too. For each number it knows what comes of the usual
+The browser judges, so a saved page can ask, too. For each number it knows the results of the usual
 mistakes: the wrong sign, upstream forgotten, the local derivative forgotten, a path forgotten.
 """
 
@@ -34,8 +34,8 @@ MISTAKES = {
     "multiplied": "You multiplied where paths add.",
     "sum": "You added where the chain rule multiplies.",
 }
-MOST_NUMBERS = 4  # that a learner is asked to type
-# Points: the width of a field for a number of six letters, for each more number; its height.
+MOST_NUMBERS = 4  # entries of an array that a learner is asked to type
+# Points: a field's width for a number of six letters, more for each further one; its height.
 FIELD, MORE, HIGH = 54, 22, 24
 
 
@@ -84,7 +84,7 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
 
 
 class Quiz(View):
-    """A live picture that asks; the one stored beside it has gaps in the place of gradients."""
+    """A live picture that asks; the picture stored beside it has a ? in place of gradients."""
 
     def __init__(self, builders: Sequence[PageBuilder], extra: Document, **given: Any) -> None:
         super().__init__(builders, extra, **given)
@@ -162,7 +162,7 @@ def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
 
 
 def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
-    """The gradient that arrives at a value that is used more than once, or was asked for."""
+    """The gradient that arrives at a value that is used more than once, or is a target as well."""
     node, terms = shown.nodes[i], _terms(shown, i)
     orders = [e.order for e in shown.outgoing[i] if e.contribution is not None]
     answer = node.upstream[0] if node.upstream else None
@@ -188,7 +188,7 @@ def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Documen
 
 
 def _numbers(array: Any) -> list[Any]:
-    """The numbers, as JSON knows them."""
+    """The numbers as JSON can hold them: NaN and the infinities as words."""
     words = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
     flat = [float(x) for x in np.reshape(array, -1)]
     return ["NaN" if np.isnan(x) else words.get(x, x) for x in flat]
@@ -198,7 +198,7 @@ def _numbers(array: Any) -> list[Any]:
 
 
 def _column(step: Step, j: int) -> list[Array] | None:
-    """The local Jacobians of every output by input j; None where they are not known."""
+    """The local Jacobian of every output with respect to input j; None if one is not known."""
     try:
         found = [row[j] for row in step.local]
     except RuntimeError:
@@ -212,16 +212,16 @@ def _product(upstream: list[Array | None], local: list[Array]) -> Array:
 
 
 def _terms(shown: Selection, i: int) -> list[Array]:
-    """What each use of a node's value returned to it, where there are several."""
+    """The terms of a node's gradient, one for each use of its value; empty for a single term."""
     parts = [*shown.outgoing[i], *shown.starts(i)]
     terms = [edge.contribution for edge in parts if edge.contribution is not None]
     return terms if len(terms) > 1 else []
 
 
 def _input(shown: Selection, edge: Edge, step: Step) -> str:
-    """What an input is called, and which one it is where the op takes it twice."""
+    """The name of an input, and which input it is where the op takes the value twice."""
     source, values = shown.nodes[edge.source], [v.key for v in step.op.inputs]
-    # The name alone where there is one: what an op does is not what it returns.
+    # The name alone where there is one: a symbol says what an op does, not what it returns.
     names = source.label.split(", ")  # of each output, where they have names of their own
     own = names[edge.output] if len(names) == len(source.outputs) else source.label
     name = own or named(shown, edge.source)

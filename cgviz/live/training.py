@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..graph import Array
     from ..history import History, Series
 
-MOST_COLUMNS = 60  # of a map: cells that are wide enough to be clicked
+MOST_COLUMNS = 60  # of a map: with more, its cells would be too narrow to be clicked
 MOST_POINTS = 360  # of a curve: one for each of its pixels
 ROLES = ("f", "body")  # of curves: solid and dashed
 
@@ -83,14 +83,14 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
 
 
 def _said(step: int, last: int, lines: Sequence[Document], targets: Document) -> str:
-    """Where a step is in a training, and its targets."""
+    """A step in words: its place in the training, and its targets."""
     numbers = ((line["name"], targets[line["role"]]) for line in lines)
     told = ", ".join(f"{n} {'not finite' if y is None else style.number(y)}" for n, y in numbers)
     return f"step {step} of {last}, {'target of ' * (len(lines) > 1)}{told}"
 
 
 def _thinned(steps: list[int], kept: Sequence[int], most: int) -> list[int]:
-    """At most so many steps, evenly, with all that are kept."""
+    """At most `most` of the steps, evenly spaced, with all that are kept among them."""
     chosen = {steps[round(place)] for place in np.linspace(0, len(steps) - 1, most - len(kept))}
     return steps if len(steps) <= most else sorted(chosen | set(kept))
 
@@ -106,7 +106,7 @@ def _row(
         sign = figure.SIGNS.get(series.moments[place].state)
         words = f"{series.name}, step {step}: {figure.said(series, place)}"
         share = (float(powers[place]) - low) / ((high - low) or 1.0)
-        # The palest of the tones is told from no tone.
+        # From 6%, so that the palest tone differs from none.
         tone = {"--cgviz-share": f"{round(6 + 94 * share)}%"} if np.isfinite(share) else {}
         told = {"data-step": step, "aria-label": words, "title": words}
         cells.append(element("td", sign.symbol if sign else "", **told, **tone))

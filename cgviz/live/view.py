@@ -2,7 +2,7 @@
 
 Python makes the display list and its texts; the browser draws it and steps through it without
 asking again. Only what is costly is made on demand, and never for a step: the picture of another
-pass, a folded scope opened, the local Jacobians of a large trace.
+pass or of an opened scope, the local Jacobians of a large trace.
 
     view     a trace -> a View
     View     the widget: `step` and `which` can be linked to other widgets
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 STARTS = ("forward", "end")
 SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
-READABLE = 11 / 11.5  # of the size on paper: labels are then 11 pixels high
+READABLE = 11 / 11.5  # of the size on paper: at this scale labels are 11 pixels high
 MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
 
 
@@ -51,7 +51,7 @@ class Shared(ipywidgets.Widget):
 
     @classmethod
     def one(cls) -> Shared:
-        """The one of this kernel; another one where that was closed with all widgets."""
+        """The instance of this kernel; a new one if it was closed together with all widgets."""
         if not cls._made or cls._made[-1].comm is None:
             cls._made[:] = [cls()]
         return cls._made[-1]
@@ -71,7 +71,7 @@ class View(anywidget.AnyWidget):
     shared = traitlets.Instance(Shared).tag(sync=True, **ipywidgets.widget_serialization)
     step = traitlets.Int().tag(sync=True)
     which = traitlets.Int().tag(sync=True)
-    # It travels compressed: it is mostly paths and words that are much alike.
+    # Sent compressed: it is mostly paths and words that are much alike.
     document = traitlets.Dict().tag(sync=True, to_json=lambda found, _: assets.packed(found))
 
     def __init__(
@@ -83,10 +83,10 @@ class View(anywidget.AnyWidget):
         words: str = "",
         paper: Callable[[], Figure] | None = None,
     ) -> None:
-        """Make it of the builders of one trace, or of two that are beside each other.
+        """Make a view from the page builder of one trace, or from those of two side by side.
 
-        `words` are what a cell stores as text, for where no widget can run, by default the trace;
-        `paper` draws the picture that it stores, too, by default as `plot` does.
+        `words` is the text that a cell stores for where no widget can run, by default that of the
+        trace; `paper` draws the picture that it stores, too, by default as `plot` does.
         """
         self.trace = builders[0].trace
         self.builders = tuple(builders)
@@ -101,7 +101,7 @@ class View(anywidget.AnyWidget):
             step=shown["pages"][0]["displays"][0]["steps"] if start == "end" else 0,
             which=which,
         )
-        self.on_msg(type(self)._answer)  # a function: no widget that refers to itself
+        self.on_msg(type(self)._answer)  # a bound method would refer back to the widget
         _watch_cells()
 
     def _answer(self, content: Document, buffers: Any) -> None:
@@ -121,12 +121,13 @@ class View(anywidget.AnyWidget):
     def model_id(self) -> str:
         """Its id, also once it is closed: a box or a link may still hold it.
 
-        ipywidgets raises there, and a page that is loaded again gets the state of no widget.
+        For a closed widget ipywidgets raises, and then a page that is loaded again gets the state
+        of no widget at all.
         """
         return super().model_id if self.comm is not None else "closed"
 
     def close(self) -> None:
-        """Take it off every page; its layout, a widget with a comm of its own, goes with it."""
+        """Remove it from every page, and also its layout, a widget with a comm of its own."""
         own = self._trait_values.get("layout")
         super().close()
         if own is not None:
@@ -157,7 +158,7 @@ class View(anywidget.AnyWidget):
         return assets.embed(self.builders, self.which, self.kept(), self.start, self.still())
 
     def kept(self) -> Document:
-        """What of the document a page without a kernel has beside the pictures."""
+        """The entries of the document that a page without a kernel has besides the pictures."""
         return self.extra
 
     def __repr__(self) -> str:
@@ -171,7 +172,7 @@ class View(anywidget.AnyWidget):
         return f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
 
     def drawn(self) -> Display:
-        """What the stored picture shows: what `plot` does, at the size of a screen."""
+        """The display list of the stored picture: as `plot` draws it, but sized for a screen."""
         return largest(self.builders[0].displays(), SCREEN, READABLE)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -180,16 +181,16 @@ class View(anywidget.AnyWidget):
         return {**data, "text/plain": self.words}, metadata
 
     def _ipython_display_(self) -> None:
-        """Show the live view, and then a picture, which is hidden below it: as two outputs.
+        """Show the live view and, as a second output that is hidden below it, a picture.
 
-        A host shows one of the forms of an output. It chooses the widget, also in a notebook that
-        was opened again, whose widgets are gone; then the picture is there to be seen. It comes
-        second, as the live view need not wait for it.
+        A host shows one of the forms of an output, and it chooses the widget even in a notebook
+        that was opened again, whose widgets are gone. There the second output is seen. The picture
+        comes second so that the live view need not wait for it.
         """
         if not _in_a_notebook():
             raise NotImplementedError  # and IPython goes on to the text
         _keep(self)
-        if self.comm is None:  # its cell ran again, and it is shown once more
+        if self.comm is None:  # closed when its cell ran again; shown anew
             self.layout.open()
             self.shared = Shared.one()
             self.open()
@@ -222,7 +223,7 @@ def view(
 
 
 def display(trace: Trace) -> None:
-    """What a cell that ends in a trace does."""
+    """Show a trace in the cell that ends in it."""
     if not _in_a_notebook():
         raise NotImplementedError
     view(trace)._ipython_display_()
@@ -232,7 +233,7 @@ _of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and t
 
 
 def _keep(found: View) -> None:
-    """Note that this cell shows a view, and close those that only its earlier runs showed."""
+    """Note that this cell shows a view, and close views that only its earlier runs showed."""
     cell, run = _running()
     if not cell:
         return
@@ -245,7 +246,7 @@ def _keep(found: View) -> None:
 
 
 def _keep_boxed(result: Any) -> None:
-    """Note the views in a box that a cell ended in: a box shows them without asking them."""
+    """Note the views in a box that a cell ended in: a box calls no `_ipython_display_`."""
     waiting = [getattr(result, "result", None)]
     while waiting:
         shown = waiting.pop()
@@ -262,7 +263,7 @@ def _watch_cells() -> None:
 
 
 def _running() -> tuple[str, str]:
-    """The cell that runs and which run of it this is; empty where the notebook does not tell."""
+    """The id of the cell that runs, and of this run; empty where the notebook does not tell."""
     parent: Document = getattr(get_ipython(), "get_parent", dict)()
     cell = parent.get("metadata", {}).get("cellId", "")
     return str(cell), str(parent.get("header", {}).get("msg_id", ""))
@@ -273,10 +274,10 @@ def _in_a_notebook() -> bool:
 
 
 def png(sheet: Figure) -> bytes:
-    """A figure as a PNG, small enough to be made at once."""
+    """A figure as a PNG, with few enough pixels to be made at once."""
     width, height = sheet.get_size_inches()
     dots = min(100.0, (MOST_PIXELS / (width * height)) ** 0.5)
     buffer = io.BytesIO()
-    # In full colours: a palette would be a third as large, and lose the pale bands.
+    # In full colours: a palette would be a third as large, but lose the pale bands.
     sheet.savefig(buffer, format="png", dpi=dots)
     return buffer.getvalue()

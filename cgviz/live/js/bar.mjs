@@ -9,15 +9,15 @@ const canFind = ({ doc }) => !doc.quiz && !doc.sliders;
 const PLAY = "M4 1.5L13 7L4 12.5Z";
 const PAUSED = "M4 2H6V12H4ZM9 2H11V12H9Z";
 
-/** Move the slider of a training, or of repeats, by so many places. */
+/** Move the slider of a training, or of repeats, by `places` positions. */
 function shift(view, places) {
   const slider = (view.history ?? view.repeats).element.querySelector("input");
   slider?.stepUp(places);
   slider?.dispatchEvent(new Event("input"));
 }
 
-// What can be done: its name; its keys; what it does to a view, and the item that has the focus. Of what has a button: whether it
-// is `off` now, its `icon` or `sign`, and a `title` where the name is too short. And which views have it.
+// The actions: `name`, `keys`, and `run`, which gets the view and the item that has the focus; `has` tells which views have it.
+// For a button also `off`, whether it is disabled now, an `icon` or a `sign`, and a `title` where the name is too short.
 const TIME = [
   { name: "To the start", keys: ["Home", "r"], off: atStart, run: (view) => view.go(-Infinity),
     icon: "M2 2V12M8 2L3 7L8 12ZM14 2L9 7L14 12Z" },
@@ -48,13 +48,13 @@ const KEYS = [
 
 const SIGNS = { " ": "Space", ArrowLeft: "\u2190", ArrowRight: "\u2192", ArrowUp: "\u2191", ArrowDown: "\u2193" };
 
-/** What a view can do. */
+/** The actions that a view has. */
 export const actionsOf = (view) => [...TIME, ...PICTURE, ...KEYS].filter(({ has }) => !has || has(view));
 
-/** Do what a key means, unless what has the focus has its own use for it. */
+/** Run the action of a key, unless the element with the focus has its own use for the key. */
 export function press(view, event) {
   const { key, target } = event;
-  if (key === "Escape" && view.root.querySelector(":popover-open")) return; // it closes
+  if (key === "Escape" && view.root.querySelector(":popover-open")) return; // Escape closes it
   const own = key === " " ? "input:not([type=range]), select" : /Left|Right|Home|End/.test(key) ? "input" : "input, select";
   if (target.closest(own) || ([" ", "Enter"].includes(key) && target.closest("button, summary"))) return;
   const name = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (key.length === 1 ? key.toLowerCase() : key);

@@ -1,6 +1,6 @@
-// The DOM: elements made and changed in a line, sliders, and keys. What is text stays text.
+// The DOM: elements made and changed in one line, sliders, and keys. Text is never parsed as HTML.
 
-/** An element with attributes, listeners such as `onclick`, variables of its style such as `--cgviz-x`, and children: strings are text. */
+/** An element with attributes, listeners such as `onclick`, style variables such as `--cgviz-x`, and children; strings become text. */
 const maker = (namespace) => (tag, props = {}, ...children) => {
   const [name, ...classes] = tag.split(".");
   const element = document.createElementNS(namespace, name);
@@ -15,7 +15,7 @@ const maker = (namespace) => (tag, props = {}, ...children) => {
 export const h = maker("http://www.w3.org/1999/xhtml");
 export const s = maker("http://www.w3.org/2000/svg");
 
-/** What Python wrote, a text or [tag, attributes, ...children], as it is told at a step: from `since` on, and `later` before. */
+/** Build what Python wrote, a text or [tag, attributes, ...children], as it is told at a step: before `since` it is `later`. */
 export function built(part, step, make = h) {
   if (typeof part === "string") return part;
   const [tag, { since, later, ...props }, ...children] = part;
@@ -24,7 +24,7 @@ export function built(part, step, make = h) {
   return own(tag, props, ...children.map((child) => built(child, step, own)));
 }
 
-/** Put these into an element in place of what is there, if that is something else; what is nothing is left out. */
+/** Replace the children of an element by these, unless they are the same; empty ones, such as null, are left out. */
 export function fill(element, ...children) {
   const found = children.filter((child) => ![null, undefined, false, ""].includes(child));
   const { childNodes } = element;
@@ -46,7 +46,7 @@ export function set(element, attributes) {
 
 export const toggle = (element, name, on) => element.classList.toggle(`cgviz-${name}`, Boolean(on));
 
-/** Run what a key does, if it does anything, and keep the key from everything else. */
+/** Run the action of a key, if it has one, and keep the key from everything else. */
 export function use(event, run) {
   if (!run || event.altKey) return;
   run();
@@ -54,7 +54,7 @@ export function use(event, run) {
   event.stopPropagation();
 }
 
-/** A slider between its name and where it is, in words; `run` gets the number to which it is moved. */
+/** A slider between its name and its position in words; `run` gets the number to which it is moved. */
 export function makeSlider(name, range, run) {
   const words = h("output", { "aria-hidden": "true" });
   const input = h("input", { type: "range", min: 0, step: 1, "aria-label": name, ...range, oninput: () => run(Number(input.value)) });
@@ -66,14 +66,14 @@ export function makeSlider(name, range, run) {
   return { input, words, paint, element: h("div.slider", {}, h("span", { "aria-hidden": "true" }, name), input, words) };
 }
 
-/** What is opened by its `words`, where there `is` something; it is painted where it is open. */
+/** Content that a click on its `words` opens; hidden unless there `is` something, painted only while it is open. */
 export function makeFold(name, words, content, is, paint) {
   const painted = () => (element.hidden = !is()) || (element.open && paint());
   const element = h(`details.${name}`, { ontoggle: painted }, h("summary", {}, words), content);
   return { element, paint: painted };
 }
 
-/** A page that says dark only by its colours, such as one with a shadow root of its own. */
+/** Whether the page around an element is dark by its colours; false where JupyterLab marks dark pages itself. */
 export function darkAround(el) {
   const apart = el.getRootNode() instanceof ShadowRoot;
   if (!apart && document.querySelector("[data-jp-theme-light]")) return false;

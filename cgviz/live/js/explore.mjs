@@ -3,8 +3,8 @@ import { built, fill, h, makeSlider, s, say, toggle } from "./dom.mjs";
 import { nodeAt } from "./time.mjs";
 
 const DRAG = 240; // pixels over which a node is dragged through the whole range of its slider
-const PATIENCE = 8000; // milliseconds without an answer: a kernel that is slow answers within it
-const SETTLED = 180; // milliseconds without a move, after which the numbers are made in full
+const PATIENCE = 8000; // milliseconds without an answer before that is said: a slow kernel answers sooner
+const SETTLED = 180; // milliseconds without a move, after which all numbers and the curves are asked for
 
 /** A number in so many significant digits, as Python writes it; whole numbers in full. */
 export function number(x, digits = 4) {
@@ -12,10 +12,10 @@ export function number(x, digits = 4) {
   return String(shown).replaceAll("-", "\u2212");
 }
 
-/** Of some numbers the one that is nearest to x. */
+/** The one of these numbers that is nearest to x. */
 export const nearest = (numbers, x) => numbers.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));
 
-/** A value of a slider: one of its positions, or to three digits of the range, so that the readout is what TensorFlow gets. */
+/** x as a slider's value: the nearest position, or x to three digits of the range, so that the readout is what TensorFlow gets. */
 function rounded({ low, high, positions }, x) {
   if (positions) return nearest(positions, x);
   const unit = 10 ** Math.floor(Math.log10((high - low) / 100));
@@ -28,7 +28,7 @@ export function makeExplore(view) {
   let { points } = view.doc;
   const values = sliders.map((slider) => slider.value);
   let [busy, waiting, idle, late, sent] = [false, false, 0, 0, 0];
-  let [active, drawn, plots] = [curves.active, curves.active, []]; // the slider that moves, and that over which the curves are
+  let [active, drawn, plots] = [curves.active, curves.active, []]; // the slider that moves, and the one over which the curves are drawn
   const rows = sliders.map(({ name, low, high, positions, upstream }, k) => {
     const range = positions?.length > 1 ? { max: positions.length - 1 } : { min: low, max: high, step: "any", disabled: Boolean(positions) };
     const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));
@@ -67,7 +67,7 @@ export function makeExplore(view) {
     toggle(view.root, "old", words);
   }
 
-  /** Show these curves, or those that are there, with the points on them. */
+  /** Show these curves, or keep those that are there, and put the points on them. */
   function draw(found) {
     if (found) {
       plots = found.plots.map(makePlot);
@@ -117,8 +117,8 @@ export function makeExplore(view) {
 /** One plot, as Python made it: curves over a slider, and points where their values are known. */
 export function makePlot({ element: written, range: [x0, x1, y0, y1], roles }) {
   const element = built(written);
-  const points = element.querySelector("g"); // where x is, and what is known there
-  /** Show where x is; `values` are known there, by the roles of the curves. */
+  const points = element.querySelector("g"); // for the line at x, and the points on it
+  /** Mark x, and on the curves the `values` that are known there, by the curve's role. */
   const move = (x, values) => {
     const at = `${(100 * (x - x0)) / (x1 - x0)}%`;
     const known = roles.filter((role) => values[role] >= y0 && values[role] <= y1 && values[role] !== null);

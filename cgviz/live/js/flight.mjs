@@ -1,19 +1,19 @@
 // The flight: numbers come to the op of a moment, are multiplied there, and fly on along the lines of the picture.
 //
-// The picture is painted as it is in the end. All that moves lies on top, or fades in: to land is to cancel.
+// The picture is painted in its final state at once. All that moves lies on top or fades in, so to land is to cancel.
 import { fill, s, toggle } from "./dom.mjs";
 import { makeText, mark, write } from "./picture.mjs";
 import { nodeAt, previous, textAt } from "./time.mjs";
 
 export const DURATION = 1800; // milliseconds at speed 1: time to read two numbers and their product
 const FADE = 300; // milliseconds, for those who want no motion
-const [COME, LEAVE, LANDED] = [0.34, 0.56, 0.94]; // shares of it: all have come; the first leaves; the last lands
-const APART = 0.12; // from one landing to the next, so that the terms of a sum come one by one
-const [DRAWN, READ] = [0.1, 0.06]; // how long after the first leaves its line is seen; before all have come, the equations
-const [APPEAR, BRIEF] = [0.92, 0.1]; // when, of what is held, it fades in; how long, of their time, equations fade in and out
-const BESIDE_LABEL = "45%"; // of a line: there a number is whose label is at the middle
-const [MOST, NAME, NUMBER, FAR] = [24, 100, 5, 4]; // chips: more cannot be followed; how bad a note is: over a name or note, over a number or a line, per point from its op
-// Points: the width of a digit of 13 points and a little more; from one equation to the next, and from one dot of a line.
+const [COME, LEAVE, LANDED] = [0.34, 0.56, 0.94]; // shares of the duration: when all have come, the first leaves, the last lands
+const APART = 0.12; // share between two landings, so that the terms of a sum come one by one
+const [DRAWN, READ] = [0.1, 0.06]; // shares: lines appear this long after the first leaves; equations, before all have come
+const [APPEAR, BRIEF] = [0.92, 0.1]; // shares: of its time, when a held element fades in; of theirs, how long equations fade in and out
+const BESIDE_LABEL = "45%"; // of a line: where a number starts whose label is at the middle
+const [MOST, NAME, NUMBER, FAR] = [24, 100, 5, 4]; // chips: more cannot be followed; costs of a note: over a name or note, over a number or line, per point from its op
+// Points: a little more than a digit of 13 points is wide; from one equation to the next; from one dot of a line to the next.
 const [DIGIT, ROW, DOT] = [8.4, 19, 12];
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
 
@@ -41,7 +41,7 @@ export function land(picture) {
   Object.assign(picture, { flight: null, lit: null });
 }
 
-/** Let the numbers of a moment fly; `hidden` are the nodes that must not tell theirs. Returns the milliseconds it takes. */
+/** Let the numbers of a moment fly; `hidden` are the nodes whose numbers must not be told. Returns the duration in milliseconds. */
 export function fly(picture, step, duration, hidden, done) {
   land(picture);
   const { page: { display, texts }, parts, layer, under } = picture;
@@ -56,10 +56,10 @@ export function fly(picture, step, duration, hidden, done) {
   picture.flight = [];
   const animate = (element, frames, start, end, easing = "linear") =>
     picture.flight.push(element.animate(frames, { delay: start * total, duration: (end - start) * total, easing }));
-  /** Hide what is there already until a moment of the flight. */
+  /** Hide an element of the final picture until a moment of the flight. */
   const hold = (element, end) => animate(element, [{ opacity: 0 }, { opacity: 0, offset: still ? 0 : APPEAR }, { opacity: 1 }], 0, end);
 
-  /** A chip along a line, without a product: from beside its label, at the middle of most lines, or from the op. */
+  /** Send a chip along a line, with only the result of a product: from beside its label, at the middle of most lines, or from the op. */
   function send({ i }, leg, start, end) {
     const [[line], [label]] = [of(i, role), of(i, says)];
     const token = chip((label?.element.cgvizWords || texts.links[i][says]).replace(/^.* [=\u2248\u2260] /, ""), texts.links[i].strips[says]);
@@ -70,7 +70,7 @@ export function fly(picture, step, duration, hidden, done) {
     animate(token, [{ opacity: 1, offsetDistance: from }, { opacity: 1, offsetDistance: "100%" }], start, end, "ease-in-out");
   }
 
-  /** The sums at the nodes that receive, as far as their terms have landed. */
+  /** Show the sums at the receiving nodes, as far as their terms have landed. */
   function sums() {
     for (const part of parts.filter(({ of: owner, role: what }) => owner === "node" && what === "gradient")) {
       const [before, after] = [previous(display, step), step].map((m) => textAt(texts.written[part.k], m));
@@ -141,7 +141,7 @@ function chip(number, strip) {
     s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), d && s("path", { d }));
 }
 
-/** What an op made at a moment, or the equations of its rule, with what its local derivatives depend on. */
+/** A note with what an op made at a moment, or with the equations of its rule, and leaders to what its local derivatives depend on. */
 function equations(picture, node, step) {
   const { value, note: rows, depends } = picture.page.panels[node];
   if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
@@ -167,13 +167,13 @@ function boxOf({ inner }, element) {
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
-/** Where the line of a part goes, in dots. */
+/** The dots along the line of a part. */
 const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalLength() / DOT)).keys()].map((n) => {
   const { x, y } = part.element.getPointAtLength(n * DOT);
   return { x, y, width: DOT, height: DOT, bad: NUMBER };
 }));
 
-/** Where a note of this size is at an op, in sight as the op is: the place that covers least and is not far off. */
+/** The place for a note of this size at an op, in sight if the op is: the one that covers least and is not far off. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
@@ -195,7 +195,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   return found.reduce((best, each) => (each.covered < best.covered ? each : best));
 }
 
-/** Equations at an op, off others that are `placed`, with a leader to the value of each input at one of these positions. */
+/** Equations at an op, clear of notes already `placed`, with a leader to the value of each input whose position is listed. */
 function note(picture, node, rows, positions, placed = []) {
   const { under, parts, page: { display } } = picture;
   const letters = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0)));

@@ -3,7 +3,7 @@ import { built, h, makeSlider, set, toggle } from "./dom.mjs";
 import { makePlot, nearest } from "./explore.mjs";
 import { makePlayer } from "./time.mjs";
 
-const MOMENT = "step:"; // before the number of a step that was kept, as what is turned over
+const MOMENT = "step:"; // before the number of a kept step: the name by which it is turned over
 const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
 
 /** The part of the view that moves through the training. */
@@ -25,7 +25,7 @@ export function makeHistory(view) {
   });
   slider.element.prepend(button);
   const plot = doc.plot && makePlot(doc.plot);
-  // A map has a row for each op or variable, which it chooses, and a column for each step, which it opens.
+  // In a map, a click chooses the op or variable of its row, and opens the step of its column.
   const maps = doc.maps.map((map, side) => Object.assign(built(map), {
     onclick({ target }) {
       const [{ name } = {}, { step } = {}] = ["tr", "td"].map((tag) => target.closest(tag)?.dataset);

@@ -1,27 +1,27 @@
-// What each view and each embedded picture begins with: a page needs the module and the stylesheet once.
+// The loader of each view and each embedded picture: a page needs the module and the stylesheet once.
 import { unpacked } from "./packed.mjs";
 
-// Of the row of ipywidgets, in which a view would else have no width.
+// For a row (HBox) of ipywidgets, in which a view would otherwise have no width.
 const ROW = ".widget-hbox > :has(.cgviz-view) { flex: 1 1 480px; min-width: min(480px, 100%); }";
 
-/** The module of this version and its stylesheet; `find` brings the texts where the page has none yet. */
+/** The module of this version and its stylesheet; `find` gets the texts if the page does not have them yet. */
 export function loaded(version, find) {
   const kept = (globalThis.cgvizLoaded ??= new Map());
   if (!kept.has(version)) {
     const found = find().then(async ({ module, stylesheet }) => {
-      // It holds for the views of its version alone: kernels with two versions may share a page.
+      // Scoped to the views of its version: kernels with two versions may share a page.
       const own = globalThis.CSSScopeRule ? `@scope ([data-cgviz-view="${version}"]) {${stylesheet}}` : stylesheet;
       const sheet = await new CSSStyleSheet().replace(own + ROW);
       const { default: parts } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
       return { ...parts, sheet };
     });
     kept.set(version, found);
-    found.catch(() => kept.delete(version)); // the next one tries again
+    found.catch(() => kept.delete(version)); // the next view tries again
   }
   return kept.get(version);
 }
 
-/** From the widget that the views of a kernel share; from the kernel where no such widget is. */
+/** The texts, from the widget that the views of a kernel share, or else from the kernel itself. */
 async function fromKernel(model) {
   const shared = model.widget_manager.get_model(model.get("shared").slice("IPY_MODEL_".length));
   const late = new Promise((_, fail) => setTimeout(fail, 2000));

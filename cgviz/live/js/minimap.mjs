@@ -1,15 +1,15 @@
 // The minimap of a large picture: a strip with the largest |gradient| at each depth, and a frame around what is in sight.
 import { fill, h, s, set } from "./dom.mjs";
 
-const [HIGH, LEAST_BAR] = [30, 4]; // pixels: the strip, and the bar of its smallest gradient
+const [HIGH, LEAST_BAR] = [30, 4]; // pixels: the height of the strip, and of the bar of the smallest gradient
 
-/** The minimap of a picture; Python wrote how high the bar of each node is, by the power of ten of its gradient. */
+/** The minimap of a picture; Python computed the height of each node's bar, by the power of ten of its gradient. */
 export function makeMinimap(picture) {
   const { box, page: { display: { direction, width, height, nodes }, norms } } = picture;
   const right = direction === "right";
   const places = nodes.map(({ x, y }) => Number((right ? x / width : y / height).toFixed(3)));
   const depths = [...new Set(places.filter((_, i) => norms[i]))].sort((a, b) => a - b);
-  let [shown, largest] = [[], new Map()]; // the depths in sight; by depth the largest gradient that has come
+  let [shown, largest] = [[], new Map()]; // the depths in sight; per depth, the largest gradient that has come
   const [bars, frame] = [s("g"), s("rect.sight", { y: 1, height: HIGH - 2 })];
   const slider = h("input", {
     type: "range", min: 0, max: 100, step: 2, "aria-label": "Map: the largest |gradient| at each depth",
@@ -20,17 +20,17 @@ export function makeMinimap(picture) {
   });
   const element = h("div.minimap", {}, s("svg", { width: "100%", height: HIGH, "aria-hidden": "true" }, bars, frame), slider);
 
-  /** Where what is in sight begins, how much that is, and of how much, in pixels. */
+  /** In pixels: where the part in sight begins, its length, and the length of the whole. */
   const sizes = () => (right ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight]);
 
-  /** A bar, or what stands for a gradient that has none. */
+  /** A bar, or the sign in place of a bar. */
   function bar([share, [high, , sign]]) {
     const x = `${100 * share}%`;
     if (sign) return s("text", { x, y: HIGH - 4, "text-anchor": "middle" }, sign);
     return s("line", { x1: x, x2: x, y1: HIGH - 2, y2: HIGH - 2 - LEAST_BAR - (HIGH - 4 - LEAST_BAR) * high });
   }
 
-  /** Move the frame to what is in sight. Not at each step, because to ask the browser for places makes it lay out the page. */
+  /** Move the frame to what is in sight. Not at each step, because asking the browser for places makes it lay out the page. */
   function sight() {
     const [start, seen, all] = sizes();
     element.hidden = all <= seen;

@@ -48,7 +48,7 @@ async function mount(packed, el, linked) {
   jump();
 }
 
-/** In a saved page. */
+/** Mount the view of a saved page. */
 export function boot() {
   const box = document.getElementById("cgviz");
   if (globalThis.DecompressionStream) mount(document.getElementById("cgviz-state").textContent, box, true);
@@ -60,7 +60,7 @@ export default {
     const view = new View(model, await unpacked(model.get("document")), el);
     return () => view.close();
   },
-  /** In the place of a picture on a page whose style is another. */
+  /** Mount a view in place of a picture, apart from the style of the page around it. */
   embed(box, sheet) {
     const root = box.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [sheet];

@@ -1,6 +1,6 @@
-// What Python compressed.
+// Unpacks what Python compressed.
 
-/** JSON that was compressed, from its base64. */
+/** The value of JSON that was compressed and written in base64. */
 export async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));

@@ -1,9 +1,9 @@
 // The page cache. A page is known by its pass and by what is turned over in it: scopes, custom ops, a step of a training.
 
-/** The name of a page: its pass, and what is turned over in it, a line each: a name may be `first, second`. */
+/** The key of a page: its pass, and the names turned over in it, one per line, as a name may be `first, second`. */
 export const pageKey = (which, names) => `${which}|${[...names].sort().join("\n")}`;
 
-/** The names of which an odd number are in the lists; "" is none. */
+/** The names that are in the lists an odd number of times; "" is no name. */
 export function turnedOver(...lists) {
   const found = new Set();
   for (const name of lists.flat()) if (!found.delete(name)) found.add(name);
@@ -11,7 +11,7 @@ export function turnedOver(...lists) {
   return [...found];
 }
 
-/** Which page is wanted, the pass `which` with `names` turned over, and those that were seen. */
+/** Which page is wanted, the pass `which` with `names` turned over, and the pages that are at hand. */
 export class PageCache {
   names = [];
 
@@ -19,7 +19,7 @@ export class PageCache {
     this.live = live;
     this.which = doc.which;
     this.kept = new Map([[this.key, doc.pages], ...(doc.more ?? [])]);
-    // Indices of questions, and numbers that travel alone, belong to the picture as it was at first.
+    // The indices of questions, and the numbers of sliders, belong to the picture as it was at first.
     this.fixed = Boolean(doc.quiz || doc.sliders);
   }
 
@@ -27,12 +27,12 @@ export class PageCache {
     return pageKey(this.which, this.names);
   }
 
-  /** What is wanted, if it is at hand. */
+  /** The pages that are wanted, if they are at hand. */
   get pages() {
     return this.kept.get(this.key);
   }
 
-  /** The names that begin with these words, such as "step:" for the step of a training. */
+  /** The names turned over that begin with these words, such as "step:" for the step of a training. */
   chosen(words) {
     return this.names.filter((name) => name.startsWith(words));
   }
@@ -42,7 +42,7 @@ export class PageCache {
     return Boolean(name) && !this.fixed && (this.live || [...this.kept.keys()].some((key) => key.split(/[|\n]/).includes(name)));
   }
 
-  /** Want another pass, or more turned over; of what was not stored without a kernel, as little else turned over as can be. */
+  /** Want another pass, or `names` turned over, too; without a kernel, if that was not stored, only `names`, or else nothing. */
   turn(which, ...names) {
     const wanted = turnedOver(this.names, names);
     const choices = [wanted, wanted.filter((name) => names.includes(name)), []];

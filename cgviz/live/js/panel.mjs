@@ -5,7 +5,7 @@ import { isOpen, mark } from "./picture.mjs";
 import { answered } from "./predict.mjs";
 import { nodeAt } from "./time.mjs";
 
-/** The side panel of a view: about one node. It is made anew only where something else is to be shown. */
+/** The side panel of a view: about one node. It is rebuilt only when something else is to be shown. */
 export function makePanel(view) {
   const element = h("div.panel", { role: "group", "aria-label": "Details of what is chosen", tabindex: 0 });
   let shown = [];
@@ -13,7 +13,7 @@ export function makePanel(view) {
   function paint() {
     const { state, questions, cache, page } = view;
     const asked = questions.at(state.step);
-    // What was chosen, what is asked, or the op of the moment.
+    // The node that was chosen, that of a question, or the op of the moment.
     const i = state.selected ?? (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, view.stepOn(page));
     const wanted = [i, page.panels[i], state.side, cache.which, state.step, ...asked.map((q) => q.done)];
     if (wanted.some((each, n) => each !== shown[n])) {
@@ -69,11 +69,11 @@ export function makePanel(view) {
   return { element, paint };
 }
 
-// --- below it: the numbers of the backward pass once more, for who reads rather than looks; and the program ---
+// --- below it: the numbers of the backward pass once more, for those who read rather than look; and the program ---
 
 const COLUMNS = ["step", "op", "input", "upstream", "local", "downstream"];
 
-/** The table of a view, as far as it is told; the rows that are still to come take their space. */
+/** The table of a view, as far as it is told; rows that are still to come already take up their space. */
 export function makeTable(view) {
   const box = h("div.scroll", { tabindex: 0, role: "group", "aria-label": "Backward table" });
   return makeFold("table", "The same numbers as a table", box, () => view.clock.steps, () => {
@@ -89,7 +89,7 @@ export function makeTable(view) {
   });
 }
 
-/** The lines of the program whose ops are shown, as Python wrote them. Each chooses the last node that it made. */
+/** The lines of the program whose ops are shown, as Python wrote them. A click on a line chooses the last node that it made. */
 export function makeCode(view) {
   const choose = ({ dataset }) => view.set({ side: 0, selected: Number(dataset.nodes.split(" ").at(-1)) });
   const list = h("div", { onclick: ({ target }) => target.closest("button") && choose(target.closest("button")) });

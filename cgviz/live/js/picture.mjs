@@ -3,18 +3,18 @@ import { extentOf } from "./camera.mjs";
 import { h, s, set, toggle } from "./dom.mjs";
 import { spoken, textAt } from "./time.mjs";
 
-const STEP = 1.12; // from one line of a text to the next, in sizes, as on paper
-const HEIGHT = 0.97; // of the letters of a line, in sizes, as on paper
+const STEP = 1.12; // from one line of a text to the next, in font sizes, as on paper
+const HEIGHT = 0.97; // of the letters of a line, in font sizes, as on paper
 
-/** Which share of a text is left of its point, or above it. */
+/** The share of a text that is left of its point, or above it. */
 export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, above: 1 };
 
 /**
- * The SVG of one page, the picture on this side; `listeners` makes what it answers to, `canTurn` tells what opens or closes.
+ * The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or closes.
  *
  * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts`
  * every path and text of the display list; `items` its scopes and nodes, for the
- * keyboard. An arrow is the op that uses its value.
+ * keyboard. An arrow acts as the op that uses its value.
  */
 export function makePicture(page, side, name, canTurn, listeners) {
   const { display } = page;
@@ -40,7 +40,7 @@ export function makePicture(page, side, name, canTurn, listeners) {
   const itemOfNode = (i) => groups.get(`node ${i}`).cgvizItem;
   display.links.forEach(({ source, target }, i) =>
     Object.assign(groups.get(`link ${i}`), { cgvizItem: itemOfNode(target) ?? itemOfNode(source), cgvizLink: i }));
-  // For what lies behind the picture for a while, and on it; and for the fields of questions.
+  // For what lies behind the picture, and on top of it, for a while; and for the fields of questions.
   const [under, layer] = [0, 1].map(() => s("g.layer", { "aria-hidden": "true" }));
   const answers = s("g");
   const inner = s("g", {}, under, ...groups.values(), layer, answers);
@@ -52,7 +52,7 @@ export function makePicture(page, side, name, canTurn, listeners) {
   return picture;
 }
 
-/** A node or a scope as the pointer and the keyboard meet it; `name` is what opens or closes it. */
+/** A node or a scope for the pointer and the keyboard; `name` is the name by which it opens and closes. */
 function itemOf(display, kind, i, side, g, canTurn) {
   const own = display[`${kind}s`][i];
   const name = own.group ?? own.name;
@@ -66,7 +66,7 @@ function itemOf(display, kind, i, side, g, canTurn) {
 
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
 
-/** The classes of a group: what it is, the kind of a node, and on which level of differentiation. */
+/** The classes of a group: what it is, its level of differentiation, and a node's kind and whether it is open. */
 function classesOf(display, of, i) {
   if (of !== "node") return of === "band" && i ? "band.upper" : of;
   const { kind, level, group } = display.nodes[i];
@@ -76,11 +76,11 @@ function classesOf(display, of, i) {
 export const makeText = ({ role, x, y, anchor, side, size }) =>
   s(`text.${role}`, { x, y, "text-anchor": anchor, "data-side": side, "font-size": size, "aria-hidden": "true" });
 
-/** Change what a text says; lines above or below a point keep off it. */
+/** Change what a text says; a text above or below its point stays clear of it, however many lines it has. */
 export function write(element, words) {
   if (element.cgvizWords === words) return;
   element.cgvizWords = words;
-  element.classList.toggle("cgviz-notequal", words.includes("\u2260")); // of a product that a rule does not return
+  element.classList.toggle("cgviz-notequal", words.includes("\u2260")); // where a rule does not return the product
   const lines = words.split("\n");
   const x = element.getAttribute("x");
   const more = (lines.length - 1) * STEP;
@@ -90,16 +90,16 @@ export function write(element, words) {
   element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
 }
 
-/** The rows of a matrix are flush left, so that its columns are below each other. */
+/** Align the rows of a matrix at the left, so that its columns line up. */
 function alignRows(element, words) {
   const rows = words.includes("[[") ? [...element.children] : [];
-  const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 where it is not shown
+  const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 while it is not shown
   element.style.textAnchor = width ? "start" : "";
   const left = element.getAttribute("x") - ALIGNED[element.getAttribute("text-anchor")] * width;
   for (const row of rows) row.setAttribute("x", left);
 }
 
-/** A mark on what differs from the other picture. */
+/** A mark for a node that differs from the other picture. */
 function differenceMark(node) {
   const [x, y] = [node.x - node.width / 2 + 6, node.y - node.height / 2 + 3];
   const sign = s("text", { x, y, "text-anchor": "middle" }, "\u2260");

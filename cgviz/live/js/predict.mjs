@@ -2,10 +2,10 @@
 import { h, s, say, set, toggle, use } from "./dom.mjs";
 import { ALIGNED } from "./picture.mjs";
 
-/** The questions of a quiz; of a view without one there are none, and everything is told. Each is `done` once it was answered. */
+/** The questions of a quiz; a view without a quiz has none, and tells everything. A question is `done` once it was answered. */
 export class Questions {
   constructor(quiz) {
-    this.all = (quiz?.questions ?? []).map((q) => ({ ...q })); // two views may show one quiz
+    this.all = (quiz?.questions ?? []).map((q) => ({ ...q })); // copies: two views may show one quiz
   }
 
   get open() {
@@ -20,7 +20,7 @@ export class Questions {
     return this.open.filter((q) => q.step === step);
   }
 
-  /** No step beyond the first that has an open question. */
+  /** `step`, or the step of the first open question if that is earlier. */
   allowed(step) {
     return Math.min(step, ...this.open.map((q) => q.step));
   }
@@ -30,12 +30,12 @@ export class Questions {
     return { nodes: new Set(this.open.flatMap((q) => q.nodes)), links: new Set(this.open.map((q) => q.link)) };
   }
 
-  /** Up to which step everything is told: what comes with the first open question is not. */
+  /** The step up to which everything is told: `step`, or just before the first open question if that is earlier. */
   told(step) {
     return Math.min(step, ...this.open.map((q) => q.step - 0.5));
   }
 
-  /** How many were predicted, in words. */
+  /** How many answers were predicted, in words. */
   get earned() {
     const [every, shown] = [this.all.length, this.all.filter((q) => q.revealed).length];
     return shown ? `${every - shown} of ${every} predicted, ${shown} revealed` : "All predicted";
@@ -59,7 +59,7 @@ export function ask(q, display, done) {
   const button = (words, run) => h("button", { type: "button", onclick: run }, words);
   const input = h("input", {
     type: "text", "aria-label": q.text, value: q.typed, placeholder: "?", autocomplete: "off", spellcheck: "false",
-    oninput: () => (q.typed = input.value), // what is typed stays where the picture turns
+    oninput: () => (q.typed = input.value), // so that it stays when the picture is rebuilt
     onkeydown: (event) => use(event, event.key === "Enter" && decide),
     onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
   });
@@ -81,7 +81,7 @@ export function answered({ text, shown, revealed }) {
 
 // --- judging ---
 
-/** A number that a learner typed: a comma or a point, any minus, a fraction; NaN if it is none. */
+/** The number that a learner typed, with a comma or a point, any minus sign, or as a fraction; else NaN. */
 export function typed(text) {
   const plain = text.replaceAll("\u2212", "-").replace(",", ".").replace(/inf(inity)?|\u221e/i, "Infinity");
   const [above, below, ...more] = plain.split("/").map((part) => (part.trim() ? Number(part) : NaN));
@@ -94,7 +94,7 @@ function typedAll(text) {
   return inner.split(inner.includes(";") || /,\s/.test(inner) ? /[;,]\s*/ : /\s+/).filter((part) => part).map(typed);
 }
 
-/** Whether a learner's number is the one meant: to half a percent, or as far as it was rounded. */
+/** Whether a learner's number is the one meant, to half a percent, or to 1e-9 near 0. */
 const near = (given, meant) => Object.is(given, meant)
   || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-9));
 
@@ -104,7 +104,7 @@ const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
  * What an answer shows: one of VERDICTS, or a mistake in words.
  *
  * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold), and
- * `mistakes`, a list of [the mistake in words, the numbers that come of it].
+ * `mistakes`, a list of [the mistake in words, the numbers that result from it].
  */
 export function judge(text, question) {
   const given = typedAll(text);

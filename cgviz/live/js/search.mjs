@@ -1,4 +1,4 @@
-// Large pictures: find an op, a variable or a scope; and which of repeats, such as the steps of a recurrent network, is shown.
+// Large pictures: find an op, a variable or a scope; choose which of repeats, such as the steps of a recurrent network, is shown.
 import { atEnd } from "./bar.mjs";
 import { fill, h, makeSlider, say, set, use } from "./dom.mjs";
 
@@ -20,16 +20,16 @@ export function makeSearch(view) {
   function show() {
     field.value = "";
     find();
-    element.showPopover(); // which ends with Escape, and gives the focus back
+    element.showPopover(); // Escape closes it and gives the focus back
     field.focus();
   }
 
-  /** The rows that have all the words, or have them on their nodes. */
+  /** List the rows that have all the words, in themselves or on their nodes. */
   function find() {
     const words = keyed(field.value).split(/\s+/);
     const { search: { rows, at, open }, texts } = view.page;
     const said = rows.map((row, k) => keyed(`${row[2]} ${open[k] ? "" : texts.nodes[at[k]]}`));
-    const [come, order] = [atEnd(view), [...rows.keys()]]; // of gradients nothing is told before they have come, nor by the order
+    const [come, order] = [atEnd(view), [...rows.keys()]]; // before gradients have come, nothing is told of them, not even by the order
     if (!come) order.sort((j, k) => at[j] - at[k]);
     const found = order.filter((k) => words.every((word) => said[k].includes(word)));
     fill(list, ...found.map((k) => h("option", { value: k }, rows[k][come ? 3 : 2])));
@@ -51,10 +51,10 @@ export function makeSearch(view) {
   return { element, show };
 }
 
-/** A slider for each row of repeats, which shows another of them. */
+/** A slider for each row of repeats, to choose which of them is shown. */
 export function makeRepeats(view) {
   const element = h("div.repeats");
-  const rows = new Map(); // by the name of the repeats, the slider, and the names of those that can be shown
+  const rows = new Map(); // by the name of the repeats: their slider, and the names of those that can be shown
 
   function makeRow(name, labels) {
     const slider = makeSlider(`Which of ${labels[0]} to ${labels.at(-1)} is shown`, {}, (n) => view.choose(`${name}@`, row.names[n]));

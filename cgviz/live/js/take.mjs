@@ -1,12 +1,12 @@
-// What is taken away: the picture as SVG or PNG, the chain rule as LaTeX, a link to this moment.
+// What can be copied: the picture as SVG or PNG, the chain rule as LaTeX, a link to this moment.
 import { h, pixel, toggle } from "./dom.mjs";
 
 const SCALE = 2; // of a PNG: sharp on a slide
 const STROKE = ["stroke-width", "stroke-dasharray", "stroke-linecap", "opacity"];
 const LOOKS = [...STROKE, "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
-const UNSEEN = ".cgviz-hit, .cgviz-handle, .cgviz-tab, .cgviz-layer"; // what is there for the pointer, and what flies
+const UNSEEN = ".cgviz-hit, .cgviz-handle, .cgviz-tab, .cgviz-layer"; // what is only for the pointer, and what flies
 
-/** A picture as it is drawn now, as a file by itself, in light colours: each element says its own looks. */
+/** A picture as it is drawn now, as a self-contained file in light colours: each element carries its own looks. */
 function asSvg(root, { svg, page: { display: { width, height } } }) {
   toggle(root, "light", true);
   const copy = svg.cloneNode(true);
@@ -39,7 +39,7 @@ async function asPng(text) {
   return canvas.convertToBlob();
 }
 
-/** Copy a view as one of these; save it as a file where the page may not use the clipboard. Returns what to say. */
+/** Copy a view as SVG, PNG, LaTeX or Link; save it as a file where the page may not use the clipboard. Returns what to say. */
 export async function take(view, kind) {
   const svg = asSvg(view.root, view.pictures[view.state.side] ?? view.pictures[0]);
   const texts = { SVG: svg, LaTeX: view.doc.latex?.[view.cache.which], Link: `${location.href.split("#")[0]}#step=${view.state.step}` };

@@ -1,8 +1,8 @@
-// Time: which steps there are, what is there at each, in words, too, and what moves on by itself.
+// Time: which steps there are, what is shown at each, in words, too, and a player that moves on by itself.
 
 export const SEED = 0.5; // the start of the backward pass: upstream is at its target, and no rule has run
 
-/** Every step of a display list: from -F, nothing run, over 0, all run, and SEED, to the last backward step. */
+/** Every step of a display list: from -F, where nothing has run, to 0, where all has; then SEED, and the backward steps. */
 export const moments = (display) => display.moments.map(([step]) => step);
 
 /** The step after `step`, or before it; the same where there is none. */
@@ -15,7 +15,7 @@ export const textAt = (versions, step) => versions.findLast(([from]) => from <= 
 /** The node whose op runs, or whose rule runs, at `step`; -1 where none does. */
 export const nodeAt = (display, step) => display.nodes.findLastIndex((node) => node.now.includes(step));
 
-/** What plays after so many milliseconds, or stops after 0. `tick` moves on and returns the next wait; `told` hears whether it plays. */
+/** A player, which moves on after so many milliseconds, or stops for 0. `tick` moves on and returns the next wait; `told` hears whether it plays. */
 export function makePlayer(tick, told) {
   let timer = 0;
   return function play(wait) {
@@ -30,7 +30,7 @@ export function makePlayer(tick, told) {
 
 export const flat = (text) => text.replace(/\s*\n\s*/g, " ");
 
-/** What happens at a step, in one sentence; at an open question nothing but that it is `asked`. */
+/** What happens at a step, in one sentence; where a question is `asked`, only that it is. */
 export function sentence({ display, panels, texts }, step, asked = false) {
   const where = textAt(display.moments, step);
   const panel = panels[nodeAt(display, step)];
@@ -38,7 +38,7 @@ export function sentence({ display, panels, texts }, step, asked = false) {
   return `${where[0].toUpperCase()}${where.slice(1)}: ${told ?? "nothing has run yet; inputs and variables have their values."}`;
 }
 
-/** What a screen reader says of a node at `step`; what it gets back may be `hidden`. */
+/** What a screen reader says of a node at `step`; its gradient may be `hidden`. */
 export function spoken({ display, texts, panels }, i, step, hidden) {
   const value = display.nodes[i].step <= step ? `value ${panels[i].value}` : "not run yet";
   if (hidden) return flat(`${texts.nodes[i]}, ${value}, gradient hidden: predict it`);

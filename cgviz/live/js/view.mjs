@@ -14,18 +14,18 @@ import { makeRepeats, makeSearch } from "./search.mjs";
 import { makePlayer, moments, next, nodeAt, sentence } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
-const SHARED = 250; // milliseconds after which Python is told: many changes are told once
-const [ASIDE, BORDERS] = [362, 42]; // pixels of the side panel with its gap, and beside a picture, as in view.css
+const SHARED = 250; // milliseconds after which Python is told, so that many changes are told at once
+const [ASIDE, BORDERS] = [362, 42]; // pixels: the side panel with its gap; what is beside a picture; as in view.css
 const NARROW = 760; // pixels of a view below which the side panel is under the picture
-const USUAL = 820; // pixels for a picture on a usual screen: what is assumed until there is a width
-const CLASSES = ["playing", "presenting", "blank"]; // of the state, as classes of the view
+const USUAL = 820; // pixels for a picture on a usual screen, assumed until the width is known
+const CLASSES = ["playing", "presenting", "blank"]; // parts of the state that are also classes of the view
 
 /** A view, built into `el` and shown until `close`. */
 export class View {
-  // A path of the chain rule stays lit while it is `pinned`. What is not named here is off at first.
-  state = { step: 0, side: 0, selected: null, pinned: null, speed: 1 }; // side: the picture of two that the panel is about
+  // A path of the chain rule stays lit while it is `pinned`. State that is not named here is off at first.
+  state = { step: 0, side: 0, selected: null, pinned: null, speed: 1 }; // side: which of two pictures the panel is about
   pictures = [];
-  past = []; // what `undo` comes back to
+  past = []; // what `undo` goes back to
 
   constructor(model, doc, el) {
     Object.assign(this, { model, doc });
@@ -35,7 +35,7 @@ export class View {
     this.state.step = this.moment(model.get("step") ?? 0);
     this.play = makePlayer(() => this.tick(), (playing) => this.set({ playing }));
     this.furnish(el);
-    // What Python says, and other widgets that are linked with this one.
+    // Messages from Python, and changes by other widgets that are linked with this one.
     this.heard = {
       "msg:custom": (message) => this.receive(message),
       "change:step": () => this.sharing || Math.floor(this.state.step) === model.get("step") || this.moveTo(model.get("step")),
@@ -100,17 +100,17 @@ export class View {
     return this.pages[this.state.side] ?? this.pages[0];
   }
 
-  /** Time runs by the first trace. */
+  /** The display list whose steps are the time: that of the first trace. */
   get clock() {
     return this.pages[0].display;
   }
 
-  /** What has the focus: of the document, or of a shadow root. */
+  /** The element that has the focus, in the document or in a shadow root. */
   get focused() {
     return this.root.getRootNode().activeElement;
   }
 
-  /** The same moment on another page: so many moments from the end of the forward pass. */
+  /** The same moment on another page: as many moments from the end of the forward pass. */
   stepOn(page) {
     const { step } = this.state;
     if (page === this.pages[0]) return step;
@@ -140,7 +140,7 @@ export class View {
     say(this.status, state.playing ? "" : sentence(this.pages[0], state.step, asked.length > 0));
   }
 
-  /** What lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
+  /** Draw what lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
   overlay(path, picture = this.pictures[this.state.side]) {
     const { state, questions } = this;
     light(picture, path ?? (picture.page === this.page ? state.pinned : null));
@@ -148,7 +148,7 @@ export class View {
     for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), questions.hidden.nodes);
   }
 
-  /** Pages, each in the direction for which this view has space: while presenting, that of the screen. */
+  /** Pages, each in the direction that suits the space of this view, which is the screen while presenting. */
   directed(pages) {
     const { width, stages, state: { presenting } } = this;
     const wide = presenting || pages.length > 1 ? width / pages.length : width < NARROW ? width : width - ASIDE;
@@ -163,7 +163,7 @@ export class View {
     this.share();
   }
 
-  /** The next moment, with what flies then. Returns the milliseconds that it takes. */
+  /** Go to the next moment, and let its numbers fly. Returns the milliseconds that they take. */
   advance() {
     const { step } = this.state;
     this.go(next(this.clock, step));
@@ -176,20 +176,20 @@ export class View {
     if (questions.openAt(state.step).length) return 0;
     const times = this.pictures.map((picture) =>
       fly(picture, this.stepOn(picture.page), DURATION / state.speed, questions.hidden.nodes, () => this.overlay()));
-    // What the panel and the sentence tell comes with the flight, and ends with it; but for what a learner has answered.
+    // What the panel and the sentence tell fades in during the flight, except for what a learner has answered.
     const told = [...this.panel.element.querySelectorAll("section:not(:has(.cgviz-right))"), this.status];
     this.pictures[0].flight.push(...told.map((each) => each.animate({ opacity: [0, 0, 1] }, times[0])));
     return Math.max(...times);
   }
 
-  /** Show another moment, and tell nobody. */
+  /** Show another moment without telling Python. */
   moveTo(step) {
     Object.assign(this.state, { step: this.moment(step), moved: true });
     this.follow();
     this.paint();
   }
 
-  /** The last moment that is not after a step, and not after an open question. */
+  /** The last moment that is neither after a step nor after an open question. */
   moment(step) {
     const every = moments(this.clock);
     return every.findLast((m) => m <= this.questions.allowed(step)) ?? every[0];
@@ -236,7 +236,7 @@ export class View {
 
   // --- pointer and keyboard ---
 
-  /** What answers to the pointer on a picture. */
+  /** The event listeners of a picture. */
   listeners(picture) {
     const found = ({ target }) => target.closest(".cgviz-node, .cgviz-link, g.cgviz-frame")?.cgvizItem;
     return {
@@ -253,7 +253,7 @@ export class View {
     };
   }
 
-  /** Light up the paths of the chain rule that end with a link, which has a term of a sum, once they are told. */
+  /** Light up the paths of the chain rule that end with a link, whose gradient is a term of a sum, once they are told. */
   trace(picture, link) {
     const { flight, lit, page } = picture;
     const { paths = [], come } = page.panels[page.display.links[link]?.source] ?? {};
@@ -262,7 +262,7 @@ export class View {
     if (!flight && (path || lit)) this.overlay(path, picture);
   }
 
-  /** Open or close a scope; choose a node, or no longer. */
+  /** Open or close a scope; choose a node, or undo its choice. */
   press({ kind, i, name, side }) {
     return kind === "frame" ? this.turnOver(name) : this.select(side, i);
   }
@@ -272,7 +272,7 @@ export class View {
     this.set({ side, selected: again ? null : i });
   }
 
-  /** Leave what was entered last. */
+  /** Unpin the path, or else stop presenting, or else undo the choice of a node. */
   leave() {
     const { pinned, presenting } = this.state;
     if (presenting && !pinned) this.present(false);
@@ -283,7 +283,7 @@ export class View {
   present(presenting) {
     this.set({ presenting, blank: false });
     this.help.element.hidePopover();
-    if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where a page may not, it covers the page
+    if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where it is not allowed, the view covers the page
     else if (document.fullscreenElement) document.exitFullscreen();
     for (const picture of this.pictures) picture.fitted = true;
     this.resize();
@@ -304,7 +304,7 @@ export class View {
     const pages = this.directed(this.pages);
     if (pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
     this.fit(this.pictures.filter(({ fitted }) => fitted));
-    if (height) this.paint(); // equations stay in sight
+    if (height) this.paint(); // to keep equations in sight
     this.follow();
   }
 
@@ -326,7 +326,7 @@ export class View {
     this.fit(this.pictures, true);
   }
 
-  /** Where the cameras are, and back to it. */
+  /** Where the cameras are; setting it moves them back there. */
   get cameras() {
     return this.pictures.map(({ k, fitted, box: { scrollLeft, scrollTop } }) => ({ k, fitted, scrollLeft, scrollTop }));
   }
@@ -334,13 +334,13 @@ export class View {
   set cameras(found) {
     this.pictures.forEach((picture, side) => {
       const { k, fitted, scrollLeft, scrollTop } = found[side];
-      if (fitted) this.fit([picture]); // which may be another one by now
+      if (fitted) this.fit([picture]); // the scale that fits may be another by now
       else scale(picture, k);
       picture.box.scrollTo(scrollLeft, scrollTop);
     });
   }
 
-  /** What `undo` comes back to: the page and the cameras before they change. */
+  /** Keep the page and the cameras for `undo`, before they change. */
   remember() {
     const { which, names } = this.cache;
     this.past.push({ page: { which, names }, cameras: this.cameras });
@@ -375,7 +375,7 @@ export class View {
     this.follow();
   }
 
-  /** Show the pages that are wanted, from what is at hand or asked of Python, and `then` go on. */
+  /** Show the pages that are wanted, those at hand or else asked of Python, and `then` go on. */
   want(then) {
     const { pages, which, names } = this.cache;
     this.then = then;
@@ -383,7 +383,7 @@ export class View {
     else this.model.send({ ask: "pages", which, toggled: names });
   }
 
-  /** Show pages: where only numbers differ, in the pictures that are there. */
+  /** Show pages; where only numbers differ, in the pictures that are there. */
   show(pages) {
     const { then } = this;
     this.then = null;
@@ -398,23 +398,23 @@ export class View {
     this.share();
   }
 
-  /** Show other pictures, or the pictures `turned`; what has the focus keeps it. */
+  /** Show other pictures, or the same ones `turned` to another direction; what has the focus keeps it. */
   replace(pages, turned) {
     const { focused, pictures, state } = this;
     const held = pictures.flatMap(({ items }) => items).find(({ g }) => g === focused);
     const answering = pictures[0].answers.contains(focused);
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
     this.pages = pages;
-    const selected = turned ? state.selected : null; // the nodes are those of before
+    const selected = turned ? state.selected : null; // if turned, the nodes are the same
     Object.assign(state, { step: this.moment(atEnd ? Infinity : state.step), selected });
-    for (const q of this.questions.all) q.form = null; // whose field was in the picture before
+    for (const q of this.questions.all) q.form = null; // its field was in the old picture
     this.build();
     const same = ({ name, i }) => (held.name ? name === held.name : !name && i === held.i);
     const found = held && this.pictures[held.side]?.items.find(same)?.g;
     (answering ? this.pictures[0].answers.querySelector("input") : found)?.focus({ preventScroll: true });
   }
 
-  /** Another pass. */
+  /** Show another pass. */
   turnPass(which) {
     if (which === this.cache.which) return;
     this.remember();
@@ -436,7 +436,7 @@ export class View {
     });
   }
 
-  /** Of the names that begin with these words, want this one alone, or none: another of repeats, or another step of a training. */
+  /** Want `name` alone of those that begin with these words, or none for "": another of repeats, or another step of a training. */
   choose(words, name, then) {
     const { cache, cameras } = this;
     cache.turn(cache.which, ...cache.chosen(words), name);
@@ -455,14 +455,14 @@ export class View {
     this.set({ side, selected: i });
   }
 
-  /** Go to what has a name: through closed scopes, and to the one of repeats that has it. */
+  /** Go to what has this name: open the closed scopes around it, or show the one of repeats that it is in. */
   find(name, what) {
     const { cache, page: { search: { rows, at, open } }, state } = this;
     const k = rows.findIndex((row) => row[0] === name && row[1] === what);
     const { g } = this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]);
     if (!cache.canTurn(open[k])) return g.focus({ preventScroll: true });
     this.remember();
-    // Of repeats the last is shown once no other is.
+    // The last of repeats is the one that is shown when no other is wanted.
     const last = open[k].includes("@") && cache.names.includes(open[k]);
     this.choose(`${open[k].split("@")[0]}@`, last ? "" : open[k], () => this.find(name, what));
   }
@@ -478,7 +478,7 @@ export class View {
     if (key === cache.key) this.show(cache.pages);
   }
 
-  /** The numbers at the values of the sliders; whole pages where the flow has changed, too. */
+  /** Show the numbers at the values of the sliders, or whole pages where the picture has changed, too. */
   numbers({ pages, texts, panels }) {
     const [page] = this.pages;
     const found = pages ?? [{ ...page, texts, panels: Object.assign(page.panels, panels) }];
