@@ -239,7 +239,7 @@ class History:
         if not isinstance(against, History):
             raise TypeError(f"`against` must be a history, not {type(against).__name__}")
         if not self.traces.keys() & against.traces.keys():
-            raise ValueError("`against` has no step in common with this history")
+            raise ValueError("there is no step whose trace both histories kept")
         from .diagnosing import diagnosis
 
         return diagnosis.parted(self, against)

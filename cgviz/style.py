@@ -137,7 +137,7 @@ def sign(a: Any) -> Sign | None:
     if isinstance(a, Statistics):
         if a.nans or a.infinities:
             return NAN if a.nans else POSITIVE_INFINITY
-        return ZERO if a.zeros == a.size else None
+        return ZERO if 0 < a.zeros == a.size else None
     a = readable(np.asarray(a))
     if a.size == 0 or a.dtype.kind in "OSUbV":
         return None

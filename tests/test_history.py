@@ -402,6 +402,8 @@ def test_the_map_shows_the_rows_that_are_asked_for_in_their_order():
     assert [t.get_text() for t in below.get_yticklabels()] == names
     with pytest.raises(ValueError, match="`rows` names 'w9', which is not among"):
         history.plot(rows=["w9"])
+    with pytest.raises(ValueError, match="`rows` is empty: name at least one of"):
+        history.plot(rows=[])
 
 
 def test_updates_are_drawn_between_whole_powers_of_ten_and_nothing_else_is():

@@ -82,8 +82,10 @@ def rows(history: History, names: Sequence[str] | None = None) -> list[Series]:
     By default they are the variables, with the ops if both are few; without variables, the ops.
     """
     if names is not None:
+        known = ", ".join(history.series)
+        if not names:
+            raise ValueError(f"`rows` is empty: name at least one of {known}")
         if unknown := [name for name in names if name not in history.series]:
-            known = ", ".join(history.series)
             raise ValueError(f"`rows` names {unknown[0]!r}, which is not among {known}")
         return [history.series[name] for name in names]
     variables = list(history.variables.values())

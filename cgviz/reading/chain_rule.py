@@ -462,7 +462,7 @@ def number(x: Any) -> str:
 def matrix(array: Array, alone: bool = False) -> Matrix:
     """A matrix; a single entry with a leading minus or a plus is in brackets unless `alone`."""
     rows = tuple(tuple(map(number, entries)) for entries in array)
-    if array.size == 1 and not alone and (rows[0][0].startswith(style.MINUS) or "+" in rows[0][0]):
+    if array.size == 1 and not alone and re.search(rf"^{style.MINUS}|i$", rows[0][0]):
         rows = ((f"({rows[0][0]})",),)
     return Matrix(rows)
 

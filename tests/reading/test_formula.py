@@ -1,5 +1,7 @@
 """The chain rule written out: the text word for word, and never a wrong equality."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -82,6 +84,9 @@ def test_terms_that_read_the_same_are_all_there():
 
 def test_a_negative_factor_stands_in_brackets():
     assert "(−2) · 3" in str(rule(lambda x: -2.0 * (3.0 * x), 1.0))
+    z = tf.constant(1 - 2j, tf.complex64)
+    found = str(rule(lambda x: (x * z) * z, tf.constant(1.0, tf.complex64)))
+    assert re.search(r"\(1[+−]2i\) · \(1[+−]2i\)", found), found
 
 
 def test_cut_digits_are_about_equal_and_full_ones_equal():
