@@ -82,7 +82,7 @@ def target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     if found.suffix.lower() not in suffixes:
         *others, last = suffixes
         known = f"{', '.join(others)} or {last}" if others else last
-        raise ValueError(f"`path` is {path!s}, and what to write is told by its suffix: {known}")
+        raise ValueError(f"`path` is {path!s}, and its suffix says what to write: {known}")
     if not found.parent.is_dir():
         raise FileNotFoundError(f"`path` is {path!s}, but there is no folder {str(found.parent)!r}")
     return found
@@ -199,7 +199,7 @@ def read(found: Any) -> Trace:
             made.append(node(written))
         trace = node(found["trace"])
         if not isinstance(trace, Trace):
-            raise TypeError("it holds something else than a trace")
+            raise TypeError("it holds something other than a trace")
         return trace
     except DAMAGE as error:
         raise ValueError(f"a damaged trace: {error!r}") from error

@@ -465,7 +465,7 @@ def watch(
     ):
         for x in given:
             if not isinstance(x, int | np.integer) or isinstance(x, bool) or x < least:
-                raise ValueError(f"{argument} is {x!r}, and must be an integer from {least} on")
+                raise ValueError(f"{argument} is {x!r}, and must be an integer of at least {least}")
     for x in asked:
         if x >= steps or x % every:
             raise ValueError(

@@ -235,16 +235,16 @@ def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
     ("how", "error", "words"),
     [
         ({"step": 3}, TypeError, "`step` must be a function without arguments, not int"),
-        ({"steps": 0}, ValueError, "`steps` is 0, and must be an integer from 1 on"),
+        ({"steps": 0}, ValueError, "`steps` is 0, and must be an integer of at least 1"),
         ({"steps": 2.5}, ValueError, "`steps` is 2.5, and must be an integer"),
         ({"every": 0}, ValueError, "`every` is 0"),
-        ({"steps": True}, ValueError, "`steps` is True, and must be an integer from 1 on"),
-        ({"steps": [3]}, ValueError, r"`steps` is \[3\], and must be an integer from 1 on"),
+        ({"steps": True}, ValueError, "`steps` is True, and must be an integer of at least 1"),
+        ({"steps": [3]}, ValueError, r"`steps` is \[3\], and must be an integer of at least 1"),
         ({"steps": tf.constant(3)}, ValueError, "`steps` is <tf.Tensor.*, and must be an integer"),
-        ({"every": [1]}, ValueError, r"`every` is \[1\], and must be an integer from 1 on"),
+        ({"every": [1]}, ValueError, r"`every` is \[1\], and must be an integer of at least 1"),
         ({"keep": [[1]]}, ValueError, r"an entry of `keep` is \[1\], and must be an integer"),
         ({"keep": 3}, TypeError, "`keep` is 3, and must be a list of integers"),
-        ({"keep": ["a"]}, ValueError, "`keep` is 'a', and must be an integer from 0 on"),
+        ({"keep": ["a"]}, ValueError, "`keep` is 'a', and must be an integer of at least 0"),
         ({"step": lambda: None}, ValueError, "took no gradient in its run 1"),
     ],
 )
@@ -740,7 +740,7 @@ def test_a_step_that_a_loss_scale_made_infinite_is_a_warning_where_the_others_ar
     assert report.ok
     assert (only.what, only.level) == ("inf", "warning")
     assert only.message.startswith("at step 3, ")
-    assert "4 of the 4 recorded steps after it are in order" in only.message
+    assert "4 of the 4 recorded steps after it are fine" in only.message
 
 
 def test_a_variable_whose_steps_are_too_small_for_its_dtype_is_told_how_small():

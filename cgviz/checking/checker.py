@@ -97,7 +97,7 @@ def check(
         if not np.isfinite(flat.x[leaf.start : leaf.stop]).all():
             raise ValueError(
                 f"cgviz.check: `{leaf.name}` holds NaN or infinity, and a derivative is judged at "
-                "finite numbers. Check at a point beside it."
+                "finite numbers. Check at a nearby point."
             )
     results = Results(EVERY_RULE)
     case = Case(flat, flat, results, order, bool(surrogate))

@@ -144,15 +144,15 @@ def _kinks(case: Case, found: Comparison) -> None:
         "kink",
         what,
         f"{case.output_name(i)} {what} at this very point{at}. It has {_BENDS[what]}.",
-        _SMALLER_STAIRS if what == STAIRS else "Check at a point beside it as well.",
+        _SMALLER_STAIRS if what == STAIRS else "Check at a nearby point as well.",
     )
 
 
 _BENDS = {
     "has a kink": "two slopes here: any slope between them was taken as right",
     "jumps": "no derivative here, and none was judged",
-    STAIRS: "another slope over short steps than over longer ones, and the rule claims "
-    "the second, which was taken as right",
+    STAIRS: "one slope over short steps and another over longer ones; the rule claims the "
+    "second, which was taken as right",
 }
 _SMALLER_STAIRS = (
     "A search that stops early does this: more halvings make the stairs smaller. If f rounds on "
@@ -330,16 +330,16 @@ _WRONG_RULE = (
     "input as an argument and returns a gradient for it."
 )
 _STOPPED = (
-    "No tf.custom_gradient was seen in f: a function of TensorFlow's that stops a gradient on the "
-    "way, as tf.nn.moments does, has the first derivative right and not the second."
+    "No tf.custom_gradient was seen in f: a TensorFlow function that stops a gradient inside, as "
+    "tf.nn.moments does, has the right first derivative and a wrong second one."
 )
 _INNER = (
-    "A rule of the rule answers only for the arguments it is given: give it the input beside "
-    "upstream, and return a gradient for both."
+    "A rule of the rule answers only for the arguments it is given: give it the input as well as "
+    "upstream, and return a gradient for each."
 )
 _UNSTABLE = (
     "Differentiating the rule makes another expression, which can overflow where the rule itself "
-    "does not: write the rule with functions that are stable in their turn, such as tf.sigmoid."
+    "does not: build the rule of functions whose own gradients are stable, such as tf.sigmoid."
 )
 
 
@@ -348,8 +348,8 @@ def second_order(case: Case) -> None:
     results = case.results
     level = "error" if case.order > 1 else "warning"
     reasons = {
-        "not judged, for the rule is not linear in upstream": not case.linear,
-        "not judged, for f is slow: order=2 judges it": case.order < 2 and case.seconds > SLOW,
+        "not judged: the rule is not linear in upstream": not case.linear,
+        "not judged: f is slow (order=2 judges it)": case.order < 2 and case.seconds > SLOW,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
         "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
         "not judged: see variables": results.has("variables"),

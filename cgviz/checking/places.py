@@ -44,7 +44,7 @@ def mutation(case: Case) -> None:
         if quoted
         else "f gives another value each time, with every seed fixed.",
         "`check`, `jacobian` and second derivatives run f more than once, and each run changes it "
-        "again. Where that is meant, as of moving averages, all is well."
+        "again. If that is intended, as with moving averages, all is well."
         if quoted
         else "Under tf.function Python code runs once only, and `check`, `jacobian` and second "
         "derivatives run it again: keep such changes out of f and its rule.",
@@ -122,7 +122,7 @@ def _difference(
     """In words, the first number that differs from eager mode's and is no nearer to float64's."""
     says = "is {} there, and {} in eager mode."
     if mine.shape != usual.shape:
-        return f"the count of numbers {says.format(mine.size, usual.size)}"
+        return f"the number of entries {says.format(mine.size, usual.size)}"
     with np.errstate(all="ignore"):
         # The operations may run in another order: in float32 three digits stay the same.
         give = give + max(1e-4, 2 * dtype.eps) * largest(usual)
@@ -223,7 +223,7 @@ def _place(name: str, run: Callable[[Case], Pulled], *words: str) -> Rule:
 
 _TRACED = (
     "A graph runs the Python code of f once, while it is traced: state, prints and Python "
-    "conditions of that moment stay for ever."
+    "conditions stay as they were at that moment."
 )
 RULES = (
     Rule("mutation", GRAPHS, mutation, "warning"),

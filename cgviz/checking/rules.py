@@ -66,7 +66,7 @@ def runs(case: Case) -> None:
             results.broken(
                 "none",
                 "no floating-point output",
-                "f's value holds integers or booleans only, and no gradient comes from these.",
+                "f's value holds integers or booleans only, and these have no gradient.",
                 "Round, argmax and comparisons need a surrogate rule: tf.custom_gradient.",
             )
         elif case.steps:
@@ -237,7 +237,7 @@ def nonlinearity(
             return "ignored", "upstream 0 gives a downstream that is not 0"
         return "ignored", "upstream is ignored: any upstream gives the same downstream"
     if _apart(pull(u), at_u, give).size:
-        words = "the same upstream gives two downstreams, as of random numbers drawn anew"
+        words = "the same upstream gives two downstreams, as where random numbers are drawn anew"
         return "not the same twice", words
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in (factor, 1 / factor, -1.0)]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above

@@ -200,7 +200,7 @@ def broken(history: History, end: int) -> Iterator[Told]:
     states = [series.state[end:] for series in history.series.values()]
     fine = ~np.isin(states, ("nan", "inf")).any(0) & np.isfinite(history.target[end:])
     if fine[-1]:
-        many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are in order."
+        many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are fine."
         message = f"{first.message} {many}"
         hint = f"A loss-scale optimizer skips such a step; without one: {first.hint}"
         first = replace(first, message=message, hint=hint, level="warning")

@@ -295,7 +295,7 @@ _CAUSES = (
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),
     Cause("dead end").says(
-        "{who}: {here} uses it, and what comes of it never reaches the target.{assigned}",
+        "{who}: {here} uses it, and the result never reaches the target.{assigned}",
         "Check which result is returned and differentiated.",
     ),
     Cause("not read", VARIABLES).says(
@@ -337,8 +337,8 @@ _CAUSES = (
         "Keep to floating-point numbers, or write a surrogate rule with @tf.custom_gradient.",
     ),
     Cause("stop_gradient", KINKS).says(
-        "{who}: {here} lets the value through and no gradient.",
-        "Take tf.stop_gradient away, or write the gradient with @tf.custom_gradient.",
+        "{who}: {here} lets the value through, but no gradient.",
+        "Remove tf.stop_gradient, or write the gradient with @tf.custom_gradient.",
     ),
     Cause("no rule", KINKS).says(
         "{who}: TensorFlow has no gradient for {here}.{flat}",

@@ -388,7 +388,7 @@ FORWARD = (
     _unstable(
         "infinite input", when=lambda case: any(np.isinf(numbers(v)).any() for v in case.op.inputs)
     ).says(
-        "It makes NaN of ∞, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.", "Look at the infinity that came in."
+        "It turns ∞ into NaN, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.", "Look at the infinity that came in."
     ),
     _unstable("too large", when=lambda case: case.what == "inf").says(
         "The result is beyond ±{largest}, the largest {real}.",

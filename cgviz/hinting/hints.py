@@ -135,7 +135,7 @@ BOOK: tuple[Hint, ...] = (
     ),
     Hint("TypeError ValueError", VARIABLES, BY_RULE_CALL, rule="variables").says(
         _UNPACKED,
-        "the function reads variables, so the rule must return a pair, and it returned one thing.",
+        "the function reads variables, so the rule must return a pair, and it returned one value.",
         "Return both: `return dx, [dw for each variable]`.",
     ),
     Hint("TypeError ValueError", UPSTREAM, BY_FUNCTION_CALL, rule="arity").says(
@@ -146,7 +146,7 @@ BOOK: tuple[Hint, ...] = (
     Hint("TypeError", INPUTS, BY_RULE_CALL, rule="arity").says(
         r"takes (?:from )?\d.* positional arguments? but \d+ (?:was|were) given"
         r"|missing \d+ required positional argument",
-        "TensorFlow calls the rule with one upstream per output, and it does not take so many.",
+        "TensorFlow calls the rule with one upstream per output, and it takes another number.",
         "Write one argument per output: `def grad(dy, dz)` for two. Return one gradient per input.",
     ),
     Hint("ValueError", DEBUGGING).says(
@@ -201,7 +201,7 @@ BOOK: tuple[Hint, ...] = (
     Hint("RuntimeError", NESTED).says(
         "non-persistent GradientTape can only be used to compute one set"
         "|GradientTape.gradient can only be called once on non-persistent",
-        "this tape has given its gradient already, and then it forgets what it recorded.",
+        "this tape has already given its gradient, and then forgot what it had recorded.",
         "Ask once for all: `tape.gradient(y, [x, w])`. Or use `tf.GradientTape(persistent=True)`.",
     ),
     Hint("RuntimeError", CHAIN).says(
@@ -214,13 +214,13 @@ BOOK: tuple[Hint, ...] = (
         r"|Failed to convert elements of <(?:function|built-in)"
         "|Using a symbolic `?tf.Tensor`? as a Python `bool`"
         "|'(?:Symbolic)?Tensor' object cannot be interpreted as an integer",
-        "an argument of a custom gradient is no number, or became a tensor, as each of them does.",
+        "an argument of a custom gradient is not a number, or became a tensor, as each one does.",
         "Give @tf.custom_gradient only tensors. Close over the rest, as in `def make(axis)`.",
     ),
     Hint("AttributeError NotImplementedError", GRAPHS, rule="numpy").says(
         "'(?:Symbolic)?Tensor' object has no attribute 'numpy'"
         "|Cannot convert a symbolic (?:tf\\.)?Tensor",
-        "NumPy was given a tensor of a graph, as tf.function, `fit` and tape.jacobian build one.",
+        "NumPy was given a tensor of a graph, which tf.function, `fit` and tape.jacobian build.",
         "Use TensorFlow's own functions (`tf.sin`, not `np.sin`). Where NumPy must be, wrap it in "
         "`tf.numpy_function`, in the forward function and in the rule.",
     ),

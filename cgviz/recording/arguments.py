@@ -27,8 +27,8 @@ def convert(
         )
     if not args:
         raise ValueError(
-            f"{caller}: `f` needs at least one argument to differentiate by. For code that has "
-            "none, open your own tape inside `with cgviz.record() as trace:`."
+            f"{caller}: `f` needs at least one argument to differentiate with respect to. For "
+            "code without arguments, open your own tape inside `with cgviz.record() as trace:`."
         )
     names = parameter_names(f, len(args))
     seen: set[int] = set()
@@ -46,9 +46,10 @@ def convert(
     given = tuple(_map(leaf, arg, name) for arg, name in zip(args, names, strict=True))
     if not any(can_be_watched(as_source(t)) for t in tf.nest.flatten(given)):
         raise ValueError(
-            f"{caller}: nothing to differentiate by: {', '.join(f'`{n}`' for n in names)} "
-            "holds no floating-point numbers, and TensorFlow gives integers no gradient. "
-            "Write `2.` instead of `2`, or convert with tf.cast(x, tf.float32)."
+            f"{caller}: nothing to differentiate with respect to: "
+            f"{', '.join(f'`{n}`' for n in names)} holds no floating-point numbers, "
+            "and TensorFlow gives integers no gradient. Write `2.` instead of `2`, or convert with "
+            "tf.cast(x, tf.float32)."
         )
     return given, named
 

@@ -148,7 +148,7 @@ def test_a_rule_that_draws_its_random_numbers_anew_is_told_so():
 
     drop = tf.custom_gradient(lambda x: (x * mask(x), lambda dy: dy * mask(x)))
     found = cgviz.check(drop, np.linspace(1, 2, 12), where=()).findings[0]
-    assert (found.rule, "random numbers drawn anew" in found.message) == ("upstream", True)
+    assert (found.rule, "random numbers are drawn anew" in found.message) == ("upstream", True)
     assert "Draw random numbers once" in found.hint
 
 

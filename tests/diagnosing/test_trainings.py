@@ -250,7 +250,7 @@ BROKEN = {  # what goes wrong, at which type of op, for which sources, in which 
     numpy_in_a_py_function: ("zero", "EagerPyFunc", "w", "tape inside it follows nothing"),
     rounded_output: ("none", "Round", "w", "flat between its steps"),
     accuracy_as_a_loss: ("none", "ArgMax", "w", "makes int64 numbers"),
-    frozen_by_stop_gradient: ("none", "StopGradient", "w", "and no gradient"),
+    frozen_by_stop_gradient: ("none", "StopGradient", "w", "but no gradient"),
     forward_pass_outside_the_tape: ("none", "MatMul", "w", "outside the `with tf.GradientTape()`"),
     variable_replaced_by_a_tensor: ("none", "MatMul", "w", "it is a plain tensor"),
     not_trainable: ("none", "MatMul", "w", "only variables that are trainable"),

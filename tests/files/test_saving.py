@@ -125,7 +125,7 @@ def test_a_file_takes_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
 
 
 def test_what_no_suffix_tells_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"told by its suffix: \.svg or \.png"):
+    with pytest.raises(ValueError, match=r"its suffix says what to write: \.svg or \.png"):
         files.target(tmp_path / "a.txt", (".svg", ".png"))
     with pytest.raises(FileNotFoundError, match="no folder"):
         files.target(tmp_path / "nowhere" / "a.svg", (".svg",))

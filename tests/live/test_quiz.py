@@ -139,7 +139,7 @@ def test_it_can_be_saved_as_a_page(tmp_path):
 
 
 def test_it_is_saved_as_a_page_only(tmp_path):
-    with pytest.raises(ValueError, match=r"told by its suffix: \.html"):
+    with pytest.raises(ValueError, match=r"its suffix says what to write: \.html"):
         cgviz.predict(cgviz.trace(f, 2.0)).save(tmp_path / "quiz.png")
 
 

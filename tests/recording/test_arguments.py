@@ -237,7 +237,7 @@ def test_an_upstream_left_out_means_ones():
         ((square, np.array([1, 2])), ValueError, "no floating-point numbers"),
         ((square, True), ValueError, "is True, made of integers"),
         ((square, 2**64), ValueError, "is 18446744073709551616, made of"),
-        ((square, ()), ValueError, "nothing to differentiate by: `x`"),
+        ((square, ()), ValueError, "nothing to differentiate with respect to: `x`"),
         ((square, {1.0}), TypeError, "`x` is a set, not made of numbers"),
         ((square, np.array(["2"])), TypeError, "not made of numbers"),
         ((square, keras.Input((2,))), TypeError, "symbolic tensor"),
