@@ -1,6 +1,6 @@
 """Keep TensorFlow quiet in every test, doctest and notebook kernel; compare no pictures.
 
-It is at the top so that it is read whatever pytest is asked to run.
+This file is in the root folder so that pytest reads it whatever it is asked to run.
 """
 
 import gc
@@ -20,15 +20,15 @@ gc.disable()  # until all is imported and collected
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
-# An example takes as long as it takes on a machine with other work.
+# No deadline: an example may take any time on a machine with other work.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
 def pytest_configure(config):
-    """Let kernels be forked from one process for the whole run, where processes are forked."""
+    """Write the kernel spec of the tests; on Linux start the process that forks their kernels."""
     if hasattr(config, "workerinput") or forked.SERVER in os.environ:
-        return  # a worker of xdist, or a run inside a test, has what the run has set
+        return  # a worker of xdist, or a run inside a test, inherits what the outer run set
     folder = tempfile.TemporaryDirectory(prefix="cgviz-kernels-")
     config.add_cleanup(folder.cleanup)
     forked.kernel_spec(folder.name)
@@ -38,21 +38,22 @@ def pytest_configure(config):
     if sys.platform == "linux":
         os.environ[forked.SERVER] = os.path.join(folder.name, "server")
         command = [sys.executable, forked.__file__, "--serve", os.environ[forked.SERVER]]
+        # Without PYTHONPATH, because each fork sets its own.
         bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, env=bare)  # each fork has its own
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, env=bare)
         config.add_cleanup(server.communicate)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop():
-    """Look for no garbage where there is none: what was imported and collected stays to the end."""
+    """Exempt modules and test items, which stay to the end, from garbage collection."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture
 def forks(monkeypatch):
-    """What a test has started in a fresh Python is forked from a process that has TensorFlow."""
+    """Fork what a test starts in a fresh Python from a process that has imported TensorFlow."""
     monkeypatch.setattr(sys, "executable", forked.python())
 
 
@@ -65,7 +66,7 @@ def _no_figures_left():
 
 
 def pytest_collection_modifyitems(items):
-    """Compare no picture of a live view: nbval compares HTML, and pictures in no other form."""
+    """Do not compare the still picture of a live view: it is HTML, which nbval compares."""
     for item in items:
         if isinstance(item, IPyNbCell):
             item.compare_outputs = _without_stills(item.compare_outputs)

@@ -2,9 +2,10 @@
 
 python site/build.py [--to folder] [page ...]   run these pages only; the others show what is stored
 
-The pages are the lessons, the exercises, the reference, and those in `site/pages`. Notebooks are
-run, two at a time, with views that play without a kernel; Sphinx makes pages of what they stored.
-A page is named by its address: `python site/build.py index notebooks/00_start_here`.
+The pages are the lessons, the exercises, and those in `site/pages`, such as the reference. Pages
+with code, except the exercises, are run, two at a time, with views that play without a kernel;
+Sphinx turns them with their outputs into HTML. A page is named by its address:
+`python site/build.py index notebooks/00_start_here`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from cgviz.live import assets  # noqa: E402
 BUILD = ROOT / "build" / "site"
 KEPT = BUILD / "run"
 AT_ONCE = 2  # kernels: each takes one processor and 0.6 GB
-MENDED = [  # what Sphinx and Furo leave to be wished for by those who hear a page
+MENDED = [  # in the pages of Sphinx and Furo -> what screen readers need
     ('role="heading">', 'role="heading" aria-level="2">'),
     ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="All pages">'),
     ('<aside class="toc-drawer', '<aside aria-label="On this page" class="toc-drawer'),
@@ -49,7 +50,7 @@ MENDED = [  # what Sphinx and Furo leave to be wished for by those who hear a pa
 
 
 def pages() -> dict[str, Path]:
-    """Where each page comes from, by its name in the site."""
+    """The source file of each page, by the name of the page in the site."""
     found = {path.stem: path for path in sorted((SITE / "pages").glob("*.md"))}
     for path in [*sorted(ROOT.glob("notebooks/*")), *sorted(ROOT.glob("notebooks/exercises/*"))]:
         if path.suffix in (".ipynb", ".md"):
@@ -58,7 +59,7 @@ def pages() -> dict[str, Path]:
 
 
 def read(path: Path) -> NotebookNode:
-    """A notebook, or a page of text with code in it."""
+    """Read a notebook, or a page of Markdown with code in it, as a notebook."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         return nbformat.reads(text, as_version=4)
@@ -69,7 +70,7 @@ def read(path: Path) -> NotebookNode:
 
 
 def fingerprint(notebook: NotebookNode) -> str:
-    """What decides the outputs of a page: its code and the package's."""
+    """A hash of what decides the outputs of a page: its cells and the code of the package."""
     found = hashlib.sha256(repr([cell.source for cell in notebook.cells]).encode())
     for path in sorted([*ROOT.glob("cgviz/**/*"), TOOLS / "live_pictures.py"]):
         if path.suffix in (".py", ".mjs", ".css"):
@@ -78,7 +79,7 @@ def fingerprint(notebook: NotebookNode) -> str:
 
 
 def run(name: str, notebook: NotebookNode, folder: Path) -> NotebookNode:
-    """A page with its outputs; those of an earlier build where nothing has changed."""
+    """A page with its outputs, which are those of an earlier build if nothing has changed."""
     kept = KEPT / f"{name.replace('/', '-')}-{fingerprint(notebook)}.ipynb"
     if not kept.exists():
         print("running", name, flush=True)
@@ -90,7 +91,7 @@ def run(name: str, notebook: NotebookNode, folder: Path) -> NotebookNode:
 
 
 def dress(notebook: NotebookNode, path: Path, source: Path) -> None:
-    """Add other ways to open a notebook and the words of its pictures; keep a script once."""
+    """Add links that open a notebook, and alternative texts; keep only one copy of the script."""
     if path.suffix == ".ipynb":
         here = os.path.relpath(path, source / path.parent.relative_to(ROOT))
         opened = re.findall(r"\[.*?\)", links.opened(path, links.slug()))
@@ -118,14 +119,14 @@ def stage(name: str, path: Path, source: Path, wanted: bool) -> None:
         shutil.copy(path, target)
         return
     notebook = read(path)
-    if wanted and path.parent.name != "exercises":  # these wait for a learner
+    if wanted and path.parent.name != "exercises":  # a learner is to run these
         notebook = run(name, notebook, path.parent)
     dress(notebook, path, source)
     target.write_text(nbformat.writes(notebook), encoding="utf-8")
 
 
 def main(names: list[str], folder: Path) -> int:
-    """Run and build."""
+    """Run the notebooks and build the site; returns the exit code of Sphinx."""
     source, html = folder / "source", folder / "html"
     for made in (source, html):
         shutil.rmtree(made, ignore_errors=True)
@@ -154,5 +155,5 @@ if __name__ == "__main__":
     parser.add_argument("pages", nargs="*")
     parser.add_argument("--to", type=Path, default=BUILD)
     given = parser.parse_args()
-    gc.disable()  # a quarter of the time of what is built and then ends
+    gc.disable()  # saves a quarter of the time, and the process ends after the build
     sys.exit(main(given.pages, given.to.resolve()))

@@ -15,7 +15,7 @@ import cgviz
 project = "cgviz"
 html_title = f"cgviz {cgviz.__version__}"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-default_role = "code"  # docstrings write `x`
+default_role = "code"  # docstrings write code as `x`
 
 # The notebooks have been run, with live pictures in place of widgets, which need a kernel.
 nb_execution_mode = "off"
@@ -40,10 +40,10 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
-html_show_search_summary = False  # on a page from disk the browser lets no script read another
+html_show_search_summary = False  # browsers let no page from disk read another, as this would
 html_math_renderer = "mathml"
 
-TEX = [  # what latex2mathml does not know, or makes too much of for browsers
+TEX = [  # what latex2mathml does not know, or turns into more than browsers draw
     (r"\\\\\[[^]]*\]", r"\\\\"),
     (r"\{aligned\}", "{split}"),
     (r"\\!", ""),
@@ -51,7 +51,7 @@ TEX = [  # what latex2mathml does not know, or makes too much of for browsers
     (r"\\xrightarrow(\{.*?\})", r"\\overset\1{\\longrightarrow}"),
 ]
 NOTHING = (
-    '<mo stretchy="true" fence="true" form="prefix" />'  # the space of a bracket that is not there
+    '<mo stretchy="true" fence="true" form="prefix" />'  # an invisible bracket, which takes space
 )
 
 
@@ -73,12 +73,12 @@ def inline(writer: Any, node: Any) -> None:
 
 
 def block(writer: Any, node: Any) -> None:
-    """Write a formula of its own."""
+    """Write a displayed formula."""
     writer.body.append(f'<div class="math">{mathml(node.astext(), "block")}</div>')
 
 
 def skipped(visit: Any) -> Any:
-    """A visitor that writes a node whole, and not what is in it."""
+    """A visitor that writes a node by `visit` alone, and skips its children."""
     from docutils.nodes import SkipNode
 
     def visited(writer: Any, node: Any) -> None:
@@ -89,7 +89,7 @@ def skipped(visit: Any) -> Any:
 
 
 def setup(app: Sphinx) -> None:
-    """Let Sphinx write formulas as MathML, and find the stem of a word once for all pages."""
+    """Let Sphinx write formulas as MathML, and compute the stem of each word only once."""
     stem: Any = cache(SearchEnglish({}).stem)
     app.add_search_language(type("Search", (SearchEnglish,), {"stem": lambda _, word: stem(word)}))
     app.add_html_math_renderer("mathml", (skipped(inline), None), (skipped(block), None))

@@ -1,4 +1,4 @@
-"""How well one colour is read on another."""
+"""How well one colour can be read on another: the contrast that WCAG defines."""
 
 
 def luminance(colour):

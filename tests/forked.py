@@ -1,12 +1,13 @@
-"""Kernels that share one import of TensorFlow: each is forked from a process that has it.
+"""Kernels and programs that share one import of TensorFlow, forked from a process that has it.
 
 python tests/forked.py --serve SOCKET     fork kernels until standard input ends
-python tests/forked.py -f CONNECTION ...  be a kernel: what the kernel spec of the tests starts
+python tests/forked.py -f CONNECTION ...  be a kernel: the kernel spec of the tests starts this
 python tests/forked.py PROGRAM ...        run a program, forked likewise
-python tests/forked.py [-I] -c CODE ...   run code, forked likewise; anything else runs as elsewhere
+python tests/forked.py [-I] -c CODE ...   run code, forked likewise; other options: plain Python
 
-The process that is forked is single-threaded, and has run no op and opened no connection, for
-none of these outlives a fork. A kernel starts as it does elsewhere where no such process answers.
+The process that forks is single-threaded, and has run no op and opened no connection, because
+threads, TensorFlow's runtime and connections do not survive a fork. Where no such process answers,
+a kernel or program starts as usual.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ import traceback
 import types
 from typing import NoReturn
 
-SERVER = "CGVIZ_TEST_FORK_SERVER"  # the environment variable that says where it listens
-SECONDS = 60.0  # that an answer may take: the first one imports TensorFlow on a busy machine
-PYTHON = "python"  # beside where it listens: starts this file, in place of `sys.executable`
-MOST = 2**20  # bytes of what is asked, most of it the environment
+SERVER = "CGVIZ_TEST_FORK_SERVER"  # the environment variable that says where the server listens
+SECONDS = 60.0  # that an answer may take: a busy machine imports TensorFlow before the first
+PYTHON = "python"  # beside the socket: a script that runs this file, in place of `sys.executable`
+MOST = 2**20  # bytes of a request, most of it the environment
 
 
 def serve(path: str) -> None:
     """Fork a kernel for each connection; import nothing before the first."""
     import selectors
 
-    # OpenBLAS starts threads when NumPy is imported, and Matplotlib reads its backend then.
+    # Before the imports, at which OpenBLAS starts its threads and Matplotlib reads its backend.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     begun = {*os.environ}
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a kernel but its client
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # only its client waits for a kernel
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     del sys.path[0]  # the folder of this file
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -55,9 +56,9 @@ def serve(path: str) -> None:
         import matplotlib.pyplot  # noqa: F401
         import tensorflow  # noqa: F401
 
-        gc.freeze()  # what is here stays: no kernel looks through it, or copies its pages
+        gc.freeze()  # no kernel looks for garbage in the imports, which would copy their pages
 
-        # With a second thread a fork could hang: then the client starts a kernel of its own.
+        # A fork with a second thread could hang; if none is made, the client starts its own kernel.
         if len(os.listdir("/proc/self/task")) == 1 and os.fork() == 0:
             selector.close()
             listener.close()
@@ -65,7 +66,7 @@ def serve(path: str) -> None:
         connection.close()
         for file in files:
             os.close(file)
-    os._exit(0)  # to take TensorFlow apart takes a second
+    os._exit(0)  # tearing down TensorFlow would take a second
 
 
 def be_kernel(
@@ -76,7 +77,7 @@ def be_kernel(
     env: dict[str, str],
     cwd: str,
 ) -> NoReturn:
-    """Be a kernel in this process, which was forked for it, until it or its client ends."""
+    """Be a kernel, or run a program, in this forked process, until it or its client ends."""
     import threading
 
     import numpy
@@ -96,7 +97,7 @@ def be_kernel(
     isolated = args[0] == "-I"
     paths = [] if isolated else env.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [path for path in paths if path and path not in sys.path]
-    numpy.random.seed()  # a fork has its parent's
+    numpy.random.seed()  # else each fork has the random state of its parent
     gc.enable()
     connection.send(str(os.getpid()).encode())
 
@@ -114,15 +115,15 @@ def be_kernel(
                 connection.send(bytes([code & 255]))
             end(code)
 
-        os._exit = tell_and_end  # a program may end by it
+        os._exit = tell_and_end  # a program may call it
         os._exit(run(args[isolated:], isolated))
-    # 1 is nobody's number: it is the client, and not the parent, that a kernel must end with.
+    # With 1, ipykernel does not watch the parent: a kernel must end with its client instead.
     kernelapp.launch_new_instance(["--IPKernelApp.parent_handle=1", *args])
     os._exit(0)
 
 
 def run(args: list[str], isolated: bool) -> int:
-    """Run a program, or code, as a Python does that is started for it; its exit code."""
+    """Run a program, or code, as a new Python would; returns the exit code."""
     if not isolated:
         sys.path.insert(0, "" if args[0] == "-c" else os.path.dirname(os.path.abspath(args[0])))
     try:
@@ -147,7 +148,7 @@ def run(args: list[str], isolated: bool) -> int:
 
 
 def ask(path: str, args: list[str]) -> None:
-    """Have a kernel forked, pass signals on to it, and end when it ends; return if none comes."""
+    """Have a kernel forked, pass signals to it and end with it; return only if none was forked."""
     given = {"args": args, "env": dict(os.environ), "cwd": os.getcwd()}
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(SECONDS)
@@ -162,28 +163,28 @@ def ask(path: str, args: list[str]) -> None:
         signal.signal(each, lambda number, frame: os.kill(kernel, number))
     parent = os.getppid()
     connection.settimeout(1.0)
-    while os.getppid() == parent:  # as a kernel's own look at its parent
+    while os.getppid() == parent:  # as ipykernel watches its parent
         with contextlib.suppress(TimeoutError):
-            told = connection.recv(1)  # a program tells how it ended, a kernel ends without a word
+            told = connection.recv(1)  # a program sends its exit code, a kernel nothing
             sys.exit(told[0] if told else args[0] != "-f")
     sys.exit()
 
 
 def python() -> str:
-    """A Python that is forked where it can be, and else this one."""
+    """The path of a Python that is forked, or of this one where no server is set."""
     where = os.environ.get(SERVER)
     return os.path.join(os.path.dirname(where), PYTHON) if where else sys.executable
 
 
 def printed(program: os.PathLike[str]) -> str:
-    """What a program prints that runs in a process of its own, which may have TensorFlow."""
+    """What a program prints in a process of its own, which may have TensorFlow imported already."""
     import subprocess
 
     return subprocess.check_output([python(), program], text=True)
 
 
 def kernel_spec(folder: str) -> None:
-    """Write the kernel spec of the tests into a folder for JUPYTER_PATH, and their Python."""
+    """Write the kernel spec of the tests and their `PYTHON` into a folder for JUPYTER_PATH."""
     argv = [sys.executable, os.path.abspath(__file__), "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Python 3 (ipykernel)", "language": "python"}
     os.makedirs(f"{folder}/kernels/python3")

@@ -1,6 +1,6 @@
 """The programs whose words and numbers are kept in tests/golden, and how they are written down.
 
-Only `written` knows how the package is built; when its modules move, only that changes.
+Only `written` and its helpers know the modules of the package; when these move, only they change.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def recorded():
 
 
 def repeated():
-    """An LSTM of so many ops that of its steps one is shown at a time."""
+    """An LSTM with so many ops that only one of its steps is shown at a time."""
     random = np.random.default_rng(1)
     w, u = (tf.Variable(random.normal(size=(2, 8)), name=name) for name in "wu")
     b = tf.Variable(random.normal(size=8), name="b")
@@ -297,12 +297,12 @@ def _panel(panel):
 
 
 def _line(parts):
-    """The words of an equation, of which some say what they are."""
+    """The words of an equation, whose parts are words, or a role and its words."""
     return " ".join(part if isinstance(part, str) else part[1] for part in parts)
 
 
 def _words(part):
-    """The text of an element; what is told from a step on has that step before it."""
+    """The text of an element; if it is shown only from a step on, that step is put before it."""
     if isinstance(part, str):
         return part
     tag, attributes, *children = part

@@ -37,7 +37,7 @@ class Tape:
         dtype: Any = np.float32,
         **how: Any,
     ) -> Value:
-        """Add an op; with `back`, what it returns per input, also its step."""
+        """Add an op; with `back`, the gradients it returns per input, also its step."""
         output = self.value(number, dtype)
         how.setdefault("watched", (True,) * len(inputs))
         op = Op(name, kind, type_, tuple(inputs), (output,), **how)
@@ -49,7 +49,7 @@ class Tape:
         return output
 
     def gradient(self, source: Value) -> Any:
-        """The sum of what the steps return to a source."""
+        """The sum of the gradients that the steps return to a source."""
         given = [
             downstream
             for step in self.steps

@@ -1,7 +1,7 @@
-"""What a picture says with its places: which node an arrow points at, which line a label is at.
+"""What a picture says by its geometry: which node an arrow points at, which line a label is at.
 
 `Seen` holds the geometry of a picture, from the display list, from paper or from a page, and
-`check` holds it to what the selection means.
+`check` compares it with what the selection means.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ ELEMENTS = """() => {
   return JSON.stringify(shown.map(({ role, of, i, k, element }) => k === undefined
     ? { role, of, i, points: points(element) }
     : { role, of, i, words: element.cgvizWords, box: box(element) }));
-}"""  # as one text: of thousands of numbers Playwright looks at each, several times
+}"""  # as one string: Playwright would go through thousands of numbers several times
 
 
 def of_page(page) -> Seen:
@@ -91,7 +91,7 @@ def points_of(path: Path) -> np.ndarray:
 
 @functools.lru_cache(maxsize=10_000)
 def line(d: str) -> np.ndarray:
-    """The points of what a display list draws, which is there at many steps."""
+    """The points of an SVG path; cached, because a display list draws it at many steps."""
     return points_of(outline(d))
 
 
@@ -132,7 +132,7 @@ def away(points: np.ndarray, point: np.ndarray) -> float:
 
 
 def box_away(points: np.ndarray, box) -> np.ndarray:
-    """How far each of some points is from a box; 0 in it."""
+    """The distance of each point from a box; 0 inside."""
     left, top, right, bottom = box
     across = np.maximum(np.maximum(left - points[:, 0], points[:, 0] - right), 0)
     down = np.maximum(np.maximum(top - points[:, 1], points[:, 1] - bottom), 0)
@@ -140,14 +140,14 @@ def box_away(points: np.ndarray, box) -> np.ndarray:
 
 
 def within(points: np.ndarray, box) -> np.ndarray:
-    """Which of some points are in a box."""
+    """Which of the points are in a box."""
     left, top, right, bottom = box
     x, y = points.T
     return (left <= x) & (x <= right) & (top <= y) & (y <= bottom)
 
 
 def dense(points: np.ndarray) -> np.ndarray:
-    """The points of a line no farther apart than two."""
+    """The points of a line and more between them, so that neighbours are less than 4 apart."""
     way = np.diff(points, axis=0)
     counts = np.maximum((np.hypot(*way.T) / 2).astype(int), 1)
     piece = np.repeat(np.arange(len(way)), counts)
@@ -162,12 +162,12 @@ def shrunk(box):
 
 
 def check(seen: Seen, links, *, slack: float = 0.0) -> None:
-    """Hold a picture to what it means.
+    """Assert that a picture shows what the selection means.
 
     Args:
-        seen: Its geometry.
-        links: Per link its source and its target.
-        slack: By how much more than on paper places may differ, as letters do in a browser.
+        seen: The geometry of the picture.
+        links: The source and the target of each link.
+        slack: Points by which places may be further off than on paper: letters differ in browsers.
     """
     check_arrows(seen, links, slack)
     check_labels(seen, slack)
@@ -203,7 +203,7 @@ def check_labels(seen, slack):
     nodes = {
         node: [(Path(p), (*p.min(axis=0), *p.max(axis=0))) for p in polygons]
         for node, polygons in seen.outlines.items()
-        # The frame of an open custom op is around what is in it.
+        # Not the frame of an open custom op: the labels of its inside lie in it.
         if len(polygons) > 1 or area(polygons[0]) <= 20_000
     }
     for role, _, i, words, box in labels:
@@ -213,7 +213,7 @@ def check_labels(seen, slack):
         assert not met.any(), f"{words} is on {owners[int(met.argmax())]}"
         for node, paths in nodes.items():
             for path, around in paths:
-                if overlap(around, box):  # else it is far from it
+                if overlap(around, box):  # else the label is far from the node
                     inside = path.contains_points(corners(shrunk(box))).any()
                     assert not inside, f"{words} is on node {node}"
     for n, (*_, words, box) in enumerate(labels):
@@ -227,7 +227,7 @@ def check_node_texts(seen, slack):
         if of == "node":
             left, top, right, bottom = box
             inner = left + slack, top + slack, right - slack, bottom - slack
-            # The foremost of the sheets of a stack, the inner of two borders.
+            # The front sheet of a stack, or the inner of two borders.
             polygons = seen.outlines[i]
             least = 0.6 * max(map(area, polygons))
             large = [polygon for polygon in polygons if area(polygon) > least]
@@ -236,7 +236,7 @@ def check_node_texts(seen, slack):
 
 
 def check_sums(seen, links):
-    """The terms of a sum are the labels of the arrows that meet at its node; = if they add up."""
+    """The terms of a sum are the labels of the arrows that meet at its node; "=" if they add up."""
     labels = {i: words.split(" ")[-1] if "·" in words else words for i, words in returned(seen)}
     for role, of, node, words, _ in seen.texts:
         if (of, role) != ("node", "gradient") or ("+" not in words and " − " not in words):
@@ -257,14 +257,14 @@ def check_sums(seen, links):
 
 
 def returned(seen):
-    """What is written at each backward arrow."""
+    """The link and the label of each backward arrow."""
     return [
         (i, words) for role, of, i, words, _ in seen.texts if (of, role) == ("link", "gradient")
     ]
 
 
 def check_products(seen, links):
-    """Upstream in a product is what came to the node at the arrow's start; = if it is true."""
+    """A product's upstream is what the node at the arrow's start received; "=" if it is true."""
     labels = dict(returned(seen))
     found = {i: re.fullmatch(r"(\S+) · (\S+) ([=≈≠]) (.+)", words) for i, words in labels.items()}
     totals = {node: words for role, of, node, words, _ in seen.texts if role == "gradient"}

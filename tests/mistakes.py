@@ -1,4 +1,4 @@
-"""Programs that end in an error of TensorFlow's or Keras's, and the hint that each gets."""
+"""Programs that raise an error of TensorFlow or Keras, and words of the hint that each gets."""
 
 import keras
 import numpy as np
@@ -25,7 +25,7 @@ def gradient(f, *args):
 
 
 def in_a_graph(f, x):
-    """f(x) in a graph; given f as an argument, TensorFlow would take its rule away."""
+    """f(x) in a graph. `call` closes over f: passed as an argument, f would lose its rule."""
 
     @tf.function
     def call(x):
@@ -35,7 +35,7 @@ def in_a_graph(f, x):
 
 
 def library_error(error, *calls):
-    """The error as if raised through calls, outermost first: (file, function) of TensorFlow's."""
+    """The error as if raised through `calls` in TensorFlow: (file, function), outermost first."""
     step = None
     for file, function in reversed([(f"/x/tensorflow/python/{f}", g) for f, g in calls]):
         inside = {"error": error, "step": step}
@@ -339,7 +339,7 @@ def numpy_in_a_layer():
 
 
 REAL = {
-    # pitfall: a call that raises it on the installed release, and words that its hint must hold
+    # pitfall: a call that raises its error on the installed release, words that the hint must hold
     "1 eager": (reads_a_variable, "reads a variable"),
     "1 graph": (reads_a_variable_in_a_graph, "variables=None"),
     "1 no pair": (takes_variables_returns_one, "pair"),

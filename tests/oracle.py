@@ -1,11 +1,11 @@
-"""What TensorFlow's own tape says, and how a trace is held against it."""
+"""The gradients of TensorFlow's own tape, and how a trace is compared with them."""
 
 import numpy as np
 import tensorflow as tf
 
 
 def tape_gradient(f, *args, upstream=None):
-    """What TensorFlow's own tape says, with no recording anywhere."""
+    """f(*args), and its gradients by TensorFlow's own tape, with nothing recorded."""
     with tf.GradientTape() as tape:
         tape.watch([a for a in args if isinstance(a, tf.Tensor)])
         y = f(*args)
@@ -14,7 +14,7 @@ def tape_gradient(f, *args, upstream=None):
 
 
 def same(ours, theirs):
-    """Equal to the last bit, NaN equal to NaN, None only to None."""
+    """Assert that two gradients are equal to the last bit, NaN to NaN and None only to None."""
     if ours is None or theirs is None:
         assert ours is None
         assert theirs is None
@@ -26,7 +26,7 @@ def same(ours, theirs):
 
 
 def edges_sum_to_upstream(trace):
-    """What the uses of a value return adds up to what its maker receives."""
+    """Assert that the gradients from all uses of a value add up to the upstream of its maker."""
     for each in trace.passes:
         for step in each.steps:
             for value, upstream in zip(step.op.outputs, step.upstream, strict=True):

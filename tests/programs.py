@@ -25,7 +25,7 @@ def nested(x):
 
 
 def once():
-    """A custom identity whose rule runs a single time."""
+    """A custom identity whose rule raises an error when it runs a second time."""
     runs = []
 
     @tf.custom_gradient
@@ -43,7 +43,7 @@ def once():
 
 @tf.custom_gradient
 def two_rows(table):
-    """Rows 0 and 2; the rule returns slices and does not say of how large a table."""
+    """Rows 0 and 2; the rule returns slices without the shape of the table."""
 
     def grad(upstream):
         return tf.IndexedSlices(upstream, tf.constant([0, 2]))
@@ -52,14 +52,14 @@ def two_rows(table):
 
 
 def log1pexp(x):
-    """Overflows above 88, and its gradient with it."""
+    """log(1 + e^x); above 88 it overflows, and its gradient is NaN."""
     e = tf.exp(x)
     return tf.math.log(1.0 + e)
 
 
 @tf.custom_gradient
 def documented(x):
-    """The same with the rule of TensorFlow's documentation, which does not."""
+    """`log1pexp` with the rule of TensorFlow's documentation, whose gradient stays finite."""
     e = tf.exp(x)
     return tf.math.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
 

@@ -130,7 +130,7 @@ def never_returned(x):
     return tf.constant(3.0) * 2.0
 
 
-CUT = {  # by what: the program, the op that cuts it, and words that the finding says
+CUT = {  # by cause: the program, the op that cuts the gradient, and words of the finding
     "round": (lambda x: tf.round(x) * 3.0, "Round", "flat between its steps"),
     "floor": (lambda x: tf.floor(x), "Floor", "no gradient for Floor"),
     "argmax": (lambda x: tf.cast(tf.argmax([x, 1.0]), tf.float32) * 2.0, "ArgMax", "int64"),

@@ -1,12 +1,13 @@
-"""A box in which the code of one hand-in runs, and the limits of what it may use there.
+"""A box, the sandbox in which the code of one hand-in runs, and the limits on what it may use.
 
-missing   None, or why no box can be made on this machine
+missing   why no box can be made on this machine, or None
 visible   whether code in a box could read a path
-run       runs cells in a fresh box, to the end or to a limit; what they report
+run       runs cells in a fresh box, to the end or to a limit, and returns what they report
 
-A box is made by bubblewrap. It has no network, a home, /tmp and /dev/shm of its own in memory,
-its own processes, and of this machine's files only /usr, Python and the package cgviz, read-only.
-It ends as a whole. Without a box only the limits on time, memory and output hold.
+A box is made by bubblewrap. It has no network; its own home, /tmp and /dev/shm, in memory; its own
+processes; and of this machine's files only those of the system (/usr and `SYSTEM`), of Python and
+of the package cgviz, read-only. All of its processes end with it. Without a box only the limits on
+time, memory, output and the size of a file hold.
 """
 
 from __future__ import annotations
@@ -37,34 +38,36 @@ INSIDE = Path(__file__).with_name("inside.py")
 HOME = "/home/student"
 
 START = 120.0
-"""Seconds for the start: TensorFlow takes 3 on a quiet core, and many times that on a busy one."""
+"""Seconds that a box may take to start: TensorFlow needs 3 on an idle core, more on a busy one."""
 
 GRACE = 10.0
-"""Seconds beyond a cell's limit until the box is ended: the cell was first interrupted inside."""
+"""Seconds from a cell's limit, when it is interrupted inside, until the box is killed."""
 
 LOOK = 0.5
-"""Seconds between two looks at the memory that a box uses."""
+"""Seconds between two checks of the memory that a box uses."""
 
 SHARED = 2**30
-"""Bytes that a box may use beyond the limit of each process: the files of TensorFlow count in the
-box, and not in the process. Without it one process could end the box before its own MemoryError."""
+"""Bytes that a box may hold beyond the limit of one process: TensorFlow's libraries, mapped from
+files, count for the box and not for that limit. Without this margin one process could have the box
+killed before it gets its own MemoryError."""
 
 OWN = range(10**6, 2 * 10**9)
-"""User numbers that no account has: root gives each box one, so that limits count it alone."""
+"""User ids that no account has: root gives each box its own, so limits count that box alone."""
 
 SYSTEM = (
     *("/bin", "/sbin", "/lib", "/lib64"),
     *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache"),
 )
-"""What programs need beside /usr to find their libraries and fonts."""
+"""The paths outside /usr that programs need to find their libraries and fonts."""
 
 CALLS = {
     "x86_64": (0xC000003E, (319, 447, 29, 165, 430)),
     "aarch64": (0xC00000B7, (279, 447, 194, 40, 430)),
 }
-"""By machine: the number of its architecture in Linux, and those of its calls memfd_create,
-memfd_secret, shmget, mount and fsopen. They make memory that no process has as its own, or a folder
-in memory, so no limit counts it. Who makes a namespace of users in a box could mount there."""
+"""By machine type: the number of its architecture in Linux, and the numbers of the system calls
+that are denied: memfd_create, memfd_secret, shmget, mount and fsopen. They create memory that
+belongs to no process, or a file system in memory, so that no limit counts it. (Otherwise code in a
+box could mount one in a user namespace that it makes.)"""
 
 SETTINGS = {
     "LANG": "C.UTF-8",
@@ -84,19 +87,19 @@ class Limits:
 
     seconds: float = 30.0  # for a cell
     total: float = 180.0  # seconds for the notebook, after the start
-    memory: int = 3 * 2**30  # bytes that a process may ask for; all together hold 1 GB more
-    disk: int = 64 * 2**20  # bytes in each of its folders, which are in memory
+    memory: int = 3 * 2**30  # bytes that one process may allocate; all together may hold 1 GB more
+    disk: int = 64 * 2**20  # bytes in a file, and in each of its folders, which are in memory
     output: int = 8 * 2**20  # bytes that it may report
-    processes: int = 256  # with their threads; TensorFlow has about 30
+    processes: int = 256  # threads in all its processes; TensorFlow has about 30
 
     @property
     def gigabytes(self) -> str:
-        """The memory in words."""
+        """The limit on memory as text."""
         return f"{self.memory / 2**30:.3g} GB"
 
 
 class BoxError(Exception):
-    """The box did not start, which no hand-in can cause: it is nobody's mark."""
+    """The box did not start. No hand-in can cause this, so it costs nobody points."""
 
 
 class EndedError(Exception):
@@ -105,7 +108,7 @@ class EndedError(Exception):
 
 @functools.cache
 def missing() -> str | None:
-    """Return None where a box can be made, or why none can."""
+    """Return why no box can be made on this machine, or None if one can."""
     if sys.platform != "linux":
         return f"bubblewrap is for Linux, and this is {sys.platform}"
     if platform.machine() not in CALLS:
@@ -127,13 +130,13 @@ def run(
     """Run cells one after the other.
 
     Args:
-        cells: For each its "source", and a "probe" to run after it.
-        limits: What they may use together.
-        boxed: Whether in a box.
+        cells: For each its "source", and a "probe", code to run after it, or "".
+        limits: What the hand-in may use.
+        boxed: Whether to run them in a box.
 
     Returns:
-        What the cells report that ran, in their order, as inside.py describes it; and why the
-        others did not run, or "". The reports are whatever the hand-in wants them to be.
+        The reports of the cells that ran, in their order, in the form that inside.py describes;
+        and why the others did not run, or "". A hand-in can forge the reports: do not trust them.
 
     Raises:
         BoxError: The box did not start.
@@ -177,7 +180,7 @@ def run(
 
 
 class _Process:
-    """The process in a box, its messages, and its end."""
+    """The process that runs the cells: starts it, exchanges messages with it, ends it."""
 
     def __init__(self, home: str, limits: Limits, boxed: bool) -> None:
         python = [sys.executable, "/box/inside.py" if boxed else str(INSIDE)]
@@ -203,7 +206,7 @@ class _Process:
         self.looked = 0.0
 
     def write(self, work: bytes) -> None:
-        """Send the work; a process that has ended is noticed when it is read from."""
+        """Send the work. If the process has ended already, `read` notices it."""
         assert self.popen.stdin is not None
         with contextlib.suppress(BrokenPipeError), self.popen.stdin as stream:
             stream.write(work)
@@ -236,10 +239,10 @@ class _Process:
         return message
 
     def too_large(self) -> bool:
-        """Whether all processes hold more than they may; what they share counts once."""
+        """Whether all processes together hold more than allowed; shared memory counts once."""
         self.looked = time.monotonic()
         most, processes = self.limits.memory + SHARED, self._all()
-        # With what is shared counted for each it is quick to read, and mostly little enough.
+        # First RSS, which counts shared memory for each process: quick to read, mostly low enough.
         if sum(_held(process) for process in processes) <= most:
             return False
         return sum(_held(process, exact=True) for process in processes) > most
@@ -263,7 +266,7 @@ class _Process:
 
 
 def _held(process: psutil.Process, exact: bool = False) -> int:
-    """Bytes that a process holds, with what it shares unless exact; none if it cannot be seen."""
+    """Bytes that a process holds, shared memory in full or, if exact, in part; 0 if unknown."""
     try:
         return process.memory_full_info().pss if exact else process.memory_info().rss
     except psutil.Error:  # it has ended, or this account may not see it
@@ -271,7 +274,7 @@ def _held(process: psutil.Process, exact: bool = False) -> int:
 
 
 def _package() -> Path:
-    """The folder of cgviz, which is not imported here: it would import TensorFlow."""
+    """The folder of cgviz, found without importing it, which would import TensorFlow."""
     spec = importlib.util.find_spec("cgviz")
     assert spec is not None
     assert spec.origin is not None
@@ -284,25 +287,25 @@ def _shown() -> list[Path]:
 
 
 def _filter() -> bytes:
-    """A filter of system calls, as Linux reads it: those in `CALLS` fail."""
+    """A seccomp filter in the binary form that Linux reads: the system calls in `CALLS` fail."""
     architecture, calls = CALLS[platform.machine()]
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
     allowed, denied = (give, 0, 0, 0x7FFF0000), (give, 0, 0, 0x00050000 | errno.EPERM)
-    # Each step: what it does, how many to leave out if it holds and if not, and its number.
+    # Each instruction: its code, how many to skip if it holds and if not, and its operand.
     steps = [(load, 0, 0, 4), (equal, 1, 0, architecture), denied, (load, 0, 0, 0)]
     for call in calls:
         steps += [(equal, 0, 1, call), denied]
-    # A second set of numbers for the same calls, which x86_64 has.
+    # x86_64 has the same calls a second time, numbered from here on (the x32 ABI).
     steps += [(at_least, 0, 1, 0x40000000), denied, allowed]
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
 def _box(*options: str) -> list[str]:
-    """The command that runs another command in a box."""
+    """The start of a command line, up to `--`: the command put after it runs in a box."""
     command = ["bwrap", *options, "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
-    if os.getuid() == 0:  # becomes a user of its own in inside.py
+    if os.getuid() == 0:  # inside.py then becomes a user of its own
         command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += ["--unshare-user", "--uid", "1000", "--gid", "1000"]

@@ -1,8 +1,8 @@
 """Draw the moving picture at the top of README.md, for light and for dark pages.
 
-An SVG file that plays by itself, as GitHub shows it: no script, only keyframes of CSS. It is drawn
-from the display list, so each part comes at the step at which the live picture shows it. Where no
-motion is wanted it shows the end.
+Each is an SVG file that plays by itself where GitHub shows it: no script, only CSS keyframes. It is
+drawn from the display list, so each part appears at the same step as in the live picture. For a
+reader who prefers reduced motion it shows the end.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from cgviz.graph.selection import Selection, select
 
 PICTURES = Path(__file__).resolve().parents[1] / "notebooks" / "images"
 PAPERS = {"light": (style.LIGHT, "#ffffff"), "dark": (style.DARK, "#0d1117")}  # GitHub's own
-SECONDS, HOLD = 1.2, 3.0  # a step, long enough to read its number; the end, to look at all of it
-HIDDEN = ("handle", "tab")  # what is clicked
+SECONDS, HOLD = 1.2, 3.0  # for a step, to read its number; for the end, to look at all of it
+HIDDEN = ("handle", "tab")  # the roles of what is only there to be clicked
 
 LOOK = """\
 text { dominant-baseline: central; fill: var(--tone); font-family: "DejaVu Sans", Verdana; }
@@ -48,12 +48,12 @@ def f(x: tf.Tensor) -> tf.Tensor:
 
 
 def selection() -> Selection:
-    """What is drawn of it: at each backward arrow the product that makes its number."""
+    """What is drawn of `f`, with the product that gives its number at each backward arrow."""
     return replace(select(cgviz.trace(f, 2.0)), local=True)
 
 
 class Clock:
-    """When each step is shown, in percent of a round, and the keyframes that say so."""
+    """When each step is shown, in percent of one run of the animation, and the CSS keyframes."""
 
     def __init__(self, shown: Display) -> None:
         self.moments = [*range(-len(shown.forward), 1), *shown.backward]
@@ -61,18 +61,18 @@ class Clock:
         self.keyframes: dict[str, str] = {}
 
     def percent(self, step: int) -> float:
-        """When a step comes; one behind the last: the end."""
+        """When a step comes, in percent; 100 for a step after the last."""
         place = next((i for i, m in enumerate(self.moments) if m >= step), None)
         return 100.0 if place is None else 100 * SECONDS * place / self.seconds
 
     def play(self, name: str, frames: Sequence[tuple[float, str]]) -> str:
-        """The animation that jumps to each frame at its time."""
+        """Keep keyframes that jump to each frame at its time; returns the CSS that plays them."""
         rows = "".join(f"{when:.1f}% {{ {looks} }} " for when, looks in frames if when < 100)
         self.keyframes[name] = f"@keyframes {name} {{ {rows}}}\n"
         return f"{name} {self.seconds:.1f}s step-end infinite"
 
     def between(self, first: int, end: int | None, before: str = "0") -> str:
-        """Seen from one step up to another, and pale or unseen before."""
+        """The animation of opacity: `before` at first, 1 from step `first` on, 0 from `end` on."""
         frames = [(self.percent(first), "opacity: 1")]
         if first > self.moments[0]:
             frames.insert(0, (0.0, f"opacity: {before}"))
@@ -84,7 +84,7 @@ class Clock:
         return self.play(name.replace("-", "m"), frames)
 
     def lit(self, steps: Sequence[int], line: bool) -> str:
-        """Emphasised at these steps: a line is wider, an outline also has the tone of the way."""
+        """The animation of emphasis at these steps: wider, and for an outline another tone."""
         frames = [(0.0, "")]
         for step in steps:
             way = "backward" if step > 0 else "forward"
@@ -117,7 +117,7 @@ def paths(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
 
 
 def words(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
-    """The texts, one for each of their versions."""
+    """The texts: one element for each version of each text."""
     tones = {"value": look.forward_text, "gradient": look.backward_text, "title": look.text}
     for text in shown.texts:
         away = {"above": -0.485, "around": 0.0, "below": 0.485}[text.side]  # half a letter's height
@@ -134,7 +134,7 @@ def words(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
 
 
 def legend(shown: Display, clock: Clock, look: style.Palette) -> Iterator[str]:
-    """What the lines are, and the step."""
+    """The legend of the lines, and the name of the step."""
     height = shown.sheet[1]
     x, y = display.MARGIN, height - display.MARGIN - texts.TEXT / 2
     for role, says in shown.legend:
@@ -175,7 +175,7 @@ def _text(
 
 
 def moving(chosen: Selection, look: style.Palette, paper: str) -> str:
-    """A selection as an SVG file that plays."""
+    """The text of an SVG file that plays a selection."""
     shown = display.make(chosen)
     clock = Clock(shown)
     drawn = "".join(part for draw in (paths, words, legend) for part in draw(shown, clock, look))

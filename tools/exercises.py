@@ -33,7 +33,7 @@ SOLUTIONS = ROOT / "notebooks" / "solutions"
 EXERCISES = ROOT / "notebooks" / "exercises"
 
 STUB = "...  # your code"
-"""What is where an answer is to be written: it runs, and is None for `classroom.feedback`."""
+"""What stands in place of an answer: it runs, and `classroom.feedback` calls it not yet written."""
 
 HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS\n(.*?)^### END HIDDEN TESTS", re.M | re.S)
 
@@ -50,7 +50,7 @@ def config() -> Config:
 
 
 def released(solution: NotebookNode) -> NotebookNode:
-    """What students get of a solution notebook."""
+    """The notebook that students get, made from a solution notebook."""
     notebook = nbformat.from_dict(solution)
     resources: dict[str, Any] = {}
     for step in STEPS:
@@ -59,9 +59,9 @@ def released(solution: NotebookNode) -> NotebookNode:
 
 
 def cells(path: Path) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
-    """Return the cells that students get of a solution notebook, and those cells with the answers.
+    """Return a solution notebook's cells as students get them, and the same with the answers.
 
-    Both have the hidden tests as their probes.
+    The probes of both are the hidden tests.
     """
     solution = nbformat.read(path, as_version=4)
     given, solved = [], []
@@ -83,7 +83,7 @@ def cells(path: Path) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
 
 
 def text(notebook: NotebookNode) -> str:
-    """A notebook as it is stored."""
+    """The text of a notebook's file."""
     return nbformat.writes(notebook) + "\n"
 
 
@@ -93,7 +93,7 @@ def built(solution: Path) -> str:
 
 
 def main() -> int:
-    """Write every exercise that differs from its solution, or only name it."""
+    """Write every exercise that is out of date, or with --check only name it."""
     stale = []
     for solution in sorted(SOLUTIONS.glob("*.ipynb")):
         target, wanted = EXERCISES / solution.name, built(solution)

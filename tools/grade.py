@@ -3,13 +3,13 @@
 python tools/grade.py COURSE EXERCISE [--cluster tcp://...] [--jobs 2] [--seconds 30] [--total 180]
                       [--gigabytes 3] [--reveal] [--again] [--gradebook] [--without-box]
 
-COURSE is a folder. What was handed in lies in COURSE/submitted/STUDENT/EXERCISE/EXERCISE.ipynb,
-as nbgrader has it. Afterwards COURSE holds
+COURSE is a folder in nbgrader's layout: COURSE/submitted/STUDENT/EXERCISE/EXERCISE.ipynb is what a
+student has handed in. Afterwards COURSE holds
 
     marks.csv                     a line per student: points, and what was noticed
     feedback/STUDENT/...          a page for each student
-    graded/EXERCISE/STUDENT.json  the points of each cell; whoever is in it is not graded again
-                                  as long as neither hand-in nor exercise changes
+    graded/EXERCISE/STUDENT.json  the points of each cell; a student who has one is not graded
+                                  again until the hand-in, the exercise or an option changes
     gradebook.db, autograded/     with --gradebook: for `nbgrader formgrader` and `nbgrader export`
 
 judge.py grades one hand-in. Here it is mapped over the class by dask.distributed.
@@ -39,10 +39,10 @@ from distributed import Client, LocalCluster, as_completed
 from handin import UnreadableError, find
 
 AHEAD = 4
-"""Hand-ins sent to each worker: enough that none waits, few enough for the memory."""
+"""Hand-ins that each worker has at a time: enough that none waits, few enough for the memory."""
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet compute a text."""
+"""First characters that make a spreadsheet compute a text."""
 
 
 class Course:
@@ -67,7 +67,7 @@ class Course:
             return find(self.folders[student], f"{self.name}.ipynb")
         except UnreadableError as why:
             return why, []
-        except OSError as error:  # never one student's trouble for the others
+        except OSError as error:  # one student's error must not stop the others' grading
             return UnreadableError(f"The hand-in cannot be read ({error.strerror})"), []
 
     def stored(self, student: str) -> Path:
@@ -75,14 +75,14 @@ class Course:
         return self.root / "graded" / self.name / f"{student}.json"
 
     def done(self, student: str, key: str) -> bool:
-        """Whether this very hand-in was graded with this very exercise."""
+        """Whether a result with this key is stored: same hand-in, same exercise, same options."""
         try:
             return bool(json.loads(self.stored(student).read_text("utf-8"))["key"] == key)
         except (OSError, ValueError, KeyError):
             return False
 
     def keep(self, student: str, key: str, result: judge.Result) -> None:
-        """Store a result and write the page, whole or not at all."""
+        """Store a result and write its page, each file whole or not at all."""
         page = self.root / "feedback" / student / self.name / f"{self.name}.html"
         points = {"key": key, **asdict(replace(result, page="", cells=[]))}
         for path, text in ((page, result.page), (self.stored(student), json.dumps(points))):
@@ -92,7 +92,7 @@ class Course:
             unfinished.replace(path)
 
     def marks(self, failed: dict[str, str]) -> list[dict[str, Any]]:
-        """Write marks.csv; whoever could not be graded has no points in it."""
+        """Write marks.csv, without points for those who could not be graded; returns its rows."""
         rows: list[dict[str, Any]] = []
         for student in self.folders:
             if student in failed:
@@ -125,11 +125,11 @@ def grade(
     Args:
         root: The course's folder.
         name: The exercise.
-        client: Of the cluster whose workers grade.
-        limits: What a hand-in may use.
-        boxed: Whether each runs in a box.
+        client: The client of the cluster whose workers grade.
+        limits: What one hand-in may use.
+        boxed: Whether each hand-in runs in a box.
         reveal: Whether pages of feedback show the hidden tests.
-        again: Whether to grade also whoever was graded before.
+        again: Whether to grade hand-ins again that were graded before.
     """
     course, limits = Course(root, name), limits or Limits()
     if boxed:
@@ -139,7 +139,7 @@ def grade(
     exercise = judge.read_exercise(course.solution, limits, boxed)
     settings = repr((exercise, limits, boxed, reveal)).encode()
     bar, failed = Bar(len(course.folders)), {}
-    # Its key is its own: the key of an equal one may just be on its way out of the cluster.
+    # hash=False gives a new key: the cluster may still be releasing that of an equal exercise.
     (sent,) = client.scatter([exercise], broadcast=True, hash=False)
 
     def work() -> Iterator[tuple[str, str, list[str], Any]]:
@@ -162,7 +162,7 @@ def grade(
     todo, running = work(), as_completed()
     started: dict[str, tuple[str, str, list[str]]] = {}
     while True:
-        # The workers of a cluster may come and go.
+        # Counted each time, because the workers of a cluster may come and go.
         while len(started) < AHEAD * max(1, len(client.nthreads())) and (one := next(todo, None)):
             student, key, noticed, future = one
             started[future.key] = (student, key, noticed)
@@ -175,7 +175,7 @@ def grade(
             result = future.result()
             result.noticed[:0] = noticed
             course.keep(student, key, result)
-        except Exception as error:  # never one student's trouble for the others
+        except Exception as error:  # one student's error must not stop the others' grading
             failed[student] = f"It could not be graded ({type(error).__name__}: {error})"
         future.release()
         bar.step()
@@ -189,7 +189,7 @@ class Bar:
         self.total, self.done, self.began = total, 0, time.monotonic()
 
     def step(self) -> None:
-        """One more is done."""
+        """Count one more hand-in as done, and show the progress."""
         self.done += 1
         pace = 60 * self.done / max(1e-3, time.monotonic() - self.began)
         filled = "#" * round(30 * self.done / self.total)
@@ -200,7 +200,7 @@ class Bar:
 
 
 def _cell(value: Any) -> Any:
-    """A value that a spreadsheet takes for what it is."""
+    """A value that a spreadsheet shows as it is: a quote goes before text that it would compute."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 

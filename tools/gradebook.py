@@ -1,6 +1,6 @@
 """Write the marks of one exercise into nbgrader's gradebook, for its formgrader and its export.
 
-Points that were given by hand in the formgrader stay.
+Points given by hand in the formgrader are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# nbgrader calls alembic by name, also where the environment is not activated.
+# nbgrader calls alembic by name, which must also be found if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 import exercises
@@ -28,13 +28,13 @@ from sqlalchemy import text
 
 
 def export(root: Path, name: str) -> None:
-    """Write all marks of an exercise that tools/grade.py has given.
+    """Write all marks that tools/grade.py has given for an exercise.
 
     Args:
         root: The course's folder.
         name: The exercise.
     """
-    warnings.filterwarnings("ignore", module="nbgrader")  # SQLAlchemy warns of its queries
+    warnings.filterwarnings("ignore", module="nbgrader")  # SQLAlchemy warns of nbgrader's queries
     source = root / "source" / name / f"{name}.ipynb"
     source.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(exercises.SOLUTIONS / source.name, source)
@@ -54,12 +54,12 @@ def export(root: Path, name: str) -> None:
         if c.metadata.get("nbgrader")
     }
     with Gradebook(course.db_url) as book:
-        # Not to wait for the disk three times a student: the gradebook can be written again.
+        # No waiting for the disk three times per student: a lost gradebook can be written again.
         book.db.execute(text("PRAGMA synchronous = OFF"))
         for stored in sorted((root / "graded" / name).glob("*.json")):
             marks = json.loads(stored.read_text("utf-8"))["marks"]
             if not marks.keys() <= metadata.keys():
-                continue  # graded with an exercise that has changed since, and not again
+                continue  # graded before the exercise changed, and not again since
             book.update_or_create_student(stored.stem)
             submission = book.update_or_create_submission(name, stored.stem)
             for grade in submission.notebooks[0].grades:
@@ -81,7 +81,7 @@ def _notebook(cells: list[Cell], metadata: dict[str, Any], marks: dict[str, Any]
     shown: list[dict[str, Any]] = []
     for cell in cells:
         if cell.kind == "markdown":
-            # A student's text is shown as it is: as markup it could hold a script.
+            # A student's text is indented, hence shown as code: as markup it could hold a script.
             words = cell.source if cell.role == "prose" else textwrap.indent(cell.source, "    ")
             shown.append({"cell_type": "markdown", "metadata": {}, "source": words})
             continue

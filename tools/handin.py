@@ -1,12 +1,12 @@
-"""What a student has handed in, read within bounds, and brought into the form of its exercise.
+"""Read what a student has handed in, within limits, and bring it into the form of the exercise.
 
-find    the file to grade among what lies in a student's folder
-merge   the cells to run: each cell of the exercise once, and what the student has added
+find    reads the notebook to grade from a student's folder
+merge   the cells to run: each cell of the exercise once, and the cells that the student has added
 
-What students do to notebooks: delete cells, retype them, choose another kernel, hand in last
-year's version, a file that is no notebook, or a link to somebody else's. Each gets a sentence that
-says what to do. Of a cell that the exercise knows only the answer is taken from the hand-in;
-everything else, tags and tests included, comes from the exercise.
+Students delete cells, retype them, choose another kernel, or hand in last year's version, a file
+that is no notebook, or a link to somebody else's. The student is told what to do about each.
+Only the answers in the exercise's own cells are taken from the hand-in; everything else about these
+cells, tags and tests included, comes from the exercise.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 MOST_FILES = 1000
-"""Files of one hand-in that are looked at: an exercise is one notebook."""
+"""The most files in one hand-in: an exercise is one notebook."""
 
 MOST_BYTES = 20 * 2**20
-"""Bytes of a notebook: with its figures an exercise has less than one million."""
+"""The most bytes of a notebook: with its figures an exercise has less than one million."""
 
 MOST_CELLS = 400
-"""Cells of a notebook: an exercise has about 20."""
+"""The most cells of a notebook: an exercise has about 20."""
 
 MOST_SOURCE = 10**6
-"""Characters of code in a notebook: an exercise has about 4,000."""
+"""The most characters in all cells of a notebook: an exercise has fewer than 10,000."""
 
 KERNEL = "python3"
 
@@ -39,16 +39,16 @@ KERNEL = "python3"
 class Cell:
     """A cell, as far as grading needs it.
 
-    A cell without a name is the student's own, but for prose as the exercise has it.
+    A cell without a name is the student's own, unless it is unchanged prose of the exercise.
     """
 
     kind: str  # "code" or "markdown"
     source: str
-    name: str = ""  # its grade_id
+    name: str = ""  # nbgrader's grade_id
     role: str = ""  # "answer", "locked", "tests" or "prose"
     points: float = 0.0
     checksum: str = ""  # tells one version of the exercise from another
-    probe: str = ""  # what computes the answers to compare, of a cell with tests
+    probe: str = ""  # in a cell with tests: the code that computes the answers to compare
 
 
 class UnreadableError(Exception):
@@ -59,14 +59,15 @@ def find(folder: Path, name: str) -> tuple[bytes, list[str]]:
     """Read the notebook of a folder: the one with the right name, or else the newest.
 
     Args:
-        folder: What one student has handed in for one exercise.
+        folder: The folder that one student has handed in for one exercise.
         name: The right name of the file.
 
     Returns:
         The content of the file, and what was noticed.
 
     Raises:
-        UnreadableError: There is none, or it is no regular file, or too large.
+        UnreadableError: There is no notebook, it is no regular file or too large, or there are too
+            many files.
     """
     if not all(stat.S_ISDIR(path.lstat().st_mode) for path in (folder.parent, folder)):
         raise UnreadableError("The hand-in is a file or a link, and no folder")
@@ -110,7 +111,7 @@ def merge(data: bytes, exercise: tuple[Cell, ...]) -> tuple[list[Cell], list[str
         exercise: The cells of the exercise, as students got them, with their probes.
 
     Raises:
-        UnreadableError: It is no notebook, or too large.
+        UnreadableError: The data is no notebook, or too large.
     """
     notebook = _parsed(data)
     known = {cell.name: cell for cell in exercise if cell.name}
@@ -128,7 +129,7 @@ def merge(data: bytes, exercise: tuple[Cell, ...]) -> tuple[list[Cell], list[str
 
 
 def _files(folder: Path) -> list[Path]:
-    """The paths of a folder, of which no link is followed."""
+    """The files and links in a folder; no link is followed."""
     paths: list[Path] = []
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(set(folders) - {".ipynb_checkpoints"})
@@ -139,7 +140,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _content(path: Path) -> bytes:
-    # A pipe put in the place of the file since then must not block, and a link not be followed.
+    # The file may have been replaced meanwhile: a pipe must not block, nor a link be followed.
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -154,7 +155,7 @@ def _content(path: Path) -> bytes:
 
 
 def _shown(name: object) -> str:
-    """A file's name as a line of text."""
+    """A name as one printable line of at most 120 characters."""
     return "".join(c if c.isprintable() else "?" for c in str(name))[:120]
 
 
@@ -175,13 +176,13 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _raw(cell: Any) -> tuple[str, str, dict[str, Any]]:
-    """Kind, source and nbgrader's marks of a cell that may be anything."""
+    """The kind, the source and nbgrader's metadata of a cell, which may be any JSON value."""
     cell = cell if isinstance(cell, dict) else {}
     source = cell.get("source", "")
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
     marks = _within(cell, "metadata", "nbgrader")
-    # Half of a pair of surrogates cannot be written to any file.
+    # A lone surrogate cannot be written to any file.
     source = source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""
     return ("code" if cell.get("cell_type") == "code" else "markdown", source, marks)
 
@@ -205,7 +206,7 @@ def _kernel(notebook: dict[str, Any]) -> list[str]:
 def _named(
     raw: list[tuple[str, str, dict[str, Any]]], known: dict[str, Cell]
 ) -> tuple[list[Cell], list[str]]:
-    """The cells with all that the exercise knows of them; what is of another version."""
+    """Take known cells from the exercise, with the student's answers; returns also the notices."""
     cells, text, other, edited = [], [], [], []
     for kind, source, marks in raw:
         name = str(marks.get("grade_id", ""))
@@ -241,7 +242,7 @@ def _named(
 
 
 def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
-    """Of cells that were copied with all that marks them the last one keeps the mark."""
+    """Keep the name of a copied cell in its last copy only; returns also the notices."""
     count = Counter(cell.name for cell in cells if cell.name)
     left = count.copy()
     kept = []
@@ -257,7 +258,7 @@ def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
 
 
 def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> list[str]:
-    """Give the notebook a cell of the exercise that it has lost."""
+    """Put a cell of the exercise back if the notebook has lost it; returns the notices."""
     name = wanted.name
     if any(cell.name == name for cell in cells):
         return []
@@ -287,7 +288,7 @@ def _retyped(cells: list[Cell], wanted: Cell) -> int | None:
 
 
 def _defined(source: str) -> set[str]:
-    """The names that a cell defines at its top level. No parser: a hand-in could make it hang."""
+    """The names that a cell defines at its top level. No parser: a hand-in could make one hang."""
     functions = re.findall(r"^(?:async def|def|class) (\w+)", source, re.MULTILINE)
     lists = re.findall(r"^(\w[\w, ]{0,200})(?::[^=\n]{1,200})?=(?!=)", source, re.MULTILINE)
     return {*functions, *(name.strip() for names in lists for name in names.split(","))}

@@ -5,15 +5,15 @@ It reads one JSON object from standard input:
     {"cells": [{"source": str, "probe": str}], "seconds": float, "memory": int, "disk": int,
      "processes": int, "uid": int}
 
-and writes one JSON object a line to standard output: {"ready": true}, or {"failed": error}; then
+and writes one JSON object per line to standard output: {"ready": true}, or {"failed": error}; then
 for each cell
 
     {"cell": index, "stdout": str, "stderr": str, "shown": [{mime type: str}],
      "error": {"name": str, "value": str} or null, "answers": [...]}
 
-The answers are what a probe, the part of a hidden test that computes, has asked for; numbers
-only. Code of a hand-in runs in this process and can forge every line. So nothing here is trusted:
-no expected value is in the box, and whoever reads the lines compares the numbers.
+A probe is the part of a hidden test that computes; the answers are the values that it notes, as
+plain JSON. The code of a hand-in runs in this process and can forge every line, so nothing here is
+trusted: no expected value is in the box, and the grader compares the answers outside of it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from types import FrameType
 from typing import Any
 
 SHOWN = ("text/plain", "image/png")
-"""What a feedback page can show of an output: nothing that a browser would run."""
+"""The forms of an output that a feedback page can show: none that a browser would run."""
 
 MOST_TEXT = 20_000
-"""Characters kept of each stream and of each text of a cell: some screens full."""
+"""Characters kept of each stream, error and text output of a cell: several screens."""
 
 MOST_IMAGE = 400_000
-"""Characters kept of an image: a figure of Matplotlib has about 50,000 in base64."""
+"""Characters of base64 above which an image is dropped: a Matplotlib figure has about 50,000."""
 
 MOST_SHOWN = 10
 """Outputs kept of a cell."""
 
 AGAIN = 2.0
-"""Seconds after which a cell that goes on is interrupted once more."""
+"""Seconds after which a cell that ignores an interrupt is interrupted again."""
 
 
 class CellTimeoutError(KeyboardInterrupt):
-    """A cell ran too long. It is an interrupt, so that `except Exception` does not stop it."""
+    """A cell ran too long. A KeyboardInterrupt, so that `except Exception` does not catch it."""
 
 
 def restrict(work: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ def restrict(work: dict[str, Any]) -> None:
 
 
 def text(path: str) -> str:
-    """What was written to a file, cut; the file is emptied."""
+    """Return what was written to a file, cut to MOST_TEXT characters, and empty the file."""
     with open(path, "r+b") as file:
         found = file.read(4 * MOST_TEXT).decode("utf-8", "replace")
         file.truncate(0)
@@ -75,7 +75,7 @@ def text(path: str) -> str:
 
 
 def described(error: BaseException | None) -> dict[str, str] | None:
-    """An error as plain text; its own `__str__` may do anything."""
+    """An error as plain text, whatever its own `__str__` may raise."""
     if error is None:
         return None
     name = type(error).__name__
@@ -105,7 +105,7 @@ class Cells:
         publisher.outputs = self.shown
         self.shell.display_pub = publisher
         self.shell.display_trap.hook = CapturingDisplayHook(self.shell, self.shown)
-        # What a probe needs, whatever names a hand-in has taken.
+        # What a probe needs, even if the hand-in uses these names for something else.
         import numpy
         import tensorflow
 
@@ -120,7 +120,7 @@ class Cells:
         raise CellTimeoutError(f"this cell was stopped after {self.seconds:g} s")
 
     def run(self, source: str, probe: str) -> dict[str, Any]:
-        """Run a cell, and after it its probe, which adds to no output."""
+        """Run a cell, then its probe, whose output is dropped; returns the report."""
         self.shown.clear()
         self.answers.clear()
         result: dict[str, Any] = {"answers": []}
@@ -152,7 +152,7 @@ class Cells:
         return [*self.answers, *failed]
 
     def _kept(self, output: Any) -> dict[str, str]:
-        """The safe forms of one output."""
+        """The forms of one output that are safe to show."""
         data = output.get("data", {}) if isinstance(output, dict) else output.data
         kept = {mime: str(data[mime]) for mime in SHOWN if mime in data}
         kept["text/plain"] = kept.get("text/plain", "")[:MOST_TEXT]
@@ -168,7 +168,7 @@ def main() -> None:
     """Read the work, do it, and end."""
     work = json.load(sys.stdin)
     restrict(work)
-    # Results go where standard output went. What cells print goes to files, also from C++.
+    # Results go to what was standard output; what cells print, also from C++, goes to files.
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
     for number, path in ((1, STDOUT), (2, STDERR)):
         opened = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_TRUNC, 0o600)
@@ -183,11 +183,11 @@ def main() -> None:
 
     def tell(**message: Any) -> None:
         if os.getpid() != first:
-            os._exit(0)  # a process that a cell has forked, and that went on to its end
+            os._exit(0)  # a process that a cell forked, and that ran on to here
         results.write(json.dumps(message) + "\n")
         results.flush()
 
-    gc.disable()  # what is imported stays: to look through it takes a sixth of the start
+    gc.disable()  # what is imported stays: searching it for garbage takes a sixth of the start
     try:
         cells = Cells(work["seconds"])
     except BaseException as error:
@@ -198,7 +198,7 @@ def main() -> None:
     tell(ready=True)
     for index, cell in enumerate(work["cells"]):
         tell(cell=index, **cells.run(cell["source"], cell["probe"]))
-    os._exit(0)  # what a hand-in has left to be run at the end is of no use
+    os._exit(0)  # skips exit handlers that a hand-in may have registered
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 read_exercise   an exercise, with the numbers that its solution computes
 grade           a hand-in and an exercise -> a result
 
-The code of a hand-in only computes. It runs in a box (box.py) that holds no expected value, and
-comes out as numbers. Here they are compared with what the solution computed in a box of its own,
-at the same inputs. A cell has its points if all of its answers are right.
+The code of a hand-in only computes: it runs in a box (box.py) that holds no expected value, and
+numbers come out. Here they are compared with those that the solution computed in a box of its own,
+at the same inputs. A cell with tests gets its points if all of its answers are right.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from box import Limits
 from handin import Cell, UnreadableError, merge
 
 TOLERANCE = {"float16": 1e-2, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
-"""Relative and absolute error by dtype, as `cgviz.classroom` has it for the visible tests."""
+"""Allowed relative and absolute error by dtype, the same as in the visible tests."""
 
 PLAIN = (1e-4, 1e-6)
-"""Relative and absolute error of a prediction: four digits."""
+"""Allowed relative and absolute error of a prediction: four digits count."""
 
 AGAIN = (
     "The file is kept as it is. Open it in JupyterLab; if that fails too, take the last checkpoint "
@@ -44,13 +44,13 @@ class Exercise:
 
     @property
     def points(self) -> float:
-        """The points of a right hand-in."""
+        """The points of a hand-in that is right throughout."""
         return sum(cell.points for cell in self.cells)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """The points of one cell with tests, and why not all."""
+    """The points of one cell with tests, and the reason if they are not all."""
 
     points: float
     of: float
@@ -78,9 +78,9 @@ def read_exercise(path: Path, limits: Limits | None = None, boxed: bool = True) 
         boxed: Whether it runs in a box.
 
     Raises:
-        ValueError: The solution does not answer its own tests.
+        ValueError: The solution does not run to its end, or fails in its own tests.
     """
-    import exercises  # with nbgrader, which whoever only grades hand-ins does without
+    import exercises  # here, for it imports nbgrader, which workers that only grade do not need
 
     given, solved = exercises.cells(path)
     work = [{"source": cell.source, "probe": cell.probe} for cell in solved]
@@ -104,7 +104,7 @@ def grade(
     boxed: bool = True,
     reveal: bool = False,
 ) -> Result:
-    """Grade one hand-in. It depends on the arguments alone, and leaves nothing behind.
+    """Grade one hand-in. The result depends on the arguments alone, and nothing is left behind.
 
     Args:
         notebook: The content of the file, or why there is none.
@@ -147,10 +147,10 @@ def judged(given: Any, wanted: list[Any], sources: str, reveal: bool = False) ->
     """Return what is wrong with the answers of a cell, or "" if nothing is.
 
     Args:
-        given: What the hand-in reports: the answers, but it may be anything.
+        given: The answers that the hand-in reports, which may be any JSON value.
         wanted: The solution's answers.
-        sources: The code in which a custom gradient must be, where one is asked for.
-        reveal: Whether to name the numbers.
+        sources: The code that must contain a custom gradient where one is asked for.
+        reveal: Whether to show the numbers.
     """
     given = given if isinstance(given, list) else []
     for number, want in enumerate(wanted):
@@ -162,14 +162,14 @@ def judged(given: Any, wanted: list[Any], sources: str, reveal: bool = False) ->
             return f"{'not yet' if name == 'NotYetError' else name}: {_text(error.get('value'))}"
         if why := _wrong(got, want, reveal):
             return why
-        # A box can claim anything, but not what the student has written.
+        # The reports can claim anything, but cannot change the code that was handed in.
         if want.get("custom") and not re.search(r"\bcustom_gradient\b", sources):
             return f"{want['at']}: there is no custom gradient. Keep @tf.custom_gradient"
     return ""
 
 
 def _wrong(got: dict[str, Any], want: dict[str, Any], reveal: bool) -> str:
-    """What is wrong with one answer."""
+    """Return what is wrong with one answer, or "" if nothing is."""
     if "plain" in want:
         right, count = _right(got.get("plain"), want["plain"]), _count(want["plain"])
         if right == count:
@@ -219,7 +219,7 @@ def _close(one: Any, other: Any, relative: float, absolute: float) -> bool:
         return one is other
     if not isinstance(one, int | float) or not isinstance(other, int | float):
         return False
-    with contextlib.suppress(OverflowError):  # of an integer that no float can hold
+    with contextlib.suppress(OverflowError):  # an integer may be too large for a float
         one, other = float(one), float(other)
         same = one == other or (math.isnan(one) and math.isnan(other))
         return same or abs(one - other) <= absolute + relative * abs(other) < math.inf
@@ -242,14 +242,14 @@ def _right(got: Any, want: Any) -> int:
 
 
 def _sources(cells: list[Cell], tests: Cell) -> str:
-    """The answer that a cell tests and all that the student has added, without comments."""
+    """The last answer before a cell with tests and all code that the student added, no comments."""
     before = [cell for cell in cells[: cells.index(tests)] if cell.role == "answer"]
     own = [cell for cell in cells if cell.kind == "code" and not cell.name]
     return re.sub(r"#.*", "", "\n".join(cell.source for cell in [*before[-1:], *own]))
 
 
 def _unusual(place: str, report: dict[str, Any] | None, limits: Limits) -> list[str]:
-    """Errors of which the whole notebook should tell."""
+    """The notice of an error that matters beyond its cell: of time, of memory or of syntax."""
     error = (report or {}).get("error")
     if not isinstance(error, dict):
         return []
@@ -277,7 +277,7 @@ def _capital(words: str) -> str:
 
 
 def _text(thing: Any) -> str:
-    """Whatever a hand-in reports, as a line."""
+    """Anything that a hand-in reports, as one line cut at 200 characters."""
     line = " ".join(str(thing).split())
     return line[:200] + ("..." if len(line) > 200 else "")
 

@@ -1,14 +1,14 @@
-"""Write every link to this repository, from the address that it is published at.
+"""Write all links to this repository, from the address at which it is published.
 
 python tools/links.py [--whole tag]     --whole: only README.md, as the package index needs it
 
 - the table of lessons in README.md, with Binder and Colab
 - the links for a JupyterHub in classroom/jupyterhub.md
-- the first code cell of each notebook, which silences TensorFlow's start, and installs the course
-  where it is not, as on Colab and Kaggle
+- the first code cell of each notebook, which hides TensorFlow's start-up messages, and installs the
+  course where it is missing, such as on Colab and Kaggle
 
-The address is GITHUB_REPOSITORY in a workflow of GitHub, and elsewhere that of the git remote
-`origin`. Where there is neither, no link is written and nothing is installed.
+The address comes from GITHUB_REPOSITORY, which GitHub's workflows set, or else from the git remote
+`origin`. Without either, no link is written and the first cell installs nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "custom-gradients"  # on the index; `cgviz` is another project's there
 BEGIN = "<!-- lessons: written by `make links` -->\n"
 END = "<!-- end of lessons -->\n"
-FIRST = "first"  # the tag and the id of the cell
-TAGS = [FIRST, "nbval-skip", "skip-execution"]  # no test and no `make notebooks` runs it
+FIRST = "first"  # the tag and the id of the first code cell
+TAGS = [FIRST, "nbval-skip", "skip-execution"]  # neither tests nor `make notebooks` run it
 
 
 def slug() -> str | None:
@@ -74,7 +74,7 @@ def opened(notebook: Path, slug: str | None) -> str:
 
 
 def row(notebook: Path, slug: str | None) -> str:
-    """One lesson, and its exercises if it has any."""
+    """The table row of one lesson, with its exercises if it has any."""
     path = notebook.relative_to(ROOT).as_posix()
     first = f"| [{title(notebook)}]({path}){opened(notebook, slug)} |"
     exercise = notebook.parent / "exercises" / notebook.name
@@ -85,7 +85,7 @@ def row(notebook: Path, slug: str | None) -> str:
 
 
 def hub_row(notebook: Path, slug: str) -> str:
-    """One lesson on a JupyterHub: the link fetches the course, and opens the lesson."""
+    """The line of one lesson: its link fetches the course on a JupyterHub and opens the lesson."""
     name = slug.rpartition("/")[2]
     path = f"lab/tree/{name}/{notebook.relative_to(ROOT).as_posix()}"
     query = urlencode({"repo": f"https://github.com/{slug}", "urlpath": path})
@@ -94,34 +94,34 @@ def hub_row(notebook: Path, slug: str) -> str:
 
 
 def between(text: str, middle: str) -> str:
-    """The text with its generated part as it should be."""
+    """The text with `middle` as its generated part."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{middle}\n{END}{after}"
 
 
 def written(readme: str, slug: str | None) -> str:
-    """The README's text with its table of lessons as it should be."""
+    """The README's text with its table of lessons up to date."""
     head = "| lesson | exercises |\n|---|---|\n"
     return between(readme, head + "".join(row(path, slug) for path in lessons()))
 
 
 def whole(readme: str, slug: str, tag: str) -> str:
-    """The README's text for the package index, which has no other file of the repository."""
+    """The README's text with absolute links, for the package index, which holds no other file."""
     files, pages = f"https://raw.githubusercontent.com/{slug}", f"https://github.com/{slug}/blob"
     readme = re.sub(r'\b(src|srcset)="(?!https:)', rf'\1="{files}/{tag}/', readme)
     return re.sub(r"\]\((?!https:|#)", f"]({pages}/{tag}/", readme)
 
 
 def hub_written(page: str, slug: str | None) -> str:
-    """The text of classroom/jupyterhub.md with its links as they should be."""
+    """The text of classroom/jupyterhub.md with its links up to date."""
     if slug is None:
         return between(page, "`make links` writes them here once the repository is on GitHub.\n")
     return between(page, "".join(hub_row(path, slug) for path in lessons()))
 
 
 def first_cell(slug: str | None) -> dict[str, Any]:
-    """The cell that every notebook begins with."""
+    """The first code cell of every notebook."""
     source = (
         "# Hide TensorFlow's start-up messages about the processor.\n"
         "import os\n"
@@ -152,7 +152,7 @@ def is_first(cell: dict[str, Any]) -> bool:
 
 
 def with_first(text: str, slug: str | None) -> str:
-    """A notebook's text with that cell before its own code."""
+    """A notebook's text with `first_cell` before its own code."""
     notebook = json.loads(text)
     cells = [cell for cell in notebook["cells"] if not is_first(cell)]
     kinds = [cell["cell_type"] for cell in cells]
@@ -162,7 +162,7 @@ def with_first(text: str, slug: str | None) -> str:
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write each file that is out of date."""
     where = slug()
     if where and sys.argv[1:2] == ["--whole"]:
         readme = ROOT / "README.md"

@@ -1,7 +1,7 @@
-"""Run a notebook so that its live pictures play without a kernel, for pages that are made of it.
+"""Run a notebook so that its live pictures play without a kernel, for pages made from it.
 
 run                     runs a notebook
-load_ipython_extension  what its kernel does: a cell stores its live picture as HTML
+load_ipython_extension  loaded in its kernel: cells store their live pictures as HTML
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from IPython.display import display
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-SLOW = 600  # seconds that one cell may take: on a busy machine lesson 08 saves and compiles models
+SLOW = 600  # seconds a cell may take: lesson 08 saves and compiles models, slow on a busy machine
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
 def run(notebook: NotebookNode, folder: Path) -> None:
-    """Run a notebook in a folder, and keep its outputs in it."""
+    """Run a notebook in a folder, and keep the outputs in the notebook."""
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     NotebookClient(
         notebook,

@@ -1,9 +1,9 @@
-"""One page with every golden picture, on paper and live side by side, to be looked at.
+"""Make one page to look at with all golden pictures, on paper and live side by side.
 
 `make look` draws the programs of tests/golden_programs.py with Matplotlib and in Chromium, at the
-start, in the middle and at the end, light and dark, into build/look/index.html. Programs can be
-named: `python tools/look.py chain custom`. `make look FLAGS=--references` writes the small images
-anew that tests/browser/test_look.py holds the live picture to.
+start, in the middle and at the end, light and dark, into build/look/index.html. To draw only some
+programs, name them: `python tools/look.py chain custom`. `make look FLAGS=--references` rewrites
+the small images with which tests/browser/test_look.py compares the live picture.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from cgviz.graph import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "look"
-THEMES = {"light": "default", "dark": "dark_background"}  # of the page -> of Matplotlib
-DOTS = 110  # per inch on paper: about as large as the letters on a screen
-# What is kept as small images: a program, the theme of its page, and a moment.
+THEMES = {"light": "default", "dark": "dark_background"}  # a page's theme -> Matplotlib's style
+DOTS = 110  # per inch on paper: letters about as large as on a screen
+# The small images that are kept: a program, the theme of its page, and a moment.
 REFERENCES = [
     ("chain", "light", "end"),
     ("fan_out", "dark", "middle"),
@@ -44,8 +44,8 @@ REFERENCES = [
     ("network", "light", "start"),
 ]
 IMAGES = ROOT / "tests" / "browser" / "references"
-TONES = 160  # of an image: a palette with the shades between its tones
-# Of an image: pale and not moved to whole pixels, for letters are what machines draw in other ways.
+TONES = 160  # colours of a small image: its tones and the shades between them
+# Pale letters, not moved to whole pixels, in small images: each machine draws letters differently.
 LETTERS = "opacity: 0.3 !important; text-rendering: geometricPrecision"
 STYLE = """
 body { font-family: system-ui, sans-serif; margin: 1rem; }
@@ -55,13 +55,13 @@ body { font-family: system-ui, sans-serif; margin: 1rem; }
 
 
 def moments(trace: Trace, which: int) -> dict[str, int]:
-    """The steps to look at, by what they are called."""
+    """The steps to look at, by name."""
     count = len(trace.passes[which].steps)
     return {"start": 0, "middle": (count + 1) // 2, "end": count}
 
 
 def on_paper(name: str, trace: Trace, which: int) -> list[tuple[str, Path]]:
-    """The figures of one pass: what they are, and their files."""
+    """Save the figures of one pass; returns a caption and the file of each."""
     found = []
     for theme, style in THEMES.items():
         for when, step in moments(trace, which).items():
@@ -75,7 +75,7 @@ def on_paper(name: str, trace: Trace, which: int) -> list[tuple[str, Path]]:
 
 
 def live(browser: Any, name: str, trace: Trace, which: int) -> list[tuple[str, Path]]:
-    """The live pictures of one pass: what they are, and their files."""
+    """Save the live pictures of one pass; returns a caption and the file of each."""
     saved = FOLDER / f"{name}-{which}.html"
     trace.view(which=which).save(saved)
     found = []
@@ -86,7 +86,7 @@ def live(browser: Any, name: str, trace: Trace, which: int) -> list[tuple[str, P
         page.wait_for_selector(".cgviz-node")
         for when, step in moments(trace, which).items():
             page.evaluate("step => document.querySelector('.cgviz-view').cgvizView.go(step)", step)
-            page.wait_for_timeout(250)  # until what fades in has done so
+            page.wait_for_timeout(250)  # until fading in has ended
             file = FOLDER / f"{name}-{which}-live-{theme}-{when}.png"
             page.locator(".cgviz-view").screenshot(path=file)
             found.append((f"live, {theme}, {when}", file))
@@ -95,9 +95,9 @@ def live(browser: Any, name: str, trace: Trace, which: int) -> list[tuple[str, P
 
 
 def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = "") -> Image.Image:
-    """The small image of the last pass of a program; `changed` is run in the page before.
+    """The small image of the last pass of a program; the script `changed` runs in the page first.
 
-    Its letters are those of Matplotlib's own font, which is on every machine, and pale.
+    Its letters are pale, and in the font that comes with Matplotlib and so is on every machine.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     saved, which = FOLDER / "reference.html", len(trace.passes) - 1
@@ -108,7 +108,7 @@ def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = 
         viewport={"width": 720, "height": 900},
         color_scheme=theme,
         reduced_motion="reduce",
-        bypass_csp=True,  # or the page refuses the font
+        bypass_csp=True,  # else the page refuses the font
     )
     page.goto(saved.as_uri())
     page.wait_for_selector(".cgviz-node")
@@ -116,7 +116,7 @@ def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = 
     style += " .cgviz-status { position: static !important }"  # else it may lie on the picture
     page.add_style_tag(content=f"{style} .cgviz-svg text {{ {LETTERS} }}")
     page.evaluate("document.fonts.load('12px \"DejaVu Sans\"')")
-    # What is seen of a large picture depends on where it was before: first its size is known.
+    # A step scrolls a large picture from where it is, so its size must be known before.
     page.wait_for_function("document.querySelector('.cgviz-view').cgvizView.width > 0")
     step = moments(trace, which)[when]
     page.evaluate("step => document.querySelector('.cgviz-view').cgvizView.go(step)", step)
@@ -127,7 +127,7 @@ def reference(browser: Any, trace: Trace, theme: str, when: str, changed: str = 
 
 
 def write_references(browser: Any, programs: Any) -> None:
-    """Write all small images anew."""
+    """Rewrite all small images."""
     IMAGES.mkdir(exist_ok=True)
     for name, theme, when in REFERENCES:
         file = IMAGES / f"{name}-{theme}-{when}.png"
@@ -137,7 +137,7 @@ def write_references(browser: Any, programs: Any) -> None:
 
 
 def row(title: str, found: list[tuple[str, Path]]) -> str:
-    """What belongs together, side by side."""
+    """The HTML of a title with the images of files side by side."""
     figures = "".join(
         f"<figure><figcaption>{escape(words)}</figcaption>"
         f'<img src="{file.name}" alt="{escape(words)}" loading="lazy"></figure>'
@@ -147,7 +147,7 @@ def row(title: str, found: list[tuple[str, Path]]) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Draw them all, and write the page."""
+    """Draw the programs named, or all, and write the page; or rewrite the small images."""
     from playwright.sync_api import sync_playwright
 
     sys.path.append(str(ROOT / "tests"))

@@ -28,7 +28,7 @@ ASKING = "**Predict.**"
 
 
 def slide(cell: NotebookNode) -> str | None:
-    """Where a cell starts a slide: at a heading; and below it, at a small one or a question."""
+    """The slide type of a cell: "slide" at a heading, "subslide" at a small one or a prediction."""
     if cell.cell_type != "markdown":
         return None
     if cell.source.startswith(("# ", "## ")):
@@ -37,9 +37,9 @@ def slide(cell: NotebookNode) -> str | None:
 
 
 def close_answers(notebook: NotebookNode) -> None:
-    """Close what a cell shows between a prediction and the next text; running the cell opens it.
+    """Collapse the outputs between a prediction and the next text; running a cell shows its own.
 
-    A quiz stays open: it stores its questions, not the answers.
+    The output of a quiz stays open: it holds the questions, not the answers.
     """
     asked = False
     for cell in notebook.cells:
@@ -52,7 +52,7 @@ def close_answers(notebook: NotebookNode) -> None:
 
 
 def tidy(notebook: NotebookNode) -> None:
-    """Remove what differs from one run, or one machine, to the next; say what a picture shows."""
+    """Remove what differs between runs or machines; set slides, alt texts and hidden outputs."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata.kernelspec = NotebookNode(KERNEL)
     notebook.metadata.language_info = NotebookNode(name="python")
@@ -69,11 +69,11 @@ def tidy(notebook: NotebookNode) -> None:
         for output in outputs:
             data = output.get("data", {})
             data.pop(LIVE_VIEW, None)
-            if STILL in data.get("text/html", ""):  # as a picture it is shown by GitHub, too
+            if STILL in data.get("text/html", ""):  # GitHub shows it only as an image
                 html = data.pop("text/html")
                 if picture := PICTURE.search(html):
                     data["image/png"] = picture[1]
-            if "image/png" in data:  # where a reader looks for its words
+            if "image/png" in data:  # alternative text is looked for in the metadata
                 output.metadata.setdefault("image/png", {})["alt"] = data["text/plain"]
     close_answers(notebook)
 

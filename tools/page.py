@@ -1,7 +1,7 @@
 """A page of feedback for a student: what was run, what it printed, and the marks with a reason.
 
-What a student has written is text here and never markup, and the page allows no script: it is
-opened in the teacher's browser too.
+What a student has written is shown as text, never as markup, and the page allows no script,
+because it is also opened in the teacher's browser.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ img {{ max-width: 100%; background: white }}
 """
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-"""Colours of a terminal."""
+"""Escape codes for the colours of a terminal."""
 
 
 def feedback(name: str, result: Result, reports: list[dict[str, Any]], reveal: bool) -> str:
@@ -41,7 +41,7 @@ def feedback(name: str, result: Result, reports: list[dict[str, Any]], reveal: b
     Args:
         name: The exercise.
         result: Its marks, notices and cells.
-        reports: What the code cells report that ran: whatever the hand-in wants.
+        reports: The reports of the code cells that ran; a hand-in can forge them.
         reveal: Whether to show the hidden tests.
     """
     parts = [HEAD.format(title=html.escape(f"{name}: {result.points:g} of {result.of:g}"))]
@@ -52,7 +52,7 @@ def feedback(name: str, result: Result, reports: list[dict[str, Any]], reveal: b
     left = iter(reports)
     for cell in result.cells:
         if cell.kind == "markdown":
-            # The exercise's own prose is the teacher's.
+            # The exercise's own prose is the teacher's, so its markup is safe.
             ours = cell.role == "prose"
             parts.append(_prose(cell.source) if ours else _pre(cell.source))
             continue

@@ -1,9 +1,9 @@
 """Run lessons and make slides of them: python tools/slides.py notebook ...
 
-Each section is a column of slides, each prediction a new slide in it, and a cell with what it
-printed comes with a further key press, so that the class can guess first. Live pictures play: on
-their slide each key press is a step, until the backward pass has ended. What does not fit on a
-slide goes to the next one. The page is written to build/slides; it loads reveal.js from the
+Each section is a column of slides, each prediction starts a new slide in it, and a code cell
+appears with its output at a further key press, so that the class can guess first. Live pictures
+play: on their slide each key press is a step, until the backward pass has ended. What does not fit
+on a slide goes to the next one. The page is written to build/slides; it loads reveal.js from the
 network.
 """
 
@@ -25,12 +25,12 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH, HEIGHT = 1280, 720
-TEXT, CODE, FORMULA, GAP = 32, 26, 64, 30  # pixels: a line of each, the space around a cell
+TEXT, CODE, FORMULA, GAP = 32, 26, 64, 30  # pixels: a line of each; the space between cells
 LETTERS = 105  # in a line of text
-PICTURE = 450  # how high a picture may be
-LIVE = 560  # how high a live one is, with its bar and its legend
+PICTURE = 450  # pixels: the greatest height of a picture
+LIVE = 560  # pixels: the height of a live picture, with its bar and its legend
 
-# nbconvert leaves out the words that are stored beside a picture.
+# nbconvert leaves out the alternative text of a picture, so the template adds it.
 TEMPLATE = """
 {%- extends 'reveal/index.html.j2' -%}
 {%- block html_head_css -%}
@@ -63,7 +63,7 @@ addEventListener("keydown", (event) => {
 
 
 def slide_type(cell: NotebookNode) -> str:
-    """Where a cell goes: as stored (`make notebooks`), and what code shows with the next key."""
+    """The slide type of a cell: as stored, or else "fragment" for code, which a key press shows."""
     if "first" in cell.metadata.get("tags", []):
         return "skip"
     stored = cell.metadata.get("slideshow", {}).get("slide_type")
@@ -95,7 +95,7 @@ def height(cell: NotebookNode) -> int:
 
 
 def paginate(cells: Sequence[NotebookNode]) -> None:
-    """Say where each cell goes: one that does not fit starts a slide; words stay by their code."""
+    """Set the slide types: a cell that does not fit starts a slide; text stays with its code."""
     used = 0
     for cell, after in itertools.zip_longest(cells, cells[1:]):
         kind, need = slide_type(cell), height(cell)
@@ -109,7 +109,7 @@ def paginate(cells: Sequence[NotebookNode]) -> None:
 
 
 def slides(notebook: NotebookNode) -> str:
-    """The page."""
+    """The slides of a notebook with its outputs, as one HTML page."""
     paginate(notebook.cells)
     exporter = SlidesExporter(
         raw_template=TEMPLATE,

@@ -1,7 +1,7 @@
-"""What check() costs per element, and what it says of gradients that nobody here wrote.
+"""What check() costs per element, and its verdict on gradients of other projects.
 
-Prints two tables: seconds and runs of f against the number of elements, and the verdict on the
-custom gradients of TensorFlow, Keras and, where it is installed (with tf_keras), of
+Prints two tables: seconds and runs of f by the number of elements, and the verdict on the custom
+gradients of TensorFlow, of Keras and, if it is installed (with tf_keras), of
 tensorflow-probability.
 """
 

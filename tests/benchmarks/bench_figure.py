@@ -31,7 +31,7 @@ def branches(x: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
 
 
 def layers(x: tf.Tensor, w: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """Two layers and a skip of 2x2 matrices: four times as many letters."""
+    """Two layers with skip connections, of 2x2 matrices: four times as many letters."""
     for _ in range(2):
         h = tf.tanh(x @ w) @ v
         x = tf.nn.relu(x + h) * 0.5

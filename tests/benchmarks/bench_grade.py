@@ -1,8 +1,8 @@
-"""A class is graded: hand-ins a minute, peak memory, and the marks.
+"""Grade a class: hand-ins per minute, peak memory, and whether the marks are right.
 
 python tests/benchmarks/bench_grade.py [students]
 
-Of eight students (80 in all) one is hostile, each in another way; the others are honest.
+One in eight students (of 80 by default) is hostile, each in another way; the others are honest.
 """
 
 import csv
@@ -41,7 +41,7 @@ def write_class(folder: Path, students: int) -> dict[str, float]:
 
 
 def memory(process: psutil.Process) -> float:
-    """Gigabytes of a process and all below it; what they share is counted once."""
+    """Gigabytes held by a process and all its descendants; shared memory counts once."""
     total = 0
     for one in [process, *process.children(recursive=True)]:
         try:

@@ -1,7 +1,7 @@
-"""How fast the layout is, and how its crossings compare with Graphviz `dot`, in one run.
+"""How fast the layout is, and how its crossings compare with those of Graphviz `dot`, in one run.
 
-Prints times for 200 and 2,000 nodes and, on random graphs, the number of crossing lines of our
-drawing over that of `dot`'s, counted by the same function on both drawings.
+Prints times for 200 and 2,000 nodes and, on random graphs, the ratio of the line crossings in our
+drawing to those in `dot`'s, counted by the same function in both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Line = np.ndarray
 
 
 def random_graph(nodes: int, links: int, seed: int, window: int | None = None) -> list[Link]:
-    """A random graph without cycles; with `window` each box uses only the ones just before it."""
+    """A random graph without cycles; with `window` each box uses only that many before it."""
     choose = random.Random(seed)
     ends: set[tuple[int, int]] = set()
     while len(ends) < links:
@@ -106,7 +106,7 @@ def times() -> None:
         labelled = [replace(link, before=30.0, after=30.0, along=14.0) for link in links]
         took = []
         for _ in range(9):
-            gc.collect()  # no run pays for what another has left
+            gc.collect()  # so that no run pays for the garbage of another
             start = time.process_time()
             layout.place([Box(54.0, 36.0)] * nodes, labelled)
             took.append(time.process_time() - start)
@@ -115,7 +115,7 @@ def times() -> None:
 
 
 def against_dot() -> None:
-    """Print our crossings over `dot`'s."""
+    """Print the ratio of our crossings to those of `dot`."""
     if shutil.which("dot") is None:
         print("crossings: not compared, `dot` is missing (apt-get install graphviz)")
         return

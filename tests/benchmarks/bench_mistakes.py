@@ -1,14 +1,14 @@
-"""What check() misses, and where it raises a false alarm: random programs, spoiled by machine.
+"""What check() misses, and where it raises a false alarm, in random programs with random mistakes.
 
     python tests/benchmarks/bench_mistakes.py [PROGRAMS] [FIRST]
 
 Each program is a random function of 6 to 2,000 numbers with a rule of its own, right or spoiled:
-at one entry of the Jacobian, in one row or column, everywhere, or with entries exchanged. It
-prints a table, and a line for each mistake that was missed and each false alarm, with the number
-of the program; FIRST starts at that number.
+at one entry of the Jacobian, in one row or column, everywhere, or with entries exchanged or
+shifted. It prints a table, and a line for each mistake that was missed and each false alarm, with
+the number of the program; to start at that number, give it as FIRST.
 
-A spoiled entry is one of at least a hundredth of the mean size of its row: the sign of a
-derivative that is nearly 0 is nobody's loss.
+A spoiled entry is larger than a hundredth of the mean nonzero entry of its row, in absolute value:
+a wrong sign of a derivative that is nearly 0 does no harm.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ELEMENTWISE = {
 
 
 def structures(size: int, random: np.random.Generator) -> dict[str, Callable[[Any], Any]]:
-    """What mixes the entries of a vector: not at all, in rows, in a band, or all of them."""
+    """Functions that mix the entries of a vector: not at all, in rows, in a band, or all."""
     order = random.permutation(size)
     matrix = random.normal(size=(min(size, 200), size)) / np.sqrt(size)
     kernel = random.normal(size=(3, 1, 1))
@@ -63,7 +63,7 @@ def structures(size: int, random: np.random.Generator) -> dict[str, Callable[[An
 
 
 def program(number: int) -> tuple[str, Callable[[Any], Any], np.ndarray[Any, Any]]:
-    """A random function, what it is called, and where it is judged."""
+    """The name of a random function, the function, and the point at which it is judged."""
     random = np.random.default_rng(number)
     size = int(random.choice(SIZES))
     names = random.choice(list(ELEMENTWISE), size=random.integers(1, 4)).tolist()
@@ -88,8 +88,8 @@ def pull(f: Callable[[Any], Any], x: Any, upstream: Any) -> Any:
     return tape.gradient(y, x, output_gradients=upstream)
 
 
-# By what a derivative is multiplied: its sign flipped, forgotten, ten times, a percent too much,
-# and 3.14 for pi.
+# What a wrong derivative is multiplied by: a flipped sign, a forgotten derivative, ten times too
+# much, a percent too much, and 3.14 for pi.
 FACTORS = {"sign": -1.0, "zero": 0.0, "tenfold": 10.0, "percent": 1.01, "3.14": 3.14 / np.pi}
 KINDS = [
     "right",
@@ -142,7 +142,7 @@ def spoiled(
 
 
 def main(programs: int, first: int) -> None:
-    """Judge the programs, and print what became of them."""
+    """Judge the programs, and print the verdicts."""
     start = time.perf_counter()
     seen: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(
         collections.Counter

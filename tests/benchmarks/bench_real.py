@@ -1,14 +1,14 @@
-"""Code that nobody here wrote, plain and recorded: equal to the last bit, how slow, how readable.
+"""Run code of other projects plain and recorded: are all bits equal, and how much slower is it?
 
     python tests/benchmarks/bench_real.py [FOLDER ...] [--only WORD] [--seconds 300]
 
 It runs training steps of `keras.applications`, distributions of tensorflow-probability where that
-is installed, and every notebook in the folders named: TensorFlow's guides, for example, as
-`site/en/guide` of its repository `docs` has them. A program runs three times, each in a process of
-its own with the same seeds: twice plain, which tells whether TensorFlow repeats itself, and once
-with each cell inside `cgviz.record()`. Compared are all floating-point numbers that the names of
-the program hold at the end. A cell that raises plain (most need a network) must raise the same
-when it is recorded. Times are those of the processor, all threads together.
+is installed, and every notebook in the folders named: TensorFlow's guides, for example, which are
+in `site/en/guide` of its repository `docs`. A program runs three times, each in a process of its
+own with the same seeds: twice plain, which tells whether TensorFlow repeats itself, and once
+with each cell inside `cgviz.record()`. All floating-point numbers that the names of the program
+hold at the end are compared, where the plain runs agree. A cell that raises plain (most need a
+network) must raise the same when it is recorded. Times are processor times, all threads together.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def programs(folders: list[Path]) -> Iterator[tuple[str, list[str]]]:
         for path in sorted(folder.glob("**/*.ipynb")):
             cells = json.loads(path.read_text("utf-8"))["cells"]
             code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
-            # Commands for a shell or for IPython are not TensorFlow's business.
+            # Without commands for a shell or for IPython, which are not Python.
             yield path.stem, [re.sub(r"^[ \t]*[!%].*$", "", each, flags=re.M) for each in code]
 
 
@@ -81,7 +81,7 @@ def programs(folders: list[Path]) -> Iterator[tuple[str, list[str]]]:
 
 
 def numbers(value: Any) -> Iterator[bytes]:
-    """The floating-point numbers of what a name holds: tensors, arrays, models, in containers."""
+    """The bytes of the floating-point numbers in a value: a tensor, array, model, or container."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -100,7 +100,7 @@ def numbers(value: Any) -> Iterator[bytes]:
 
 
 def run(cells: list[str], recorded: bool) -> dict[str, Any]:
-    """Run cells in this process, and tell what they came to."""
+    """Run cells in this process; returns times, errors and a hash of each name's numbers."""
     import keras
     import matplotlib as mpl
 
@@ -135,7 +135,7 @@ def run(cells: list[str], recorded: bool) -> dict[str, Any]:
     for name, value in names.items():
         try:
             parts = list(numbers(value))
-        except Exception:  # what only a graph knows, or nobody can read
+        except Exception:  # a tensor of a graph, or a value that cannot be read
             continue
         if parts and not name.startswith("_"):
             found[name] = hashlib.sha256(b"".join(parts)).hexdigest()
@@ -153,11 +153,11 @@ def run(cells: list[str], recorded: bool) -> dict[str, Any]:
 
 
 def result(cells: list[str], recorded: bool, seconds: float) -> dict[str, Any]:
-    """What a run in a process of its own came to."""
+    """What `run` returns in a process of its own, or how that process ended."""
     given = json.dumps({"cells": cells, "recorded": recorded})
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
     try:
-        with TemporaryDirectory() as folder:  # what a program writes
+        with TemporaryDirectory() as folder:  # for what a program writes
             done = subprocess.run(
                 [sys.executable, os.path.abspath(__file__), "--cells"],
                 input=given,
@@ -195,7 +195,7 @@ def row(name: str, cells: list[str], seconds: float) -> str:
 
 
 def main() -> None:
-    """Read the command line and print the table, a line when it is known."""
+    """Read the command line and print the table, each line as soon as it is known."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folders", nargs="*", type=Path, help="with notebooks to run")
     parser.add_argument("--only", default="", help="programs whose name has this in it")

@@ -30,7 +30,7 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def cleanly(run: Callable[[], Any]) -> float:
-    """The same, without the garbage that other runs have left."""
+    """The same, after collecting the garbage that other runs have left."""
     gc.collect()
     return seconds(run)
 
@@ -56,7 +56,7 @@ def chain(x: tf.Tensor, pairs: int) -> tf.Tensor:
 
 
 def forward_on_tape(pairs: int) -> tf.Tensor:
-    """The chain on TensorFlow's own tape, and no gradient."""
+    """The chain on TensorFlow's own tape, without a gradient."""
     x = tf.constant(0.5)
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -73,7 +73,7 @@ def gradient_of_chain(pairs: int) -> tf.Tensor:
 
 
 def recording(run: Callable[[], Any]) -> Callable[[], Any]:
-    """The same run inside `cgviz.record()`, and the trace kept."""
+    """The same run inside `cgviz.record()`, with the trace kept."""
 
     def recorded() -> Any:
         with cgviz.record() as trace:
@@ -86,8 +86,8 @@ def recording(run: Callable[[], Any]) -> Callable[[], Any]:
 def holding(run: Callable[[], Any]) -> Callable[[], Any]:
     """The same run, with every tensor that it makes kept and nothing recorded.
 
-    It is the least that a recording by reference can cost: what TensorFlow would have used again
-    while it is warm in a cache has to be written elsewhere.
+    This is the least that recording by reference can cost: memory that TensorFlow would have reused
+    while it is still in a cache stays occupied, so new tensors are written elsewhere.
     """
 
     def held() -> Any:
@@ -142,7 +142,7 @@ def torchlens_ratio(pairs: int) -> None:
     for name, run in (
         ("cgviz, forward only", recording(lambda: forward_on_tape(pairs))),
         ("cgviz, forward and backward", recording(both)),
-        ("plain TensorFlow, forward and backward", both),  # nobody records both in less
+        ("plain TensorFlow, forward and backward", both),  # no recording of both can take less
     ):
         ours = statistics.median(cleanly(run) for _ in range(9))
         print(f"{name}: {ours * 1e3:.0f} ms, {peer / ours:.1f} times faster")

@@ -1,7 +1,7 @@
-"""What the live picture costs: to make, to step, to slide, and when it is large.
+"""What the live picture costs: to make, to step through, to move by a slider, and when it is large.
 
-Prints medians. The part in the browser needs Chromium and Playwright and a JupyterLab, and is left
-out without them.
+Prints medians. The part in the browser needs Chromium, Playwright and JupyterLab; it is left out
+where Playwright is missing.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def deep(x: tf.Tensor) -> tf.Tensor:
 
 
 def median(name: str, run: Callable[[], Any], runs: int = 9) -> None:
-    """Time and print."""
+    """Print the median time of a function."""
     run()
     times = []
     for _ in range(runs):
@@ -129,7 +129,7 @@ def median(name: str, run: Callable[[], Any], runs: int = 9) -> None:
 
 
 def in_python() -> None:
-    """What Python does."""
+    """Time what Python does."""
     small, large = cgviz.trace(chain, 0.5, 0.3), cgviz.trace(deep, 0.5)
     median("30 ops: the view", lambda: view.view(small))
     median("30 ops: the view and the picture beside it", lambda: view.view(small).still())
@@ -152,7 +152,7 @@ def in_python() -> None:
 
 
 def first_views(notebook: Any, name: str, trace: str, runs: int) -> None:
-    """From running the cell, and from the end of its trace, to the picture on the screen."""
+    """Time from running the cell, and from the end of its trace, to the picture on the screen."""
     from_run, from_trace = [], []
     for _ in range(runs):
         notebook.show("", views=0)
@@ -166,7 +166,7 @@ def first_views(notebook: Any, name: str, trace: str, runs: int) -> None:
 
 
 def in_the_browser() -> None:
-    """What a JupyterLab in Chromium does."""
+    """Time what JupyterLab in Chromium does."""
     try:
         from browser.conftest import CHROMIUM, FLAGS, Notebook, lab_server
         from playwright.sync_api import sync_playwright

@@ -1,4 +1,4 @@
-"""What watching a training costs: an 8-layer 512x512 network, watched over plain, in pairs.
+"""What watching a training costs, on an 8-layer 512x512 network: time watched / plain, in pairs.
 
 python tests/benchmarks/bench_watch.py [pairs]
 """
@@ -15,7 +15,7 @@ STEPS = 10
 
 
 def network():
-    """A step of gradient descent."""
+    """A function that takes one step of gradient descent."""
     tf.random.set_seed(0)
     weights = [tf.Variable(tf.random.normal((512, 512), stddev=0.06)) for _ in range(8)]
     x, y = tf.random.normal((512, 512)), tf.random.normal((512, 512))

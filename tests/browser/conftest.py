@@ -1,7 +1,7 @@
 """A real JupyterLab and a headless Chromium for the tests in this folder.
 
-They are skipped where Chromium or Playwright is missing, with the words how to get them; with
-CGVIZ_BROWSER_TESTS=required, as in CI, that is a failure.
+The tests are skipped where Chromium or Playwright is missing, with a message on how to install it;
+with CGVIZ_BROWSER_TESTS=required, as in CI, they fail instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import forked
 import nbformat
 import pytest
 
-# The first draws pages alone, and no windows around them: it takes a sixth less of a processor.
+# The first draws only pages, without browser windows: it takes a sixth less processor time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
 FLAGS = [
@@ -32,9 +32,9 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--disable-site-isolation-trials",  # a process less for each page
-    # Two pages less for each window, for its address bar. Of such flags the last counts, so what
-    # Playwright disables is here again.
+    "--disable-site-isolation-trials",  # saves a process per page
+    # Saves two pages per window, those of its address bar. Only the last such flag counts, so this
+    # one repeats what Playwright disables.
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,AvoidUnnecessaryBeforeUnloadCheckSync,"
     "DestroyProfileOnBrowserClose,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,LensOverlay,"
     "MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,"
@@ -43,7 +43,7 @@ FLAGS = [
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 SIZE = {"width": 1280, "height": 900}
 SECONDS = 120  # that a server may take to start on a machine with other work
-# It runs what is named first after it as `python -m` does.
+# Code that runs the module named first after it, as `python -m` does.
 AS_MODULE = (
     "import runpy, sys; del sys.argv[0]; runpy.run_module(sys.argv[0], None, '__main__', True)"
 )
@@ -73,14 +73,14 @@ def browser() -> Iterator[object]:
 
 
 def new_context(browser):
-    """A window of 1280 by 900."""
+    """A browser context whose window is 1280 by 900 pixels."""
     context = browser.new_context(viewport=SIZE)
     context.set_default_timeout(30_000)
     return context
 
 
 def keep(page, request, errors: list[str]) -> None:
-    """A screenshot of what failed; an error on the page is a failure."""
+    """Take a screenshot if the test failed or the page had errors; errors fail the test, too."""
     if failed(request) or errors:
         SHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=SHOTS / f"{request.node.name}.png", full_page=True)
@@ -93,10 +93,10 @@ def failed(request) -> bool:
 
 
 def ours(error) -> bool:
-    """Not thrown by the notebook itself.
+    """Whether an error on the page was not thrown by Notebook or JupyterLab itself.
 
-    Notebook 7 looks for a schema before there is one; JupyterLab may remove a node twice where a
-    cell runs again at once after its kernel was restarted.
+    Notebook 7 looks for a schema before there is one; JupyterLab may remove a node twice when a
+    cell runs again right after its kernel was restarted.
     """
     thrown = [line for line in (error.stack or "").splitlines() if line.strip().startswith("at ")]
     own = ("/static/notebook/notebook_core", "/static/lab/jlab_core")
@@ -105,7 +105,7 @@ def ours(error) -> bool:
 
 @pytest.fixture(scope="session")
 def kept(browser) -> Iterator[list]:
-    """The page that `page` lends, once there is one: to make a new one takes as long as a test."""
+    """The page, if any, that `page` lends to each test: a new one would take as long as a test."""
     pages: list = []
     yield pages
     for each in pages:
@@ -114,7 +114,7 @@ def kept(browser) -> Iterator[list]:
 
 @pytest.fixture
 def page(browser, kept, request) -> Iterator[object]:
-    """An empty page, as a new one is; one in which a test failed is not used again."""
+    """An empty page in the state of a new one; after a failed test the page is not used again."""
     opened = kept.pop() if kept else new_context(browser).new_page()
     errors: list[str] = []
     note = lambda error: ours(error) and errors.append(str(error))  # noqa: E731
@@ -132,14 +132,14 @@ def page(browser, kept, request) -> Iterator[object]:
 
 
 def empty(page) -> None:
-    """Leave nothing of a test: nothing shown, set or moved."""
+    """Undo what a test has shown, set and moved in a page."""
     page.goto("about:blank")
     page.context.set_offline(False)
     restore(page)
 
 
 def restore(page) -> None:
-    """Set and move a page as a new one is."""
+    """Reset the mouse, the media and the size of a page to those of a new one."""
     page.mouse.move(0, 0)
     page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference")
     if page.viewport_size != SIZE:
@@ -148,7 +148,7 @@ def restore(page) -> None:
 
 @pytest.fixture
 def fresh_page(browser, request) -> Iterator[object]:
-    """A page of its own for a test that sets what stays set."""
+    """A page of its own for a test whose settings cannot be undone."""
     context = new_context(browser)
     opened = context.new_page()
     errors: list[str] = []
@@ -160,7 +160,7 @@ def fresh_page(browser, request) -> Iterator[object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Let the page know that its test failed."""
+    """Note on a test that it failed, for `failed`."""
     report = yield
     if report.when == "call" and report.failed:
         item.failed = True
@@ -185,7 +185,7 @@ class Server:
             "JUPYTER_RUNTIME_DIR": homes["runtime"],
             "IPYTHONDIR": homes["ipython"],
             "XDG_CONFIG_HOME": homes["config"],
-            "PATH": str(Path(sys.executable).parent),  # JupyterLab asks Node, 1 s, where one is
+            "PATH": str(Path(sys.executable).parent),  # without Node, which JupyterLab asks for 1 s
         }
         self.log = (folder.parent / f"{folder.name}.log").open("wb")
         self.process = subprocess.Popen(
@@ -197,7 +197,7 @@ class Server:
         )
 
     def wait(self, path: str) -> None:
-        """Until it answers."""
+        """Wait until the server answers."""
         end = time.monotonic() + SECONDS
         while True:
             try:
@@ -212,7 +212,7 @@ class Server:
                 time.sleep(0.2)
 
     def stop(self) -> None:
-        """End it."""
+        """End the server."""
         self.process.terminate()
         try:
             self.process.wait(10)
@@ -223,7 +223,7 @@ class Server:
 
 
 def as_root() -> list[str]:
-    """What Jupyter wants to hear where the tests run as root."""
+    """The option that Jupyter needs where the tests run as root."""
     return ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
 
 
@@ -244,7 +244,7 @@ def lab_server(folder: Path) -> Server:
 
 @pytest.fixture(scope="session")
 def lab(browser, tmp_path_factory) -> Iterator[Server]:
-    """A JupyterLab."""
+    """The JupyterLab that the tests share."""
     server = lab_server(tmp_path_factory.mktemp("lab"))
     try:
         server.wait("/api/status")
@@ -254,7 +254,7 @@ def lab(browser, tmp_path_factory) -> Iterator[Server]:
 
 
 def write(path: Path, *cells: str) -> None:
-    """A notebook of these code cells."""
+    """Write a notebook with these code cells."""
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(source) for source in cells],
         metadata={
@@ -282,7 +282,7 @@ class Notebook:
         self.run(0)
 
     def close(self) -> None:
-        """End the kernels, and close all that is open, without a question whether to save it."""
+        """End the kernels, and close all that is open without being asked whether to save it."""
         self.page.evaluate(
             "async () => { for (const each of [...jupyterapp.shell.widgets('main')]) { "
             "if (each.context) { await each.context.sessionContext.shutdown(); "
@@ -324,7 +324,7 @@ class Notebook:
 
 @pytest.fixture(scope="session")
 def desks(browser) -> Iterator[list]:
-    """The page with JupyterLab that `notebook` lends, once there is one: it takes 5 s to load."""
+    """The JupyterLab page, if any, that `notebook` lends to each file: it takes 5 s to load."""
     pages: list = []
     yield pages
     for each in pages:
@@ -335,7 +335,7 @@ def desks(browser) -> Iterator[list]:
 def notebook(lab, browser, desks, request) -> Iterator[Notebook]:
     """The notebook of a file of tests, with a kernel of its own; its first cell is their SETUP.
 
-    The page is that of the files before, unless a test failed in it.
+    The page is the one that the files before used, unless a test failed in it.
     """
     if desks:
         page = desks.pop()
@@ -357,7 +357,7 @@ def notebook(lab, browser, desks, request) -> Iterator[Notebook]:
 
 @pytest.fixture
 def show(notebook, request) -> Iterator[object]:
-    """Show something in the notebook."""
+    """Show something in the notebook; an error on the page is a failure."""
     errors: list[str] = []
     note = lambda error: ours(error) and errors.append(str(error))  # noqa: E731
     notebook.page.on("pageerror", note)
@@ -367,7 +367,7 @@ def show(notebook, request) -> Iterator[object]:
 
 
 def until(page, condition):
-    """Wait until this holds in a saved page, whose policy forbids what `wait_for_function` does."""
+    """Wait until a condition holds in a saved page, whose policy forbids `wait_for_function`."""
     ends = time.monotonic() + 30
     while not page.evaluate(condition):
         assert time.monotonic() < ends, condition
@@ -375,7 +375,7 @@ def until(page, condition):
 
 
 def has_count(locator, count):
-    """Wait until there are so many: what a click brings may come a moment later."""
+    """Wait until a locator finds `count` elements: what a click shows may come a moment later."""
     from playwright.sync_api import expect
 
-    expect(locator).to_have_count(count, timeout=30_000)  # as all else in a page
+    expect(locator).to_have_count(count, timeout=30_000)  # as for all else in a page
