@@ -321,8 +321,16 @@ def _asked(shown: Selection, i: int) -> str:
 
 
 def _target_name(shown: Selection) -> str:
-    names = [shown.nodes[edge.source].label for edge in shown.targets]
-    return names[0] if len(names) == 1 and names[0].isidentifier() else ""
+    """The name of the target, if the gradients are its derivatives: if its upstream is a 1."""
+    names = [shown.nodes[e.source].label for e in shown.targets]
+    ones = "upstream" not in (shown.moved or ()) and all(
+        _is_one(e.contribution) for e in shown.targets
+    )
+    return names[0] if ones and len(names) == 1 and names[0].isidentifier() else ""
+
+
+def _is_one(a: Array | None) -> bool:
+    return a is not None and a.ndim == 0 and bool(a == 1)
 
 
 # --- for screen readers --------------------------------------------------------------------------

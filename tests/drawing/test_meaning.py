@@ -122,6 +122,24 @@ def test_what_lies_behind_an_unequal_product_is_no_derivative_and_the_legend_tel
     assert written(bad) == (["dy/dx = 4", "dy/dw = 5 + 5 = 10"], [])
 
 
+@pytest.mark.parametrize(
+    ("factor", "upstream", "words"),
+    [
+        (1.0, None, "dy/dx = 3 + 3 = 6"),
+        (1.0, 2.0, "gradient = 6 + 6 = 12"),
+        ([1.0, 2.0], None, "gradient = 9 + 9 = 18"),
+    ],
+    ids=["one", "upstream 2", "two numbers"],
+)
+def test_a_gradient_is_called_a_derivative_where_upstream_is_the_number_1(factor, upstream, words):
+    def f(x):
+        y = x * x * factor
+        return y
+
+    shown = display.make(select(cgviz.trace(f, 3.0, upstream=upstream)))
+    assert [t.at(inf) for t in shown.texts if (t.of, t.role) == ("node", "gradient")] == [words]
+
+
 def test_what_is_not_the_product_stands_out():
     @tf.custom_gradient
     def square(x):
