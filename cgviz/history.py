@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .findings import Progress
-from .graph import Array, Op, Trace, Value, norm, ratio, readable
+from .graph import Array, Op, Trace, Value, norm, ratio, readable, wide
 from .graph.trace import walk
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class History:
         trace.main = _followed(trace) if self.which is None else trace.pass_(self.which).index
         trace.title = self.title
         pass_ = trace.pass_(None)
-        target = sum(float(np.sum(np.asarray(t.reference))) for t in pass_.targets)
+        target = sum(float(np.sum(wide(readable(t.reference)))) for t in pass_.targets)
         known: dict[Any, Measured] = {}  # what is used twice is measured once
         with ThreadPoolExecutor(2) as pool:  # most of the work, while TensorFlow runs nothing
             tensors = (t for taken in pass_.steps for t in taken.returned)

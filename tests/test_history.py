@@ -92,6 +92,22 @@ def test_the_weights_are_those_of_the_training_that_nobody_watched():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_target_of_16_bits_is_summed_in_double_precision(dtype):
+    w = tf.Variable([1.0, 2.0], dtype=dtype, name="w")
+    history = cgviz.watch(descent(lambda: tf.repeat(w, 500) * 100.0, [w], 0.0), 2)
+    assert history.target == [150_000.0] * 2
+    assert history.broken is None
+
+
+def test_a_bfloat16_scalar_is_watched():
+    w = tf.Variable(2.0, dtype=tf.bfloat16, name="w")
+    history = cgviz.watch(descent(lambda: w * w, [w], 0.25), 2)
+    assert history.target == [4.0, 1.0]
+    assert history.variables["w"].gradient == [4.0, 2.0]
+    assert history.variables["w"].update == [0.5, 0.5]
+
+
 def test_an_ops_local_effect_is_downstream_over_upstream():
     w = tf.Variable([3.0, 4.0], name="w")
     history = cgviz.watch(descent(lambda: tf.reduce_sum(2.0 * w), [w], 0.0), 2)

@@ -109,7 +109,8 @@ def readable(reference: Any) -> Array:
 
     Floats of 16 bits or fewer, some of which are void to NumPy, are widened to float32.
     """
-    array = np.asarray(reference if hasattr(reference, "__array__") else reference.numpy())
+    found = reference.__array__() if hasattr(reference, "__array__") else reference.numpy()
+    array = np.asarray(found)  # of a scalar tensor, `found` may be a NumPy scalar
     small = array.dtype.kind in "fV" and array.dtype.itemsize <= 2
     return array.astype(np.float32) if small else array
 

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from ..graph import Array, Trace, as_numpy
@@ -214,6 +213,6 @@ def _by_name(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
         more = (f"{own}_{n}" for n in count(1))
         name = next(each for each in chain([own], more) if each not in found)
         tensor = reference(gradient, variable.shape)
-        # Not `as_numpy`, which copies: a recorded step of training has many large gradients.
-        found[name] = np.asarray(tensor) if hasattr(tensor, "__array__") else as_numpy(tensor)
+        # `as_numpy` alone would copy: a recorded step of training has many large gradients.
+        found[name] = as_numpy(tensor.__array__() if hasattr(tensor, "__array__") else tensor)
     return found

@@ -163,6 +163,12 @@ def test_empty_half_and_complex_tensors_are_traced():
     same(cgviz.trace(lambda x: x * x, z).gradients[0], tape_gradient(lambda x: x * x, z)[1][0])
 
 
+def test_a_scalar_bfloat16_variable_keeps_its_dtype_and_its_gradient():
+    w = tf.Variable(1.5, dtype=tf.bfloat16, name="w")
+    trace = cgviz.trace(lambda x: x * w, tf.constant(2.0, tf.bfloat16))
+    same(trace.variables["w"], tf.constant(2.0, tf.bfloat16))
+
+
 def test_an_integer_target_has_no_gradient_and_raises_nothing():
     trace = cgviz.trace(tf.argmax, [1.0, 3.0])
     assert trace.value == 1
