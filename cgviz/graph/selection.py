@@ -295,16 +295,17 @@ class _Builder:
         )
 
     def _targets(self) -> tuple[Edge, ...]:
-        """One edge for each target; for a target that is given twice, the first."""
+        """One edge for each target; the upstreams of a target that is given twice add up."""
         places = {v.key: (fold, k) for fold in self.folds for k, v in enumerate(self.outputs[fold])}
-        found: dict[int, Edge] = {}
+        found: dict[int, list[Edge]] = {}
         for target, seed in zip(self.pass_.targets, self.pass_.seeds, strict=True):
             key = self.pruned.value(target).key
             if key in places:
                 fold, k = places[key]
                 edge = Edge(self.index[fold], k, -1, -1, self.outputs[fold][k], seed)
-                found.setdefault(key, edge)
-        return tuple(sorted(found.values(), key=lambda edge: edge.source))
+                found.setdefault(key, []).append(edge)
+        edges = [_joined(same, total) for same in found.values()]
+        return tuple(sorted(edges, key=lambda edge: edge.source))
 
     def _upstream(self, value: Value) -> Array | None:
         if value.key in self.gradients:

@@ -188,6 +188,12 @@ class Derivative:
         return counts
 
     @property
+    def targets(self) -> list[tuple[Value, Array]]:
+        """The targets from which a path leads to the source, each with its upstream."""
+        pairs = zip(self._pass.targets, self._pass.seeds, strict=True)
+        return [(t, seed) for t, seed in pairs if seed is not None and self._counts.get(t.key)]
+
+    @property
     def count(self) -> int:
         """How many paths there are."""
         return sum(self._counts.get(value.key, 0) for value in self._pass.targets)
@@ -200,9 +206,7 @@ class Derivative:
     def walk(self) -> Iterator[Path]:
         """Every path, one after the other; `count` tells how many there are."""
         makers = {v.key: (s, i) for s in self._pass.steps for i, v in enumerate(s.op.outputs)}
-        for target, seed in zip(self._pass.targets, self._pass.seeds, strict=True):
-            if not self._counts.get(target.key) or seed is None:
-                continue
+        for target, seed in self.targets:
             stack: list[tuple[Value, tuple[Factor, ...]]] = [(target, ())]
             while stack:
                 value, trail = stack.pop()
@@ -237,9 +241,8 @@ class Derivative:
         if sum(v.size for s in self.steps for v in s.op.outputs) > MOST_RUNS:
             return None
         arrived: dict[int, list[tuple[Array, Array]]] = {}
-        for target, seed in zip(self._pass.targets, self._pass.seeds, strict=True):
-            if seed is not None and target.key in self._counts:
-                arrived.setdefault(target.key, []).append((wide(seed), np.abs(wide(seed))))
+        for target, seed in self.targets:
+            arrived.setdefault(target.key, []).append((wide(seed), np.abs(wide(seed))))
         for step in self.steps:
             for value, locals_ in zip(step.op.outputs, step.local, strict=True):
                 if value.key not in arrived:
@@ -315,7 +318,9 @@ class Writer:
         if derivative.count > len(self.paths) and len(self.paths[0].factors) > MOST_FACTORS:
             self.paths = self.paths[:3]
         self.left = derivative.count - len(self.paths)
-        self.seeded = any(p.target.shape != () or not np.all(p.upstream == 1) for p in self.paths)
+        self.targets = {target.key: target for target, _ in derivative.targets}
+        ones = all(t.shape == () and np.all(seed == 1) for t, seed in derivative.targets)
+        self.seeded = not ones or len(self.targets) < len(derivative.targets)  # one given twice
 
     def name(self, value: Value) -> str:
         """The learner's name of a value."""
@@ -324,18 +329,18 @@ class Writer:
     def left_side(self) -> Terms:
         """`dy/dx`, preceded by the upstream if that is not the number 1."""
         source = self.derivative.name
-        targets = {path.target.key: path for path in self.paths}.values()
         terms = [
-            [*self.seed(path), Fraction(self.name(path.target), source, "d")] for path in targets
+            [*self.seed(target), Fraction(self.name(target), source, "d")]
+            for target in self.targets.values()
         ]
         return terms or [[Fraction("", source, "d")]]
 
-    def seed(self, path: Path) -> list[Part]:
-        """The upstream of a path's target as a factor."""
+    def seed(self, target: Value) -> list[Part]:
+        """The upstream of a target as a factor."""
         if not self.seeded:
             return []
-        several = len({p.target.key for p in self.paths}) > 1
-        return [f"upstream of {self.name(path.target)}" if several else "upstream"]
+        several = len(self.targets) > 1
+        return [f"upstream of {self.name(target)}" if several else "upstream"]
 
     def lines(self) -> list[Line]:
         """The whole formula."""
@@ -352,7 +357,7 @@ class Writer:
 
     def symbols(self, path: Path) -> list[Part]:
         """The product of a path in the learner's names."""
-        factors = self.seed(path)
+        factors = self.seed(path.target)
         for factor in self.cut(path):
             if factor is None:
                 factors.append(DOTS)

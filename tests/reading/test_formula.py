@@ -82,6 +82,31 @@ def test_terms_that_read_the_same_are_all_there():
     assert text.count("1 · 4") == 5
 
 
+def test_the_left_side_names_every_target_also_one_whose_paths_are_not_written():
+    def f(x):
+        a = x * x
+        b = a * a
+        y = b * b
+        z = 5.0 * x
+        return y, z
+
+    text = str(rule(f, 1.0, upstream=(1.0, 10.0)))
+    assert text.startswith("upstream of y · dy/dx + upstream of z · dz/dx\n")
+    assert "(1 more path)" in text
+    assert text.endswith("= 58")
+
+
+def test_a_target_that_is_given_twice_has_the_sum_as_its_upstream():
+    def f(x):
+        y = tf.square(x)
+        return {"loss": y, "total": y}
+
+    trace = cgviz.trace(f, 3.0)
+    assert str(trace.chain_rule()).startswith("upstream · dy/dx = upstream · ∂y/∂x + upstream")
+    assert str(trace.chain_rule()).endswith("= 12")
+    assert "Target y (x²): value 9, upstream 2." in trace.plot().cgviz_alt
+
+
 def test_a_negative_factor_stands_in_brackets():
     assert "(−2) · 3" in str(rule(lambda x: -2.0 * (3.0 * x), 1.0))
     z = tf.constant(1 - 2j, tf.complex64)
