@@ -340,7 +340,9 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
         return found
     uses = _uses(shown, node, output)
     started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
-    come = found["upstream"] = _written(node.upstream[output])
+    # A variable that was assigned to has its whole gradient in the node, and here that of each value.
+    own = each.upstream(node.outputs[output]) if len(node.outputs) > 1 else node.upstream[output]
+    come = found["upstream"] = _written(own)
     # No terms where an edge stands for the uses of many values, which are stacked.
     if len(uses) + len(started) > 1 and all(e.values == 1 for e in uses):
         alike = Counter(map(title, shown.nodes))

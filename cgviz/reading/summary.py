@@ -249,12 +249,12 @@ def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
 
 
 def _gradient(each: Pass | None, op: Op) -> Array | None:
-    """The gradient of a variable, summed over its values if it was assigned to in between."""
+    """The gradient of a variable: as the tape returned it, or else summed over its values."""
     if each is None:
         return None
     of_sources = {v.key: g for v, g in zip(each.sources, each.gradients, strict=True)}
-    given = (of_sources.get(v.key, each.upstream(v)) for v in op.outputs)
-    found = [g for g in given if g is not None]
+    whole = [g for v in op.outputs if (g := of_sources.get(v.key)) is not None]
+    found = whole[:1] or [g for v in op.outputs if (g := each.upstream(v)) is not None]
     return total(found) if found else None
 
 

@@ -219,3 +219,18 @@ def test_what_is_wrong_with_a_value_does_not_stand_for_the_size_of_the_gradient(
     layers = cgviz.trace(f, 100.0).summary()
     assert str(layers).splitlines()[2].endswith("  ∞")  # its gradient is 0
     assert "█ ∞ in value" not in str(layers)
+
+
+def test_a_variable_assigned_between_two_reads_has_one_gradient_and_each_value_its_own():
+    w = tf.Variable(1.0, name="w")
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            a = 2.0 * w + 3.0 * w
+            w.assign(2.0)
+            y = a + 5.0 * w
+        assert tape.gradient(y, w).numpy() == 10.0
+    assert [row["gradient"] for row in trace.summary() if row["layer"] == "w"] == [10.0]
+    panels = trace.view().document["pages"][0]["panels"]
+    (about,) = (str(panel["about"]) for panel in panels if panel["title"] == "w")
+    assert "'2 + 3 = 5'" in about
+    assert "'5'" in about
