@@ -335,8 +335,13 @@ def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dty
     try:
         wide = flat.widened()
         there = wide.pull().value
-        trace = api.trace(flat.f, *wide.arguments(wide.x))
+        with tf_hooks.recording(True) as recording:
+            trace = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
+        return flat, given
+    # If f reads a given variable itself, not through its argument, it never sees the copy in `wide`.
+    copied = {id(leaf.source) for leaf in flat.leaves} - {id(v) for v in flat.variables}
+    if copied & {id(v) for v in recording.recorder.variables.values()}:
         return flat, given
     # If the values differ by more than rounding, even that of bfloat16, f does something else in
     # float64 and cannot be judged there. Digits lost beside a 1, as in log(1 + x), are rounding as

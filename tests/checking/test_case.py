@@ -59,6 +59,17 @@ def test_float32_is_judged_in_float64_where_f_allows_it():
     assert stubborn.dtype is dtypes.FLOAT32
 
 
+def test_where_f_reads_a_given_variable_itself_it_is_judged_in_the_dtype_of_the_variable():
+    w = tf.Variable([1.0, 2.0], name="w")
+    assert not first(lambda given: w * w, w).judged.wide
+    assert not first(lambda given: w * given, w).judged.wide
+    assert first(lambda given: given * given, w).judged.wide
+    dense = tf.keras.layers.Dense(1)
+    x = tf.ones((2, 2))
+    dense(x)
+    assert not first(lambda kernel: dense(x), dense.kernel).judged.wide
+
+
 def test_a_cast_to_less_inside_f_is_noticed():
     made = first(lambda x: tf.cast(tf.sin(tf.cast(x, tf.float32)), x.dtype), np.float64(1.0))
     assert made.dtype is dtypes.FLOAT32
