@@ -185,6 +185,12 @@ ZERO = (
         "the upstream that the backward pass started with at {name} is 0.",
         "Everything downstream is upstream times something. Start with another upstream.",
     ),
+    Cause("no path", ops="sum", when=lambda c: not c.graph.contributions(c.value)).says(
+        "no path that a tape followed leads from there to the target, and "
+        "`unconnected_gradients='zero'` gives 0 in place of None.",
+        "Use it in what is differentiated, or leave it out of the sources. To see where a path is "
+        "cut, diagnose it without `unconnected_gradients='zero'`.",
+    ),
     Cause("uses cancel", CHAIN, ops="sum").says(
         "the gradients that the uses of {name} return add up to 0.", _CANCELS
     ),

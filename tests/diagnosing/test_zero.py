@@ -37,6 +37,18 @@ def test_ways_that_cancel_are_named():
     assert "add up to 0" in finding.message
 
 
+def test_a_source_that_nothing_came_back_to_is_not_said_to_cancel():
+    w, u, v = (tf.Variable(2.0, name=name) for name in "wuv")
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            y = w * tf.stop_gradient(v)
+        tape.gradient(y, [w, u, v], unconnected_gradients="zero")
+    finding = only(trace)
+    assert (finding.what, finding.sources) == ("zero", ("u", "v"))
+    assert "exactly 0: no path that a tape followed leads from there" in finding.message
+    assert "leave it out" in finding.hint
+
+
 def test_ways_that_cancel_further_on_are_named_where_they_meet():
     def f(x):
         middle = 3.0 * x
