@@ -288,13 +288,13 @@ class Sweeper:
         try:
             value, gradient = self._gradient(values, focus)
             ahead, behind = (_summed(self.f(*self._given(each))) for each in near)
-            if custom:
-                # Not forward mode, which uses the rule where the body has no derivative, as with a
-                # sign.
-                with tf_hooks.rules_ignored():
-                    body = self._gradient(values, focus)[1]
         except Exception:  # where f cannot be computed its curves have a gap
             return (np.nan,) * 4
+        if custom:
+            # Not forward mode, which uses the rule where the body has no derivative, as with a
+            # sign. An op of the body may have no gradient at all.
+            with suppress(Exception), tf_hooks.rules_ignored():
+                body = self._gradient(values, focus)[1]
         return value, gradient, body, self.upstream(values) * (ahead - behind) / (2 * width)
 
     def _width(self, focus: int) -> float:
@@ -347,8 +347,12 @@ class Explorer(View):
         self.sweeper, self.sliders = sweeper, sweeper.sliders
         self.values = [slider.value for slider in self.sliders]
         self.focus = 0  # the curves differentiate with respect to this slider
-        self.trace = sweeper.trace(self.values)
-        self.custom = any(op.kind == "custom" for op in self.trace.walk())
+        self.custom = False  # whether f has custom rules, as far as is known
+        self.trace = self._run(self.values, None)
+        for k, slider in enumerate(self.sliders):  # a branch that runs there may have a rule
+            for end in (slider.low, slider.high):
+                with silenced(), suppress(Exception):  # f may not be defined there
+                    self._run([*self.values[:k], end, *self.values[k + 1 :]], self.trace)
         self.swept: Any = None
         self._sweep(0)
         self.moved = {s.name: s.widest() for s in self.sliders if s.entry is None}
@@ -370,7 +374,8 @@ class Explorer(View):
 
     def _sweep(self, active: int) -> bool:
         """Draw the curves again if what they depend on has changed; return whether it had."""
-        swept = active, self.focus, (*self.values[:active], *self.values[active + 1 :])
+        others = (*self.values[:active], *self.values[active + 1 :])
+        swept = active, self.focus, self.custom, others
         if swept == self.swept:
             return False
         self.swept = swept
@@ -416,8 +421,14 @@ class Explorer(View):
             self._trait_values["document"] = self.document | self._extra() | {"pages": [self.page]}
         return answer
 
+    def _run(self, values: Sequence[float], like: Trace | None) -> Trace:
+        """The trace at these values, of which is noted whether it has a custom rule."""
+        found = self.sweeper.trace(values, like)
+        self.custom = self.custom or any(op.kind == "custom" for op in found.walk())
+        return found
+
     def _at(self, values: Sequence[float]) -> PageBuilder:
-        found = self.sweeper.trace(values, self.trace)
+        found = self._run(values, self.trace)
         return PageBuilder(found, self.which, moved=self.moved, framed=False)
 
     # --- in a saved page ---
@@ -457,10 +468,14 @@ class Explorer(View):
                 stacklevel=3,
             )
         places = [slider["positions"] for slider in extra["sliders"]]
-        answers, swept = {}, {}
-        for at in itertools.product(*(range(len(each)) for each in places)):
-            values = [each[i] for each, i in zip(places, at, strict=True)]
-            answers[_key(at)] = self._kept_at(values, flows)
+        grid = {
+            at: [each[i] for each, i in zip(places, at, strict=True)]
+            for at in itertools.product(*(range(len(each)) for each in places))
+        }
+        # All of these first: they find the custom rules that curves need.
+        answers = {_key(at): self._kept_at(values, flows) for at, values in grid.items()}
+        swept = {}
+        for at, values in grid.items():
             for k in range(moving):
                 if at[k] == 0:  # curves span all positions of this slider
                     swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)

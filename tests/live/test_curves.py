@@ -68,6 +68,18 @@ def test_the_body_of_a_sign_is_flat_whatever_its_rule_says():
     assert np.allclose(lines["body"], 0)
 
 
+def test_where_an_op_of_the_body_has_no_gradient_only_the_curve_of_the_body_is_missing():
+    @tf.custom_gradient
+    def contrast(c):
+        image = tf.reshape(tf.range(12.0), (2, 2, 3))
+        change = tf.reduce_sum(image - tf.reduce_mean(image, [0, 1]))
+        return tf.reduce_sum(tf.image.adjust_contrast(image, c)), lambda upstream: upstream * change
+
+    _, lines, _ = sweep(lambda c: contrast(c), {"c": (0.5, 2.0)}, [1.0, 1.0])
+    assert np.isnan(lines.pop("body")).all()
+    assert np.isfinite([*lines.values()]).all()
+
+
 def test_where_f_is_no_number_the_curves_have_a_gap():
     _, lines, found = sweep(lambda x: tf.math.log(x), {"x": (-1.0, 1.0)}, [0.5, 1.0])
     assert found["plots"][0]["lines"][0]["ys"][0] is None
