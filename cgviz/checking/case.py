@@ -339,7 +339,7 @@ def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dty
             trace = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
         return flat, given
-    # If f reads a given variable itself, not through its argument, it never sees the copy in `wide`.
+    # A given variable that f reads itself, not through its argument, has no copy in `wide`.
     copied = {id(leaf.source) for leaf in flat.leaves} - {id(v) for v in flat.variables}
     if copied & {id(v) for v in recording.recorder.variables.values()}:
         return flat, given
