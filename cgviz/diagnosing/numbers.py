@@ -372,9 +372,12 @@ class GradientCase(Case):
 _DOMAINS = {
     **{"Log": "above 0", "Log1p": "above −1", "Sqrt": "of 0 or more", "Rsqrt": "above 0"},
     **{"Acos": "from −1 to 1", "Asin": "from −1 to 1", "Acosh": "of 1 or more"},
-    **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1"},
+    **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1", "Ndtri": "between 0 and 1"},
+    **dict.fromkeys(("Lgamma", "Digamma"), "other than 0, −1, −2 and so on"),
+    "Xlogy": "of which the second is above 0",
+    "Xlog1py": "of which the second is above −1",
 }
-_DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod"
+_DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod Pow"
 GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers were given, not computed
 FORWARD = (
     _unstable("given", when=lambda case: case.given).says("", "Look where its numbers come from."),
@@ -383,10 +386,10 @@ FORWARD = (
         "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
         "tf.nn.log_softmax or by subtracting the maximum.",
     ),
-    _unstable("division", ops=_DIVISIONS, when=lambda case: case.x[-1] == 0).says(
+    _unstable("division", ops=_DIVISIONS, when=lambda case: case.divisor == 0).says(
         "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
     ),
-    _unstable("domain", when=lambda case: case.domain).says(
+    _unstable("domain", when=lambda case: case.domain and not case.overflows).says(
         "{type} is defined for inputs {domain}.",
         "Keep its input there. For logarithms there are tf.math.xlogy, tf.math.log_sigmoid and "
         "tf.nn.log_softmax.",
@@ -469,6 +472,16 @@ class ForwardCase(Case):
         self.limit = style.number(round(math.log(self.largest), 2), 5)  # above it exp overflows
         self.domain = _DOMAINS.get(op.type, "")
 
+    @property
+    def divisor(self) -> complex | None:
+        """What it divides by; for a power, the base, as only a negative power is infinite at 0."""
+        return self.x[0 if self.type == "Pow" else -1]
+
+    @property
+    def overflows(self) -> bool:
+        """Whether it is infinite above 1, where the functions of `_DOMAINS` have no pole."""
+        return self.what == "inf" and bool(np.real(self.x[-1] or 0.0) > 1)
+
     def finding(self) -> Finding:
         """The finding about the op."""
         because, hint, lesson = self.words
@@ -483,7 +496,8 @@ class ForwardCase(Case):
 
 # Ops that compute each entry from one entry of every input. For others, such as a matrix product,
 # it would be wrong to say which numbers an entry came from, even if the shapes agree.
-_OTHERS = "Neg Pow SquaredDifference Atan2 Cast Select SelectV2"
+_OTHERS = """Neg Pow SquaredDifference Atan2 Cast Select SelectV2 Xdivy Xlogy Xlog1py Lgamma Digamma
+    Ndtri"""
 BY_ENTRY = {*INFIX, *ELEMENTWISE, *_OTHERS.split()}
 
 

@@ -77,6 +77,28 @@ BAD = {
     "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Sqrt")], "inputs of 0 or more"),
     "a pole at 1": (tf.atanh, [1.0], [("inf", "Atanh")], "between −1 and 1"),
     "a power of 0": (lambda x: x**-1.0, [0.0], [("inf", "Pow")], "from `x` = 0"),
+    "a negative power of 0": (lambda x: x**-2.0, [1.0, 0.0], [("inf", "Pow")], "It divides by 0"),
+    "0 times the logarithm, with no 0": (
+        lambda x: tf.math.xlogy([1.0, 0.0], x),
+        [0.0, 0.0],
+        [("inf", "Xlogy")],
+        "at entry [0] from `constant` = 1 and `x` = 0. Xlogy is defined for inputs of which the "
+        "second is above 0",
+    ),
+    "xlog1py": (
+        lambda x: tf.math.xlog1py(2.0, x),
+        [-1.0],
+        [("inf", "Xlog1py")],
+        "the second is above −1",
+    ),
+    "a pole of lgamma": (
+        tf.math.lgamma,
+        [2.5, -1.0],
+        [("inf", "Lgamma")],
+        "at entry [1] from `x` = −1. Lgamma is defined for inputs other than 0, −1, −2",
+    ),
+    "lgamma that overflows": (tf.math.lgamma, [4e37], [("inf", "Lgamma")], "largest float32"),
+    "a pole of digamma": (tf.math.digamma, [0.0], [("nan", "Digamma")], "other than 0, −1, −2"),
     "a power that overflows": (lambda x: x**40.0, [-1e10], [("inf", "Pow")], "largest float32"),
     "NaN handed in": (lambda x: x * 2.0, [np.nan, 1.0], [("nan", "Input")], "itself holds NaN"),
 }
