@@ -217,7 +217,11 @@ _ONCE = "once", "the rule cannot be run again"
 
 
 def nonlinearity(
-    pull: Callable[[Array], Array], size: int, factor: float, dtype: Dtype
+    pull: Callable[[Array], Array],
+    size: int,
+    factor: float,
+    dtype: Dtype,
+    sizes: Sequence[int] = (),
 ) -> _Outcome:
     """What is wrong with a rule's use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
 
@@ -226,14 +230,18 @@ def nonlinearity(
         size: How many numbers upstream has.
         factor: What upstream is multiplied by; small if the dtype overflows soon.
         dtype: The coarsest dtype that the rule meets: it sets how far rounding moves downstream.
+        sizes: How many numbers downstream has for each input. Each is judged by its own largest
+            number, or a large gradient for one input would hide an error in that for another.
     """
     random = np.random.default_rng(11)
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
     at_u, at_v = pull(u), pull(v)
-    give = dtype.wrong * max(largest(at_u), largest(at_v))
+    parts = zip(*(np.split(each, np.cumsum(sizes)) for each in (at_u, at_v)), strict=True)
+    each = [np.full(a.size, max(largest(a), largest(b))) for a, b in parts]
+    give = dtype.wrong * np.concatenate(each)
     left = _apart(pull(0 * u), 0 * at_u, give)
     if left.size:
-        if _apart(at_u[left], at_v[left], give).size:
+        if _apart(at_u[left], at_v[left], give[left]).size:
             return "ignored", "upstream 0 gives a downstream that is not 0"
         return "ignored", "upstream is ignored: any upstream gives the same downstream"
     if _apart(pull(u), at_u, give).size:
@@ -242,11 +250,11 @@ def nonlinearity(
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in (factor, 1 / factor, -1.0)]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above
 
-    def uneven(give: float) -> list[float]:
+    def uneven(give: Array) -> list[float]:
         return [t for t, one, other, by in tried if _apart(one, other, give * by).size]
 
     if uneven(give):  # where terms cancel in the rule, as in softmax near 1, their rounding remains
-        give += 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
+        give = give + 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
     for times in uneven(give):
         n = style.number(times)
         words = f"{n} times the upstream does not give {n} times the downstream"
@@ -267,16 +275,19 @@ def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
     """What is wrong with one rule's use of upstream; None if nothing is, `_ONCE` if not known."""
     known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
+    def gradients_of(found: Sequence[Any]) -> list[Any]:
+        pairs = zip(found, step.event.inputs, strict=False)
+        return [dense(g, t.shape) for g, t in pairs if g is not None]
+
     def rule(u: Array) -> Array:
         parts = iter(split(u, known))
         back = step.event.rule(*[None if old is None else next(parts) for old in step.upstream])
-        found = back if isinstance(back, list | tuple) else [back]
-        pairs = zip(found, step.event.inputs, strict=False)
-        return join([dense(g, t.shape) for g, t in pairs if g is not None])
+        return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
 
     factor = 8.0 if any(u.dtype.size < 4 for u in known) else 256.0  # float16 overflows soon
     try:
-        return nonlinearity(rule, join(known).size, factor, dtype)
+        sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
+        return nonlinearity(rule, join(known).size, factor, dtype, sizes)
     except Exception:  # a rule with a tape of its own can run only once
         return _ONCE
 
@@ -285,12 +296,13 @@ def _use_by_all(case: Case) -> _Outcome:
     """The same for all of f, which makes such a rule anew for each upstream."""
     flat, factor = case.flat, 8.0 if case.given.coarse else 256.0
     try:
-        return nonlinearity(lambda u: flat.claim(u, flat.x), case.y.size, factor, case.given)
+        pull = partial(flat.claim, x=flat.x)
+        return nonlinearity(pull, case.y.size, factor, case.given, flat.sizes)
     except Exception:
         return _ONCE
 
 
-def _apart(one: Array, other: Array, give: float) -> Array:
+def _apart(one: Array, other: Array, give: Array | float) -> Array:
     """Where two vectors differ; a gradient that is None in only one is left to the rule `value`."""
     return apart(one, other, give) if one.shape == other.shape else np.zeros(0, int)
 

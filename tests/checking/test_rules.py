@@ -124,6 +124,15 @@ def test_a_rule_that_is_not_linear_is_told_how(rule, words):
     assert words in said
 
 
+def test_an_ignored_upstream_is_seen_beside_a_large_gradient_for_another_input():
+    @tf.custom_gradient
+    def affine(x, w, b):
+        return w * x + b, lambda dy: (dy * w, dy * x, tf.ones_like(b))
+
+    (found,) = cgviz.check(affine, 150000.0, -0.05, 20000.0).findings
+    assert (found.rule, "upstream is ignored" in found.message) == ("upstream", True)
+
+
 def test_a_linear_rule_is_linear():
     matrix = np.random.default_rng(0).normal(size=(3, 4))
     assert nonlinearity(lambda u: u @ matrix, 3, 256.0, FLOAT64) is None
