@@ -66,7 +66,7 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     found = [(0, each) for each in numbers.forward(trace, every)]  # (training step, finding)
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
-    told = _unique(_first_in_time(found, sizes.diverging(graphs)))
+    told = _unique(_first_in_time(found, sizes.diverging(graphs)), trace)
     notes = [*_integers(trace, graphs), *trace.notes]
     return Diagnosis(trace.title, told, _healthy(trace, graphs), notes)
 
@@ -86,14 +86,19 @@ def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -
     return told + [each for step, each in found if each.what == "none" or step <= last]
 
 
-def _unique(found: list[Finding]) -> list[Finding]:
+def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
     """Each problem once, even if several passes or iterations of a loop have it."""
     kept: dict[object, Finding] = {}
+    tensors = {op.name for op in trace.ops if op.kind != "variable"}
+
+    def first(name: str) -> str:  # a tensor `x_1` is a later `x`; a variable keeps its name
+        plain = re.sub(r"_\d+$", "", name)
+        return plain if {plain, name} <= tensors else name
+
     for each in found:
         line = each.source and (each.source.file, each.source.line)
         where = (each.op and each.op.type, line) if line else each.op or each.message
-        sources = tuple(re.sub(r"_\d+$", "", name) for name in each.sources)  # `w_1` is a later `w`
-        kept.setdefault((each.what, where, sources), each)
+        kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
     once = {(each.what, each.message): each for each in reversed(kept.values())}
     return list(reversed(once.values()))
 

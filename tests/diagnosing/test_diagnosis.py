@@ -191,6 +191,38 @@ def test_the_same_trouble_in_two_passes_is_told_once_and_another_source_by_itsel
     ]
 
 
+def test_two_variables_are_two_however_they_are_numbered():
+    first, second = (tf.Variable(1.5, trainable=False, name=f"w_{i}") for i in (1, 2))
+    with cgviz.record() as trace:
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                h = X
+                for w in (first, second):
+                    h = h * w
+            tape.gradient(h, [first, second])
+    assert [each.sources for each in trace.diagnose()] == [("w_1",), ("w_2",)]
+
+
+def test_two_tensors_whose_own_names_end_in_a_number_are_two():
+    def f(x_1, x_2):
+        return sum(tf.round(x) for x in (x_1, x_2))
+
+    assert [each.sources for each in cgviz.trace(f, 1.0, 2.0).diagnose()] == [("x_1",), ("x_2",)]
+
+
+def test_a_tensor_made_anew_in_each_step_is_told_once():
+    w = tf.Variable(2.0, name="w")
+    with cgviz.record() as trace:
+        for _ in range(3):
+            x = tf.constant(1.5)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = w * tf.round(x)
+            tape.gradient(y, [w, x])
+            w.assign_sub(0.1)
+    assert [each.sources for each in trace.diagnose()] == [("x",)]
+
+
 def test_one_op_can_lose_two_gradients_for_two_reasons():
     with cgviz.record() as trace:
         x, w = tf.constant(2.0), tf.constant(3.0)
