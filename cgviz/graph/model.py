@@ -230,7 +230,7 @@ class Op:
     rule: Rule | None = None  # the backward rule of a custom op
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: they get no gradient
-    watched: tuple[bool, ...] = ()  # per input: whether a tape follows it here; () without inputs
+    watched: tuple[bool, ...] = ()  # per input: whether a tape follows it; () if none is recording
     rule_missing: bool = False  # TensorFlow has no gradient for this op type
     rule_dropped: bool = False  # TensorFlow dropped its custom rule: called by keyword
 
@@ -288,6 +288,7 @@ class Step:
     pull: Callable[[Sequence[Array | None]], Sequence[Any]] | None = None
     find_local: Callable[[Step], Any] | None = None
     ops: tuple[Op, ...] = ()  # the ops that a custom rule ran
+    skipped: tuple[int, ...] = ()  # inputs that other tapes follow, and not the one of this pass
 
     def __repr__(self) -> str:
         return f"<Step {self.op.name}>"

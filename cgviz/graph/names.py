@@ -182,11 +182,13 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
         return "rule dropped"
     if op.rule_missing:
         return f"no gradient for {op.type}"
-    if not any(op.watched):
+    if not op.watched:
         return "tape not recording" if live else "not watched"
+    if not any(op.watched):
+        return "not watched"
     if step is None:
         return "nothing arrives" if not arrives else "not on this tape"
-    if not op.follows(position):
+    if not op.follows(position) or position in step.skipped:
         return "not watched"
     return "the rule returned None" if op.kind == "custom" else f"no gradient for {op.type}"
 

@@ -340,7 +340,7 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
         return found
     uses = _uses(shown, node, output)
     started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
-    # A variable that was assigned to has its whole gradient in the node, and here that of each value.
+    # The node of a variable that was assigned to has its whole gradient; here is each value's own.
     own = each.upstream(node.outputs[output]) if len(node.outputs) > 1 else node.upstream[output]
     come = found["upstream"] = _written(own)
     # No terms where an edge stands for the uses of many values, which are stacked.
@@ -536,9 +536,10 @@ def _why(step: Step, j: int, given: Array, total: Array) -> str:
     """Why a rule returned something other than upstream x local, as a clipping rule does."""
     said = f"The rule returned {_written(given)}, where upstream × local is {_written(total)}"
     if np.any(given):
-        unmoved = jacobian.rerun(step, j, np.zeros_like)
-        if unmoved is not None and np.array_equal(unmoved, given):
-            return f"{said}: it returns this for upstream 0, too, so it ignores its upstream."
+        # Where upstream is 0 in this pass, 0 alone tells nothing. The other one fits any dtype.
+        others = [jacobian.rerun(step, j, to) for to in (np.zeros_like, lambda u: 100 - u / 2)]
+        if all(x is not None and np.array_equal(x, given) for x in others):
+            return f"{said}: it returns this for other upstreams, too, so it ignores its upstream."
     if given.dtype.kind == "f":
         limits = np.finfo(given.dtype)
         size = np.abs(total[np.isfinite(total) & (total != 0)])

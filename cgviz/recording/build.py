@@ -310,7 +310,7 @@ class Builder:
         """Whether a tape follows this input, as far as the recording can tell."""
         tensor = event.inputs[position]
         maker = self.made_by.get(id(tensor))
-        if event.watched[position]:
+        if event.watched and event.watched[position]:
             return True
         return any(maker.watched) if maker is not None else id(tensor) in self.sought
 
@@ -385,8 +385,12 @@ class Builder:
     def _step(
         self, run: PassEvent, op: Op, ran: Any, upstream: Sequence[Any], downstream: Sequence[Any]
     ) -> Step:
-        # A rule may return something for an input that no tape follows: the tape drops it.
-        given = [t if w else None for t, w in zip(downstream, op.watched, strict=True)]
+        # A rule may return something for an input that this tape does not follow, which drops it.
+        # The seventh argument of TensorFlow's own rules lists these inputs.
+        skipped = () if isinstance(ran, CallEvent) else tuple(ran[6] or ())
+        given = [
+            t if op.follows(j) and j not in skipped else None for j, t in enumerate(downstream)
+        ]
         return Step(
             op,
             _references(upstream, op.outputs),
@@ -394,6 +398,7 @@ class Builder:
             pull(op, ran, upstream),
             local_jacobians,
             tuple(self.ops.get((run, id(ran)), ())),
+            skipped,
         )
 
     def notes(self, passes: Sequence[Pass]) -> tuple[str, ...]:
@@ -419,7 +424,8 @@ def _rule(function: Any) -> Rule | None:
             found = cell.cell_contents
             if tf.is_tensor(found) or isinstance(found, np.ndarray | np.number | int | float):
                 closure[name] = reference(found)
-    names = code.co_varnames[: code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)]
+    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    names = tuple(p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD))
     return Rule(where.file, where.line, where.text, source.lines(code), names, closure)
 
 

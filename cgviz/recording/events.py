@@ -38,7 +38,7 @@ class OpEvent:
     attrs: Any = ()
     where: Any = None  # the container it ran in: a Body, a PassEvent, a RuleEvent, or None
     scope: str | None = ""
-    watched: tuple[bool, ...] = ()  # whether a tape follows each input
+    watched: tuple[bool, ...] = ()  # whether a tape follows each input; () if none is recording
     code: CodeType | None = None  # this and the next three: as `source.place` returns
     lasti: int = 0
     caller: CodeType | None = None

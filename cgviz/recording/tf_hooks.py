@@ -139,7 +139,9 @@ def _hear(wanted: bool) -> bool:
 
 
 def _watched(inputs: Sequence[Any]) -> tuple[bool, ...]:
-    """Whether a tape follows each input."""
+    """Whether a tape follows each input; () where no tape is recording."""
+    if _no_tape():
+        return ()
     return tuple(map(_is_watched, zip(inputs)))  # it takes a sequence, so each is in a tuple
 
 

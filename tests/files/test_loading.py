@@ -75,11 +75,11 @@ def test_a_json_file_of_something_else_is_refused(tmp_path, content):
         load(tmp_path / "trace.json")
 
 
-@pytest.mark.parametrize("version", [1, 4, 99, None, "2"])
+@pytest.mark.parametrize("version", [1, 5, 99, None, "2"])
 def test_another_version_is_refused(trace, tmp_path, version):
     document = {**written(trace), "version": version}
     (tmp_path / "trace.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 5"):
+    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 6"):
         load(tmp_path / "trace.json")
 
 

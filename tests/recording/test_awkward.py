@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz.graph.selection import select
 
 mpl.use("Agg")
 
@@ -123,3 +124,46 @@ def test_a_variable_that_nothing_read_has_its_shape_and_is_not_watched():
     (value,) = trace.passes[0].sources[1:]
     assert value.numpy().tolist() == [1.0, 2.0]
     assert outer.watched_variables() == ()
+
+
+def test_of_two_tapes_each_has_its_own_gradients_and_the_other_ones_inputs_are_not_watched():
+    x, w = tf.constant(2.0), tf.constant(3.0)
+    with cgviz.record() as trace:
+        with tf.GradientTape() as outer:
+            outer.watch(w)
+            with tf.GradientTape(persistent=True) as inner:
+                inner.watch(x)
+                y = w * x * x
+            slope = inner.gradient(y, x)
+            assert inner.gradient(y, w) is None
+        assert outer.gradient(slope, w).numpy() == 4.0
+    inner_pass, _, outer_pass = trace.passes
+    assert inner_pass.steps[1].flows == (False, True)
+    said = trace.plot(which=0).cgviz_alt
+    assert "w (input) to ×: value 3, no gradient: not watched." in said
+    assert "x (input) to ×: value 2, gradient 6 flows back." in said
+    said = trace.plot(which=2).cgviz_alt
+    assert said.count("x (input) to ×: value 2, no gradient: not watched.") == 1
+    assert "no gradient for" not in said
+    assert "tape not recording" not in said
+    skipping = [step for step in outer_pass.steps if step.skipped]
+    assert skipping
+    assert all(step.downstream[j] is None for step in skipping for j in step.skipped)
+
+
+def test_an_op_before_a_late_watch_is_not_watched_and_one_outside_the_tape_not_recorded():
+    def reasons(late):
+        x = tf.constant(3.0)
+        with cgviz.record() as trace:
+            if not late:
+                y = x * x
+            with tf.GradientTape() as tape:
+                if late:
+                    y = x * x
+                tape.watch(x)
+                z = x * 2.0 + y
+            tape.gradient(z, x)
+        return {e.reason for e in select(trace).edges} - {""}
+
+    assert reasons(late=True) == {"not watched"}
+    assert reasons(late=False) == {"tape not recording"}
