@@ -230,8 +230,9 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
         graphs: The passes of a recording, in execution order.
 
     Returns:
-        A finding if the gradients, or the variables themselves, become more than 1,000 times as
-        large as at first before anything is infinite, and the target grows too; else None.
+        A finding if the gradients become more than 1,000 times as large as at first, and the target
+        grows too; else None. Gradients that become infinite count if before that they or the
+        variables themselves grew as much, so that one bad batch does not.
     """
     asked = [[graph.maker(value) for value in graph.pass_.sources] for graph in graphs]
     # If two networks are trained in turns, only the first is examined.
@@ -246,13 +247,13 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
     finite = next((i for i, size in enumerate(gradients) if math.isinf(size)), len(steps))
     series = gradients[:finite], values[: finite + 1]
     grown = any(sizes and max(sizes) > GROWN * sizes[0] > 0 for sizes in series)
-    if not grown or not targets[-1] > targets[0]:
+    sizes = gradients[: finite + 1]
+    if not grown or not max(sizes) > GROWN * sizes[0] or not targets[-1] > targets[0]:
         return None
     first, target = steps[0], steps[0].pass_.targets[0]
     maker = first.maker(target)
     update = next((where for _, where in calls(maker.source if maker else None, UPDATES)), None)
     sources = [value for value, gradient in first.gradients if gradient is not None]
-    sizes = gradients[: finite + 1]
     known = {
         "who": listed(map(first.name, sources)),
         "sizes": ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4),

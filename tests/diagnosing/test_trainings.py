@@ -324,6 +324,14 @@ def converging():
     train(0.1, steps=20)
 
 
+def gradient_ascent_from_near_zero():
+    theta = tf.Variable(1e-3, name="theta")
+    for _ in range(40):
+        with tf.GradientTape() as tape:
+            reward = 3.0 - (theta - 2.0) ** 2
+        theta.assign_add(0.1 * tape.gradient(reward, theta))
+
+
 def keras_network():
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(1)])
@@ -385,7 +393,8 @@ def two_losses_on_one_tape():
 
 HEALTHY = (
     *(converging, keras_network, bias_before_a_normalisation, attention_with_a_bias_of_keys),
-    *(gradient_penalty, two_networks_in_turns, two_losses_on_one_tape),
+    *(gradient_ascent_from_near_zero, gradient_penalty),
+    *(two_networks_in_turns, two_losses_on_one_tape),
 )
 
 
