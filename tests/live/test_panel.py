@@ -214,6 +214,34 @@ def test_a_rule_that_ignores_its_upstream_says_so():
     assert "so it ignores its upstream" in why(given)
 
 
+@pytest.mark.parametrize("upstream", [0.0, 5.0])
+def test_a_rule_that_adds_something_to_its_upstream_does_not_ignore_it(upstream):
+    @tf.custom_gradient
+    def decayed(w):
+        return tf.identity(w), lambda upstream: upstream + 0.1 * w
+
+    def f(w):
+        y = decayed(w)
+        return y
+
+    (given,) = panels_of(f, 2.0, upstream=upstream)["y"]["inputs"]
+    assert why(given).endswith("it is not linear in its upstream.")
+
+
+@pytest.mark.parametrize("upstream", [0.0, 3e38])
+def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream):
+    @tf.custom_gradient
+    def ignoring(x):
+        return x * x, lambda upstream: 2.0 * x
+
+    def f(x):
+        y = ignoring(x)
+        return y
+
+    (given,) = panels_of(f, 2.0, upstream=upstream)["y"]["inputs"]
+    assert "it returns this for other upstreams, too, so it ignores its upstream" in why(given)
+
+
 def test_a_number_that_its_dtype_cannot_hold_is_not_blamed_on_the_rule():
     found = panels_of(lambda x: x * 1e30, 1.0, upstream=1e30).values()
     (given,) = [x for each in found for x in each["inputs"] if why(x)]
