@@ -302,8 +302,9 @@ def rule_lines(step: Step) -> list[Line]:
     if code is None:
         return found
     upstream = list(map(style.array, step.upstream))
-    if len(rule.parameters) < len(upstream):  # *upstream
-        upstream = [", ".join(upstream)]
+    if len(rule.parameters) < len(upstream):  # *upstream, or some by name and *rest
+        last = len(rule.parameters) - 1
+        upstream[last:] = [", ".join(upstream[last:])]
     known = {name: style.array(as_numpy(x)) for name, x in rule.closure.items()}
     known |= dict(zip(rule.parameters, upstream, strict=False))
     known |= _made(step, rule, code)

@@ -124,6 +124,45 @@ def test_numbers_of_the_closure_are_told_whatever_made_them():
     }
 
 
+def test_all_upstreams_are_those_of_the_star_beside_variables_as_well():
+    w = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def scaled(x):
+        def grad(*upstream, variables=None):
+            return upstream[0] * w, [upstream[0] * x]
+
+        return w * x, grad
+
+    lines = noted(lambda x: 5.0 * scaled(x), 2.0)
+    assert lines["def grad(*upstream, variables=None):"] == {"upstream": "5"}
+
+
+def test_the_upstreams_that_have_no_name_of_their_own_are_those_of_the_star():
+    @tf.custom_gradient
+    def three(x):
+        def grad(first, *rest):
+            return first + 2.0 * rest[0] + 3.0 * rest[1]
+
+        return (x, 2.0 * x, 3.0 * x), grad
+
+    def f(x):
+        a, b, c = three(x)
+        return a + 10.0 * b + 100.0 * c
+
+    lines = noted(f, 2.0)
+    assert lines["def grad(first, *rest):"] == {"first": "1", "rest": "10, 100"}
+
+
+def test_the_rule_of_an_object_has_its_upstream_and_the_object_no_number():
+    class Doubled:
+        def rule(self, upstream):
+            return 2.0 * upstream
+
+    f = tf.custom_gradient(lambda x: (2.0 * x, Doubled().rule))
+    assert noted(lambda x: 3.0 * f(x), 1.0)["def rule(self, upstream):"] == {"upstream": "3"}
+
+
 def test_a_rule_without_a_body_of_its_own_is_shown_without_numbers():
     def f(x):
         return tf.custom_gradient(lambda x: (x * x, lambda upstream: upstream * 2.0))(x)
