@@ -100,7 +100,9 @@ def _unwatched(graph: PassGraph, op: Op, value: Value, reason: str) -> str:
         uses = (u for each in graph.trace.ops for u in zip(each.inputs, each.watched, strict=False))
         if any(used is value and watched for used, watched in uses):
             return "watched elsewhere"
-    if inside_tape(op.source) in ("stopped", "outside") or reason == "tape not recording":
+    # The block may be that of a function that called this one: then a tape followed other inputs.
+    outside = inside_tape(op.source) in ("stopped", "outside") and not any(op.watched)
+    if outside or reason == "tape not recording":
         return "tape not recording"
     kind = graph.kind(value)
     return kind if kind in CAUSES else "tensor"

@@ -251,6 +251,34 @@ def test_a_target_made_of_an_inner_gradient_tells_what_does_not_reach_that_gradi
     assert finding.lesson.startswith("05_")
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: tf.constant(0.5), "`k` got None: no tape watched it when Mul"),
+        (
+            lambda: tf.Variable(0.5, trainable=False, name="k"),
+            "`k` got None: no tape watched this variable when Mul",
+        ),
+    ],
+)
+def test_a_function_called_inside_a_block_is_not_said_to_run_outside_it(make, words):
+    w, k, x = tf.Variable(0.3, name="w"), make(), tf.constant([0.1, 0.2])
+
+    def residual():
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            u = tf.sin(w * x)
+        slope = inner.gradient(u, x)
+        return slope - k * u
+
+    def body():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(residual() ** 2)
+        tape.gradient(loss, [w, k])
+
+    assert only(recorded(body)).message.startswith(words)
+
+
 def test_sources_cut_at_one_place_share_a_finding():
     finding = only(cgviz.trace(lambda a, b, c: tf.round(a * b * c), 1.0, 2.0, 3.0))
     assert finding.sources == ("a", "b", "c")
