@@ -34,6 +34,11 @@ MISTAKES = {
     "multiplied": "You multiplied where paths add.",
     "sum": "You added where the chain rule multiplies.",
 }
+HINTS = {  # by what is asked for: of an answer that is none of these mistakes
+    "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
+    "local": "Not yet. Differentiate the op alone.",
+    "gradient": "Not yet. Add every gradient that arrives there.",
+}
 MOST_NUMBERS = 4  # entries of an array that a learner is asked to type
 # Points: a field's width for a number of six letters, more for each further one; its height.
 FIELD, MORE, HIGH = 54, 22, 24
@@ -72,7 +77,7 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
         raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
     trace.pass_(which)
     builder = PageBuilder(trace, which, framed=False)
-    found = list(_questions(builder.selection(), hide))
+    found = [q | {"hint": HINTS[hide]} for q in _questions(builder.selection(), hide)]
     if not found:
         raise ValueError(
             f"there is no {hide} to ask for in this trace: questions are about arrays of at most "

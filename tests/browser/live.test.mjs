@@ -11,7 +11,7 @@ import { Questions, VERDICTS, judge } from "../../cgviz/live/js/predict.mjs";
 import { SEED, moments, next, nodeAt, previous, sentence, spoken, textAt } from "../../cgviz/live/js/time.mjs";
 
 const { numbers, page, opened, elements } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
-const question = (answer, mistakes = []) => ({ answer, mistakes });
+const question = (answer, mistakes = []) => ({ answer, mistakes, hint: "a hint" });
 
 test("numbers are written as Python writes them, to the digits that are shown", () => {
   for (const [x, digits, text] of numbers) assert.equal(number(x, digits), text, `${x} to ${digits}`);
@@ -123,7 +123,7 @@ test("a mistake is called by its name", () => {
   assert.equal(judge("4", asked), "upstream");
   assert.equal(judge("9", asked), "path");
   assert.equal(judge("3", asked), "local");
-  assert.equal(judge("5", asked), "wrong");
+  assert.equal(judge("5", asked), "a hint");
   assert.equal(judge("twelve", asked), "unreadable");
   assert.equal(judge("", asked), "unreadable");
   assert.equal(judge("1 2", asked), "count");
@@ -134,7 +134,7 @@ test("what is right is right, even where a mistake gives the same", () => {
 });
 
 test("every verdict has words", () => {
-  for (const name of ["right", "unreadable", "count", "wrong"]) {
+  for (const name of ["right", "unreadable", "count"]) {
     assert.ok(VERDICTS[name].length > 5);
   }
 });

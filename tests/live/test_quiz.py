@@ -80,6 +80,19 @@ def test_sums_can_be_asked_for():
     assert mistakes(question)["multiplied"] == [[36.0]]
 
 
+@pytest.mark.parametrize(
+    ("hide", "words"),
+    [
+        ("downstream", "Multiply the upstream by the op’s own derivative."),
+        ("local", "Differentiate the op alone."),
+        ("gradient", "Add every gradient that arrives there."),
+    ],
+)
+def test_an_answer_of_no_known_mistake_gets_a_hint_at_what_was_asked(hide, words):
+    questions = cgviz.predict(cgviz.trace(f, 2.0), hide=hide).questions
+    assert {question["hint"] for question in questions} == {f"Not yet. {words}"}
+
+
 def test_what_is_no_number_is_told_as_a_word():
     quiz = cgviz.predict(cgviz.trace(lambda x: tf.math.log(x), 0.0))
     assert quiz.questions[0]["answer"] == ["Infinity"]

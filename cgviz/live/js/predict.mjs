@@ -101,22 +101,21 @@ const near = (given, meant) => Object.is(given, meant)
 const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
 
 /**
- * What an answer shows: one of VERDICTS, or a mistake in words.
+ * What an answer shows: one of VERDICTS, or a mistake or the hint in words.
  *
- * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold), and
- * `mistakes`, a list of [the mistake in words, the numbers that result from it].
+ * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold),
+ * `mistakes`, a list of [the mistake in words, the numbers that result from it], and a `hint`.
  */
 export function judge(text, question) {
   const given = typedAll(text);
   if (!given.length || (given.some(Number.isNaN) && !/nan/i.test(text))) return "unreadable";
   if (given.length !== question.answer.length) return "count";
   const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers));
-  return found?.[0] ?? "wrong";
+  return found?.[0] ?? question.hint;
 }
 
 export const VERDICTS = {
   right: "Right.",
   unreadable: "Type a number, such as 6 or \u22120.25.",
   count: "Not that many numbers: one for each entry.",
-  wrong: "Not yet. Multiply the upstream by the op\u2019s own derivative.",
 };
