@@ -219,6 +219,32 @@ def test_an_ignored_upstream_is_an_error_even_of_a_surrogate():
     assert not cgviz.check(f, [1.2, 2.2], surrogate=True).ok
 
 
+def test_after_a_rule_that_clips_as_a_surrogate_may_the_next_rule_is_judged_too():
+    clip = tf.custom_gradient(lambda x: (x + 0.0, lambda dy: tf.clip_by_value(dy, -1.0, 1.0)))
+    step = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: tf.ones_like(x)))
+    for f in (lambda x: clip(step(x)), lambda x: step(clip(x))):
+        (found,) = cgviz.check(f, [0.3, 1.7], surrogate=True).findings
+        assert "upstream is ignored" in found.message
+
+
+def test_the_use_of_upstream_is_judged_in_a_registered_gradient_as_well():
+    @tf.RegisterGradient("CgvizTestNoUpstream")
+    def _(op, dy):
+        return 2.0 * op.inputs[0]
+
+    @tf.function
+    def square(x):
+        with tf.compat.v1.get_default_graph().gradient_override_map(
+            {"Square": "CgvizTestNoUpstream"}
+        ):
+            return tf.square(x)
+
+    for x in (3.0, [3.0, 1.0]):
+        for surrogate in (False, True):
+            found = cgviz.check(square, x, surrogate=surrogate).findings[0]
+            assert found.message.startswith("f as a whole: upstream is ignored")
+
+
 def test_variables_are_shuffled():
     w, b, c = (tf.Variable(float(i), name=n) for i, n in enumerate("wbc", 1))
 
