@@ -34,27 +34,29 @@ def value(case: Case) -> None:
     found = _compared(case)
     dtype = found.dtype
     _kinks(case, found)
-    if case.surrogate:
+    slight = [each for each in found.mismatches if each.part <= dtype.wrong]
+    by_leaf: dict[Leaf, list[Mismatch]] = {}
+    for each in found.mismatches:
+        if each not in slight:
+            by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
+    if case.surrogate:  # its gradient may be another one, but not None
         _bias(case, found)
-    else:
-        slight = [each for each in found.mismatches if each.part <= dtype.wrong]
-        by_leaf: dict[Leaf, list[Mismatch]] = {}
-        for each in found.mismatches:
-            if each not in slight:
-                by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
-        for leaf, wrong in by_leaf.items():
-            _explain(case, found, leaf, wrong)
-        told = [rule for rule in ("keywords", "variables", "captured", "none") if results.has(rule)]
-        if by_leaf and told:  # not passed, although the other derivatives agree
-            results.rows.setdefault("value", Row("value", "fail", f"wrong: see {told[0]}"))
-        if slight:
-            results.broken(
-                "precision",
-                "the last digits are wrong",
-                f"{_entry(case, slight[0])}{rules.more(len(slight))}.",
-                "An iteration that stops early, a series cut short or a constant with few digits "
-                "gives such a difference.",
-            )
+        pairs = zip(judged.leaves, case.base.gradients, strict=True)
+        nothing = {leaf for leaf, gradient in pairs if gradient is None}
+        slight, by_leaf = [], {leaf: by_leaf[leaf] for leaf in by_leaf if leaf in nothing}
+    for leaf, wrong in by_leaf.items():
+        _explain(case, found, leaf, wrong)
+    told = [rule for rule in ("keywords", "variables", "captured", "none") if results.has(rule)]
+    if by_leaf and told:  # not passed, although the other derivatives agree
+        results.rows.setdefault("value", Row("value", "fail", f"wrong: see {told[0]}"))
+    if slight:
+        results.broken(
+            "precision",
+            "the last digits are wrong",
+            f"{_entry(case, slight[0])}{rules.more(len(slight))}.",
+            "An iteration that stops early, a series cut short or a constant with few digits "
+            "gives such a difference.",
+        )
     if found.judged:
         results.passed("value", _agreement(case, found))
     elif judged.x.size and case.y.size:

@@ -38,6 +38,14 @@ def test_a_rule_that_is_wrong_there_by_what_can_be_seen_is_caught(x):
     assert [f.rule for f in cgviz.check(rule, x).findings if f.level == "error"] == ["value"]
 
 
+def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
+    def f(x, w):
+        return tf.custom_gradient(lambda x: (tf.round(x) * w, lambda dy: dy * w))(x)
+
+    (found,) = cgviz.check(f, 1.3, 2.0, surrogate=True).findings
+    assert (found.rule, "`w`" in found.message) == ("captured", True)
+
+
 # --- the second order -------------------------------------------------------------------------
 
 
