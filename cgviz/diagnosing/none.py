@@ -313,7 +313,7 @@ _CAUSES = (
         "Use it, or leave it out; `unconnected_gradients='zero'` gives 0.",
     ),
     Cause("watched elsewhere").says(
-        "{who}: {here} used it before a tape watched it, or on another tape.",
+        "{who}: {here} used it before a tape watched it, after `tape.reset()`, or on another tape.",
         "Move the line into the block of the tape that is asked, below its `watch`.",
     ),
     Cause("tape not recording").says(

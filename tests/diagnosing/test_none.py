@@ -87,7 +87,7 @@ NONE = {
     "tape reset": (
         forgotten,
         "Mul",
-        "ran where no tape followed it",
+        "used it before a tape watched it, after `tape.reset()`, or on another tape",
         "into the block",
     ),
     "integer": (watched_integer, "", "int32", "2."),
