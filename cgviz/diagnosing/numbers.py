@@ -176,7 +176,10 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
 
 # --- why a gradient is zero --------------------------------------------------------------------
 
-_CANCELS = "The function does not change that way, as the sum of a softmax does not."
+CANCELS = (
+    "Either the function does not change that way, as a softmax does not when its inputs shift, or "
+    "this is a point such as a minimum, where the terms balance."
+)
 _BRANCHES = "Relu6 Maximum Minimum SelectV2 Select"
 _FLATTEN = "Sigmoid Tanh Erf Erfc Softmax Exp"
 _PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
@@ -192,7 +195,7 @@ ZERO = (
         "cut, diagnose it without `unconnected_gradients='zero'`.",
     ),
     Cause("uses cancel", CHAIN, ops="sum").says(
-        "the gradients that the uses of {name} return add up to 0.", _CANCELS
+        "the gradients that the uses of {name} return add up to 0.", CANCELS
     ),
     Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any()).says(
         "Its input is nowhere above 0: {x}.",
@@ -234,7 +237,7 @@ ZERO = (
     ),
     Cause("cancels", CHAIN, when=lambda case: case.cancels).says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
-        _CANCELS,
+        CANCELS,
     ),
     Cause("flat").says(
         "It returned 0 for the upstream {upstream} at the input {x}.",

@@ -18,7 +18,7 @@ from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide
 from ..graph.jacobian import rerun, tolerance
 from ..lessons import CHAIN, STABILITY
-from .numbers import is_bad, is_ordinary, is_zero, unlike
+from .numbers import CANCELS, is_bad, is_ordinary, is_zero, unlike
 from .pass_graph import Cause, PassGraph, at, calls, line, listed
 
 # The size of a gradient is compared with that of the upstream that the pass started with. A
@@ -67,7 +67,7 @@ EXPLODING = Cause("exploding").says(
 )
 CANCELLED = Cause("zero", CHAIN).says(
     "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.",
-    "The function does not change that way, as a softmax does not when its inputs shift.",
+    CANCELS,
 )
 DIVERGING = Cause("exploding", STABILITY).says(
     "the training diverges: the gradient of {who} grows from step to step ({sizes}), and {target} "

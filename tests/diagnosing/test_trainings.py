@@ -332,6 +332,13 @@ def gradient_ascent_from_near_zero():
         theta.assign_add(0.1 * tape.gradient(reward, theta))
 
 
+def at_the_minimum_of_a_fit():
+    w = tf.Variable(np.linalg.lstsq(INPUTS.numpy(), TARGETS.numpy(), rcond=None)[0], name="w")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(INPUTS @ w - TARGETS))
+    tape.gradient(loss, w)
+
+
 def keras_network():
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(1)])
@@ -408,6 +415,12 @@ def test_a_gradient_that_cancels_is_a_remark_among_others_that_flow():
     (note,) = recorded(attention_with_a_bias_of_keys).diagnose().notes
     assert "The gradient of `key_bias` is 0 but for rounding" in note
     assert "a softmax does not" in note
+
+
+def test_a_fit_that_has_converged_is_told_that_it_may_be_at_its_minimum():
+    finding = only(recorded(at_the_minimum_of_a_fit))
+    assert (finding.what, finding.op.type) == ("zero", "MatMul")
+    assert "a minimum" in finding.hint
 
 
 def test_a_gradient_that_cancels_is_a_finding_where_nothing_else_flows():

@@ -49,6 +49,12 @@ def test_a_source_that_nothing_came_back_to_is_not_said_to_cancel():
     assert "leave it out" in finding.hint
 
 
+def test_what_cancels_at_a_minimum_is_said_to_be_perhaps_a_minimum():
+    finding = only(cgviz.trace(lambda m: tf.reduce_mean(([1.0, 3.0] - m) ** 2), 2.0))
+    assert "add up to 0" in finding.message
+    assert "a minimum" in finding.hint
+
+
 def test_ways_that_cancel_further_on_are_named_where_they_meet():
     def f(x):
         middle = 3.0 * x
