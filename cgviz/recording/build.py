@@ -12,7 +12,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..graph import Op, Pass, Rule, Step, Value
+from ..graph import Op, Pass, Rule, Step, Value, readable
 from ..graph.jacobian import local_jacobians
 from . import source, tf_hooks
 from .events import Body, CallEvent, NoteEvent, OpEvent, PassEvent, RuleEvent, ThreadRecorder
@@ -79,6 +79,11 @@ class Builder:
         # Ops with their events: for a call by the id of its event, for another op by the id of its
         # attributes. These are an object of its own, unless there are none.
         self.op_of: dict[int, list[tuple[OpEvent, Op]]] = {}
+        self.reads: dict[int, list[Any]] = {}  # all that reading a variable returned, by its handle
+        for read in self.events:
+            if read.type == "ReadVariableOp":
+                self.reads.setdefault(id(read.inputs[0]), []).append(read.outputs[0])
+        self.touched: dict[Any, dict[int, Any]] = {}  # by the run of a rule, as in `_touch`
         self.ops: dict[Any, list[Op]] = {root: []}  # by the container that holds them
         self.names: Counter[str] = Counter()
         self.taken: set[str] = set()
@@ -210,6 +215,7 @@ class Builder:
 
     def _build_ops(self) -> None:
         for event in self.events:
+            self._touch(event)
             if event.type == "ReadVariableOp":
                 self._read(event.inputs[0], event.outputs[0])
             elif event.outputs:
@@ -240,7 +246,7 @@ class Builder:
             source.locate(event.code, event.lasti),
             (event.scope or "").strip("/"),
             body=tuple(self.ops.get(call.body, ())) if call else (),
-            rule=_rule(ruled.grad_fn) if ruled else None,
+            rule=self._rule(ruled.grad_fn) if ruled else None,
             rule_variables=tuple(map(variable_name, call.variables)) if call else (),
             captured=self._captured(call) if call else (),
             watched=event.watched,
@@ -253,6 +259,36 @@ class Builder:
         if isinstance(event.where, RuleEvent):
             run = event.where.outer, id(event.where.op)
             self.ops.setdefault(run, []).append(op)
+
+    def _touch(self, event: OpEvent) -> None:
+        """Note which variables a rule touches, and what it read of each before it wrote to it."""
+        where = event.where
+        while where is not None and not isinstance(where, RuleEvent):
+            where = where.outer
+        for tensor in event.inputs:
+            if where is not None and id(tensor) in self.recorder.variables:
+                found = self.touched.setdefault((where.outer, id(where.op)), {})
+                read = event.outputs[0] if event.type == "ReadVariableOp" else None
+                found.setdefault(id(tensor), read)
+
+    def _rule(self, function: Any) -> Rule | None:
+        """The backward rule as its author wrote it, with the numbers of its closure."""
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return None
+        where = source.definition(code)
+        closure = {}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # a name that the body has not assigned
+                found = cell.cell_contents
+                if isinstance(found, tf.Variable):  # of one that changed nobody knows which number
+                    reads = self.reads.get(id(found.handle), [])
+                    found = reads[0] if len({readable(t).tobytes() for t in reads}) == 1 else None
+                if tf.is_tensor(found) or isinstance(found, np.ndarray | np.number | int | float):
+                    closure[name] = reference(found)
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+        names = tuple(p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD))
+        return Rule(where.file, where.line, where.text, source.lines(code), names, closure)
 
     def _read(self, handle: Any, tensor: Any) -> Value:
         """The value of a variable at this read; `tensor` is what the read returned."""
@@ -391,11 +427,13 @@ class Builder:
         given = [
             t if op.follows(j) and j not in skipped else None for j, t in enumerate(downstream)
         ]
+        touched = self.touched.get((run, id(ran)), {})
+        variables = [(self.recorder.variables[handle], read) for handle, read in touched.items()]
         return Step(
             op,
             _references(upstream, op.outputs),
             _references(given, op.inputs),
-            pull(op, ran, upstream),
+            pull(op, ran, upstream, variables),
             local_jacobians,
             tuple(self.ops.get((run, id(ran)), ())),
             skipped,
@@ -412,23 +450,6 @@ class Builder:
         )
 
 
-def _rule(function: Any) -> Rule | None:
-    """The backward rule as its author wrote it, with the numbers of its closure."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    where = source.definition(code)
-    closure = {}
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # a name that the body has not assigned
-            found = cell.cell_contents
-            if tf.is_tensor(found) or isinstance(found, np.ndarray | np.number | int | float):
-                closure[name] = reference(found)
-    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
-    names = tuple(p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD))
-    return Rule(where.file, where.line, where.text, source.lines(code), names, closure)
-
-
 def _are(kept: Sequence[Any] | None, tensors: Sequence[Any]) -> bool:
     """Whether `tensors` agree with those that a tape `kept` of an op: all, some or none."""
     if kept is None or kept is tensors:
@@ -436,14 +457,18 @@ def _are(kept: Sequence[Any] | None, tensors: Sequence[Any]) -> bool:
     return all(one is None or one is other for one, other in zip(kept, tensors, strict=False))
 
 
-def pull(op: Op, ran: Any, original: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def pull(
+    op: Op, ran: Any, original: Sequence[Any], variables: Sequence[tuple[Any, Any]] = ()
+) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """The backward rule of an op as a function of NumPy upstreams, unseen by any recording.
 
-    An upstream of None stays None if it was None in the pass too; otherwise it becomes zeros.
+    An upstream of None stays None if it was None in the pass too; otherwise it becomes zeros. The
+    rule finds the `variables` as they were then, and they are left as they are now.
     """
 
     def run(upstream: Sequence[Any]) -> Sequence[Any]:
-        with tf_hooks.unrecorded():
+        custom = isinstance(ran, CallEvent)
+        with tf_hooks.unrecorded(), tf_hooks.as_they_were(variables) if custom else nullcontext():
             tensors = [
                 tf.convert_to_tensor(new, dtype=output.dtype)
                 if new is not None

@@ -209,6 +209,23 @@ def read(variable: Any, handle: Any) -> Any:
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
 
 
+@contextmanager
+def as_they_were(variables: Sequence[tuple[Any, Any]]) -> Iterator[None]:
+    """Give variables the values that are beside them, if any; then put back what they hold now."""
+
+    def put(pairs: Sequence[tuple[Any, Any]]) -> None:
+        for variable, value in pairs:
+            if value is not None and not np.array_equal(variable.numpy(), value.numpy()):
+                variable.assign(value)
+
+    now = [(variable, read(variable, variable.handle)) for variable, _ in variables]
+    try:
+        put(variables)
+        yield
+    finally:
+        put(now)
+
+
 def variables_now(recorder: ThreadRecorder) -> dict[int, Any]:
     """The present values of the variables that a recorder knows, by the ids of their handles."""
     return {id(h): read(recorder.variables[id(h)], h) for h in recorder.handles}

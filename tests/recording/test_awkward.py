@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.graph.selection import select
+from cgviz.reading.table import rule_lines
 
 mpl.use("Agg")
 
@@ -167,3 +168,58 @@ def test_an_op_before_a_late_watch_is_not_watched_and_one_outside_the_tape_not_r
 
     assert reasons(late=True) == {"not watched"}
     assert reasons(late=False) == {"tape not recording"}
+
+
+def scaling(w, calls):
+    """x · w by a custom rule that reads w, and counts its calls."""
+
+    @tf.custom_gradient
+    def scale(x):
+        def grad(dy, variables=None):
+            calls.assign_add(1.0)
+            return dy * w, [dy * x]
+
+        return x * w, grad
+
+    return scale
+
+
+def test_a_local_is_that_of_the_pass_though_training_has_moved_the_variable_since():
+    w, calls = tf.Variable(2.0, name="w"), tf.Variable(0.0, trainable=False)
+    scale = scaling(w, calls)
+
+    def step():
+        x = tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = scale(x)
+        _, gradient = tape.gradient(y, [x, w])
+        w.assign_sub(0.5 * gradient)
+
+    with cgviz.record() as trace:
+        step()
+    assert [local.item() for local in trace.steps[0].local[0]] == [2.0, 3.0]
+    assert "dy/dx = ∂y/∂x\n      = 2\n" in str(trace.chain_rule())
+    assert (w.numpy(), calls.numpy()) == (0.5, 1.0)
+    history = cgviz.watch(step, 2)
+    assert [history.trace(n).steps[0].local[0][0].item() for n in (0, 1)] == [0.5, -1.0]
+    assert w.numpy() == -2.5
+
+
+def test_the_code_of_a_rule_has_the_number_of_a_variable_only_where_it_had_one():
+    w, calls = tf.Variable(2.0, name="w"), tf.Variable(0.0, trainable=False)
+    scale = scaling(w, calls)
+    trace = cgviz.trace(scale, 3.0)
+    w.assign(100.0)
+    shown = [number for _, numbers in rule_lines(trace.steps[0]) for number in numbers]
+    assert "w = 2" in shown
+    with cgviz.record() as two:
+        for _ in range(2):
+            x = tf.constant(3.0)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = scale(x)
+            tape.gradient(y, x)
+            w.assign_add(1.0)
+    shown = [number for _, numbers in rule_lines(two.steps[0]) for number in numbers]
+    assert not any(number.startswith("w = ") for number in shown)
