@@ -426,23 +426,28 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         One finding per op where NaN or infinity began.
     """
 
-    def made_of(number: Number) -> list[Number]:
+    def inputs(number: Number) -> list[Number]:
         op = maker(number.value)
-        given = [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
+        return [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
+
+    def made_of(number: Number) -> list[Number]:
+        given = inputs(number)
         if not np.isnan(number.array).any():
             return given
         # An infinity that was given, as in a mask, is intended: the op that makes NaN of it is to
         # blame.
         nans = [n for n in given if np.isnan(n.array).any()]
-        return nans or [n for n in given if not meant(n.value)]
+        return nans or [n for n in given if not meant(n)]
 
     def maker(value: Value) -> Op | None:
         made = trace.producer(value)
         return made and made[0]
 
-    def meant(value: Value) -> bool:
-        return (op := maker(value)) is None or op.kind in GIVEN
+    def meant(number: Number) -> bool:
+        ops = (maker(origin.value) for origin in came_from(number))
+        return all(op is None or op.kind in GIVEN for op in ops)
 
+    came_from = origins(inputs, is_bad)
     starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
     began = origins(made_of, is_bad)
     makers = (maker(origin.value) for start in starts for origin in began(start))

@@ -183,6 +183,24 @@ def test_an_infinity_that_somebody_gave_is_not_to_blame_for_the_nan_that_is_made
     assert "0 × ∞" in finding.message
 
 
+def test_a_mask_passed_on_by_a_sum_is_not_to_blame_for_the_nan_that_is_made_of_it():
+    mask = np.float32([[0.0, -np.inf], [-np.inf, -np.inf]])  # the second row has nothing left
+    trace = cgviz.trace(lambda scores: tf.nn.softmax(scores + mask), tf.zeros((2, 2)))
+    (first, *_) = trace.diagnose()
+    assert (first.what, first.op.type) == ("nan", "Softmax")
+    assert "∞ / ∞" in first.message
+    assert not any(each.op.kind == "constant" for each in trace.diagnose())
+
+
+def test_an_infinity_that_an_op_made_is_to_blame_though_a_given_one_comes_with_it():
+    tape = Tape()
+    mask, x = tape.start("mask", [-np.inf, 0.0], kind="constant"), tape.start("x", [0.0, 100.0])
+    grown = tape.op("grown", "Exp", [x], [1.0, np.inf])
+    masked = tape.op("masked", "AddV2", [grown, mask], [-np.inf, np.inf])
+    y = tape.op("y", "Softmax", [masked], [0.0, np.nan])
+    assert ("inf", "grown") in blamed(tape, y)
+
+
 def test_a_custom_op_is_not_blamed_for_what_it_captured():
     tape = Tape()
     bad = tape.op("bad", "Log", [tape.start("c", -1.0)], np.nan)
