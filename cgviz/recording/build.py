@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import compress, groupby, pairwise
 from operator import itemgetter
 from types import CodeType
 from typing import Any
@@ -166,9 +166,10 @@ class Builder:
         """The ops that get their line's name: in `y = tf.norm(x)` only the last of several.
 
         In between, the call may run functions of the learner's, with lines of their own. A call
-        that repeats the same ops is a loop, and the last op of each round gets the name. If a
-        function is called in two places, or in a loop that runs ops of its own, each call of it
-        names its ops anew.
+        that repeats the same ops is a loop, and the last op of each round gets the name; but of
+        `sum` and its like, which run one op for each item, only the last op of all. If a function
+        is called in two places, or in a loop that runs ops of its own, each call of it names its
+        ops anew.
         """
         made = []
         rounds: Counter[CodeType | None] = Counter()  # how many ops each function has run
@@ -176,12 +177,16 @@ class Builder:
             if event.outputs and event.type != "ReadVariableOp":
                 called = event.caller is not event.code and rounds[event.caller]
                 place = id(event.where), id(event.code), id(event.caller), event.called_at, called
-                made.append((place, event))
+                made.append((place, rounds[event.code], event))
                 rounds[event.code] += 1
         made.sort(key=itemgetter(0))
         found: set[int] = set()
-        for _, run in groupby(made, lambda each: (each[0], each[1].lasti)):
-            events = [event for _, event in run]
+        for _, run in groupby(made, lambda each: (each[0], each[2].lasti)):
+            numbers, events = zip(*((number, event) for _, number, event in run), strict=True)
+            if source.reduces(events[0].code, events[0].lasti):
+                last = [b - a != 1 for a, b in pairwise((*numbers, -1))]  # before other ops
+                found.update(map(id, compress(events, last)))
+                continue
             types = [e.type for e in events]
             count = len(types)
             lengths = (n for n in range(1, count + 1) if count % n == 0)

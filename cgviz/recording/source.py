@@ -128,6 +128,13 @@ def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     return None
 
 
+def reduces(code: CodeType | None, lasti: int) -> bool:
+    """Whether the running expression is a call of `sum`, `functools.reduce` or `tf.einsum`."""
+    node, _ = _node(code, lasti)
+    called = _name(node.func) if isinstance(node, ast.Call) else None
+    return (called or "").rpartition(".")[2] in ("sum", "reduce", "einsum")
+
+
 def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
     """The names of the two operands of a binary operator, in TensorFlow's input order."""
     node, _ = _node(code, lasti)

@@ -1,11 +1,14 @@
 """Every method works on numbers that are no good, and NumPy warns of nothing (a warning fails)."""
 
+import functools
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz.graph.names import own_name
 from cgviz.graph.selection import select
 from cgviz.reading.table import rule_lines
 
@@ -223,3 +226,27 @@ def test_the_code_of_a_rule_has_the_number_of_a_variable_only_where_it_had_one()
             w.assign_add(1.0)
     shown = [number for _, numbers in rule_lines(two.steps[0]) for number in numbers]
     assert not any(number.startswith("w = ") for number in shown)
+
+
+def test_a_sum_or_a_reduction_has_its_name_once_also_in_a_loop():
+    def summed(x):
+        loss = sum([x, x * x, x * x * x])
+        return loss
+
+    def reduced(x):
+        total = sum(x * float(i) for i in range(3))
+        y = functools.reduce(tf.multiply, [total, x, x])
+        return y
+
+    def looped(x):
+        for _ in range(2):
+            x = sum([x, x, x])
+            z = x * 2.0
+        return z
+
+    def own(f):
+        return [op.name for op in cgviz.trace(f, 2.0).ops if op.kind == "op" and own_name(op)]
+
+    assert own(summed) == ["loss"]
+    assert own(reduced) == ["total", "y"]
+    assert own(looped) == ["x_1", "z", "x_2", "z_1"]
