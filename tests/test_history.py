@@ -902,6 +902,23 @@ def healthy_penalty():
     return penalised(0.01)[1]
 
 
+def healthy_mean_over_many():
+    """Ops of one type in layers with an entry per pixel, and a scalar one in the loss."""
+    layers = [
+        [tf.Variable(RANDOM.normal(size=784).astype("float32"), name=f"{name}{i}") for name in "wb"]
+        for i in range(10)
+    ]
+
+    def loss():
+        h = tf.constant(POINTS)
+        for w, b in layers:
+            h = h + 0.01 * tf.tanh(h * w + b)
+        penalty = tf.add_n([tf.nn.l2_loss(w) for w, _ in layers])
+        return tf.reduce_mean((h - POINTS) ** 2) + 1e-6 * penalty
+
+    return descent(loss, [v for pair in layers for v in pair], 1.0)
+
+
 HEALTHY = {
     "biases": lambda: healthy_biases(0.01),
     "slow biases": lambda: healthy_biases(1e-4),
@@ -911,6 +928,7 @@ HEALTHY = {
     "autoencoder": healthy_autoencoder,
     "regression": healthy_regression,
     "recurrent": healthy_recurrent,
+    "mean over many": healthy_mean_over_many,
     "keras": healthy_keras,
 }
 

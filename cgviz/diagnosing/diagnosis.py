@@ -267,8 +267,12 @@ def depth(history: History, end: int) -> Iterator[Told]:
     every = [s for s in history.series.values() if end and not any(s.state[:end])]
     weights = [s for s in every if s.kind == "variable" and s.size > 1]
     rows = [(LAYERS, "layers", weights, 3, VANISHING)]
-    ops = sorted((s for s in every if s.kind in ("op", "custom")), key=lambda s: s.type)
-    for type_, repeated in groupby(ops, key=lambda s: s.type):
+
+    def place_of(s: Series) -> tuple[str, str, int]:  # of another size, entries do not compare
+        return s.type, s.source, s.size
+
+    ops = sorted((s for s in every if s.kind in ("op", "custom")), key=place_of)
+    for (type_, *_), repeated in groupby(ops, key=place_of):
         rows.append((ROUNDS, f"ops of type {type_}", list(repeated), REPEATED, LOST_WITH_STEPS))
     for cause, what, row, fewest, low in rows:
         if len(row) < fewest:
