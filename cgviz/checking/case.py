@@ -32,6 +32,10 @@ from .flattened import Flattened, Kept, Pulled
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
 
+MOST_CALLS = (
+    20  # calls of each rule to judge: each is run some ten times, and a loop may make 1,000
+)
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -152,9 +156,16 @@ class Case:
         return self.trace.diagnose() if self.trace else ()
 
     @cached_property
-    def distinct_steps(self) -> list[CustomStep]:
-        """The first step of each rule."""
-        return list({step.code: step for step in reversed(self.steps)}.values())[::-1]
+    def judged_steps(self) -> list[CustomStep]:
+        """Steps of each rule, evenly chosen: they may differ in closures, shapes and numbers."""
+        by_rule: dict[Any, list[CustomStep]] = {}
+        for step in self.steps:
+            by_rule.setdefault(step.code, []).append(step)
+        return [
+            steps[i]
+            for steps in by_rule.values()
+            for i in np.linspace(0, len(steps) - 1, min(len(steps), MOST_CALLS), dtype=int)
+        ]
 
     def argument_names(self, step: CustomStep) -> list[str]:
         """The names of a rule's inputs: the learner's own, or else their positions."""
@@ -171,8 +182,8 @@ class Case:
     @property
     def guilty(self) -> str:
         """The custom rule that a number came from, to end a message with; "" without any."""
-        steps = self.distinct_steps
-        return f", by {steps[0].label if len(steps) == 1 else 'a rule in f'}" if steps else ""
+        labels = {step.label for step in self.steps}
+        return f", by {labels.pop() if len(labels) == 1 else 'a rule in f'}" if labels else ""
 
     @property
     def linear(self) -> bool:
