@@ -209,8 +209,8 @@ class Comparison:
         rows = _blocks([size], _affordable(4 * seconds, most), f.x.size)
         known = [first] if len(rows) == size else []
         found = [self._moving(partial(f.claim, row), *known[i:]) for i, row in enumerate(rows)]
-        claims = np.stack([directions @ claim for claim, _ in found])
-        wobbles = np.stack([np.abs(directions) @ moved for _, moved in found])
+        claims = np.stack([_along(directions, claim) for claim, _ in found])
+        wobbles = np.stack([_along(np.abs(directions), moved) for _, moved in found])
         return None if len(rows) == size else rows, claims, wobbles
 
     def _pushed(self, directions: Array) -> tuple[Array, Array] | None:
@@ -249,7 +249,7 @@ class Comparison:
 
         def gap(upstream: Array, heading: Array) -> float:
             truth = self._slope(heading)
-            claimed = float(claim(upstream, x) @ heading)
+            claimed = float(_along(heading[None], claim(upstream, x))[0])
             value = float(upstream @ np.nan_to_num(truth.value))
             low, high = float(upstream @ truth.low), float(upstream @ truth.high)
             return max(abs(claimed - value) - abs(high - low), 0.0)
@@ -297,6 +297,14 @@ def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
             weights *= random.integers(32, 65, entries.size) / 64
             blocks[-1][end - size + entries] = weights
     return np.stack(blocks)
+
+
+def _along(directions: Array, claim: Array) -> Array:
+    """What a claim says for each direction: NaN only for those that touch an entry that is NaN."""
+    lost = ~np.isfinite(claim)
+    found = np.asarray(directions @ np.where(lost, 0.0, claim))
+    found[directions[:, lost].any(axis=1)] = np.nan
+    return found
 
 
 def _only(vector: Array, entries: Array | int) -> Array:

@@ -60,9 +60,7 @@ def value(case: Case) -> None:
     if found.judged:
         results.passed("value", _agreement(case, found))
     elif judged.x.size and case.y.size:
-        blind = ("shape", "finite gradient", "finite forward")
-        seen = next((f"not judged: see {rule}" for rule in blind if results.has(rule)), "")
-        results.skipped("value", seen or "finite differences are too uncertain here")
+        results.skipped("value", _blind(case) or "finite differences are too uncertain here")
     else:
         results.passed("value", "nothing to compare: no numbers")
     results.passed("none", "None only where the derivative is 0")
@@ -104,7 +102,7 @@ def _agreement(case: Case, found: Comparison) -> str:
     if found.dtype.wrong > 1e-3:  # float64's tolerance is too small to matter
         words += f" to {style.number(100 * found.dtype.wrong)} %"
     if found.unsure:
-        words += f"; {found.unsure} more are too uncertain to judge"
+        words += f"; {found.unsure} more are {_blind(case) or 'too uncertain to judge'}"
     if found.blind > found.dtype.wrong:
         size = (
             f"{style.number(100 * found.blind, 2)} % of"
@@ -113,6 +111,14 @@ def _agreement(case: Case, found: Comparison) -> str:
         )
         words += f"; one that is wrong by less than {size} their mean could be missed"
     return words
+
+
+def _blind(case: Case) -> str:
+    """In words, the rule that is broken where a claim is not finite or has a wrong shape."""
+    seen = (
+        rule for rule in ("shape", "finite gradient", "finite forward") if case.results.has(rule)
+    )
+    return next((f"not judged: see {rule}" for rule in seen), "")
 
 
 def _bias(case: Case, found: Comparison) -> None:

@@ -28,7 +28,18 @@ def test_a_shape_that_was_broadcast_is_named():
     )
     assert "summed backward" in found.hint
     value = next(row for row in report.rows if row.rule == "value")
-    assert (value.state, value.reason) == ("skip", "not judged: see shape")
+    assert value.state == "pass"  # `x` is judged
+    assert value.reason.endswith("; 18 more are not judged: see shape")
+
+
+def test_a_gradient_of_a_wrong_shape_does_not_hide_a_wrong_one_for_another_input():
+    shift = tf.custom_gradient(lambda x, b: (x + b, lambda dy: (2.0 * dy, dy)))
+    for rows in (2, 100):  # single derivatives, and sums of them
+        found = cgviz.check(
+            lambda x, b: shift(x, b), np.ones((rows, 3), np.float32), [1.0, 2.0, 3.0]
+        )
+        messages = [f.message for f in found.findings if f.rule == "value"]
+        assert "yours 2, true 1" in " ".join(messages)
 
 
 def test_a_gradient_of_a_wrong_shape_where_nothing_was_broadcast_is_not_called_broadcast():
@@ -243,6 +254,19 @@ def test_the_use_of_upstream_is_judged_in_a_registered_gradient_as_well():
         for surrogate in (False, True):
             found = cgviz.check(square, x, surrogate=surrogate).findings[0]
             assert found.message.startswith("f as a whole: upstream is ignored")
+
+
+def test_every_call_of_a_rule_is_judged_and_a_rule_that_is_wrong_is_told_once():
+    def power(n, last):
+        return tf.custom_gradient(lambda x: (x**n, lambda dy: last(dy) * n * x ** (n - 1.0)))
+
+    def f(x, last):
+        return tf.add_n([power(2.0, lambda dy: dy)(x), *(power(n, last)(x) for n in (3.0, 4.0))])
+
+    (found,) = cgviz.check(lambda x: f(x, tf.ones_like), 1.5).findings
+    assert "upstream is ignored" in found.message
+    wide = cgviz.check(lambda x: f(x, lambda dy: tf.stack([dy, dy])), [[1.5]], where=()).findings
+    assert [each.rule for each in wide] == ["shape"]
 
 
 def test_variables_are_shuffled():
