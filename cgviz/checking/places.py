@@ -26,7 +26,7 @@ from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import largest
-from .flattened import Pulled, join, split
+from .flattened import Pulled, join, restore, split
 
 # --- run again ---------------------------------------------------------------------------------
 
@@ -161,6 +161,7 @@ def in_a_fresh_process(case: Case) -> Pulled:
     module.call = tf.function(
         lambda *tensors: flat.outputs(flat.f(*flat.packed(tensors))), input_signature=signature
     )
+    restore(flat.changed)  # the last run of f may have changed them
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, f"{folder}/model")
         # Collecting garbage, and tearing TensorFlow down at exit, would take a third of the time.

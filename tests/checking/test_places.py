@@ -65,6 +65,18 @@ def test_a_saved_model_keeps_a_number_that_only_the_rule_reads():
     assert state(report, "saved") == "pass", report
 
 
+@pytest.mark.usefixtures("forks")
+def test_a_saved_model_starts_from_the_state_that_f_started_from():
+    count = tf.Variable(1.0, trainable=False, name="count")
+
+    def annealed(x):
+        count.assign_add(1.0)
+        return x * x / count
+
+    report = cgviz.check(annealed, 3.0, where="saved")
+    assert state(report, "saved") == "pass", report
+
+
 @tf.custom_gradient
 def rounded(x):
     return tf.round(x), lambda upstream: upstream
