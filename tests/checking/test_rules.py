@@ -294,6 +294,24 @@ def test_variables_are_shuffled():
         assert skipped == ["second order", "graph"]
 
 
+def test_whether_the_order_of_variables_matters_is_not_known_of_a_rule_that_can_run_only_once():
+    w, b = tf.Variable(2.0, name="w"), tf.Variable(3.0, name="b")
+
+    @tf.custom_gradient
+    def f(x):
+        with tf.GradientTape() as tape:
+            y = w * x + b
+
+        def grad(dy, variables=None):
+            known = dict(zip([w.ref(), b.ref()], tape.gradient(y, [w, b], dy), strict=True))
+            return dy * w, [known[v.ref()] for v in variables]
+
+        return tf.identity(y), grad
+
+    (row,) = (row for row in cgviz.check(f, 3.0, where=()).rows if row.rule == "variables")
+    assert (row.state, row.reason) == ("skip", "not judged: the rule cannot be run again")
+
+
 # --- what f raises ----------------------------------------------------------------------------
 
 
