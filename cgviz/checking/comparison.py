@@ -345,6 +345,12 @@ def largest(array: Array) -> float:
     return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
 
 
+def largest_beside(array: Array, sizes: Sequence[int] = ()) -> Array:
+    """For each number, the size of the largest in its part; parts of these sizes lie end to end."""
+    parts = np.split(array, np.cumsum(sizes, dtype=int))
+    return np.concatenate([np.full(part.size, largest(part)) for part in parts])
+
+
 def apart(one: Array, other: Array, give: Array | float) -> Array:
     """The indices of the finite numbers of two vectors that differ by more than `give`."""
     with np.errstate(all="ignore"):

@@ -9,7 +9,7 @@ import inspect
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import largest
+from .comparison import largest_beside
 from .flattened import Pulled, join, restore, split
 
 # --- run again ---------------------------------------------------------------------------------
@@ -99,8 +99,9 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
     eager, dtype = case.eager, case.given
     message = _difference(found.value, eager.value, case.wide.value, case.output_name, dtype)
     gradient = (found.vector, eager.vector, case.wide.vector, case.gradient_name, dtype)
-    if not message and _difference(*gradient):  # `give` takes two runs: only if needed
-        message = _difference(*gradient, case.give)
+    sizes = case.flat.sizes
+    if not message and _difference(*gradient, sizes):  # `give` takes two runs: only if needed
+        message = _difference(*gradient, sizes, case.give)
     if case.flat.seeded or not case.deterministic:
         results.passed(rule, "f is random, so its numbers differ there; it runs")
     elif results.has("variables"):  # chance decides which variable gets which gradient
@@ -117,6 +118,7 @@ def _difference(
     wide: Array,
     name: Callable[[int], str],
     dtype: Dtype,
+    sizes: Sequence[int] = (),
     give: Array | float = 0.0,
 ) -> str:
     """In words, the first number that differs from eager mode's and is no nearer to float64's."""
@@ -125,7 +127,7 @@ def _difference(
         return f"the number of entries {says.format(mine.size, usual.size)}"
     with np.errstate(all="ignore"):
         # The operations may run in another order: in float32 three digits stay the same.
-        give = give + max(1e-4, 2 * dtype.eps) * largest(usual)
+        give = give + max(1e-4, 2 * dtype.eps) * largest_beside(usual, sizes)
         near = np.abs(mine - usual) <= dtype.wrong * np.abs(usual) + give
         # A graph may compute log(1 + x) as log1p, nearer to the truth than eager mode: no fault.
         near |= np.abs(mine - wide) < np.abs(usual - wide)

@@ -24,7 +24,7 @@ from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
 from ..recording.events import OpEvent
 from .case import Case, CustomStep, Rule
-from .comparison import apart, largest
+from .comparison import apart, largest, largest_beside
 from .flattened import join, split, to_vector
 
 # --- what f raises -----------------------------------------------------------------------------
@@ -263,9 +263,7 @@ def nonlinearity(
     random = np.random.default_rng(11)
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
     at_u, at_v = pull(u), pull(v)
-    parts = zip(*(np.split(each, np.cumsum(sizes)) for each in (at_u, at_v)), strict=True)
-    each = [np.full(a.size, max(largest(a), largest(b))) for a, b in parts]
-    give = dtype.wrong * np.concatenate(each)
+    give = dtype.wrong * np.fmax(*(largest_beside(each, sizes) for each in (at_u, at_v)))
     left = _apart(pull(0 * u), 0 * at_u, give)
     if left.size:
         if _apart(at_u[left], at_v[left], give[left]).size:

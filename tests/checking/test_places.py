@@ -22,6 +22,18 @@ def test_another_answer_in_a_graph_is_an_error():
     assert (found.rule, found.message) == ("graph", "out is 3 there, and 2 in eager mode.")
 
 
+def test_another_gradient_in_a_graph_is_seen_beside_a_large_one_for_another_input():
+    @tf.custom_gradient
+    def affine(x, b):
+        def grad(dy):
+            return dy * 2e5, dy if tf.executing_eagerly() else -7.0 * dy
+
+        return 2e5 * x + b, grad
+
+    (found,) = cgviz.check(affine, 0.01, 1.0).findings
+    assert found.message == "the gradient for b is −7 there, and 1 in eager mode."
+
+
 def test_a_python_function_cannot_be_compiled():
     def f(x):
         return tf.ensure_shape(tf.numpy_function(lambda x: x, [x], tf.float32), []) * 0.0 + x
