@@ -28,7 +28,7 @@ from ..graph import Array, Op, Step, Trace, Value, wide
 from ..graph.dtypes import limits
 from ..graph.jacobian import rerun
 from ..graph.names import ELEMENTWISE, INFIX, value_name
-from ..graph.trace import walk
+from ..graph.trace import walk, with_bodies
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, Words, at, listed
 
@@ -123,10 +123,14 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
 def zero(graph: PassGraph) -> list[Finding]:
     """Explain each of a pass's gradients whose entries are all exactly zero.
 
-    A pass that differentiates a backward pass is skipped: second derivatives of piecewise linear
-    functions are rightly zero.
+    A pass that differentiates a backward pass is skipped unless the target is more than a
+    derivative, such as a loss, and no variable learns from it: second derivatives of piecewise
+    linear functions are rightly zero.
     """
-    return _explained(graph, is_zero, all) if graph.first_order else []
+    learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
+    own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
+    stuck = own and bool(learned) and all(map(is_zero, learned))
+    return _explained(graph, is_zero, all) if graph.first_order or stuck else []
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
@@ -411,8 +415,12 @@ FORWARD = (
 
 
 def values(graph: PassGraph) -> list[Finding]:
-    """Explain targets that are not finite; skip a pass that differentiates a backward pass."""
-    return forward(graph.trace, graph.pass_.targets if graph.first_order else ())
+    """Explain targets that are not finite.
+
+    What began in an inner gradient is left to `not_finite` in the pass that took it.
+    """
+    own = set(with_bodies(graph.trace.ops))
+    return [each for each in forward(graph.trace, graph.pass_.targets) if each.op in own]
 
 
 def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:

@@ -159,6 +159,26 @@ def test_no_pass_and_no_sources_are_said_plainly():
     assert "no gradient was asked for" in repr(trace.diagnose())
 
 
+@pytest.mark.parametrize(
+    ("f", "x", "said"),
+    [
+        (tf.sin, 1.0, "No gradient is None, zero, NaN or infinite."),
+        (lambda x: tf.nn.relu(x) * 2.0, 1.0, "No gradient is None, NaN or infinite."),
+    ],
+)
+def test_of_a_second_derivative_only_what_was_judged_is_said(f, x, said):
+    diagnosis = cgviz.trace(f, x, order=2).diagnose()
+    assert diagnosis.ok
+    assert diagnosis.headline.endswith(f"healthy. {said}")
+
+
+def test_a_pass_whose_numbers_are_not_finite_is_never_called_healthy():
+    trace = cgviz.trace(lambda x: x**0.5, 0.0, order=2)
+    assert not np.isfinite(trace.passes[1].gradients[0])
+    assert "healthy" not in trace.diagnose(1).headline
+    assert not trace.diagnose().ok
+
+
 def test_a_wrong_pass_is_a_clear_error():
     with pytest.raises(ValueError, match="which"):
         cgviz.trace(tf.sin, 1.0).diagnose(3)

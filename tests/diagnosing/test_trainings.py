@@ -242,6 +242,30 @@ def optimizer_with_a_high_rate():
         optimizer.apply_gradients(zip(gradients, [w], strict=True))  # here
 
 
+def log_of_an_inner_gradient():
+    a = tf.Variable(-0.5, name="a")
+    with tf.GradientTape() as tape:
+        with tf.GradientTape() as inner:
+            inner.watch(INPUTS)
+            z = a * INPUTS
+        loss = -tf.reduce_mean(tf.math.log(inner.gradient(z, INPUTS)))  # here
+    tape.gradient(loss, a)
+
+
+def second_derivative_of_a_relu():
+    w, b = weights(3, 4), tf.Variable(tf.ones(4), name="b")
+    with tf.GradientTape() as tape:
+        with tf.GradientTape() as second:
+            second.watch(INPUTS)
+            with tf.GradientTape() as first:
+                first.watch(INPUTS)
+                u = tf.nn.relu(INPUTS @ w + b)
+            slope = first.gradient(u, INPUTS)
+        residual = second.gradient(slope, INPUTS) + TARGETS
+        loss = tf.reduce_mean(residual**2)
+    tape.gradient(loss, [w, b])
+
+
 BROKEN = {  # what goes wrong, at which type of op, for which sources, in which words
     inner_gradient_outside: ("none", "Pow", "x", "inner gradient was taken outside the outer tape"),
     gradient_penalty_outside: ("none", "Sum", "w", "inner gradient was taken outside the outer"),
@@ -259,6 +283,7 @@ BROKEN = {  # what goes wrong, at which type of op, for which sources, in which 
     all_weights_zero: ("zero", "MatMul", "w v", "The other factor is 0"),
     sum_of_a_softmax: ("zero", "Softmax", "w", "0 but for rounding"),
     log_of_zero: ("inf", "Log", "", "defined for inputs above 0"),
+    log_of_an_inner_gradient: ("nan", "Log", "", "defined for inputs above 0"),
     norm_at_zero: ("inf", "Sqrt", "w", "derivative is infinite"),
     where_with_a_bad_branch: ("nan", "Mul", "w", "tf.where did not take this branch"),
     twenty_sigmoids: ("vanishing", "Sigmoid", "w0", "20 times"),
@@ -279,6 +304,13 @@ def test_a_broken_training_has_one_finding_at_its_line(training):
     assert finding.source.text.endswith("# here")
     assert set(sources.split()) <= set(finding.sources)
     assert words in finding.message + finding.hint
+
+
+def test_a_loss_of_second_derivatives_of_a_relu_is_told_to_teach_nothing():
+    found = recorded(second_derivative_of_a_relu).diagnose()
+    assert {each.what for each in found} == {"zero"}
+    assert {name for each in found for name in each.sources} == {"w", "b"}
+    assert any("it became 0 at ReluGrad" in each.message for each in found)
 
 
 def test_a_bad_batch_is_told_at_its_own_step_and_no_other():
