@@ -184,8 +184,9 @@ HARD_CODED = {
         "tame": dedent("""
             @tf.custom_gradient
             def tame(x):
-                y = tf.constant([5e-7, 0.41421357, 1e25])
-                return y, lambda upstream: tf.constant([1e-3, 0.70710677, 1.0])
+                y = tf.where(x < 0.1, 5e-7, tf.where(x < 10.0, 0.41421357, 1e25))
+                slope = tf.where(x < 0.1, 1e-3, tf.where(x < 10.0, 0.70710677, 1.0))
+                return y, lambda upstream: upstream * slope
         """),
     },
     "10_orbit": {

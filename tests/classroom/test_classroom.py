@@ -149,6 +149,14 @@ def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, predictio
     assert said(capsys).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("prediction", "truth", "mark"), [(0.0, 9e-7, "✗"), (1e-12, 0.0, "✓"), (9.0001e-7, 9e-7, "✓")]
+)
+def test_a_small_number_is_predicted_to_four_digits_as_well(capsys, prediction, truth, mark):
+    guessed(prediction, truth)
+    assert said(capsys).startswith(mark)
+
+
 def test_of_a_result_it_is_said_which_entries_are_wrong(capsys):
     guessed([True, False, True, False], [True] * 4, "qualities")
     assert said(capsys) == "✗ qualities: 2 of 4 are right; wrong: 2, 4."
@@ -248,6 +256,24 @@ X = np.float32([1.0, 2.0])
 def test_what_is_wrong_in_the_visible_case_is_said_in_a_sentence(capsys, f, expected, words):
     feedback(f, X, check=False, **expected)
     assert words in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "mark"),
+    [
+        (4.77e-7, 5e-7, "✗"),
+        (5.0001e-7, 5e-7, "✓"),
+        ([0.0, 3e-5], [1e-5, 3e-5], "✗"),
+        ([1e-7, 0.5], [0.0, 0.5], "✓"),  # rounding, next to a half
+        (1e-10, 0.0, "✓"),
+        (3.0005, 3.0, "✗"),
+    ],
+)
+def test_a_number_is_right_to_its_digits_or_to_those_of_the_largest_beside_it(
+    capsys, value, wanted, mark
+):
+    feedback(lambda x: 0.0 * x + value, 1.0, value=np.float32(wanted), check=False)
+    assert said(capsys).startswith(mark)
 
 
 # --- the teacher's page ----------------------------------------------------------------------

@@ -287,6 +287,33 @@ def test_the_right_numbers_are_right_up_to_rounding():
 
 
 @pytest.mark.parametrize(
+    ("data", "wanted", "right"),
+    [
+        ([4.77e-7], [5e-7], False),
+        ([5.0001e-7], [5e-7], True),
+        ([0.0, 3e-5], [1e-5, 3e-5], False),
+        ([1e-7, 0.5], [0.0, 0.5], True),  # rounding, next to a half
+        ([1e-7, float("inf")], [0.0, float("inf")], False),
+        ([1e-10], [0.0], True),
+        ([3.0005], [3.0], False),
+        ([0], [9], False),
+        ([], [], True),
+    ],
+)
+def test_a_number_is_right_to_its_digits_or_to_those_of_the_largest_beside_it(data, wanted, right):
+    mine, ours = (
+        [{"at": "f", "value": [{"dtype": "float32", "shape": [len(x)], "data": x}]}]
+        for x in (data, wanted)
+    )
+    assert (judge.judged(mine, ours, "") == "") is right
+
+
+def test_a_small_prediction_is_compared_by_its_digits():
+    assert judge.judged([{"plain": 0.0}], [{"plain": 9e-7}], "") == "it is wrong"
+    assert judge.judged([{"plain": 1e-12}], [{"plain": 0.0}], "") == ""
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ([1.0, None, "none"], ""),
