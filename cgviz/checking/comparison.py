@@ -107,7 +107,10 @@ class Comparison:
         """Compare claims with slopes, both times the weights: single entries, or sums of them."""
         n, m = self.f.x.size, self.middle.size
         few = n if n <= FEW and seconds < SLOW else FEWEST
-        columns = _blocks(self.f.sizes, _affordable(LADDER * seconds, most, few), m)
+        # Zeros have blocks of their own: the kink of a ReLU at 0 must not excuse errors elsewhere.
+        parts = [np.arange(leaf.start, leaf.stop) for leaf in self.f.leaves]
+        parts = [part[kind[part]] for part in parts for kind in (self.f.x != 0, self.f.x == 0)]
+        columns = _blocks(parts, _affordable(LADDER * seconds, most, few), m)
         directions = columns * self.f.scale
         each = zip(*map(self._slope, directions), strict=True)
         slopes = Slope(*(np.stack(part, axis=1) for part in each))
@@ -118,7 +121,7 @@ class Comparison:
         if alone and rows is None:
             self._note(slopes, claims, self._outside(slopes, claims, wobbles, claims))
             return
-        self.summed = -(-n // len(columns)) * -(-m // len(claims))
+        self.summed = int(np.count_nonzero(columns, axis=1).max()) * -(-m // len(claims))
         sums = slopes if rows is None else slopes.summed(rows)
         # The size of the entries in each sum: with random signs, the mean square of the sums
         # estimates the sum of the squares of their entries.
@@ -206,7 +209,7 @@ class Comparison:
             if pushed is not None:
                 return None, *pushed
         first, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
-        rows = _blocks([size], _affordable(4 * seconds, most), f.x.size)
+        rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
         known = [first] if len(rows) == size else []
         found = [self._moving(partial(f.claim, row), *known[i:]) for i, row in enumerate(rows)]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
@@ -274,28 +277,28 @@ def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
     return int(np.clip(SECONDS / (seconds + 1e-9), min(fewest, most), most))
 
 
-def _blocks(sizes: Sequence[int], most: int, other: int) -> Array:
+def _blocks(parts: Sequence[Array], most: int, other: int) -> Array:
     """Weights, one row for each block: single entries, or sums of them with random weights.
 
     Args:
-        sizes: The sizes of the tensors that the entries belong to.
+        parts: The indices of all entries, in parts of which no two share a block.
         most: The most blocks; up to so many entries, each is a block by itself.
         other: How many numbers are computed for each block.
     """
-    total = sum(sizes)
+    total = sum(part.size for part in parts)
     if total <= most:
         return np.eye(total)
     count = int(np.clip(MOST_CELLS // max(total, other), 1, min(most, BLOCKS)))
     random = np.random.default_rng(8)
     blocks = []
-    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
-        for entries in np.array_split(random.permutation(size), -(-count * size // total) or 1):
+    for part in (each for each in parts if each.size):
+        for entries in np.array_split(random.permutation(part), -(-count * part.size // total)):
             blocks.append(np.zeros(total))
             weights = random.choice([-1.0, 1.0], entries.size)
             # Weights of several sizes, or two entries of a block could be swapped unseen; in 64ths,
             # so that x + h stays exact.
             weights *= random.integers(32, 65, entries.size) / 64
-            blocks[-1][end - size + entries] = weights
+            blocks[-1][entries] = weights
     return np.stack(blocks)
 
 

@@ -38,6 +38,16 @@ def test_a_rule_that_is_wrong_there_by_what_can_be_seen_is_caught(x):
     assert [f.rule for f in cgviz.check(rule, x).findings if f.level == "error"] == ["value"]
 
 
+def test_a_kink_at_the_zeros_of_many_inputs_does_not_excuse_a_wrong_rule_elsewhere():
+    relu = tf.custom_gradient(
+        lambda x: (tf.nn.relu(x), lambda dy: dy * 2.0 * tf.cast(x > 0, x.dtype))
+    )
+    random = np.random.default_rng(0)
+    image = random.uniform(0.1, 1, 784) * (random.uniform(size=784) > 0.8)
+    report = cgviz.check(lambda x: tf.reduce_sum(relu(x)), image, where=())
+    assert [f.rule for f in report.findings if f.level == "error"] == ["value"]
+
+
 def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
     def f(x, w):
         return tf.custom_gradient(lambda x: (tf.round(x) * w, lambda dy: dy * w))(x)
