@@ -168,7 +168,7 @@ def first_views(notebook: Any, name: str, trace: str, runs: int) -> None:
 def in_the_browser() -> None:
     """Time what JupyterLab in Chromium does."""
     try:
-        from browser.conftest import CHROMIUM, FLAGS, Notebook, lab_server
+        from browser.conftest import CHROMIUM, FLAGS, Notebook, lab_server, new_desk
         from playwright.sync_api import sync_playwright
     except ImportError as error:
         print(f"the browser is left out: {error}")
@@ -178,7 +178,7 @@ def in_the_browser() -> None:
         try:
             server.wait("/api/status")
             chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            notebook = Notebook(server, chromium.new_page(), SETUP)
+            notebook = Notebook(server, new_desk(chromium, server), "bench", SETUP)
             page = notebook.show("cgviz.trace(chain, 0.5, 0.3)")
             steps = page.evaluate(STEPS)
             print(f"{'30 ops: a step, in the page (median)':44} {statistics.median(steps):8.1f} ms")

@@ -322,6 +322,14 @@ class Notebook:
         )
 
 
+def new_desk(browser, lab: Server):
+    """A page with JupyterLab."""
+    page = new_context(browser).new_page()
+    page.goto(f"{lab.url}/lab?reset")
+    page.wait_for_function("window.jupyterapp && jupyterapp.restored.then(() => true)")
+    return page
+
+
 @pytest.fixture(scope="session")
 def desks(browser) -> Iterator[list]:
     """The JupyterLab page, if any, that `notebook` lends to each file: it takes 5 s to load."""
@@ -337,12 +345,7 @@ def notebook(lab, browser, desks, request) -> Iterator[Notebook]:
 
     The page is the one that the files before used, unless a test failed in it.
     """
-    if desks:
-        page = desks.pop()
-    else:
-        page = new_context(browser).new_page()
-        page.goto(f"{lab.url}/lab?reset")
-        page.wait_for_function("window.jupyterapp && jupyterapp.restored.then(() => true)")
+    page = desks.pop() if desks else new_desk(browser, lab)
     before = request.session.testsfailed
     name = request.module.__name__.rpartition("_")[2]
     opened = Notebook(lab, page, name, request.module.SETUP)
