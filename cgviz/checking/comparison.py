@@ -85,7 +85,7 @@ class Comparison:
         summed: The number of entries in the longest sum.
         blind: An entry that is off by less than this fraction of the mean entry may go unseen.
         claimed: The whole Jacobian as the rules claim it; None if it is large or judged in sums.
-        true: The same Jacobian from the slopes; NaN where f jumps.
+        true: The same Jacobian from the slopes; 0 within their errors, and NaN where f jumps.
     """
 
     claimed: Array | None = None
@@ -175,6 +175,7 @@ class Comparison:
             yours, least, most, off = (float(part[i, j]) for part in (claims, low, high, error))
             self.mismatches.append(Mismatch(i, j, yours, least, most, off, float(beside[j])))
         if claims.size <= SMALL:
+            true = np.where((np.abs(true) <= 10 * error) & np.isfinite(error), 0.0, true)
             self.claimed, self.true = claims, np.where(slopes.jump, np.nan, true)
 
     def _slope(self, direction: Array, shortest: float = 0.0) -> Slope:

@@ -14,6 +14,7 @@ import numpy as np
 from .. import style
 from ..findings import Finding
 from ..graph import Array, dtypes
+from ..graph.names import value_name
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
@@ -221,7 +222,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         numbers += f"; wrong: {found.off} of {found.judged} sums of {found.summed} derivatives"
     if results.has("keywords") or (leaf.variable and results.has("variables")):
         return
-    captured = any(op.captured for op in case.custom)
+    captured = _captured(case, leaf)
     if captured or case.base.gradients[case.judged.leaves.index(leaf)] is None:
         why = _nothing(case, leaf)
         refused = why is not None and why.op is not None and why.op.kind == "custom"
@@ -240,6 +241,13 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         results.broken("value", f"wrong for {leaf.name}", message, hint, lesson=lesson)
 
 
+def _captured(case: Case, leaf: Leaf) -> bool:
+    """Whether a rule closes over this leaf, or over a number on the way, which may come from it."""
+    trace, leaves = case.trace, {each.name for each in case.judged.leaves}
+    hidden = {value_name(trace, v) for op in case.custom for v in op.captured} if trace else set()
+    return leaf.name in hidden or not hidden <= leaves
+
+
 def _nothing(case: Case, leaf: Leaf) -> Finding | None:
     """The finding of `diagnose` about a gradient that is None: the leaf's, or else the first."""
     found = [each for each in case.diagnosis if each.what == "none"]
@@ -256,7 +264,8 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     mine, right = (a[:, leaf.start : leaf.stop] for a in (claimed, true))
     for other in case.judged.leaves:
         theirs = true[:, other.start : other.stop]
-        if other is not leaf and theirs.shape == mine.shape and _close(mine, theirs):
+        alike = other is not leaf and theirs.shape == mine.shape and theirs.any()
+        if alike and _close(mine, theirs):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
     if not right.any():
         return _FLAT
@@ -268,6 +277,12 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         return general
     if mine.shape == mine.T.shape and _close(mine, right.T):
         if leaf.source.dtype.is_complex:
+            entries = np.arange(len(right)) % (len(right) // 2)  # the real part, then the imaginary
+            if right[entries[:, None] != entries].any():
+                return (
+                    "The transpose or the conjugate is missing: a rule returns "
+                    "upstream · tf.math.conj(J), not J · upstream."
+                )
             return "The conjugate is missing: return upstream · tf.math.conj(local)."
         return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):

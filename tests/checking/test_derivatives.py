@@ -48,6 +48,17 @@ def test_a_kink_at_the_zeros_of_many_inputs_does_not_excuse_a_wrong_rule_elsewhe
     assert [f.rule for f in report.findings if f.level == "error"] == ["value"]
 
 
+def test_what_one_rule_closes_over_is_not_blamed_for_another_rule_that_is_wrong():
+    def f(x, c):
+        scale = tf.custom_gradient(lambda x: (x * c, lambda dy: dy * c))
+        square = tf.custom_gradient(lambda x: (x * x, lambda dy: dy * 3.0 * x))
+        return square(scale(x))
+
+    found = {each.rule: each.message for each in cgviz.check(f, 1.5, 2.0).findings}
+    assert "d out / d c: yours 0" in found["captured"]
+    assert found["value"].startswith("d out / d x: yours 18, true 12")
+
+
 def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
     def f(x, w):
         return tf.custom_gradient(lambda x: (tf.round(x) * w, lambda dy: dy * w))(x)
@@ -220,6 +231,24 @@ def hint(rule, *args, forward=tf.sin):
     f = tf.custom_gradient(lambda *x: (forward(*x), lambda dy: rule(dy, *x)))
     found = cgviz.check(lambda *x: f(*x), *args).findings
     return next(each.hint for each in found if each.rule == "value")
+
+
+def test_a_gradient_that_is_0_is_not_called_that_of_an_input_whose_gradient_is_0():
+    nothing = lambda dy, x, y: (0.0 * dy, 0.0 * dy)  # noqa: E731
+    assert "swapped" not in hint(nothing, 0.3, 1.0, forward=lambda x, y: x + 0.0 * y)
+
+
+def test_of_a_complex_function_a_missing_transpose_is_not_called_a_missing_conjugate():
+    z = tf.constant([1 + 1j, 2 - 1j, 0.5 + 2j], tf.complex128)
+    told = hint(lambda dy, z: tf.cumsum(dy), z, forward=tf.cumsum)
+    assert told.startswith("The transpose or the conjugate is missing")
+    told = hint(lambda dy, z: dy * 2.0 * z, z, forward=lambda z: z * z)
+    assert told.startswith("The conjugate is missing")
+
+
+def test_a_gradient_is_not_called_a_multiple_of_a_slope_that_is_0_within_its_error():
+    told = hint(lambda dy, x: dy * 7.0, 0.0, forward=lambda x: x * tf.abs(x))
+    assert told.startswith("The true derivative is 0 here")
 
 
 @pytest.mark.parametrize(
