@@ -108,7 +108,7 @@ class Comparison:
         n, m = self.f.x.size, self.middle.size
         few = n if n <= FEW and seconds < SLOW else FEWEST
         # Zeros have blocks of their own: the kink of a ReLU at 0 must not excuse errors elsewhere.
-        parts = [np.arange(leaf.start, leaf.stop) for leaf in self.f.leaves]
+        parts = np.split(np.arange(n), np.cumsum(self.f.sizes))
         parts = [part[kind[part]] for part in parts for kind in (self.f.x != 0, self.f.x == 0)]
         columns = _blocks(parts, _affordable(LADDER * seconds, most, few), m)
         directions = columns * self.f.scale
