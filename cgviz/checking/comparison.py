@@ -156,7 +156,11 @@ class Comparison:
         gap = np.fmax(slopes.low - claims, claims - slopes.high) - give
         enough = np.fmax(0.3 * terms, self.dtype.wrong * np.fmax(beside, largest(self.middle)))
         enough = enough + self.dtype.eps  # the rest of it may be 0
-        judged = known & ((gap > 0) | (give <= enough))
+        sure = give <= enough
+        if self.dtype.eps > dtypes.FLOAT64.eps and not self.dtype.coarse:
+            # Rounding of a large value can hide f's whole slope: then a claim agrees with anything.
+            sure &= (give <= terms) | (np.abs(claims) <= self.dtype.wrong * largest(claims))
+        judged = known & ((gap > 0) | sure)
         self.doubt = float(np.max((slopes.error / np.fmax(terms, enough))[judged], initial=0.0))
         self.judged = int(np.sum(judged))
         self.unsure = claims.size - self.judged

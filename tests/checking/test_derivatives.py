@@ -59,6 +59,14 @@ def test_what_one_rule_closes_over_is_not_blamed_for_another_rule_that_is_wrong(
     assert found["value"].startswith("d out / d x: yours 18, true 12")
 
 
+def test_a_slope_that_rounding_of_a_large_value_hides_is_not_judged():
+    square = tf.custom_gradient(lambda w: (w * w, lambda dy: dy * w))
+    large = tf.constant(1e13)
+    report = cgviz.check(lambda w: large + square(w), 2.0, where=())
+    (row,) = (row for row in report.rows if row.rule == "value")
+    assert (row.state, row.reason) == ("skip", "finite differences are too uncertain here")
+
+
 def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
     def f(x, w):
         return tf.custom_gradient(lambda x: (tf.round(x) * w, lambda dy: dy * w))(x)
