@@ -40,11 +40,13 @@ def value(case: Case) -> None:
     for each in found.mismatches:
         if each not in slight:
             by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
-    if case.surrogate:  # its gradient may be another one, but not None
+    if case.surrogate:  # its gradient may be another one, but None only by tf.stop_gradient
         _bias(case, found)
         pairs = zip(judged.leaves, case.base.gradients, strict=True)
-        nothing = {leaf for leaf, gradient in pairs if gradient is None}
-        slight, by_leaf = [], {leaf: by_leaf[leaf] for leaf in by_leaf if leaf in nothing}
+        nothing = {leaf for leaf, gradient in pairs if gradient is None and leaf in by_leaf}
+        if stopped := sorted(leaf.name for leaf in nothing if _is_stopped(case, leaf)):
+            results.skipped("none", f"tf.stop_gradient lets nothing through to {stopped[0]}")
+        slight, by_leaf = [], {x: by_leaf[x] for x in nothing if x.name not in stopped}
     for leaf, wrong in by_leaf.items():
         _explain(case, found, leaf, wrong)
     told = [rule for rule in ("keywords", "variables", "captured", "none") if results.has(rule)]
@@ -246,6 +248,12 @@ def _captured(case: Case, leaf: Leaf) -> bool:
     trace, leaves = case.trace, {each.name for each in case.judged.leaves}
     hidden = {value_name(trace, v) for op in case.custom for v in op.captured} if trace else set()
     return leaf.name in hidden or not hidden <= leaves
+
+
+def _is_stopped(case: Case, leaf: Leaf) -> bool:
+    """Whether nothing flows to a leaf because of a `tf.stop_gradient`."""
+    why = _nothing(case, leaf)
+    return why is not None and why.op is not None and why.op.type == "StopGradient"
 
 
 def _nothing(case: Case, leaf: Leaf) -> Finding | None:

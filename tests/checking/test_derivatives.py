@@ -394,3 +394,14 @@ def test_of_two_rules_the_one_that_ignores_upstream_is_named():
     found = cgviz.check(lambda x: right(ignoring(x)), 0.5).findings[0]
     assert found.rule == "upstream"
     assert found.message.startswith("the rule of `ignoring` (line")
+
+
+def test_what_a_surrogate_stops_on_purpose_is_no_error_and_not_said_to_flow():
+    def quantized(x, codes):  # straight-through to x; the codes are learned by another loss
+        nearest = tf.argmin(tf.abs(x[:, None] - codes), axis=1)
+        return x + tf.stop_gradient(tf.gather(codes, nearest) - x)
+
+    report = cgviz.check(quantized, [0.2, 0.9], [0.0, 1.0], surrogate=True, where="eager")
+    assert report.ok
+    (row,) = (row for row in report.rows if row.rule == "none")
+    assert (row.state, "stop_gradient" in row.reason) == ("skip", True)
