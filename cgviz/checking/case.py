@@ -32,9 +32,8 @@ from .flattened import Flattened, Kept, Pulled
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
 
-MOST_CALLS = (
-    20  # calls of each rule to judge: each is run some ten times, and a loop may make 1,000
-)
+# Calls of each rule to judge: each is run some ten times, and a loop may make 1,000 calls.
+MOST_CALLS = 20
 
 
 @dataclass(frozen=True)
