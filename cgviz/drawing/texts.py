@@ -314,23 +314,20 @@ def _asked(shown: Selection, i: int) -> str:
     """What to call the gradient of a source; past a ≠ it is not a derivative."""
     target, source = _target_name(shown), short_name(shown.nodes[i].label)
     text = f"d{target}/d{source}"  # with an underscore, such as dto_M/dM, it is hard to read
-    short_enough = target and len(text) <= 14 and "_" not in text
-    on_the_way = walk([i], lambda n: [edge.target for edge in shown.outgoing[n]])
-    unequal = any("≠" in _product(shown, e) for n in on_the_way for e in shown.outgoing[n])
-    return text if short_enough and source.isidentifier() and not unequal else "gradient"
+    if not target or len(text) > 14 or "_" in text or not source.isidentifier():
+        return "gradient"
+    ahead = walk([i] * shown.local, lambda n: [edge.target for edge in shown.outgoing[n]])
+    unequal = any("≠" in _product(shown, e) for n in ahead for e in shown.outgoing[n])
+    return "gradient" if unequal else text
 
 
 def _target_name(shown: Selection) -> str:
-    """The name of the target, if the gradients are its derivatives: if its upstream is a 1."""
-    names = [shown.nodes[e.source].label for e in shown.targets]
-    ones = "upstream" not in (shown.moved or ()) and all(
-        _is_one(e.contribution) for e in shown.targets
-    )
-    return names[0] if ones and len(names) == 1 and names[0].isidentifier() else ""
-
-
-def _is_one(a: Array | None) -> bool:
-    return a is not None and a.ndim == 0 and bool(a == 1)
+    """The name of the one target, if its upstream is the number 1: else there is no dy/dx."""
+    if len(shown.targets) != 1 or "upstream" in (shown.moved or ()):
+        return ""
+    seed, name = shown.targets[0].contribution, shown.nodes[shown.targets[0].source].label
+    one = seed is not None and seed.ndim == 0 and bool(seed == 1)
+    return name if one and name.isidentifier() else ""
 
 
 # --- for screen readers --------------------------------------------------------------------------

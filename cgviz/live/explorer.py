@@ -350,7 +350,7 @@ class Explorer(View):
         self.custom = False  # whether f has custom rules, as far as is known
         self.trace = self._run(self.values, None)
         for k, slider in enumerate(self.sliders):  # a branch that runs there may have a rule
-            for end in (slider.low, slider.high):
+            for end in () if slider.upstream else (slider.low, slider.high):
                 with silenced(), suppress(Exception):  # f may not be defined there
                     self._run([*self.values[:k], end, *self.values[k + 1 :]], self.trace)
         self.swept: Any = None

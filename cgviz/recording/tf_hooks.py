@@ -212,18 +212,15 @@ def read(variable: Any, handle: Any) -> Any:
 @contextmanager
 def as_they_were(variables: Sequence[tuple[Any, Any]]) -> Iterator[None]:
     """Give variables the values that are beside them, if any; then put back what they hold now."""
-
-    def put(pairs: Sequence[tuple[Any, Any]]) -> None:
-        for variable, value in pairs:
-            if value is not None and not np.array_equal(variable.numpy(), value.numpy()):
-                variable.assign(value)
-
     now = [(variable, read(variable, variable.handle)) for variable, _ in variables]
     try:
-        put(variables)
+        for variable, value in variables:
+            if value is not None:
+                variable.assign(value)  # it shares the numbers, and copies none
         yield
     finally:
-        put(now)
+        for variable, value in now:
+            variable.assign(value)
 
 
 def variables_now(recorder: ThreadRecorder) -> dict[int, Any]:

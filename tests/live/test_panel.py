@@ -200,20 +200,6 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
     assert why(given).endswith("upstream × local is 5: it is not linear in its upstream.")
 
 
-def test_a_rule_that_ignores_its_upstream_says_so():
-    @tf.custom_gradient
-    def ignoring(x):
-        return x * x, lambda upstream: 2.0 * x
-
-    def f(x):
-        y = ignoring(x)
-        return y
-
-    (given,) = panels_of(f, 2.0, upstream=8.0)["y"]["inputs"]
-    assert equation(given) == "8 × 4 = 32 ≠ 4"
-    assert "so it ignores its upstream" in why(given)
-
-
 @pytest.mark.parametrize("upstream", [0.0, 5.0])
 def test_a_rule_that_adds_something_to_its_upstream_does_not_ignore_it(upstream):
     @tf.custom_gradient
@@ -228,8 +214,11 @@ def test_a_rule_that_adds_something_to_its_upstream_does_not_ignore_it(upstream)
     assert why(given).endswith("it is not linear in its upstream.")
 
 
-@pytest.mark.parametrize("upstream", [0.0, 3e38])
-def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream):
+@pytest.mark.parametrize(
+    ("upstream", "written"),
+    [(8.0, "8 × 4 = 32 ≠ 4"), (0.0, "0 × 4 = 0 ≠ 4"), (3e38, "3e38 × 4 = 1.2e39 ≠ 4")],
+)
+def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream, written):
     @tf.custom_gradient
     def ignoring(x):
         return x * x, lambda upstream: 2.0 * x
@@ -239,6 +228,7 @@ def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream):
         return y
 
     (given,) = panels_of(f, 2.0, upstream=upstream)["y"]["inputs"]
+    assert equation(given) == written
     assert "it returns this for other upstreams, too, so it ignores its upstream" in why(given)
 
 
