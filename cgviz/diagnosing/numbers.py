@@ -229,15 +229,10 @@ ZERO = (
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
-    # The next three are found by running TensorFlow's own rule again for other upstreams.
-    Cause("underflow", STABILITY, when=lambda c: c.flows_for(lambda u: u / c.largest)).says(
+    # The next two are found by running TensorFlow's own rule again for other upstreams.
+    Cause("underflow", STABILITY, when=lambda case: case.underflows).says(
         "Upstream is {largest}, and the product is below {smallest}: that is 0 in {dtype}.",
         "Scale the loss up, or compute in float64 or with logarithms.",
-    ),
-    Cause("few digits", STABILITY, when=lambda c: c.largest < c.normal and c.cancels).says(
-        "Its upstream, {upstream}, is below {normal}, where {dtype} has few digits, and adds up "
-        "to 0.",
-        "Scale the loss up, or compute in float32.",
     ),
     Cause("cancels", CHAIN, when=lambda case: case.cancels).says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
@@ -301,7 +296,7 @@ class GradientCase(Case):
         self.name, self.dtype = graph.name(self.value), self.value.dtype
         self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
         known = limits(self.dtype)
-        self.smallest, self.normal = (known.smallest, known.normal) if known else (0.0, 0.0)
+        self.smallest = known.smallest if known else 0.0
         self.type = "seed" if origin.kind == "seed" else "sum"
         if origin.step is None:
             return
@@ -343,6 +338,12 @@ class GradientCase(Case):
     def flows_for(self, change: Callable[[Array], Array]) -> bool:
         """Whether the rule returns anything but 0 to the input for a changed upstream."""
         return bool(np.any(rerun(self.step, self.j, change)))
+
+    @property
+    def underflows(self) -> bool:
+        """Whether each product with the upstream is 0, and not with a larger one."""
+        alone = self.flows_for(lambda u: np.abs(u) * unlike(u) / 2)  # smaller, and none cancels
+        return not alone and self.flows_for(lambda u: u / self.largest)
 
     @property
     def cancels(self) -> bool:

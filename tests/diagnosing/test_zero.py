@@ -149,6 +149,7 @@ def returns_zero(x):
     return x * x, lambda dy: 0.0 * dy
 
 
+line = np.linspace(-1, 1, 11, dtype="float32")
 left, right = tf.constant([1.0, 0.0]), tf.constant([0.0, 1.0])
 ZERO = {
     "relu": (tf.nn.relu, [[-1.0, -3.0]], "Relu", "nowhere above 0: [−1, −3]"),
@@ -231,11 +232,11 @@ NOT_FLAT = {
         "Mul",
         "the product is below 5.96e−8: that is 0 in float16",
     ),
-    "few digits of float16": (
-        lambda x: tf.reduce_sum((tf.zeros(3, "float16") + x) * np.float16([6e-8, 0, -6e-8])),
-        [np.float16(1.0)],
-        "AddV2",
-        "is below 6.104e−5, where float16 has few digits, and adds up to 0",
+    "a line through a parabola": (
+        lambda w: tf.reduce_mean((w * line - line**2) ** 2),
+        [0.0],
+        "Mul",
+        "products with the upstream 11 numbers from −0.1818 to 0 add up to 0",
     ),
     "a sum of a softmax": (
         lambda x: tf.reduce_sum(tf.nn.softmax(x)),
