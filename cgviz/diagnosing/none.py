@@ -122,7 +122,8 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
         return Cut(graph, _unused(graph, value), None, value)
     leaving = graph.selection.outgoing
     reached = sorted(walk([start], lambda node: [edge.target for edge in leaving[node]]))
-    ops = [graph.op(node) for node in reached]
+    ends = [graph.nodes[t.key] for t in graph.pass_.targets if t.key in graph.nodes]
+    ops = [graph.op(node) for node in reached if node <= max(ends, default=node)]
     if inner := _inner_gradient(graph, ops):
         return inner
     targets = [made for t in graph.pass_.targets if (made := graph.maker(t))]
@@ -250,13 +251,17 @@ def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
 
     Returns:
         The line that calls `.numpy()`, a NumPy function, `float()`, `.item()` or
-        `tf.numpy_function()` on the output, by its name or in the op's own line; None without one.
+        `tf.numpy_function()` on the output, by its name or in the op's own line, and not after the
+        target; None without one.
     """
-    for source in (op.source, op.rule, *(each.source for each in targets)):
+    ends = [each.source for each in targets if each.source]
+    for source in filter(None, (op.source, op.rule, *ends)):
         for call, where in calls(source, NUMPY):
             used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
             own = source is op.rule or (source is op.source and holds(call, source))
-            if own or name in used:
+            begins = max((n.lineno for n in around(where)[1:]), default=0)  # the whole statement
+            late = any(e.file == where.file and source.line <= e.line < begins for e in ends)
+            if (own or name in used) and not late:
                 return where
     return None
 

@@ -174,29 +174,37 @@ MOST_TEXT = 70  # characters of the learner's line, so that it fits beside the w
 
 
 def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
-    """Calls that match, in the outermost function around a line, else in the outermost statement.
+    """Calls that match, in the functions around a line, else in the outermost statement.
 
     Args:
         source: The line.
         pattern: A regular expression for the whole name of the function, such as `tape.gradient`.
 
     Returns:
-        The calls with their lines, outer ones first; none of those inside a `print`.
+        The calls with their lines, outer ones first: none whose result a statement of its own
+        drops, as within `print(...)`, nor one in another function, which need not have run.
     """
     _, *statements = around(source)
     if source is None or not statements:
         return []
     scope = next((n for n in statements if isinstance(n, FUNCTION)), statements[0])
+
+    def drops(n: ast.AST) -> bool:
+        if isinstance(n, FUNCTION):
+            return not holds(n, source)
+        return isinstance(n, ast.Expr) and not any(isinstance(e, ast.Lambda) for e in ast.walk(n))
+
     named = [(n, ast.unparse(n.func)) for n in ast.walk(scope) if isinstance(n, ast.Call)]
-    printed = {id(each) for n, name in named if name == "print" for each in ast.walk(n)}
+    # The outermost call of a dropped expression counts, as in `w.assign(x)`.
+    dropped = {id(e) for n in ast.walk(scope) if drops(n) for e in [*ast.walk(n)][2:]}
     return [
         (n, Source(source.file, n.lineno, linecache.getline(source.file, n.lineno).strip()))
         for n, name in named
-        if re.fullmatch(pattern, name, re.DOTALL) and id(n) not in printed
+        if re.fullmatch(pattern, name, re.DOTALL) and id(n) not in dropped
     ]
 
 
-def around(source: Source | None) -> list[ast.AST]:
+def around(source: Source | None) -> list[Any]:
     """The syntax tree of a line's file, and the statements around the line, outermost first."""
     tree = parsed("".join(linecache.getlines(source.file)) if source else "")
     return [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.stmt) and holds(n, source))]

@@ -347,6 +347,49 @@ def test_numbers_that_came_back_in_another_shape_are_recognised():
     assert "the numbers of `x` left TensorFlow" in only(trace).message
 
 
+def logged_on_the_way(w, v, log):
+    h = tf.tanh(w * 2.0)
+    log.append(h.numpy())
+    log.append(float(tf.reduce_mean(h)))
+    return v * v
+
+
+def logged_after(w, v, log):
+    h = tf.tanh(w * 2.0)
+    loss = v * v
+    mean = float(tf.reduce_mean(h))
+    log.append(mean)
+    return loss
+
+
+@pytest.mark.parametrize("f", [logged_on_the_way, logged_after])
+def test_a_number_that_is_only_logged_is_not_said_to_cut_the_path(f):
+    message = only(cgviz.trace(lambda w, v: f(w, v, []), 1.0, 3.0)).message
+    assert "the result never reaches the target" in message
+
+
+def test_a_number_in_a_statement_over_several_lines_is_not_after_the_target():
+    def f(x):
+        h = tf.sin(x)
+        return tf.square(
+            tf.constant(
+                h.numpy(),
+            )
+        )
+
+    assert "the numbers of `h` left TensorFlow" in only(cgviz.trace(f, 1.0)).message
+
+
+def test_a_function_that_did_not_run_is_not_blamed():
+    def unused(x):
+        return np.sin(x)
+
+    def f(x):
+        return tf.reduce_sum(tf.constant(np.cos(x)) * 1.0)
+
+    assert "np.cos(x)" in only(cgviz.trace(f, 1.0)).message
+
+
 @pytest.mark.parametrize("zeros", [np.zeros(1), np.zeros((0, 2), np.float32)])
 def test_zeros_of_another_type_and_empty_constants_are_no_numbers_that_came_back(zeros):
     trace = cgviz.trace(lambda x: tf.reduce_sum(zeros * float(2)), [0.0, 0.0])
