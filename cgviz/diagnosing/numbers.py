@@ -266,11 +266,11 @@ BACKWARD = (
         "NaN reaches the input.",
         "Make the input safe first: `safe = tf.where(ok, x, 1.)`, and compute with `safe`.",
     ),
-    _unstable("0 × ∞", when=lambda case: case.arrived == 0).says(
-        "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
-    ),
     _unstable("custom rule", ops="custom").says(
         "The rule itself made it.", "Rewrite the rule so that it stays finite here."
+    ),
+    _unstable("0 × ∞", when=lambda case: case.arrived == 0).says(
+        "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
     ),
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
         "The forward value is not finite there either.", "Fix the forward pass first."
@@ -358,12 +358,14 @@ class GradientCase(Case):
 
     @property
     def not_taken(self) -> bool:
-        """Whether the zero upstream of the step comes from a tf.where later in the forward pass."""
+        """Whether the zero upstream comes from a later tf.where, of which it is one branch."""
         uses = self.graph.contributions
         later = walk(self.step.op.outputs, lambda v: [o for s, *_ in uses(v) for o in s.op.outputs])
-        choices = ((s.op, j) for value in later for s, j, _ in uses(value) if j > 0)
+        choices = {(s.op, j) for value in later for s, j, _ in uses(value) if j > 0}
         return any(
-            op.type in ("SelectV2", "Select") and (wide(op.inputs[0].numpy()) != (j == 1)).any()
+            op.type in ("SelectV2", "Select")
+            and (op, 3 - j) not in choices
+            and (wide(op.inputs[0].numpy()) != (j == 1)).any()
             for op, j in choices
         )
 

@@ -74,7 +74,7 @@ BAD = {
     "complex": (lambda z: z * z, np.complex64(1e30j), [("inf", "Mul")], "largest float32"),
     "cosh of a negative number": (tf.cosh, [-100.0], [("inf", "Cosh")], "beyond ±3.403e38"),
     "exp of a negative number": (lambda x: 1.0 / tf.exp(x), [-200.0], [("inf", "RealDiv")], "by 0"),
-    "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Sqrt")], "inputs of 0 or more"),
+    "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Pow")], "inputs of 0 or more"),
     "a pole at 1": (tf.atanh, [1.0], [("inf", "Atanh")], "between −1 and 1"),
     "a power of 0": (lambda x: x**-1.0, [0.0], [("inf", "Pow")], "from `x` = 0"),
     "a negative power of 0": (lambda x: x**-2.0, [1.0, 0.0], [("inf", "Pow")], "It divides by 0"),
@@ -243,6 +243,11 @@ def makes_nan(x):
     return x * 1.0, lambda dy: dy * (x - x) / (x - x)
 
 
+@tf.custom_gradient
+def unit_gradient(x):
+    return tf.identity(x), lambda dy: dy / tf.norm(dy)
+
+
 BACKWARD = {
     "log of 0 in the branch not taken": (
         lambda x: tf.where(x > 0.0, tf.math.log(x), 0.0),
@@ -273,6 +278,18 @@ BACKWARD = {
         [0.0, 1.0],
         [("nan", "Pow")],
         "The derivative is infinite there, and 0 × ∞ is NaN",
+    ),
+    "both branches of a tf.where": (
+        lambda x: (lambda a: tf.where(a < 1.0, a * a, a - 0.5))(x**0.5 * [0.0, 1.0]),
+        [0.0, 1.0],
+        [("nan", "Pow")],
+        "The derivative is infinite there, and 0 × ∞ is NaN",
+    ),
+    "a rule that divides 0 by 0": (
+        lambda x: tf.nn.relu(unit_gradient(x)),
+        [-1.0, -2.0],
+        [("nan", "unit_gradient")],
+        "and upstream 0. The rule itself made it",
     ),
     "sqrt at 0": (tf.sqrt, [0.0, 1.0], [("inf", "Sqrt")], "Its derivative is infinite or not"),
     "a norm at 0": (tf.norm, [0.0, 0.0], [("inf", "Sqrt")], "derivative is infinite or"),
