@@ -125,12 +125,14 @@ def zero(graph: PassGraph) -> list[Finding]:
 
     A pass that differentiates a backward pass is skipped unless the target is more than a
     derivative, such as a loss, and no variable learns from it: second derivatives of piecewise
-    linear functions are rightly zero.
+    linear functions are rightly zero. So is one with a target that is not finite, which `values`
+    explains.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
     own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
     stuck = own and bool(learned) and all(map(is_zero, learned))
-    return _explained(graph, is_zero, all) if graph.first_order or stuck else []
+    judged = (graph.first_order or stuck) and not _any_bad(graph.pass_.targets)
+    return _explained(graph, is_zero, all) if judged else []
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
@@ -209,7 +211,7 @@ ZERO = (
         "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("branch", KINKS, _BRANCHES, lambda case: not case.flows_for(np.abs)).says(
+    Cause("branch", KINKS, _BRANCHES, lambda case: case.flows_for(np.abs) is False).says(
         "Another branch or bound wins wherever upstream is not 0.",
         "Only what wins gets the gradient. Use wider bounds, or a straight-through rule.",
     ),
@@ -253,6 +255,7 @@ ROUNDED = Cause("underflow", STABILITY).says(
 # --- why a gradient is not finite --------------------------------------------------------------
 
 _unstable = partial(Cause, lesson=STABILITY)
+UNKNOWN = _unstable("unknown").says("", "Look at the numbers that it was given.")
 _SCALE_DOWN = "Scale the loss down, or compute in a wider type."
 BACKWARD = (
     _unstable("started with it", ops="seed").says(
@@ -279,9 +282,10 @@ BACKWARD = (
         "Its derivative is infinite or not defined there.",
         "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient.",
     ),
-    _unstable("too large").says(
+    _unstable("too large", when=lambda case: case.steep is False).says(
         "Upstream times its derivative is too large for {dtype}.", _SCALE_DOWN
     ),
+    UNKNOWN,
 )
 
 
@@ -307,7 +311,7 @@ class GradientCase(Case):
         self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.inputs[-1]
         self.y = numbers(self.op.outputs[0])
         given = [wide(u) for u in self.step.upstream if u is not None and u.size]
-        self.upstream = next((u for u in given if u.any()), np.zeros(1))
+        self.upstream = next((u for u in given if u.any()), np.zeros(0))
         self.largest = max((float(np.abs(u).max()) for u in given), default=0.0)
         at_entry = (number_at(self.op, u, self.index, self.value) for u in given)
         self.arrived = next((n for n in at_entry if n is not None), None)  # None if not unique
@@ -329,24 +333,26 @@ class GradientCase(Case):
             made = made_at(op, self.index, self.value, graph.trace)
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
         because, hint, lesson = self.words
-        message = f"{head} {'exactly 0' if self.what == 'zero' else 'not finite'}: {began}{because}"
+        what = "exactly 0" if self.what == "zero" else "not finite"
+        message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
         level = "note" if self.cause.name == "cancels" and learns else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
-    def flows_for(self, change: Callable[[Array], Array]) -> bool:
-        """Whether the rule returns anything but 0 to the input for a changed upstream."""
-        return bool(np.any(rerun(self.step, self.j, change)))
+    def flows_for(self, change: Callable[[Array], Array]) -> bool | None:
+        """Whether the rule returns anything but 0 for a changed upstream; None if it cannot run."""
+        again = rerun(self.step, self.j, change)
+        return None if again is None else bool(again.any())
 
     @property
-    def underflows(self) -> bool:
+    def underflows(self) -> bool | None:
         """Whether each product with the upstream is 0, and not with a larger one."""
         alone = self.flows_for(lambda u: np.abs(u) * unlike(u) / 2)  # smaller, and none cancels
         return not alone and self.flows_for(lambda u: u / self.largest)
 
     @property
-    def cancels(self) -> bool:
+    def cancels(self) -> bool | None:
         """Whether the rule returns anything but 0 for an upstream whose products do not cancel."""
         return self.flows_for(lambda u: unlike(u) * (u != 0))
 
@@ -370,11 +376,11 @@ class GradientCase(Case):
         )
 
     @property
-    def steep(self) -> bool:
+    def steep(self) -> bool | None:
         """Whether the derivative itself is infinite, so that a tiny upstream gives infinity too."""
         size = math.sqrt(self.smallest)  # no finite derivative times this overflows
         again = rerun(self.step, self.j, lambda u: np.sign(u) * size)
-        return again is not None and bool(np.isinf(again).any())
+        return None if again is None else bool(np.isinf(again).any())
 
 
 # --- the forward pass --------------------------------------------------------------------------
@@ -413,7 +419,7 @@ FORWARD = (
         "The result is beyond ±{largest}, the largest {real}.",
         "Scale the numbers, or compute in a wider type.",
     ),
-    _unstable("unknown").says("", "Keep its input where it is defined."),
+    UNKNOWN,
 )
 
 

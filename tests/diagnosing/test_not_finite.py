@@ -74,7 +74,7 @@ BAD = {
     "complex": (lambda z: z * z, np.complex64(1e30j), [("inf", "Mul")], "largest float32"),
     "cosh of a negative number": (tf.cosh, [-100.0], [("inf", "Cosh")], "beyond ±3.403e38"),
     "exp of a negative number": (lambda x: 1.0 / tf.exp(x), [-200.0], [("inf", "RealDiv")], "by 0"),
-    "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Pow")], "inputs of 0 or more"),
+    "a square root": (tf.sqrt, [4.0, -1.0], [("nan", "Sqrt")], "inputs of 0 or more"),
     "a pole at 1": (tf.atanh, [1.0], [("inf", "Atanh")], "between −1 and 1"),
     "a power of 0": (lambda x: x**-1.0, [0.0], [("inf", "Pow")], "from `x` = 0"),
     "a negative power of 0": (lambda x: x**-2.0, [1.0, 0.0], [("inf", "Pow")], "It divides by 0"),
@@ -321,6 +321,13 @@ def test_the_first_rule_that_is_not_finite_is_named_with_its_inputs(name):
     diagnosis = cgviz.trace(f, x).diagnose()
     assert [(f.what, f.op.type) for f in diagnosis][: len(expected)] == expected
     assert any(message in finding.message for finding in diagnosis)
+
+
+def test_without_rules_no_reason_is_made_up(tmp_path):
+    cgviz.trace(tf.sqrt, 0.0).save(tmp_path / "trace.json")
+    report = cgviz.load(tmp_path / "trace.json").diagnose()
+    assert report[0].message.endswith("from `x` = 0 and upstream 1.")
+    assert report.notes[-1].startswith("Read from a file: no rule could run again")
 
 
 def test_an_entry_is_told_where_there_are_several():

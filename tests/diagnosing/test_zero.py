@@ -314,6 +314,23 @@ def test_without_rules_no_reason_is_made_up(tmp_path):
     assert "returned 0 for the upstream [1, 1]" in only(cgviz.load(path)).message
 
 
+def test_without_rules_no_branch_is_said_to_win(tmp_path):
+    cgviz.trace(lambda x: tf.clip_by_value(x, -1.0, 1.0), 2.0).save(tmp_path / "trace.json")
+    assert "returned 0 for the upstream 1" in only(cgviz.load(tmp_path / "trace.json")).message
+
+
+def test_a_mean_over_nothing_is_told_once():
+    def f(x):
+        return tf.reduce_mean(tf.boolean_mask(x**2, [False, False]))
+
+    assert found(cgviz.trace(f, [1.0, 2.0])) == [("nan", "Mean")]
+
+
+def test_a_sum_over_nothing_has_an_upstream_without_numbers():
+    trace = cgviz.trace(lambda x: tf.reduce_sum(tf.boolean_mask(x, [False, False])), [1.0, 2.0])
+    assert "It returned 0 for the upstream float64 [0] empty" in only(trace).message
+
+
 def test_an_empty_upstream_is_not_the_one_that_is_told():
     tape = Tape()
     x = tape.start("x", 1.0)
