@@ -55,7 +55,7 @@ from .graph import (
 from .graph.jacobian import LargeJacobian, Local, local_jacobians
 from .graph.selection import select
 
-FORMAT, VERSION = "cgviz trace", 6
+FORMAT, VERSION = "cgviz trace", 7
 ABOUT: dict[str, tuple[str, str, dict[str, Any]]] = {  # the names of a picture's metadata
     ".svg": ("Description", "Creator", {"Date": None}),
     ".png": ("Description", "Software", {}),

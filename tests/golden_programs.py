@@ -204,7 +204,7 @@ def _selection(shown):
     return {
         "nodes": [
             [n.kind, n.label, n.symbol, list(n.orders)]
-            + [[edge.output for edge in shown.starts(i)], n.source, n.frame]
+            + [[edge.output for edge in shown.starts(i)], bool(n.asked), n.frame]
             + [_number(v.numpy()) for v in n.outputs]
             + [_number(a) for a in n.upstream]
             for i, n in enumerate(shown.nodes)

@@ -226,7 +226,7 @@ def longer(words: str) -> str:
 
 def signature(shown: Selection) -> tuple[Any, ...]:
     """What decides a selection's paths and the places of its texts: all but its numbers."""
-    nodes = [(n.label, n.symbol, n.kind, n.orders, n.source) for n in shown.nodes]
+    nodes = [(n.label, n.symbol, n.kind, n.orders, n.asked) for n in shown.nodes]
     edges = [
         (e.source, e.output, e.target, e.position, e.order, e.reason, e.contribution is None)
         for e in (*shown.edges, *shown.targets)

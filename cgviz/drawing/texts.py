@@ -284,10 +284,12 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     node = shown.nodes[i]
     uses = [e for e in shown.outgoing[i] if e.contribution is not None]
     parts = [*uses, *shown.starts(i)]
+    if node.asked and node.kind != "variable":  # whose gradient is that of all its values
+        uses, parts = ([e for e in each if e.output in node.asked] for each in (uses, parts))
     terms, outputs = [e.contribution for e in parts], {e.output for e in parts}
     if any(e.values > 1 for e in uses):
         return ""
-    if not node.source and (len(terms) < 2 or len(outputs) > 1):
+    if not node.asked and (len(terms) < 2 or len(outputs) > 1):
         return ""
     come = [e for e in uses if e.order <= step]
     if len(come) < len(uses) or (not uses and step < shown.steps):
@@ -295,8 +297,8 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
             return ""
         text = " + ".join(short(e.contribution) for e in come)
         return f"{text if len(text) <= 30 else f'Σ of {len(come)}'} + …"
-    result = short(node.upstream[0] if node.upstream else None)
-    asked = _asked(shown, i) if node.source else ""
+    result = ", ".join(short(node.upstream[k]) for k in node.asked or outputs)
+    asked = _asked(shown, i) if node.asked else ""
     sign = "="
     if len(outputs) == 1 and len(terms) > 1:
         numbers = [*map(short, terms)]
@@ -361,8 +363,9 @@ def describe(shown: Selection, step: int | None = None) -> str:
         for edge in shown.starts(i):
             value, seed = spoken(edge.value.numpy()), spoken(edge.contribution)
             lines.append(f"Target {name}: value {value}, upstream {seed}.")
-        if node.source and shown.which is not None and step in (None, shown.steps):
-            lines.append(f"Gradient of {name}: {spoken(node.upstream[0])}.")
+        if node.asked and shown.which is not None and step in (None, shown.steps):
+            given = ", ".join(spoken(node.upstream[k]) for k in node.asked)
+            lines.append(f"Gradient of {name}: {given}.")
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ def local_jacobians(step: Step) -> Local:
     no upstream reached the output, or the rule returns nothing for the input, or the dtype of
     either has no gradient, such as int32. Where output i has more than 256 entries, or the Jacobian
     more than 65,536, there is a `LargeJacobian` instead.
+
+    Raises:
+        RuntimeError: The rule has no local that explains its pass: when it runs again it returns
+            something else, or it treats the real and the imaginary part of upstream differently.
     """
     return tuple(_row(step, i) for i in range(len(step.op.outputs)))
 
@@ -98,8 +103,24 @@ def _row(step: Step, i: int) -> tuple[Any, ...]:
     small = [output.size <= MOST_RUNS and output.size * v.size <= MOST_NUMBERS for v in inputs]
     rows: list[Any] = []
     if any(map(operator.and_, flows, small)):
+        # TensorFlow's own rules return the same whenever they run.
+        if step.op.kind == "custom" and not all(
+            map(_agree, step.downstream, step.vjp(step.upstream))
+        ):
+            raise RuntimeError(
+                f"the rule of `{step.op.name}` returned something else when it ran again, as one "
+                "does that draws random numbers, or reads a Python value that has changed since"
+            )
         units = np.eye(output.size, dtype=output.dtype).reshape(output.size, *output.shape)
         rows = [step.vjp(_only(step, i, unit)) for unit in units]
+        if output.dtype.startswith("complex"):
+            turned = [step.vjp(_only(step, i, 1j * unit)) for unit in units]
+            pairs = zip(chain(*rows), chain(*turned), strict=True)
+            if not all(_agree(None if a is None else 1j * wide(a), b) for a, b in pairs):
+                raise RuntimeError(
+                    f"the rule of `{step.op.name}` treats the real and the imaginary part of "
+                    "upstream differently, which no complex number as its local does"
+                )
     return tuple(
         None
         if not flows[j]
@@ -139,6 +160,13 @@ def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:
     except RuntimeError:  # such as in a trace that was read from a file
         return None
     return None if again is None else wide(again)
+
+
+def _agree(a: Any, b: Any) -> bool:
+    """Whether two results of a rule agree, up to the rounding of their largest number."""
+    if a is None or b is None:
+        return a is b
+    return same(a, b, max(np.max(np.abs(wide(each)), initial=0.0) for each in (a, b)))
 
 
 def same(a: Any, b: Any, size: Any) -> bool:

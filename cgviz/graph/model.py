@@ -230,6 +230,7 @@ class Op:
     rule: Rule | None = None  # the backward rule of a custom op
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: they get no gradient
+    returned: tuple[Value, ...] = ()  # by the body; `outputs` are TensorFlow's copies of them
     watched: tuple[bool, ...] = ()  # per input: whether a tape follows it; () if none is recording
     rule_missing: bool = False  # TensorFlow has no gradient for this op type
     rule_dropped: bool = False  # TensorFlow dropped its custom rule: called by keyword

@@ -17,7 +17,7 @@ from .trace import Trace
 SHAPE_HELPERS = frozenset(
     (
         *("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "InvertPermutation"),
-        *("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset", "DynamicStitch"),
+        *("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset"),
     )
 )
 IDENTITIES = frozenset(("Identity", "IdentityN", "Snapshot", "EnsureShape", "CheckNumericsV2"))

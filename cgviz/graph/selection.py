@@ -27,8 +27,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from . import folding, names
 from .folding import Fold, Pruned
 from .model import Array, Op, Pass, Step, Value, stacked, total
@@ -59,7 +57,7 @@ class Node:
     upstream: tuple[Array | None, ...]  # what arrived at each output in this pass
     steps: tuple[Step, ...] = ()
     orders: tuple[int, ...] = ()  # the numbers of these steps in the pass, from 1
-    source: bool = False  # the pass was asked for its gradient
+    asked: tuple[int, ...] = ()  # the outputs whose gradient the pass was asked for
     group: str = ""  # its name in `select(toggled=...)`, if it can be opened
     level: int = 0  # 0 the forward pass, 1 an op that the first backward pass ran, ...
     frame: int = -1  # the innermost frame around it, by index in `selection.frames`
@@ -246,19 +244,25 @@ class _Builder:
             self._unfold(each.members, inner)
 
     def _outputs(self) -> dict[Fold, tuple[Value, ...]]:
-        """Per node, all outputs of one op; of folded ops, those used outside or as targets."""
+        """Per node, all outputs of one op; of folded ops, those used outside or as targets.
+
+        Of a variable that was assigned to, the values that the pass used or was asked for.
+        """
         used = {self.pruned.value(target).key for target in self.pass_.targets}
         for op, fold in self.where.items():
             for value in op.inputs + op.captured:
                 maker = self.pruned.maker(value)
                 if maker and self.where.get(maker[0]) is not fold:
                     used.add(self.pruned.value(value).key)
-        return {
-            fold: tuple(v for op in fold.ops for v in op.outputs if v.key in used)
-            if len(fold.ops) > 1
-            else fold.ops[0].outputs
-            for fold in self.folds
-        }
+        found = {}
+        for fold in self.folds:
+            some = tuple(v for op in fold.ops for v in op.outputs if v.key in used)
+            found[fold] = some
+            if len(fold.ops) == 1:
+                (op,) = fold.ops
+                own = used | self.pruned.asked if op.kind == "variable" else set()
+                found[fold] = tuple(v for v in op.outputs if v.key in own) or op.outputs
+        return found
 
     def selection(self) -> Selection:
         """The selection: all nodes, edges, targets, frames and repeats."""
@@ -287,7 +291,7 @@ class _Builder:
             tuple(self._upstream(v) for v in outputs),
             tuple(s for _, s in steps),
             tuple(i for i, _ in steps),
-            any(v.key in self.pruned.asked for v in outputs),
+            tuple(k for k, v in enumerate(outputs) if v.key in self.pruned.asked),
             "" if stays else fold.name,
             min(self.pruned.levels[op] for op in fold.ops),
             self.around[fold],
@@ -385,7 +389,7 @@ class _Builder:
         step = self.step_of.get(op, (0, None))[1]
         arrives = step is None and any(self._upstream(v) is not None for v in op.outputs)
         value = op.inputs[position]
-        live = value.key in self.live or any(maker.watched)
+        live = value.key in self.live or value.key in self.pruned.asked or any(maker.watched)
         found = names.reason(op, position, step, arrives, live)
         shown = self.pruned.value(value)
         if not shown.differentiable:
@@ -463,7 +467,7 @@ def _use(node: Node, edge: Edge, user: Node) -> Node:
         key=f"{user.key}:{edge.position}:{node.key}",
         label=node.label.rsplit("/", 1)[-1],
         kind="use",
-        source=False,
+        asked=(),
         level=user.level,
         frame=user.frame,
         uses=edge.uses,
@@ -499,27 +503,10 @@ def _body(node: Node, first: int) -> tuple[list[Node], list[Edge]]:
     """The nodes in a custom op and the edges between them; `first` is the first node's index."""
     (op,) = node.ops
     given = {v.key: v for v in (*op.captured, *op.inputs)}
-    ports = tuple(Op("", "port", "Port", (), (v,)) for v in given.values())
-    body = select(Trace("", None, (), {}, (*ports, *op.body), ()), limit=None)
+    ports = [Op("", "port", "Port", (), (v,)) for v in given.values()]
+    pairs = zip(op.returned, op.outputs, strict=True)
+    ends = [Op("", "port", "Port", (made,), (value,)) for made, value in pairs]
+    body = select(Trace("", None, (), {}, (*ports, *op.body, *ends), ()), limit=None)
     nodes = [replace(each, key=f"{first}:{each.key}") for each in body.nodes]
     edges = [replace(e, source=e.source + first, target=e.target + first) for e in body.edges]
-    for i, value in enumerate(op.outputs):
-        if (made := _maker(body, value)) is not None:
-            edges.append(Edge(made[0] + first, made[1], first + len(nodes), 0, value))
-        nodes.append(Node(f"{node.group}:{i}", "", "", "port", (), (value,), (None,)))
     return nodes, edges
-
-
-def _maker(body: Selection, value: Value) -> tuple[int, int] | None:
-    """The last node, and which of its outputs, with exactly these numbers.
-
-    Not by key: TensorFlow returns copies of a body's values.
-    """
-    wanted = value.numpy()
-    for i in range(len(body.nodes) - 1, -1, -1):
-        for k, made in enumerate(body.nodes[i].outputs):
-            if (made.shape, made.dtype) == (value.shape, value.dtype) and np.array_equal(
-                made.numpy(), wanted, equal_nan=wanted.dtype.kind in "fc"
-            ):
-                return i, k
-    return None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -241,8 +240,9 @@ def _code(lines: Sequence[Line], made: Sequence[Sequence[int]], told: float) -> 
         noted = element("p.noted", "\u2003".join(numbers), since=told, **indent)
         alike = {"data-nodes": " ".join(map(str, nodes))}
         rows.append(element("li", element("code", text), *([noted] if numbers else []), **alike))
-    numbers = element("span", ", with the numbers of this step", since=told)
-    head = element("p.subtitle", "the backward rule", numbers)
+    head = element("p.subtitle", "the backward rule")
+    if any(numbers for _, numbers in lines):
+        head.append(element("span", ", with the numbers of this step", since=told))
     return element("section.input", head, element("ol.code", *rows))
 
 
@@ -380,9 +380,12 @@ def _user(node: Node, alike: Mapping[str, int]) -> str:
 def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> list[Document]:
     """Per input what the rule returned, and the products whose sum that is."""
     local: Any = None
+    missing = ""
     if asked and any(step.flows):
-        with suppress(RuntimeError):  # a rule that cannot run once more
+        try:
             local = step.local
+        except RuntimeError as error:  # a rule that cannot run once more, or does something else
+            missing = f"No local is shown: {error}" if step.pull else ""
     called = [_called(trace, shown, i, k) for k in range(len(step.op.outputs))]
     sources = {e.position: (e.source, e.output) for e in shown.edges if e.target == i}
     depends = DEPENDS.get(step.op.type, ()) if step.op.kind == "op" else ()
@@ -398,6 +401,7 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
             one["equation"] = [["=", ("downstream", str(style.NONE))]]
         else:
             one |= _equation(step, j, given, local, [*called, name])
+            one |= {"why": element("p.why", missing)} if missing else {}
         numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
         local_numbers = ", ".join(words for kind, words in numbers if kind in ("local", SHAPE))
         one["row"] = name, number, one.pop("matrix", local_numbers)
@@ -562,7 +566,7 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
     if len(node.outputs) != 1 or node.upstream[0] is None or node.kind == "use":
         return []
     (value,) = node.outputs
-    if not node.source and len(each.contributions(value)) < 2:
+    if not node.asked and len(each.contributions(value)) < 2:
         return []
     if any(shown.nodes[edge.target].step is None for edge in _uses(shown, node, 0)):
         return []

@@ -226,7 +226,7 @@ def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
     name, ops, own = layer
     variables = []
     for op in own:
-        row = _row(name, op.name, "variable", op.outputs[-1], _gradient(each, op))
+        row = _row(name, op.name, "variable", _used(each, op), _gradient(each, op))
         row["update"] = updates.get(op)
         row["asked"] = each is not None and any(v in each.sources for v in op.outputs)
         variables.append(row)
@@ -246,6 +246,13 @@ def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
         "parameters": sum(row["parameters"] for row in variables),
         "variables": variables,
     }
+
+
+def _used(each: Pass | None, op: Op) -> Value:
+    """The value of a variable that a pass used; its last one where none was used."""
+    asked = () if each is None else each.sources
+    arrived = [v for v in op.outputs if each is not None and each.upstream(v) is not None]
+    return ([v for v in op.outputs if v in asked] or arrived or op.outputs)[-1]
 
 
 def _gradient(each: Pass | None, op: Op) -> Array | None:

@@ -70,6 +70,7 @@ class Builder:
         self.note_events = [e for e in events if isinstance(e, NoteEvent)]
         self.pass_events = [e for e in events if isinstance(e, PassEvent)]
         self.dropped: dict[int, CallEvent] = {}  # calls with a dropped rule, by id of each last op
+        self.returned: dict[int, list[Any]] = {}  # what the body of a call returned, by its id
         self.made_by: dict[int, OpEvent] = {}  # by id of each output
         self.events = self._on_tape(e for e in events if isinstance(e, OpEvent))
         self.bodies = self._bodies()
@@ -117,6 +118,11 @@ class Builder:
                 if not event.body.has_rule:  # called by keyword only: its body is differentiated
                     self.dropped.update(dict.fromkeys(ends, event))
                     continue
+                pairs = [
+                    pair for e in ends.values() for pair in zip(e.outputs, e.inputs, strict=True)
+                ]
+                copied = {id(copy): tensor for copy, tensor in pairs}
+                self.returned[id(event)] = [copied.get(id(each), each) for each in event.outputs]
             for replaced in ends:
                 kept.pop(replaced, None)
             kept[id(event)] = event
@@ -254,6 +260,7 @@ class Builder:
             rule=self._rule(ruled.grad_fn) if ruled else None,
             rule_variables=tuple(map(variable_name, call.variables)) if call else (),
             captured=self._captured(call) if call else (),
+            returned=tuple(map(self.value, self.returned[id(call)])) if call else (),
             watched=event.watched,
             rule_missing=not differentiable,
             rule_dropped=ruled is not call,
@@ -382,7 +389,8 @@ class Builder:
             versions = used.intersection(v.key for v in variable.versions) if variable else ()
             if gradient is not None and len(versions) < 2:
                 arrived[value.key] = gradient
-        known = bool(steps) or all(gradient is None for gradient in result)
+        begun = bool(steps) or {v.key for v in targets}.issubset(v.key for v in sources)
+        known = begun or all(gradient is None for gradient in result)
         return Pass(
             index,
             targets,

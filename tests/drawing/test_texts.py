@@ -117,6 +117,22 @@ def test_a_value_used_often_is_written_once():
     assert last(shown, "node", 0, "title") == "x = 2"
 
 
+def test_of_an_op_with_several_outputs_the_gradient_is_that_of_those_asked_for():
+    x = tf.constant([1.0, 2.0, 3.0])
+    with cgviz.record() as trace:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            a, b, c = tf.unstack(x)
+            y = a * b + c * c
+        tape.gradient(y, c)
+        tape.gradient(y, [a, c])
+    assert "Gradient of a, b, c (unstack): 6." in trace.plot(which=0).cgviz_alt
+    assert "Gradient of a, b, c (unstack): 2, 6." in trace.plot(which=1).cgviz_alt
+    shown = select(trace, 0)
+    (i,) = [i for i, node in enumerate(shown.nodes) if node.asked]
+    assert last(shown, "node", i, "gradient") == "gradient = 3 + 3 = 6"
+
+
 def test_a_source_without_a_gradient_shows_none_and_its_value():
     shown = select(cgviz.trace(lambda x, y: x * 2.0, 2.0, 3.0))
     (y,) = [i for i, node in enumerate(shown.nodes) if node.label == "y"]

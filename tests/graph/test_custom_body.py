@@ -52,6 +52,18 @@ def test_every_value_enters_and_leaves_by_a_port():
     assert all(e.contribution is None for e in shown.edges if shown.nodes[e.source].owner == owner)
 
 
+def test_what_leaves_is_what_the_body_returns_even_if_another_value_is_equal():
+    @tf.custom_gradient
+    def safe_sqrt(x):
+        y = tf.sqrt(x)
+        safe = tf.maximum(y, 1e-3)  # equal to y here, and for the rule only
+        return y, lambda upstream: upstream / (2.0 * safe)
+
+    shown = opened(lambda x: safe_sqrt(x), 4.0, names=["custom:safe_sqrt"])
+    (out,) = [i for i, n in enumerate(shown.nodes) if n.kind == "port" and not shown.outgoing[i]]
+    assert [shown.nodes[e.source].label for e in shown.edges if e.target == out] == ["y"]
+
+
 def test_a_custom_op_within_a_custom_op_opens_too():
     within = "custom:outer/custom:square"
     once = opened(outer, 2.0, 3.0, names=["custom:outer"])

@@ -133,13 +133,14 @@ def test_the_other_upstreams_are_zeros_and_none_stays_none():
         return [upstream[0]]
 
     one = np.float32(1)
-    step = made_by_hand(rule, [one, one, one], [one], [np.float32(7), np.float32(8), None])
+    arrived = [np.float32(7), np.float32(8), None]
+    step = made_by_hand(rule, [one, one, one], [one], arrived)
     seen.clear()
     local_jacobians(step)
-    assert seen == [[1.0, 0.0, None], [0.0, 1.0, None]]
+    assert [each for each in seen if tuple(each) != tuple(arrived)] == [[1, 0, None], [0, 1, None]]
 
 
-def test_a_rule_runs_once_per_entry_of_its_output():
+def test_a_rule_runs_once_as_in_its_pass_and_once_per_entry_of_its_output():
     runs = []
 
     def rule(upstream):
@@ -149,8 +150,38 @@ def test_a_rule_runs_once_per_entry_of_its_output():
     step = made_by_hand(rule, [np.ones(5)], [np.ones(5)])
     runs.clear()
     np.testing.assert_array_equal(step.local[0][0], 2 * np.eye(5))
-    assert len(runs) == 5
+    assert len(runs) == 6
     assert step.local is step.local
+
+
+def test_a_rule_that_returns_something_else_now_has_no_local():
+    scale = 0.1
+
+    @tf.custom_gradient
+    def reverse(x):
+        return tf.identity(x), lambda upstream: -scale * upstream
+
+    @tf.custom_gradient
+    def shaken(x):
+        return tf.identity(x), lambda upstream: upstream * tf.random.uniform(x.shape)
+
+    changed = cgviz.trace(lambda x: 2.0 * reverse(x), 3.0)
+    scale = 0.5
+    for each in (changed, cgviz.trace(shaken, [1.0, 2.0])):
+        with pytest.raises(RuntimeError, match="returned something else when it ran again"):
+            _ = each.steps[-1].local
+        assert "linear" not in str(each.chain_rule())
+        assert "≠" not in each.plot(local=True).cgviz_alt
+
+
+def test_a_rule_for_the_real_and_the_imaginary_part_has_no_complex_number_as_its_local():
+    trace = cgviz.trace(lambda r, i: tf.abs(tf.complex(r, i) ** 2), 1.0, 2.0)
+    with pytest.raises(RuntimeError, match="the real and the imaginary part"):
+        _ = trace.steps[-1].local
+    assert "linear" not in str(trace.chain_rule())
+    assert "≠" not in trace.plot(local=True).cgviz_alt
+    product = cgviz.trace(lambda z: tf.math.real(z * z), tf.constant(1.0 + 2.0j))
+    assert product.steps[-1].local[0][0] == np.conj(1.0 + 2.0j)
 
 
 def test_what_a_rule_prints_is_not_printed_again(capsys):

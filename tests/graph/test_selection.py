@@ -39,7 +39,7 @@ def test_the_target_shows_its_seed():
     assert edge.output == 0
     assert edge.contribution == 1
     assert target.upstream[0] == 1
-    assert [n.source for n in shown.nodes] == [True, False, False, False]
+    assert [n.asked for n in shown.nodes] == [(0,), (), (), ()]
 
 
 def test_what_arrived_is_the_sum_over_the_uses():
@@ -94,8 +94,48 @@ def test_a_source_that_leads_nowhere_is_shown():
         return x * 2.0
 
     shown = select(cgviz.trace(f, 2.0, 3.0))
-    assert named(shown)["y"].source
+    assert named(shown)["y"].asked == (0,)
     assert named(shown)["y"].upstream == (None,)
+
+
+def test_of_a_variable_each_pass_shows_the_value_that_it_used():
+    w = tf.Variable(1.0, name="w")
+    wanted = []
+    with cgviz.record() as trace:
+        for _ in range(3):
+            value = w.numpy()
+            with tf.GradientTape() as tape:
+                loss = (w * 2.0 - 3.0) ** 2
+            gradient = tape.gradient(loss, w)
+            wanted.append((value, gradient.numpy()))
+            w.assign_sub(0.1 * gradient)
+    for which, (value, gradient) in enumerate(wanted):
+        node = named(select(trace, which))["w"]
+        assert [v.numpy() for v in node.outputs] == [value]
+        assert node.upstream == (gradient,)
+        assert trace.plot(which=which).cgviz_alt.count("None") == 0
+        (row,) = [v for r in trace.summary(which) for v in r["variables"]]
+        assert (row["value"], row["gradient"]) == pytest.approx((abs(value), abs(gradient)))
+
+
+def test_what_two_tensors_are_stitched_into_is_no_shape():
+    def f(a, b):
+        return tf.reduce_sum(tf.dynamic_stitch([[0, 2], [1]], [a, b]) * [1.0, 2.0, 3.0])
+
+    shown = select(cgviz.trace(f, [1.0, 2.0], [5.0]))
+    assert [n.kind for n in shown.nodes] == ["input", "input", "op", "op", "op"]
+    assert len(shown.edges) == 4
+
+
+def test_a_value_that_was_watched_is_not_called_unwatched():
+    x, y = tf.constant(2.0), tf.constant(3.0)
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        tape.watch([x, y])
+        with tape.stop_recording():
+            s = x * y
+        tape.gradient(x * s, [x, y])
+    reasons = {e.reason for e in select(trace).edges if e.reason}
+    assert reasons == {"tape not recording"}
 
 
 def test_each_break_has_its_reason():

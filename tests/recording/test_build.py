@@ -743,3 +743,7 @@ def test_a_variable_that_is_assigned_is_another_value_afterwards():
     w_op = next(op for op in trace.ops if op.kind == "variable")
     assert [float(v.numpy()) for v in w_op.outputs] == [2.0, 5.0]
     assert [float(trace.passes[0].upstream(v)) for v in w_op.outputs] == [4.0, 3.0]
+
+
+def test_a_function_that_returns_its_input_has_no_forward_op_to_miss():
+    assert cgviz.trace(lambda x: x, 3.0).notes == ()
