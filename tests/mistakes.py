@@ -379,7 +379,7 @@ REAL = {
     "10 graph, same rank": (unreduced_optimizer_in_a_graph_of_the_same_rank, "reduce_sum"),
     "10 closed": (unreduced_in_a_closed_function, "sum what was broadcast"),
     "10 two uses": (unreduced_and_used_twice, "sum what was broadcast"),
-    "10 fused": (unreduced_fused_optimizer, "has the shape [4,3], and its variable [3]"),
+    "10 fused": (unreduced_fused_optimizer, "has the shape [4,3], and the variable [3]"),
     "11 outputs": (a_rule_with_one_argument_for_two_outputs, "one upstream per output"),
     "11 upstreams": (
         lambda: gradient(with_a_rule_of_two_arguments, ONE),

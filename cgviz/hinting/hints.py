@@ -99,8 +99,8 @@ _UNPACKED = (
     "|values to unpack"
 )
 _REDUCE = (
-    "Sum over the axes that were broadcast, so that the gradient has the shape of its input: "
-    "`tf.reduce_sum(dw, axis=0)`."
+    "Sum or average over the axes that were broadcast. For the gradient of a variable that is "
+    "`tf.reduce_sum(dw, axis=0)`, which has the shape of the variable."
 )
 _ONE_EACH = (
     "Return one gradient per positional argument, in their order: upstream times the derivative, "
@@ -157,8 +157,9 @@ BOOK: tuple[Hint, ...] = (
     ),
     Hint("TypeError AttributeError", NESTED).says(
         r"Argument `target` should be .*but received None\b",
-        "the target of this gradient is None, so the gradient taken before it was None already.",
-        "`cgviz.trace(f, x, order=2).diagnose()` says why, such as a NumPy number in the rule.",
+        "the target of this gradient is None, as a function gives that forgot its `return`, or a "
+        "gradient that was None already.",
+        "Return the target. Why a gradient is None, `cgviz.trace(f, x, order=2).diagnose()` says.",
     ),
     Hint("ValueError", DEBUGGING, rule="keywords").says(
         "custom_gradient decorator currently supports keywords? arguments only when eager",
@@ -169,8 +170,8 @@ BOOK: tuple[Hint, ...] = (
     Hint("InvalidArgumentError", INPUTS, sure=is_broadcast).says(
         r"(?:Cannot update variable with shape |do not have the same shape ?)\[([\d,]*)\]"
         r"(?: using a Tensor with shape)? ?\[([\d,]*)\]",
-        "the gradient has the shape [{2}], and its variable [{1}]: the input was broadcast in the "
-        "forward pass.",
+        "what the variable is changed by has the shape [{2}], and the variable [{1}], which was "
+        "broadcast on the way.",
         _REDUCE,
     ),
     Hint("ValueError InvalidArgumentError", INPUTS, IN_OPTIMIZER).says(

@@ -22,6 +22,19 @@ def test_mixed_precision_is_named_where_it_is_the_reason():
     assert "mixed_float16" in note
 
 
+def test_a_loss_without_return_is_named_as_a_reason():
+    def loss(w):
+        w * w
+
+    assert "forgot its `return`" in hints.explain(raised(lambda: gradient(loss, ONE))).what
+
+
+def test_an_update_of_another_shape_is_not_called_a_gradient():
+    mean = tf.Variable(tf.zeros(3))
+    said = hints.explain(raised(lambda: mean.assign_add(tf.ones((8, 3)) - mean))).what
+    assert said.startswith("what the variable is changed by has the shape [8,3], and the variable")
+
+
 def test_a_saved_model_without_its_rules_is_explained_in_a_fresh_process(tmp_path):
     module = tf.Module()
     square = tf.custom_gradient(lambda x: (x * x, lambda dy: dy * 2.0 * x))
