@@ -301,10 +301,11 @@ def _insist(holds: Any, words: str) -> None:
 
 def _equal(one: Any, other: Any) -> bool:
     """Whether words, None or booleans are equal, or numbers to four digits; True is no number."""
-    if any(each is None or isinstance(each, bool | str) for each in (one, other)):
-        return type(one) is type(other) and bool(one == other)
     try:
-        return bool(np.isclose(float(one), float(other), 1e-4, 1e-9, equal_nan=True))
+        one, other = _plain(one), _plain(other)
+        if any(each is None or isinstance(each, bool | str) for each in (one, other)):
+            return type(one) is type(other) and bool(one == other)
+        return bool(np.isclose(one, other, 1e-4, 1e-9, equal_nan=True))
     except (TypeError, ValueError):
         return False
 

@@ -157,6 +157,11 @@ def test_a_small_number_is_predicted_to_four_digits_as_well(capsys, prediction, 
     assert said(capsys).startswith(mark)
 
 
+def test_a_truth_value_of_numpy_is_one(capsys):
+    guessed([np.isfinite(1.0), np.isnan(1.0)], [True, False])
+    assert said(capsys) == "✓ prediction"
+
+
 def test_of_a_result_it_is_said_which_entries_are_wrong(capsys):
     guessed([True, False, True, False], [True] * 4, "qualities")
     assert said(capsys) == "✗ qualities: 2 of 4 are right; wrong: 2, 4."
