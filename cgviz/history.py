@@ -328,7 +328,7 @@ class History:
         every = series.values()
         bad = any(each.moments[-1].state in ("nan", "inf") for each in every)
         first_bad = self.broken is None and (bad or not np.isfinite(target))
-        found = walk(_makers(trace, pass_.targets), lambda op: _makers(trace, op.inputs))
+        found = walk(makers(trace, pass_.targets), lambda op: makers(trace, op.inputs))
         ancestors = self.ancestors or frozenset(op.name for op in found)
         # Last, and together: an interrupt before this point leaves the step out of the history.
         self.steps, self.target = [*self.steps, step], [*self.target, target]
@@ -340,7 +340,7 @@ class History:
 
 def _followed(trace: Trace) -> int:
     """The first pass with respect to variables that no later such pass differentiates."""
-    kinds = [[op.kind for op in _makers(trace, each.sources)] for each in trace.passes]
+    kinds = [[op.kind for op in makers(trace, each.sources)] for each in trace.passes]
     left = [each.index for each in trace.passes if "variable" in kinds[each.index]] or [0]
     for one, *others in (left[i:] for i in range(len(left))):
         inner = set(trace.passes[one].ops)
@@ -349,7 +349,8 @@ def _followed(trace: Trace) -> int:
     return one
 
 
-def _makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
+def makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
+    """The ops that made some values."""
     return [made[0] for value in values if (made := trace.producer(value))]
 
 

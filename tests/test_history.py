@@ -640,6 +640,25 @@ def test_two_trainings_part_by_their_norms_where_no_trace_was_kept(monkeypatch):
     assert right.plot(against=wrong).alt.startswith(words)
 
 
+def test_two_trainings_whose_norms_agree_part_by_their_targets(monkeypatch):
+    monkeypatch.setattr(cgviz.history, "MOST_BYTES", 0)
+    found = []
+    for sign in (1.0, -1.0):
+        w = tf.Variable([0.0, 0.0], name="w")
+        step = descent(lambda w=w: tf.reduce_sum([1.0, -1.0] * w), [w], 0.1 * sign)
+        found.append(cgviz.watch(step, 5))
+    alt = found[0].plot(against=found[1]).alt
+    assert alt.startswith("They part at step 1: the target is −0.2 in this training and 0.2 in")
+    assert "Before that all norms compared agree." in alt
+
+
+def test_two_trainings_without_a_name_in_common_are_not_compared():
+    w, v = tf.Variable(1.0, name="w"), tf.Variable(1.0, name="v")
+    one = cgviz.watch(descent(lambda: w * w, [w]), 2)
+    other = cgviz.watch(descent(lambda: tf.abs(tf.sin(v)), [v]), 2)
+    assert one.plot(against=other).alt.startswith("They have no names in common.")
+
+
 @pytest.mark.parametrize("show", ["plot", "view"])
 def test_what_is_no_history_is_refused(show):
     w = tf.Variable(1.0, name="w")
@@ -676,7 +695,7 @@ def test_a_relu_that_dies_is_told_since_the_step_at_which_it_died():
     def step():
         with tf.GradientTape() as tape:
             h = tf.nn.relu(x @ w + b)
-            loss = tf.reduce_mean(h)
+            loss = tf.reduce_mean(h - 1.0)
         for v, g in zip((w, b), tape.gradient(loss, (w, b)), strict=True):
             v.assign_sub(0.01 * g)
         runs.append(1)
@@ -799,12 +818,76 @@ def test_a_recurrent_network_over_100_steps_vanishes_through_its_tanh():
     assert "through 100 ops of type" in report[0].message
 
 
-def test_a_gradient_that_is_none_while_the_target_moves_is_told():
+def test_a_gradient_that_is_none_is_told():
     w, u = tf.Variable(2.0, name="w"), tf.Variable(1.0, name="u")
     step = descent(lambda: w * w + tf.stop_gradient(u), [w, u])
     (finding,) = cgviz.watch(step, 5).diagnose()
     assert (finding.what, finding.op.type, finding.sources) == ("none", "StopGradient", ("u",))
-    assert "The target still moves, from 5 to " in finding.message
+
+
+def test_small_inputs_are_no_depth():
+    x, y = tf.constant(1e-6 * POINTS[:16, :3]), tf.constant(POINTS[:16, 3:5])
+    w0, w1 = (tf.Variable(POINTS[:a, :b], name=f"w{a}") for a, b in ((3, 8), (8, 2)))
+    b0, b1 = (tf.Variable(tf.zeros(n), name=f"b{n}") for n in (8, 2))
+    variables = [w0, b0, w1, b1]
+    step = descent(
+        lambda: tf.reduce_mean((tf.tanh(x @ w0 + b0) @ w1 + b1 - y) ** 2), variables, 0.01
+    )
+    report = cgviz.watch(step, 4).diagnose()
+    assert "vanishing" not in [each.what for each in report]
+
+
+def test_terms_beside_each_other_are_no_depth():
+    w = tf.Variable([0.5], name="w")
+
+    def loss():
+        total = 0.0
+        for t in range(150):
+            error = w * POINTS[0, t] - 2.0 * POINTS[0, t]
+            total += tf.reduce_sum(0.9**t * error**2)
+        return total
+
+    assert list(cgviz.watch(descent(loss, [w], 0.001), 3).diagnose()) == []
+
+
+def test_a_variable_that_moves_between_the_recorded_steps_is_not_frozen():
+    w, total = tf.Variable(tf.ones(2), name="w"), tf.Variable(tf.zeros(2), trainable=False)
+    runs = []
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((w - 3.0) ** 2)
+        total.assign_add(tape.gradient(loss, w))
+        runs.append(1)
+        if len(runs) % 4 == 0:
+            w.assign_sub(0.02 * total)
+            total.assign(tf.zeros(2))
+
+    assert list(cgviz.watch(step, 24, every=4).diagnose()) == []
+
+
+@pytest.mark.parametrize(("gap", "levels"), [(0.0, []), (1.0, ["error"])])
+def test_a_training_that_has_reached_0_is_no_error(gap, levels):
+    w = tf.Variable([0.1, 0.1], name="w")
+    points = tf.constant([[2.0, 1.0], [1.0, 3.0]])
+    step = descent(lambda: tf.reduce_mean(tf.nn.relu(1.0 - points @ w[:, None])) + gap, [w])
+    report = cgviz.watch(step, 20).diagnose()
+    assert [each.level for each in report] == levels
+    words = "the target has reached 0, and the gradient of `w` is 0 there."
+    assert any(words in note for note in report.notes) == (gap == 0)
+
+
+def test_one_quiet_batch_at_the_end_is_a_warning():
+    w, shifts = tf.Variable(0.1, name="w"), iter([0.0] * 8 + [9.0])
+    history = cgviz.watch(descent(lambda: tf.nn.relu(1.0 - w - next(shifts)) + 1.0, [w], 0.001), 9)
+    assert [(each.what, each.level) for each in history.diagnose()] == [("zero", "warning")]
+
+
+def test_a_loss_that_falls_without_end_does_not_grow():
+    w = tf.Variable([0.01, 0.01], name="w")
+    history = cgviz.watch(descent(lambda: -tf.reduce_sum(w**2), [w], 2.0), 12)
+    assert history.target[-1] < -1e6 < history.target[0] < 0
+    assert "exploding" not in [each.what for each in history.diagnose()]
 
 
 def test_the_first_step_with_nan_is_told_and_nothing_after_it():

@@ -20,7 +20,8 @@ from .. import style
 from ..findings import Finding, Outcome
 from ..graph import Trace, ratio, wide
 from ..graph.dtypes import limits
-from ..history import History, Series
+from ..graph.trace import walk
+from ..history import History, Series, makers
 from ..lessons import DEBUGGING, STABILITY, VARIABLES
 from ..reading.format import counted, told_apart
 from . import none, numbers, sizes
@@ -200,6 +201,7 @@ def _told(
 
 # --- what the trace of one step explains ---
 
+LEARNT = "Of a loss that cannot be less, nothing is left to learn."
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
@@ -244,13 +246,12 @@ def lost(history: History, end: int) -> Iterator[Told]:
             message = f"{since}, the gradient of `{name}` is {word}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
-        moves = _moves(history, place, end) if state == "none" else ""
-        yield from ((place, replace(each, message=each.message + moves)) for each in found)
-
-
-def _moves(history: History, place: int, end: int) -> str:
-    first, last = (style.number(history.target[i]) for i in (place, end - 1))
-    return f" The target still moves, from {first} to {last}." if first != last else ""
+        if state == "zero" and not any(history.target[place:end]):
+            message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
+            found = [replace(found[0], message=message, hint=LEARNT, level="note")]
+        elif state == "zero" and end - place < OFTEN * end:
+            found = [replace(x, level="warning") if x.level == "error" else x for x in found]
+        yield from ((place, each) for each in found)
 
 
 # --- what only the series show ---
@@ -282,31 +283,50 @@ def depth(history: History, end: int) -> Iterator[Told]:
     """Gradients that shrink or grow with depth: from layer to layer, or through repeated ops."""
     every = [s for s in history.series.values() if end and not any(s.state[:end])]
     weights = [s for s in every if s.kind == "variable" and s.size > 1]
-    rows = [(LAYERS, "layers", weights, 3, VANISHING)]
+    rows = [(LAYERS, "the layers between", weights, 3, VANISHING)]
 
     def place_of(s: Series) -> tuple[str, str, int]:  # of another size, entries do not compare
         return s.type, s.source, s.size
 
     ops = sorted((s for s in every if s.kind in ("op", "custom")), key=place_of)
-    for (type_, *_), repeated in groupby(ops, key=place_of):
-        rows.append((ROUNDS, f"ops of type {type_}", list(repeated), REPEATED, LOST_WITH_STEPS))
-    for cause, what, row, fewest, low in rows:
-        if len(row) < fewest:
+    for (type_, *_), each in groupby(ops, key=place_of):
+        same = list(each)
+        rows.append((ROUNDS, f"{len(same)} ops of type {type_}", same, REPEATED, LOST_WITH_STEPS))
+    for cause, through, row, fewest, low in rows:
+        if len(row) < fewest or not (way := _way(history, row[0], row[-1])):
             continue
-        first, last = row[0], row[-1]
+        pairs = (row[0], row[-1]), way
         with np.errstate(all="ignore"):
-            ratio = np.nan_to_num(first.rms[:end] / last.rms[:end], nan=1.0)
+            both = [np.nan_to_num(a.rms[:end] / b.rms[:end], nan=1.0) for a, b in pairs]
         for name, verb, out in (
-            ("vanishing", "shrinks", ratio < low),
-            ("exploding", "grows", ratio > 1 / low),
+            ("vanishing", "shrinks", np.max(both, 0) < low),
+            ("exploding", "grows", np.min(both, 0) > 1 / low),
         ):
             place = _often(out)
             if place is not None:
-                times = style.number(float(np.median(ratio[out])), 2)
-                known = {"times": times, "last": last.name, "verb": verb}
-                known["through"] = f"{len(row)} {what}"
-                yield _told(history, place, replace(cause, name=name), first, known)
+                times = style.number(float(np.median(both[0][out])), 2)
+                known = {"times": times, "last": row[-1].name, "verb": verb, "through": through}
+                yield _told(history, place, replace(cause, name=name), row[0], known)
                 return
+
+
+def _way(history: History, *ends: Series) -> list[Series] | None:
+    """The ops at which a variable, or an op, first meets something else; None if no way joins them.
+
+    What comes to them does not depend on the scale of the inputs, as the gradient of a weight does.
+    """
+    trace, found = history.traces[history.steps[-1]], []
+    for series in ends:
+        near = {series.name}
+        for op in trace.ops:
+            if near & {op.name, *(each.name for each in makers(trace, op.inputs))}:
+                near.add(op.name)
+                if op.name in history.ops and (op.name == series.name or len(op.inputs) > 1):
+                    found.append(op)
+                    break
+    before = walk(found[1:], lambda op: makers(trace, op.inputs))
+    joined = any(op in found[:1] for op in before)
+    return [history.ops[op.name] for op in found] if joined else None
 
 
 GROWTH = Cause("exploding", STABILITY).says(
@@ -322,7 +342,7 @@ def growth(history: History, end: int) -> Iterator[Told]:
     A growing loss scale is no finding: gradient and target grow alike then, and the steps do not
     move a variable further than before.
     """
-    if end < 3 or not abs(history.target[end - 1]) > abs(history.target[0]):
+    if end < 3 or not history.target[end - 1] > history.target[0]:
         return
     found, limit = [], {"limit": style.number(sizes.GROWN)}
     for series in history.variables.values():
@@ -347,10 +367,9 @@ FROZEN = Cause("frozen", VARIABLES, level="warning").says(
 def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that the target is computed from and that no step moves."""
     last = history.traces[history.steps[-1]]
-    sources = (value for each in last.passes for value in each.sources)
-    taken = {made[0].name for value in sources if (made := last.producer(value))}
+    taken = {op.name for each in last.passes for op in makers(last, each.sources)}
     for series in history.variables.values():
-        moved = np.any(np.asarray(series.update[:end]) > 0)
+        moved = np.any(np.asarray(series.update[:end]) > 0) or len(set(series.value[:end])) > 1
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if series.name in history.ancestors and usual and not moved:
             why = " although a" if series.name in taken else ": no"
@@ -400,26 +419,28 @@ OVER_TIME = (lost, underflow, depth, growth, frozen, large_updates)
 def parted(history: History, against: History) -> str:
     """Say at which step and op two trainings begin to differ, with both numbers.
 
-    Every value is compared in forward order, then every gradient in backward order: entry by entry
-    if both kept the trace of the step, else by norm.
+    Every value is compared in forward order, then every gradient in backward order, entry by entry
+    if both kept the trace of the step, else by norm; and then the target.
     """
     first, second = told_apart([history.title, against.title], "training")
-    for place, step in enumerate(history.steps):
-        if step not in against.steps:
-            continue
+    common, what = [step for step in history.steps if step in against.steps], "numbers"
+    for step in common:
         whole = step in history.traces and step in against.traces
-        mine = _flow(history, place, whole)
-        theirs = _flow(against, against.steps.index(step), whole)
-        for name, its in _pairs(mine, theirs):
+        what = what if whole else "norms"
+        mine, theirs = (_flow(each, each.steps.index(step), whole) for each in (history, against))
+        pairs = list(_pairs(mine, theirs))
+        if len(pairs) == 1:  # the target
+            return "They have no names in common. Give what corresponds the same name in both."
+        for name, its in pairs:
             one, other = mine[name], theirs[its]
             if not _close(one, other):
-                what = "" if whole else "the norm of "
                 there = f" ({its})" if its != name else ""
                 return (
-                    f"They part at step {step}: {what}{name} is {style.array(one)} in {first} and "
-                    f"{style.array(other)} in {second}{there}. Before that all numbers agree."
+                    f"They part at step {step}: {name} is {style.array(one)} in {first} and "
+                    f"{style.array(other)} in {second}{there}. Before that all {what} compared "
+                    "agree."
                 )
-    return f"They do not part in {len(history)} recorded steps."
+    return f"They do not part in {len(common)} recorded steps. All {what} compared agree."
 
 
 def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
@@ -428,9 +449,10 @@ def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
     found: dict[str, Any]
     if not whole:
         series = [s for s in history.series.values() if s.name in known]
-        found = {f"the value of `{s.name}`": s.moments[place].value for s in series}
-        backward = {f"the gradient of `{s.name}`": s.moments[place].gradient for s in series[::-1]}
-        return found | backward
+        found = {f"the norm of the value of `{s.name}`": s.moments[place].value for s in series}
+        for s in series[::-1]:
+            found[f"the norm of the gradient of `{s.name}`"] = s.moments[place].gradient
+        return found | {"the target": history.target[place]}
     trace = history.traces[history.steps[place]]
     pass_ = trace.pass_(None)
     values = {op.name: op.outputs[0] for op in trace.ops if op.outputs and op.name in known}
@@ -443,7 +465,7 @@ def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
     for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
         if made := trace.producer(value):
             found[f"the gradient of `{made[0].name}`"] = gradient
-    return found
+    return found | {"the target": history.target[place]}
 
 
 def _pairs(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
