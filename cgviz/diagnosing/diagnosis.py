@@ -121,10 +121,12 @@ def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
         began = "a target or a gradient is NaN or infinite, which began before what was examined"
         return f"{began}: diagnose all passes, and record the whole forward pass."
     judged = all(graph.first_order for graph in graphs)  # sizes of second derivatives are not
+    far = {cause.name for graph in graphs for cause, *_ in sizes.far(graph)}
     absent = {
         "None": len(known) == len(gradients),  # integers have none
         "zero": not any(map(numbers.is_zero, known)),  # second derivatives may be
-        **{"NaN": True, "infinite": True, "vanishing": judged, "exploding": judged},
+        **{"NaN": True, "infinite": True},
+        **{name: judged and name not in far for name in ("vanishing", "exploding")},
     }
     *words, last = (word for word, holds in absent.items() if holds)
     return f"healthy. No gradient is {', '.join(words)} or {last}."

@@ -90,36 +90,42 @@ def scale(graph: PassGraph) -> list[Finding]:
         At most one finding for vanishing and one for exploding, with all the sources; and one for
         each op at which gradients cancel, a note if other sources learn.
     """
-    seeds = [s for s in graph.seeds.values() if s is not None and s.size]
-    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
-        return []
     judged = cache(cancels)  # paths to many sources have most of their steps in common
     onward = {size: cache(partial(largest, graph, size)) for size in (wide_norm, typical)}
     changed: dict[Cause, list[Change]] = {VANISHING: [], EXPLODING: []}
     cancelled: dict[Op, list[Value]] = {}
-    learns = False
-    for value, gradient in graph.gradients:
-        if gradient is None or not is_ordinary(gradient):
-            continue
-        for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1)):
-            times = ratio(size([gradient]), size(seeds))
-            change = sign * decades(times)
-            learns = learns or (size is wide_norm and change <= DECADES)
-            if not change > DECADES:
-                continue
-            factors = path(onward[size], value)
-            most = max((sign * decades(each.size) for each in factors), default=0.0)
-            at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
-            if op := next(at_sum, None):
-                cancelled.setdefault(op, []).append(value)
-            elif most > 0 and change - most > SEVERAL:
-                changed[cause].append(Change(times, value, factors))
+    every = far(graph)
+    small = sum(cause is VANISHING for cause, *_ in every)
+    learns = small < sum(g is not None and is_ordinary(g) for _, g in graph.gradients)
+    for cause, value, times in every:
+        size, sign = (wide_norm, -1) if cause is VANISHING else (typical, 1)
+        factors = path(onward[size], value)
+        most = max((sign * decades(each.size) for each in factors), default=0.0)
+        at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
+        if op := next(at_sum, None):
+            cancelled.setdefault(op, []).append(value)
+        elif most > 0 and sign * decades(times) - most > SEVERAL:
+            changed[cause].append(Change(times, value, factors))
     found = [_changed(graph, cause, each) for cause, each in changed.items() if each]
     for op, values in cancelled.items():
         words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
         level = "note" if learns else "error"
         found.append(graph.finding(CANCELLED.name, words, op, values, level=level))
     return found
+
+
+def far(graph: PassGraph) -> list[tuple[Cause, Value, float]]:
+    """The gradients whose size changed by more than `DECADES`: which way, whose, and how much."""
+    seeds = [s for s in graph.seeds.values() if s is not None and s.size]
+    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
+        return []
+    return [
+        (cause, value, times)
+        for value, gradient in graph.gradients
+        if gradient is not None and is_ordinary(gradient)
+        for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1))
+        if sign * decades(times := ratio(size([gradient]), size(seeds))) > DECADES
+    ]
 
 
 def decades(times: float) -> float:

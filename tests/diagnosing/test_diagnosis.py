@@ -172,6 +172,14 @@ def test_of_a_second_derivative_only_what_was_judged_is_said(f, x, said):
     assert diagnosis.headline.endswith(f"healthy. {said}")
 
 
+@pytest.mark.parametrize(
+    ("f", "x", "said"),
+    [(tf.sigmoid, -30.0, "infinite or exploding."), (tf.square, 1e7, "infinite or vanishing.")],
+)
+def test_a_small_or_large_gradient_is_not_said_to_be_neither(f, x, said):
+    assert cgviz.trace(f, x).diagnose().headline.endswith(said)
+
+
 def test_a_pass_whose_numbers_are_not_finite_is_never_called_healthy():
     trace = cgviz.trace(lambda x: x**0.5, 0.0, order=2)
     assert not np.isfinite(trace.passes[1].gradients[0])
