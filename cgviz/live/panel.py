@@ -121,8 +121,8 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
     called = [one["row"][0] for one in inputs]
     sources = {e.position: e.source for e in shown.edges if e.target == i}
     rows, given = [], []
-    for j, one in enumerate(inputs):
-        name, number, local = one["row"]
+    for one in inputs:
+        j, (name, number, local) = one["position"], one["row"]
         sign, (_, downstream) = one["equation"][-1]
         unequal = f"{sign} " if sign == "≠" else ""
         rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
@@ -134,7 +134,7 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask
     return {
         "asked": asked,
         "rows": rows,
-        "inputs": [_section(x, order, "" if j else later) for j, x in enumerate(inputs)],
+        "inputs": [_section(x, order, "" if n else later) for n, x in enumerate(inputs)],
         "equations": [x["equation"] for x in inputs if len(x["equation"]) > 1],
         "depends": sorted({position for x in inputs for position in x["depends"]}),
         "ruled": f"{who} gets upstream {upstream} and returns {', '.join(given) or 'nothing'}.",
@@ -378,7 +378,10 @@ def _user(node: Node, alike: Mapping[str, int]) -> str:
 
 
 def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> list[Document]:
-    """Per input what the rule returned, and the products whose sum that is."""
+    """Per input what the rule returned, and the products whose sum that is.
+
+    Without inputs that the picture does not show and to which nothing flows, such as constants.
+    """
     local: Any = None
     missing = ""
     if asked and any(step.flows):
@@ -391,10 +394,12 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
     depends = DEPENDS.get(step.op.type, ()) if step.op.kind == "op" else ()
     found = []
     for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
+        if given is None and j not in sources:
+            continue
         own = _value(trace, value, _called(trace, shown, *sources[j]) if j in sources else "")
         name, number = own["name"], own["value"]
         detail = element("span.small", f" = {number}, {own['is']}")
-        one: Document = {"title": element("p.subtitle", f"to {name}", detail)}
+        one: Document = {"position": j, "title": element("p.subtitle", f"to {name}", detail)}
         if given is None:
             none = f"{style.NONE}: nothing flows back to {name}."
             one["shown"] = element("p.none", none)

@@ -32,6 +32,7 @@ MISTAKES = {
     "path": "You forgot to add the other path: a value used twice gets a gradient from each use.",
     "times": "That is upstream × local already: the local derivative alone is asked for.",
     "multiplied": "You multiplied where paths add.",
+    "own": "You took this input itself: the local derivative of a product is the other factor.",
     "sum": "You added where the chain rule multiplies.",
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
@@ -149,6 +150,8 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         ones = [None if u is None else np.ones_like(u) for u in step.upstream]
         mistakes.append(("upstream", _product(ones, local)))
         mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
+        if step.op.type == "Mul" and up is not None:
+            mistakes.append(("own", up * edge.value.numpy()))
         if up is not None and up.shape == answer.shape == ():
             mistakes.append(("sum", up + np.asarray(local[0])))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"

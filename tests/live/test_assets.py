@@ -83,7 +83,7 @@ def test_every_variable_used_is_there():
     used = set(re.findall(r"var\((--cgviz-[\w-]+)", css))
     made = set(re.findall(r"(--cgviz-[\w-]+):", css))
     set_by_the_module = {
-        f"--cgviz-{name}" for name in ("heat", "indent", "left", "readable", "share")
+        f"--cgviz-{name}" for name in ("heat", "indent", "left", "readable", "share", "tall")
     }
     assert used - made <= set_by_the_module
 

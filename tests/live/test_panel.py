@@ -83,7 +83,7 @@ def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
         y = tf.linalg.matmul(matrix, x)
         return y
 
-    given = panels_of(f, tf.ones([3, 1]), upstream=tf.constant([[1.0], [-1.0]]))["y"]["inputs"][1]
+    given = panels_of(f, tf.ones([3, 1]), upstream=tf.constant([[1.0], [-1.0]]))["y"]["inputs"][0]
     product = table(given)
     assert product["weights"] == ["1", "−1"]
     assert product["cells"] == [["1", "2", "3"], ["4", "5", "6"]]
@@ -92,6 +92,12 @@ def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
     assert product["columns"] == ["x[0, 0]", "x[1, 0]", "x[2, 0]"]
     tones = [cell[1]["--cgviz-heat"] for cell in parts(given, "td") if cell[1]]
     assert (len(tones), tones[-1]) == (6, max(tones, key=lambda x: int(x[:-1])))
+
+
+def test_a_constant_that_is_written_in_its_op_is_not_told_of_again():
+    (section,) = panels_of(lambda x: 3.0 * x, 2.0)["3 ×"]["inputs"]
+    assert "constant" not in words(section)
+    assert "None" not in words(section)
 
 
 def test_a_fan_out_is_a_sum_of_parts():

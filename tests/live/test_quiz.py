@@ -36,9 +36,13 @@ def test_it_knows_what_comes_of_each_mistake():
         "sign": [[-15.0]],
         "upstream": [[3.0]],
         "local": [[5.0]],
+        "own": [[20.0]],
         "sum": [[8.0]],
     }
     assert mistakes(second)["upstream"] == [[2.0]]
+    own = cgviz.predict(cgviz.trace(lambda a, b: a * b, 4.0, 5.0)).questions[1]
+    assert list(mistakes(own)).index("own") < list(mistakes(own)).index("sum")  # 5 is 1 + 4, too
+    assert mistakes(own)["own"] == mistakes(own)["sum"] == [[5.0]]
 
 
 def test_it_knows_what_one_path_alone_gives():

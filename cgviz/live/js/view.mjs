@@ -304,7 +304,7 @@ export class View {
     const pages = this.directed(this.pages);
     if (pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
     this.fit(this.pictures.filter(({ fitted }) => fitted));
-    if (height) this.paint(); // to keep equations in sight
+    (height ? this : this.panel).paint(); // to keep equations in sight, and all of the panel
     this.follow();
   }
 
