@@ -14,12 +14,9 @@ added.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from traceback import extract_tb
 from typing import Any
-
-import numpy as np
 
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM, VARIABLES
 
@@ -32,7 +29,6 @@ class Hint:
     lesson: str
     way: str = ""  # a regular expression, searched in what `way` returns
     rule: str = ""  # the rule of `cgviz.check` that is broken if this error occurs
-    sure: Callable[..., bool] = lambda *groups: True
     pattern: str = ""  # a regular expression, searched in the error's message
     what: str = ""  # `{1}` is the first group of the pattern that matched
     fix: str = ""
@@ -82,15 +78,6 @@ def way(error: BaseException) -> str:
     return "\n".join([raised, *(f"{f.filename}:{f.name}" for f in frames)])
 
 
-def is_broadcast(small: str, large: str) -> bool:
-    """Whether the second shape is the first one broadcast, like that of an unreduced gradient."""
-    one, other = (tuple(map(int, re.findall(r"\d+", shape))) for shape in (small, large))
-    try:
-        return one != other == np.broadcast_shapes(one, other)
-    except ValueError:
-        return False
-
-
 # --- the records -------------------------------------------------------------------------------
 
 _FLOATS = "(half|float|double|bfloat16|float16|float32|float64)"
@@ -99,8 +86,8 @@ _UNPACKED = (
     "|values to unpack"
 )
 _REDUCE = (
-    "Sum or average over the axes that were broadcast. For the gradient of a variable that is "
-    "`tf.reduce_sum(dw, axis=0)`, which has the shape of the variable."
+    "If the variable was broadcast, sum its gradient over these axes, `tf.reduce_sum(dw, axis=0)`: "
+    "a gradient has the shape of its variable."
 )
 _ONE_EACH = (
     "Return one gradient per positional argument, in their order: upstream times the derivative, "
@@ -167,11 +154,10 @@ BOOK: tuple[Hint, ...] = (
         "Pass every argument by position: `f(x, 2.0)`, not `f(x, k=2.0)`. Eager code ignores the "
         "rule when all are passed by keyword, and says nothing.",
     ),
-    Hint("InvalidArgumentError", INPUTS, sure=is_broadcast).says(
+    Hint("InvalidArgumentError", INPUTS).says(
         r"(?:Cannot update variable with shape |do not have the same shape ?)\[([\d,]*)\]"
         r"(?: using a Tensor with shape)? ?\[([\d,]*)\]",
-        "what the variable is changed by has the shape [{2}], and the variable [{1}], which was "
-        "broadcast on the way.",
+        "what the variable is changed by has the shape [{2}], and the variable [{1}].",
         _REDUCE,
     ),
     Hint("ValueError InvalidArgumentError", INPUTS, IN_OPTIMIZER).says(
@@ -299,9 +285,8 @@ def explain(error: BaseException) -> Hint | None:
     for hint in BOOK:
         found = re.search(hint.pattern, text, re.DOTALL)
         if found and names & set(hint.types.split()) and re.search(hint.way, frames):
-            groups = [group for group in found.groups() if group is not None]
-            if hint.sure(*groups):
-                return replace(hint, what=hint.what.format(found[0], *groups))
+            groups = (group for group in found.groups() if group is not None)
+            return replace(hint, what=hint.what.format(found[0], *groups))
     return None
 
 

@@ -114,9 +114,6 @@ UNRELATED = {
         makes_a_rule_and_uses_it, ONE
     ),
     "two dtypes in a forward pass": lambda: ONE * tf.constant(1.0, tf.float64),
-    "shapes that have nothing to do with broadcasting": lambda: tf.Variable(tf.ones(3)).assign_sub(
-        tf.ones(4)
-    ),
     "a value of another shape": lambda: tf.Variable(tf.ones(3)).assign(tf.ones((4, 3))),
     "matmul shapes": lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3))),
     "None as a tensor": lambda: tf.constant(None),

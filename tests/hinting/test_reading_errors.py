@@ -3,11 +3,8 @@
 import re
 import time
 
-import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
-from hypothesis import strategies as st
 from mistakes import (
     ONE,
     gradient,
@@ -168,16 +165,3 @@ def test_a_way_through_many_library_lines_is_read_at_once():
     before = time.process_time()
     assert not re.search(hints.BY_RULE_CALL, way + "\n/home/me/lesson.py:grad")
     assert time.process_time() - before < 1.0
-
-
-SHAPES = st.lists(st.integers(0, 4), max_size=4)
-
-
-@given(SHAPES, SHAPES)
-def test_a_shape_is_broadcast_where_numpy_would_make_it_the_larger_one(small, large):
-    words = [str(shape)[1:-1] for shape in (small, large)]
-    try:
-        grows = list(np.broadcast_shapes(small, large)) == large != small
-    except ValueError:
-        grows = False
-    assert hints.is_broadcast(*words) == grows
