@@ -53,8 +53,7 @@ from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_fi
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
 HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
-GRID = 80  # points along each side of the map; finer ones look the same in print
-FINE = 400  # the same with `units`: a border along the lines of units that jump shows no steps
+GRID = 400  # points along each side of the map: the border of units that jump shows no steps
 FEW = 5  # up to this many points on the wrong side get large crosses: more would crowd each other
 
 # the first lines of a program that `elsewhere` runs
@@ -279,7 +278,7 @@ def compare(
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
-        missed = _map(ax, run, look, broken, FINE if units else GRID)
+        missed = _map(ax, run, look, broken)
         key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * bool(missed)
         ax.set_xlabel("     ".join(key), fontsize=9)
         if units:
@@ -512,6 +511,12 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
         lines.append(ran.stderr.strip().splitlines()[-1].partition(" (")[0])
     for line in lines:
         print("elsewhere:", line)
+
+
+def rule_name(graph: tf.Graph) -> str:
+    """The name under which a graph asks TensorFlow's registry for its one custom gradient."""
+    (op,) = (op for op in graph.get_operations() if op.type == "IdentityN")
+    return op.get_attr("_gradient_op_type").decode()
 
 
 def register(folder: str, rule: Callable[[Any], Any]) -> None:
@@ -805,11 +810,11 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
     ax.set(xlim=limits[0], ylim=limits[1])
 
 
-def _map(ax: Any, run: Run, look: style.Palette, broken: bool, side: int) -> int:
+def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> int:
     """Draw a network's decision boundary; return how many points are on the wrong side."""
     points, labels = (np.asarray(part) for part in data())
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
-    x, y = np.meshgrid(*(np.linspace(a, b, side) for a, b in zip(low, high, strict=True)))
+    x, y = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)))
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype("float32")
     logits = np.asarray(run.network(grid)).reshape(x.shape)
     lower = labels[:, 0] > 0.5

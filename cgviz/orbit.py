@@ -264,7 +264,7 @@ def on_sky(
         xlim=(95, -95),
         ylim=(-30, 165 if low else 200),
         xlabel="east, thousandths of an arcsecond",
-        ylabel="north",
+        ylabel="north (same unit)",
     )
     lines = [f"{len(dates)} positions of S2"]
     lines += ["an orbit"] * (curve is not None)
