@@ -181,6 +181,13 @@ def test_where_all_terms_of_a_rule_cancel_their_rounding_is_no_second_derivative
     assert not second_order(lambda x: tf.reduce_sum(tf.nn.softmax(x)), at, order=2)
 
 
+def test_rounding_that_terms_of_a_rule_leave_in_float32_is_no_wrong_second_derivative():
+    random = np.random.default_rng(100)
+    x = random.normal(size=(4, 5))
+    w = tf.constant(random.normal(size=(5, 4)), tf.float32)  # keeps f in float32
+    assert not second_order(lambda x: tf.nn.softmax(3.0 * x @ w), x.astype(np.float32), order=2)
+
+
 def test_a_tiny_second_derivative_that_is_wrong_is_told():
     cut = tf.custom_gradient(
         lambda x: (1e-6 * x**3, lambda dy: dy * 3e-6 * tf.stop_gradient(x) ** 2)
