@@ -266,12 +266,16 @@ class Sweeper:
             "differences": "finite differences",
         }
         f, *derivatives = (
-            {"role": role, "name": names[role], "ys": [_finite(np.round(y, 6)) for y in ys]}
+            {"role": role, "name": names[role], "ys": [_finite(float(f"{y:.6g}")) for y in ys]}
             for (role, ys) in zip(names, table.T, strict=True)
             if role != "body" or custom
         )
-        known = np.abs(table[np.isfinite(table[:, 0]), 0])
-        lost = LOST * max(*known, *map(abs, xs))  # error of f, which a difference magnifies
+        known = table[np.isfinite(table[:, 0]), 0]
+        # The error of f, which a difference magnifies. Numbers as large as x may cancel in f; then
+        # what is left jumps from point to point.
+        spread = known.max(initial=-np.inf) - known.min(initial=np.inf)
+        jumps = np.any(2.0 * np.abs(np.diff(known, 2)) > spread)
+        lost = LOST * np.max(np.abs([*known, *(xs if jumps else ())]), initial=0.0)
         up = max(map(abs, xs)) if slider.upstream else abs(self.upstream(values))
         title = f"gradient to {by}"  # not upstream × derivative, which a wrong rule does not give
         plots = [

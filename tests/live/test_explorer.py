@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import meaning
+import numpy as np
 import pytest
 import tensorflow as tf
 from programs import square
@@ -157,6 +158,19 @@ def test_what_a_cell_stores_is_stable():
         "trace of f: 2 ops, 1 backward pass",
         "sliders: x from -3 to 3, upstream from -2 to 2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("f", "ends"), [(lambda x: tf.exp(-x), (16.0, 24.0)), (lambda x: 1e-6 * tf.sin(x), (0.0, 6.0))]
+)
+def test_a_curve_of_small_numbers_is_no_flat_line(f, ends):
+    slider = cgviz.explore(f, x=ends)
+    shown = slider.sweeper.curves(slider.values, 0, 0, False)
+    (line,) = shown["plots"][0]["lines"]
+    wanted = [float(f(tf.constant(x, tf.float32))) for x in shown["xs"]]
+    assert line["ys"] == pytest.approx(wanted, rel=1e-5)
+    for plot in shown["plots"]:
+        assert plot["noise"] < 0.1 * np.ptp([y for y in plot["lines"][0]["ys"] if y is not None])
 
 
 def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, monkeypatch):
