@@ -27,7 +27,7 @@ from ..recording.build import variable_name
 from ..recording.events import CallEvent, OpEvent, PassEvent
 from . import flattened
 from .comparison import SLOW, apart, largest, largest_beside, timed, wobble
-from .flattened import Flattened, Kept, Pulled
+from .flattened import Flattened, Kept, Leaf, Pulled
 
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
@@ -178,9 +178,22 @@ class Case:
                 names[i] = f"`{value_name(self.trace, value)}`"
         return names
 
-    @property
-    def guilty(self) -> str:
-        """The custom rule that a number came from, to end a message with; "" without any."""
+    def reached(self, leaf: Leaf) -> set[int]:
+        """The keys of a leaf and of all values that are computed from it."""
+        assert self.trace is not None  # without one no derivative is judged
+        keys = {v.key for op in self.trace.ops if op.name == leaf.name for v in op.outputs}
+        for op in with_bodies(self.trace.ops):
+            if keys & {v.key for v in (*op.inputs, *op.captured)}:
+                keys |= {v.key for v in op.outputs}
+        return keys
+
+    def guilty(self, leaf: Leaf) -> str:
+        """The custom rule behind a leaf's wrong gradient, to end a message with; "" if unsure."""
+        assert self.trace is not None
+        keys = self.reached(leaf)
+        met = [op for op in self.trace.ops if keys & {v.key for v in op.inputs}]
+        if any(op.type == "StopGradient" for op in met) or not {*met} & {*self.custom}:
+            return ""
         labels = {step.label for step in self.steps}
         return f", by {labels.pop() if len(labels) == 1 else 'a rule in f'}" if labels else ""
 

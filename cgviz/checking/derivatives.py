@@ -14,13 +14,13 @@ import numpy as np
 from .. import style
 from ..findings import Finding
 from ..graph import Array, dtypes
-from ..graph.names import value_name
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import SLOW, Comparison, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
+UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
 LONGER = 64 * dtypes.FLOAT32.eps  # the shortest step for an f that moves in stairs in float64
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
@@ -63,7 +63,7 @@ def value(case: Case) -> None:
     if found.judged:
         results.passed("value", _agreement(case, found))
     elif judged.x.size and case.y.size:
-        results.skipped("value", _blind(case) or "finite differences are too uncertain here")
+        results.skipped("value", _blind(case) or UNCERTAIN)
     else:
         results.passed("value", "nothing to compare: no numbers")
     results.passed("none", "None only where the derivative is 0")
@@ -210,8 +210,8 @@ _GENERAL = (
     "other way round, a missing transpose or conjugate, and a sum over the wrong axis."
 )
 _NO_RULE = (
-    "No tf.custom_gradient was seen in f: does tf.stop_gradient hide a part of it, or is a rule "
-    f"wrong that was registered or loaded? {_ON_PURPOSE}"
+    "Does tf.stop_gradient hide a part of f, or is a rule wrong, perhaps one that was registered "
+    f"or loaded? {_ON_PURPOSE}"
 )
 
 
@@ -224,30 +224,29 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         numbers += f"; wrong: {found.off} of {found.judged} sums of {found.summed} derivatives"
     if results.has("keywords") or (leaf.variable and results.has("variables")):
         return
-    captured = _captured(case, leaf)
-    if captured or case.base.gradients[case.judged.leaves.index(leaf)] is None:
+    reached = case.reached(leaf)
+    captured = any(v.key in reached for op in case.custom for v in op.captured)
+    nothing = case.base.gradients[case.judged.leaves.index(leaf)] is None
+    if captured or nothing:
         why = _nothing(case, leaf)
         refused = why is not None and why.op is not None and why.op.kind == "custom"
         rule = "captured" if captured else "variables" if refused and leaf.variable else "none"
         message, hint = (why.message, why.hint) if why else (f"nothing flows to {leaf.name}.", "")
-        if refused and not leaf.variable:
+        if refused and rule == "none":
             hint += (
                 " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
             )
+        if not nothing:
+            hint += f" {_pattern(found, case, leaf)}"
+        elif rule != "none":
+            results.rows["none"] = Row("none", "fail", f"nothing flows to {leaf.name}: see {rule}")
         results.broken(rule, f"nothing flows to {leaf.name}", f"{message} {numbers}.", hint)
     else:
         hint = _pattern(found, case, leaf)
         lesson = VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN
         lesson = KINKS if hint == _FLAT else lesson
-        message = f"{numbers}{case.guilty}."
+        message = f"{numbers}{case.guilty(leaf)}."
         results.broken("value", f"wrong for {leaf.name}", message, hint, lesson=lesson)
-
-
-def _captured(case: Case, leaf: Leaf) -> bool:
-    """Whether a rule closes over this leaf, or over a number on the way, which may come from it."""
-    trace, leaves = case.trace, {each.name for each in case.judged.leaves}
-    hidden = {value_name(trace, v) for op in case.custom for v in op.captured} if trace else set()
-    return leaf.name in hidden or not hidden <= leaves
 
 
 def _is_stopped(case: Case, leaf: Leaf) -> bool:
@@ -264,7 +263,7 @@ def _nothing(case: Case, leaf: Leaf) -> Finding | None:
 
 def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     """What the wrong numbers look like, as a hint."""
-    general = _GENERAL if case.custom else _NO_RULE
+    general = _GENERAL if case.guilty(leaf) else _NO_RULE
     if found.claimed is None or found.true is None:
         return general
     true = np.where(np.isfinite(found.true), found.true, 0.0)  # where f jumps there is none
@@ -280,7 +279,8 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     factor = _factor(mine, right)
     everywhere = " everywhere" if (right != 0).sum() > 1 else ""
     if factor and style.number(factor, 3) != "1":
-        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {_ON_PURPOSE}"
+        why = _ON_PURPOSE if general == _GENERAL else _NO_RULE
+        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {why}"
     if _close(mine, right):  # except for small numbers beside large ones
         return general
     if mine.shape == mine.T.shape and _close(mine, right.T):

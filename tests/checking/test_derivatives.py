@@ -59,6 +59,49 @@ def test_what_one_rule_closes_over_is_not_blamed_for_another_rule_that_is_wrong(
     assert found["value"].startswith("d out / d x: yours 18, true 12")
 
 
+def test_what_a_rule_closes_over_is_blamed_only_for_the_gradients_that_it_cuts():
+    def f(x, w):
+        s = tf.sigmoid(w)
+        return tf.custom_gradient(lambda x: (x * s, lambda dy: 2.0 * dy * s))(x)
+
+    report = cgviz.check(f, [1.0, 2.0], [2.0, 3.0])
+    found = {each.rule: each for each in report.findings}
+    assert "d out[0] / d w[0]: yours 0" in found["captured"].message
+    assert "as labels do" not in found["captured"].hint
+    assert found["value"].hint.startswith("Yours is 2 times the true one")
+    (row,) = (row for row in report.rows if row.rule == "none")
+    assert (row.state, row.reason) == ("fail", "nothing flows to w: see captured")
+
+
+def test_where_a_rule_cuts_one_of_two_ways_the_hint_says_what_the_wrong_numbers_look_like_too():
+    def f(x):
+        s = tf.reduce_sum(x * x)
+        return tf.custom_gradient(lambda x: (x * s, lambda dy: dy * s))(x)
+
+    (found,) = cgviz.check(f, [1.0]).findings
+    assert found.rule == "captured"
+    assert "Yours is 0.333 times the true one" in found.hint
+
+
+def test_a_right_rule_is_not_blamed_for_a_stop_gradient_beside_it():
+    @tf.custom_gradient
+    def swish(x):
+        s = tf.sigmoid(x)
+        return x * s, lambda dy: dy * s * (1.0 + x * (1.0 - s))
+
+    def loss(w, b):
+        return tf.reduce_sum((swish(w) + tf.stop_gradient(b) * b) ** 2)
+
+    for f, *args in (
+        (loss, [1.0, 2.0], [0.3, 0.4]),
+        (lambda x: swish(x) * tf.stop_gradient(tf.reduce_sum(x * x)), [0.5, 0.6]),
+    ):
+        (found,) = cgviz.check(f, *args).findings
+        assert found.rule == "value"
+        assert "swish" not in found.message
+        assert "Does tf.stop_gradient hide a part of f" in found.hint
+
+
 def test_a_slope_that_rounding_of_a_large_value_hides_is_not_judged():
     square = tf.custom_gradient(lambda w: (w * w, lambda dy: dy * w))
     large = tf.constant(1e13)
