@@ -450,13 +450,13 @@ def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str
     left = case.sum_name if np.array_equal(seed, case.ones) else "a sum of out"
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {left} / {by}: {numbers}"
-    hint = _UNTRACKED if not wrong.yours else _WRONG_RULE if case.custom else _STOPPED
+    hint = _INNER if growing else _WRONG_RULE if wrong.yours else _UNTRACKED
+    hint = hint if case.custom else _STOPPED
     if growing:
         message = (
             "Correct for a constant upstream; wrong when the upstream depends on the input. "
             f"With one that grows, d (upstream · d {left} / d {one}) / d {other}: {numbers}"
         )
-        hint = _INNER
     case.results.broken("second order", "wrong", message, hint, level=level)
 
 
