@@ -147,6 +147,8 @@ def _kinks(case: Case, found: Comparison) -> None:
         case.results.skipped("kink", f"not judged: {found.dtype.name} has too few digits")
         return
     if not found.bends:
+        if found.unsure:
+            case.results.skipped("kink", _blind(case) or UNCERTAIN)
         case.results.passed("kink", "smooth at this point")
         return
     i, j, what = found.bends[0]

@@ -110,6 +110,13 @@ def test_a_slope_that_rounding_of_a_large_value_hides_is_not_judged():
     assert (row.state, row.reason) == ("skip", "finite differences are too uncertain here")
 
 
+@pytest.mark.parametrize("f", [tf.sqrt, lambda x: tf.sign(x) * tf.abs(x) ** (1 / 3)])
+def test_a_point_where_nothing_could_be_judged_is_not_called_smooth(f):
+    safe = tf.custom_gradient(lambda x: (f(x), lambda dy: 0.0 * dy))
+    (row,) = (row for row in cgviz.check(safe, 0.0, where=()).rows if row.rule == "kink")
+    assert (row.state, row.reason) == ("skip", "finite differences are too uncertain here")
+
+
 def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
     def f(x, w):
         return tf.custom_gradient(lambda x: (tf.round(x) * w, lambda dy: dy * w))(x)
