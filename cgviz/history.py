@@ -261,10 +261,9 @@ class History:
         """Which backward pass the history follows, if a step has several; else ""."""
         if self.last is None or len(self.last.passes) == 1:
             return ""
-        main, count = self.last.main, len(self.last.passes)
         return (
-            f"A step has {count} backward passes, and this follows pass {main}: "
-            f"`watch(..., which={int(main == 0)})` follows another."
+            f"A step has {len(self.last.passes)} backward passes, and this follows pass "
+            f"{self.last.main}: `watch(..., which={int(self.last.main == 0)})` follows another."
         )
 
     # --- while it runs ---------------------------------------------------------------------------
@@ -459,14 +458,10 @@ def watch(
     if not isinstance(keep, Iterable):
         raise TypeError(f"`keep` is {keep!r}, and must be a list of integers, as in `keep=[3]`")
     asked = [*keep]
-    for argument, given, least in (
-        ("`steps`", [steps], 1),
-        ("`every`", [every], 1),
-        ("an entry of `keep`", asked, 0),
-    ):
-        for x in given:
-            if not isinstance(x, int | np.integer) or isinstance(x, bool) or x < least:
-                raise ValueError(f"{argument} is {x!r}, and must be an integer of at least {least}")
+    given: list[tuple[str, Any, int]] = [("`steps`", steps, 1), ("`every`", every, 1)]
+    for argument, x, least in given + [("an entry of `keep`", x, 0) for x in asked]:
+        if not isinstance(x, int | np.integer) or isinstance(x, bool) or x < least:
+            raise ValueError(f"{argument} is {x!r}, and must be an integer of at least {least}")
     for x in asked:
         if x >= steps or x % every:
             raise ValueError(
@@ -474,9 +469,8 @@ def watch(
                 f"{steps} steps run from 0 on, and every={every} records one in {every}"
             )
     wanted = {*asked}
-    name = getattr(step, "__name__", "step")
-    history = History(name, which)
-    progress = Progress(f"watch of {name}")
+    history = History(getattr(step, "__name__", "step"), which)
+    progress = Progress(f"watch of {history.title}")
     changes = 0  # how many more traces may be kept of steps at which something changed
     try:
         for i in range(steps):

@@ -281,21 +281,6 @@ def sparse_upstream():
     gradient(lambda x: tf.gather(f(x), [0]), tf.ones((2, 2)))
 
 
-def slices_of_a_tensor_from_outside_the_graph():
-    table, rows = tf.Variable(tf.ones((3, 2))), tf.constant([0, 2])
-
-    @tf.custom_gradient
-    def f(x):
-        picked = tf.gather(table, rows)
-
-        def grad(dy, variables=None):
-            return tf.reduce_sum(dy * picked), [tf.IndexedSlices(dy * x, rows, tf.shape(table))]
-
-        return picked * x, grad
-
-    gradient(tf.function(lambda x: f(x)), ONE)
-
-
 def op_that_xla_lacks():
     tf.function(lambda x: tf.strings.to_number(tf.strings.as_string(x)), jit_compile=True)(ONE)
 
@@ -416,7 +401,6 @@ REAL = {
     ),
     "22": (variable_in_a_cond, "tf.cond"),
     "25": (sparse_upstream, "convert_to_tensor"),
-    "25 of a rule": (slices_of_a_tensor_from_outside_the_graph, "tf.convert_to_tensor(slices)"),
     "xla": (op_that_xla_lacks, "XLA cannot compile AsString"),
     "28": (re_entered_tape, "one inside the other"),
 }

@@ -269,15 +269,10 @@ def underflow(history: History, end: int) -> Iterator[Told]:
         yield from ((min(places), each) for each in every if each.what == "underflow")
 
 
-_WAY = (
+DEPTH = Cause("", STABILITY).says(
     "the gradient of `{name}` is {times} times that of `{last}`, per entry: it {verb} on its way "
-    "through {through}."
-)
-LAYERS = Cause("", STABILITY).says(
-    _WAY, "Normalisation, residual connections, or another activation or initial scale help."
-)
-ROUNDS = Cause("", STABILITY).says(
-    _WAY, "Shorter sequences, gates (LSTM, GRU), clipping, or orthogonal weights help."
+    "through {through}.",
+    "Normalisation, residual connections, gates (LSTM, GRU), or other initial weights help.",
 )
 
 
@@ -285,7 +280,7 @@ def depth(history: History, end: int) -> Iterator[Told]:
     """Gradients that shrink or grow with depth: from layer to layer, or through repeated ops."""
     every = [s for s in history.series.values() if end and not any(s.state[:end])]
     weights = [s for s in every if s.kind == "variable" and s.size > 1]
-    rows = [(LAYERS, "the layers between", weights, 3, VANISHING)]
+    rows = [("the layers between", weights, 3, VANISHING)]
 
     def place_of(s: Series) -> tuple[str, str, int]:  # of another size, entries do not compare
         return s.type, s.source, s.size
@@ -293,8 +288,8 @@ def depth(history: History, end: int) -> Iterator[Told]:
     ops = sorted((s for s in every if s.kind in ("op", "custom")), key=place_of)
     for (type_, *_), each in groupby(ops, key=place_of):
         same = list(each)
-        rows.append((ROUNDS, f"{len(same)} ops of type {type_}", same, REPEATED, LOST_WITH_STEPS))
-    for cause, through, row, fewest, low in rows:
+        rows.append((f"{len(same)} ops of type {type_}", same, REPEATED, LOST_WITH_STEPS))
+    for through, row, fewest, low in rows:
         if len(row) < fewest or not (way := _way(history, row[0], row[-1])):
             continue
         pairs = (row[0], row[-1]), way
@@ -308,12 +303,12 @@ def depth(history: History, end: int) -> Iterator[Told]:
             if place is not None:
                 times = style.number(float(np.median(both[0][out])), 2)
                 known = {"times": times, "last": row[-1].name, "verb": verb, "through": through}
-                yield _told(history, place, replace(cause, name=name), row[0], known)
+                yield _told(history, place, replace(DEPTH, name=name), row[0], known)
                 return
 
 
-def _way(history: History, *ends: Series) -> list[Series] | None:
-    """The ops at which a variable, or an op, first meets something else; None if no way joins them.
+def _way(history: History, *ends: Series) -> list[Series]:
+    """The ops at which a variable first meets something else; none if no way leads on from one.
 
     What comes to them does not depend on the scale of the inputs, as the gradient of a weight does.
     """
@@ -326,9 +321,8 @@ def _way(history: History, *ends: Series) -> list[Series] | None:
                 if op.name in history.ops and (op.name == series.name or len(op.inputs) > 1):
                     found.append(op)
                     break
-    before = walk(found[1:], lambda op: makers(trace, op.inputs))
-    joined = any(op in found[:1] for op in before)
-    return [history.ops[op.name] for op in found] if joined else None
+    before = list(walk(found[1:], lambda op: makers(trace, op.inputs)))
+    return [history.ops[op.name] for op in found if found[0] in before]
 
 
 GROWTH = Cause("exploding", STABILITY).says(

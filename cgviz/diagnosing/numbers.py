@@ -30,7 +30,7 @@ from ..graph.jacobian import rerun
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
-from .pass_graph import MOST_ORIGINS, Cause, PassGraph, Words, at, listed
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, listed
 
 Test = Callable[[Any], bool]
 Spreads = Callable[[Iterable[bool]], bool]
@@ -53,11 +53,6 @@ class Case:
         """The first cause that holds."""
         about = (each for each in self.causes if not each.ops or self.type in each.ops.split())
         return next(each for each in about if each.when is None or each.when(self))
-
-    @property
-    def words(self) -> Words:
-        """The message, hint and lesson of that cause."""
-        return self.cause.words(self)
 
 
 def shown(array: Any) -> str:
@@ -175,7 +170,8 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
         start = Number(value, gradient, "gradient")
         for origin in islice(began(start), MOST_ORIGINS):
             case = case_of(origin)
-            groups.setdefault((case.place, case.words), (case, []))[1].append(value)
+            key = case.place, case.cause.words(case)
+            groups.setdefault(key, (case, []))[1].append(value)
     told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # `forward` reports it
     return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
 
@@ -332,7 +328,7 @@ class GradientCase(Case):
             upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
             made = made_at(op, self.index, self.value, graph.trace)
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
-        because, hint, lesson = self.words
+        because, hint, lesson = self.cause.words(self)
         what = "exactly 0" if self.what == "zero" else "not finite"
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
@@ -405,7 +401,7 @@ FORWARD = (
     _unstable("division", ops=_DIVISIONS, when=lambda case: case.divisor == 0).says(
         "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
     ),
-    _unstable("domain", when=lambda case: case.domain and not case.overflows).says(
+    _unstable("domain", when=lambda case: case.domain).says(
         "{type} is defined for inputs {domain}.",
         "Keep its input there. For logarithms there are tf.math.xlogy, tf.math.log_sigmoid and "
         "tf.nn.log_softmax.",
@@ -502,14 +498,9 @@ class ForwardCase(Case):
         """What it divides by; for a power, the base, as only a negative power is infinite at 0."""
         return self.x[0 if self.type == "Pow" else -1]
 
-    @property
-    def overflows(self) -> bool:
-        """Whether it is infinite above 1, where the functions of `_DOMAINS` have no pole."""
-        return self.what == "inf" and bool(np.real(self.x[-1] or 0.0) > 1)
-
     def finding(self) -> Finding:
         """The finding about the op."""
-        because, hint, lesson = self.words
+        because, hint, lesson = self.cause.words(self)
         message = f"`{self.op.name}` itself holds {self.sign}{entry(self.index)}."
         if not self.given:
             made = made_at(self.op, self.index, self.output, self.trace)

@@ -190,9 +190,8 @@ def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:
     scope = next((n for n in statements if isinstance(n, FUNCTION)), statements[0])
 
     def drops(n: ast.AST) -> bool:
-        if isinstance(n, FUNCTION):
-            return not holds(n, source)
-        return isinstance(n, ast.Expr) and not any(isinstance(e, ast.Lambda) for e in ast.walk(n))
+        kept = (ast.Lambda in map(type, ast.walk(n))) if isinstance(n, ast.Expr) else True
+        return not (holds(n, source) if isinstance(n, FUNCTION) else kept)
 
     named = [(n, ast.unparse(n.func)) for n in ast.walk(scope) if isinstance(n, ast.Call)]
     # The outermost call of a dropped expression counts, as in `w.assign(x)`.

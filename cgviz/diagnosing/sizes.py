@@ -47,12 +47,7 @@ class Factor(NamedTuple):
     position: int
 
 
-class Change(NamedTuple):
-    """By how much the gradient of a value changed on its way, and at which steps."""
-
-    ratio: float
-    value: Value
-    factors: list[Factor]
+Change = tuple[float, Value, list[Factor]]  # by how much, of which gradient, at which steps
 
 
 VANISHING = Cause("vanishing").says(
@@ -94,10 +89,7 @@ def scale(graph: PassGraph) -> list[Finding]:
     onward = {size: cache(partial(largest, graph, size)) for size in (wide_norm, typical)}
     changed: dict[Cause, list[Change]] = {VANISHING: [], EXPLODING: []}
     cancelled: dict[Op, list[Value]] = {}
-    every = far(graph)
-    small = sum(cause is VANISHING for cause, *_ in every)
-    learns = small < sum(g is not None and is_ordinary(g) for _, g in graph.gradients)
-    for cause, value, times in every:
+    for cause, value, times in far(graph):
         size, sign = (wide_norm, -1) if cause is VANISHING else (typical, 1)
         factors = path(onward[size], value)
         most = max((sign * decades(each.size) for each in factors), default=0.0)
@@ -105,8 +97,10 @@ def scale(graph: PassGraph) -> list[Finding]:
         if op := next(at_sum, None):
             cancelled.setdefault(op, []).append(value)
         elif most > 0 and sign * decades(times) - most > SEVERAL:
-            changed[cause].append(Change(times, value, factors))
+            changed[cause].append((times, value, factors))
     found = [_changed(graph, cause, each) for cause, each in changed.items() if each]
+    ordinary = sum(g is not None and is_ordinary(g) for _, g in graph.gradients)
+    learns = sum(map(len, cancelled.values())) < ordinary
     for op, values in cancelled.items():
         words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
         level = "note" if learns else "error"
@@ -200,15 +194,15 @@ def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] |
 
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
     """The finding about the worst change, with up to three lines that caused most of it."""
-    worst = max(changes, key=lambda change: abs(decades(change.ratio)))
-    values = [change.value for change in changes]
+    times, worst, factors = max(changes, key=lambda change: abs(decades(change[0])))
+    values = [value for _, value, _ in changes]
     by_line: dict[object, list[Factor]] = {}
-    for factor in worst.factors:
+    for factor in factors:
         op = factor.step.op
         key = (op.type, op.source.file, op.source.line) if op.source else op
         by_line.setdefault(key, []).append(factor)
     totals = [(math.prod(each.size for each in row), row) for row in by_line.values()]
-    fell = worst.ratio < 1
+    fell = times < 1
     first, *more = sorted(totals, key=lambda pair: pair[0], reverse=not fell)[:3]
     lines = [
         f"{at(row[0].step.op)} {f'{len(row)} times, in all' if len(row) > 1 else 'once,'} "
@@ -217,8 +211,8 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
     ]
     known = {
         "who": listed(map(graph.name, values)),
-        "worst": graph.name(worst.value),
-        "ratio": style.number(worst.ratio, 2),
+        "worst": graph.name(worst),
+        "ratio": style.number(times, 2),
         "lines": ", ".join(lines),
     }
     return graph.finding(cause.name, cause.words(known), first[1][0].step.op, values)

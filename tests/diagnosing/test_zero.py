@@ -340,4 +340,4 @@ def test_an_empty_upstream_is_not_the_one_that_is_told():
     step = Step(Op("y", "custom", "f", (x,), (y, y, y)), given, [np.zeros(())])
     origin = numbers.Number(x, np.zeros(()), "returned", step)
     case = numbers.GradientCase(PassGraph(trace, trace.passes[0]), origin, zero=True)
-    assert case.words[0] == "Its rule returned 0 for the upstream [1, 0]."
+    assert case.cause.words(case)[0] == "Its rule returned 0 for the upstream [1, 0]."
