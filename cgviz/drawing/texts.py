@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 from .. import style
@@ -295,8 +296,9 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     if len(come) < len(uses) or (not uses and step < shown.steps):
         if len(terms) < 2 or not come or len(outputs) > 1:
             return ""
-        text = " + ".join(short(e.contribution) for e in come)
-        return f"{text if len(text) <= 30 else f'Σ of {len(come)}'} + …"
+        each = [short(e.contribution) if e in come else "…" for e in uses]
+        text = style.added([b for a, b in pairwise(["", *each]) if (a, b) != ("…", "…")])
+        return text if len(text) <= 34 else f"Σ of {len(come)} + …"
     result = ", ".join(short(node.upstream[k]) for k in node.asked or outputs)
     asked = _asked(shown, i) if node.asked else ""
     sign = "="

@@ -69,6 +69,13 @@ def test_steps_reveal_the_gradients_one_by_one():
     )
 
 
+def test_what_is_still_to_come_is_where_it_will_be_in_the_sum():
+    shown = select(cgviz.trace(lambda x: tf.sin(tf.cos(x)) * 3.0 + x, 0.5))
+    first, last_ = (words for _, words in written(shown)["node", 0, "gradient"].versions)
+    assert first == "… + 1"
+    assert "+ 1 =" in last_.replace("≈", "=")
+
+
 def test_a_value_is_not_told_before_its_op_has_run():
     shown = select(cgviz.trace(lambda x: tf.sin(tf.cos(x)), 2.0))
     for (of, i, role), text in written(shown).items():
