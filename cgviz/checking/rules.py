@@ -222,12 +222,11 @@ def _hides_a_rule(case: Case) -> bool:
 
     One run tells: a power of 2 changes no digit, so downstream is exact where f is linear.
     """
-    times = -8.0 if case.given.coarse else -256.0
     try:
-        scaled = case.flat.claim(times * case.upstream, case.flat.x)
+        scaled = case.flat.claim(-FARTHEST * case.upstream, case.flat.x)
     except Exception:  # a rule that takes no other upstream
         return False
-    same = np.array_equal(scaled, times * case.eager.vector, equal_nan=True)
+    same = np.array_equal(scaled, -FARTHEST * case.eager.vector, equal_nan=True)
     return case.deterministic and not same
 
 
@@ -238,6 +237,7 @@ _USES_OF_UPSTREAM = {
     "not linear": "A gradient is linear in upstream. If the rule changes it on purpose, say so: "
     "cgviz.check(..., surrogate=True).",
 }
+FARTHEST = 4096.0  # times the upstream: beyond the thresholds of rules that clip, if finite
 _SUM = "the sum of two upstreams does not give the sum of their downstreams"
 _Outcome = tuple[str, str] | None
 _ONCE = "once", "the rule cannot be run again"
@@ -255,7 +255,7 @@ def nonlinearity(
     Args:
         pull: The rule, from upstream to downstream, both vectors.
         size: How many numbers upstream has.
-        factor: What upstream is multiplied by; small if the dtype overflows soon.
+        factor: What upstream is multiplied and divided by; small if the dtype has a small range.
         dtype: The coarsest dtype that the rule meets: it sets how far rounding moves downstream.
         sizes: How many numbers downstream has for each input. Each is judged by its own largest
             number, or a large gradient for one input would hide an error in that for another.
@@ -272,7 +272,8 @@ def nonlinearity(
     if _apart(pull(u), at_u, give).size:
         words = "the same upstream gives two downstreams, as where random numbers are drawn anew"
         return "not the same twice", words
-    tried = [(t, pull(t * u), t * at_u, abs(t)) for t in (factor, 1 / factor, -1.0)]
+    factors = (factor, 1 / factor, -1.0, FARTHEST)
+    tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above
 
     def uneven(give: Array) -> list[float]:
@@ -288,11 +289,11 @@ def nonlinearity(
 
 
 def largest_term(run: Callable[[], Any]) -> float:
-    """The size of the largest number that the ops of a run take or return."""
+    """The size of the largest number that the ops of a run return, and so round."""
     with tf_hooks.recording(True) as recording:
         run()
     ops = [each for each in recording.events() if isinstance(each, OpEvent)]
-    met = (t for op in ops for t in (*op.inputs, *op.outputs) if arguments.can_be_watched(t))
+    met = (t for op in ops for t in op.outputs if arguments.can_be_watched(t))
     return max((largest(to_vector(t)) for t in met), default=0.0)
 
 
@@ -399,16 +400,16 @@ def finite_forward(case: Case) -> None:
     wide = case.wide.value[i]
     stable = abs(wide) < max(each.largest for each in case.flat.dtypes)
     mendable = stable or bool(np.isfinite(case.base.vector).all())
+    begin = "The value overflows as f computes it, or has none here. If it has one, write it"
+    begin = "A rule mends the gradient only. Write the value" if mendable else begin
     also = ", while the rule stays finite" if mendable else ""
     also = f", and {style.number(wide)} in float64" if stable else also
     case.results.broken(
         "finite forward",
         style.number(case.y[i]),
         f"{case.output_name(i)} is {style.number(case.y[i])} at a finite input{also}.",
-        "A rule mends the gradient only. Write the value in a form that does not overflow, such "
-        "as tf.nn.softplus, tf.nn.log_softmax or tf.math.log1p."
-        if mendable
-        else "f itself has no finite value here.",
+        f"{begin} in a form that does not overflow, such as tf.nn.softplus, tf.nn.log_softmax or "
+        "tf.math.log1p.",
         level="error" if mendable else "warning",
     )
 
