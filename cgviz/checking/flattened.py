@@ -225,9 +225,8 @@ class Flattened:
         """f's value at x."""
         return join(self.call(self.arguments(x)))
 
-    def taped(self, x: Array) -> tuple[Any, list[Any], list[Any]]:
-        """Run f at x: the tape that saw it, the sources and the targets."""
-        args = self.arguments(x)
+    def taped(self, args: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
+        """Run f: the tape that saw it, the sources and the targets."""
         sources = self.sources(args)
         with tf.GradientTape() as tape:
             tape.watch(sources)
@@ -241,7 +240,7 @@ class Flattened:
             upstream: One number for each entry of y; None means ones.
             x: The point; None means the one where f is judged.
         """
-        tape, sources, targets = self.taped(self.x if x is None else x)
+        tape, sources, targets = self.taped(self.arguments(self.x if x is None else x))
         seeds = None if upstream is None else split(upstream, targets)
         gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
         return self.pulled(gradients or [None] * len(sources), join(targets))
@@ -252,7 +251,7 @@ class Flattened:
 
     def push(self, direction: Array, x: Array) -> Array:
         """df/dx · direction as f's rules claim it: their derivative with respect to upstream."""
-        tape, sources, targets = self.taped(x)
+        tape, sources, targets = self.taped(self.arguments(x))
         upstream = [tf.ones_like(target) for target in targets]
         with tf.GradientTape(watch_accessed_variables=False) as outer:
             outer.watch(upstream)
@@ -335,10 +334,7 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
     along = split(slopes, [leaf.source for leaf in flat.leaves])
 
     def derivative(*args: Any) -> list[Any]:
-        sources = flat.sources(args)
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            targets = flat.outputs(flat.f(*args))
+        tape, sources, targets = flat.taped(args)
         upstream = split(seed, targets)
         if growing:
             factor = start + dot(along, sources)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -140,9 +139,15 @@ def _difference(
 
 
 def compiled(case: Case, **how: Any) -> Pulled:
-    """f under `tf.function`, differentiated from outside, as in a training loop."""
-    flat = case.flat  # f in a lambda, because tf.function takes no callable object as it is
-    return replace(flat, f=tf.function(lambda *args: flat.f(*args), **how)).pull(case.upstream)
+    """f and its backward pass under `tf.function`, as in a training loop."""
+    flat = case.flat
+
+    def run(*args: Any) -> Any:
+        tape, sources, targets = flat.taped(args)
+        return targets, tape.gradient(targets, sources, split(case.upstream, case.targets))
+
+    targets, gradients = tf.function(run, **how)(*flat.arguments(flat.x))
+    return flat.pulled(gradients, join(targets))
 
 
 # --- from a SavedModel -------------------------------------------------------------------------

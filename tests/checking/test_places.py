@@ -34,6 +34,15 @@ def test_another_gradient_in_a_graph_is_seen_beside_a_large_one_for_another_inpu
     assert found.message == "the gradient for b is −7 there, and 1 in eager mode."
 
 
+def test_a_rule_in_one_branch_of_a_condition_runs_in_a_graph():
+    square = tf.custom_gradient(lambda x: (x * x, lambda dy: 2.0 * dy * x))
+
+    def f(x):
+        return tf.cond(tf.reduce_sum(x) > 0.0, lambda: square(x), lambda: x)
+
+    assert state(cgviz.check(f, [1.0, 2.0]), "graph") == "pass"
+
+
 def test_a_python_function_cannot_be_compiled():
     def f(x):
         return tf.ensure_shape(tf.numpy_function(lambda x: x, [x], tf.float32), []) * 0.0 + x
