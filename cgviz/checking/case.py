@@ -24,7 +24,7 @@ from ..graph.names import has_own_name, value_name
 from ..graph.trace import with_bodies
 from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
-from ..recording.events import CallEvent, OpEvent, PassEvent
+from ..recording.events import CallEvent, PassEvent
 from . import flattened
 from .comparison import SLOW, apart, largest, largest_beside, timed, wobble
 from .flattened import Flattened, Kept, Leaf, Pulled
@@ -148,6 +148,11 @@ class Case:
         """The custom ops at any depth, and the ops whose custom rule was dropped."""
         ops = with_bodies(self.trace.ops) if self.trace else ()
         return [op for op in ops if op.kind == "custom" or op.rule_dropped]
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether an op of TensorFlow draws random numbers."""
+        return any(_DRAWS.match(op.type) for op in self.trace.walk()) if self.trace else False
 
     @cached_property
     def diagnosis(self) -> Sequence[Finding]:
@@ -295,11 +300,11 @@ def examine(case: Case, variables: Kept) -> Case:
     own |= {id(v) for v in read}
     changed = {k: pair for k, pair in variables.items() if k not in own} if written else {}
     flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # x is read again
-    case = replace(case, flat=flat, judged=flat, error=error, variables=variables)
+    case = replace(case, flat=flat, judged=flat, error=error, variables=variables, trace=trace)
     if trace is None:
         return case
     try:
-        flat, targets, deterministic = _settled(flat, log)
+        flat, targets, deterministic = _settled(flat, case.draws)
         base, seconds = timed(flat.pull, SLOW) if targets else (None, 0.0)
     except Exception as raised:  # f raises only as a graph: the recording opened its tf.function
         return replace(case, error=raised)
@@ -311,7 +316,6 @@ def examine(case: Case, variables: Kept) -> Case:
         judged=judged,
         dtype=dtype,
         given=_coarsest([dtypes.FLOAT32, narrow]),
-        trace=trace,
         steps=_custom_steps(log),
         targets=targets,
         base=base,
@@ -331,7 +335,7 @@ def _custom_steps(log: Sequence[Any]) -> list[CustomStep]:
     ]
 
 
-def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, list[Any], bool]:
+def _settled(flat: Flattened, draws: bool) -> tuple[Flattened, list[Any], bool]:
     """Seed the random streams if f draws from them.
 
     An f with a random op is seeded at once, not only if two runs differ, because two draws may
@@ -340,7 +344,6 @@ def _settled(flat: Flattened, log: Sequence[Any]) -> tuple[Flattened, list[Any],
     Returns:
         f, seeded if it must be; its outputs; and whether they are the same every time.
     """
-    draws = any(isinstance(each, OpEvent) and _DRAWS.match(each.type) for each in log)
     seeded = replace(flat, seeded=True)
     for each in (seeded,) if draws else (flat, seeded):
         found = [each.call(each.arguments(flat.x)) for _ in range(2)]

@@ -101,7 +101,9 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
     sizes = case.flat.sizes
     if not message and _difference(*gradient, sizes):  # `give` takes two runs: only if needed
         message = _difference(*gradient, sizes, case.give)
-    if case.flat.seeded or not case.deterministic:
+    if case.flat.seeded and not case.draws:
+        results.broken(rule, "draws once", *_ONE_DRAW)
+    elif case.flat.seeded or not case.deterministic:
         results.passed(rule, "f is random, so its numbers differ there; it runs")
     elif results.has("variables"):  # chance decides which variable gets which gradient
         results.skipped(rule, "runs; not compared: see variables")
@@ -229,6 +231,10 @@ def _place(name: str, run: Callable[[Case], Pulled], *words: str) -> Rule:
     return Rule(name, GRAPHS, lambda case: visit(case, name, run, *words), level)
 
 
+_ONE_DRAW = (
+    "f draws numbers with Python or NumPy: a graph draws them once, while it is traced, for ever.",
+    "Draw them with TensorFlow: tf.random.uniform.",
+)
 _TRACED = (
     "A graph runs the Python code of f once, while it is traced: state, prints and Python "
     "conditions stay as they were at that moment."

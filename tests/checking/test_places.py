@@ -34,6 +34,13 @@ def test_another_gradient_in_a_graph_is_seen_beside_a_large_one_for_another_inpu
     assert found.message == "the gradient for b is −7 there, and 1 in eager mode."
 
 
+def test_random_numbers_that_a_graph_would_draw_only_once_are_an_error_there():
+    report = cgviz.check(lambda x: x * np.random.uniform(0.5, 1.5, 5).astype("f"), tf.ones(5))
+    (found,) = report.findings
+    assert (found.rule, "once, while it is traced" in found.message) == ("graph", True)
+    assert state(cgviz.check(lambda x: tf.nn.dropout(x, 0.5), tf.ones(5)), "graph") == "pass"
+
+
 def test_a_rule_in_one_branch_of_a_condition_runs_in_a_graph():
     square = tf.custom_gradient(lambda x: (x * x, lambda dy: 2.0 * dy * x))
 
