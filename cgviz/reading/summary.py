@@ -86,8 +86,8 @@ class Summary(Rows):
     that reached its output; `parameters` is how many numbers its variables have; `nan` and `inf`
     count the NaN and the infinities in all of these. `variables` has a row of the same form for
     each variable, with its value and its own gradient. A norm is None where nothing flows. `update`
-    is how far the recorded code, such as a training step, moved a variable, over the norm of its
-    value before; a layer has the largest of its variables. `update` is None if the code within
+    is how far the recorded code, such as a training step, moved a variable from its value in this
+    pass to the next that was read, over the norm of the first; a layer has the largest of its variables. `update` is None if the code within
     `cgviz.record()` changed no variable, if the value was all 0, and in a trace that was read from
     a file, which does not keep it.
 
@@ -175,7 +175,7 @@ BARS = stylesheet(__file__, "bars.css")
 def summary(trace: Trace, which: int | None = None) -> Summary:
     """The `Summary` that `trace.summary` returns."""
     each = trace.pass_(which) if trace.passes or which is not None else None
-    updates = _updates(trace)
+    updates = _updates(trace, each)
     rows = [_layer(each, layer, updates) for layer in _layers(trace, each)]
     known = sorted(size for row in rows if (size := _size(row)) is not None)
     middle = known[len(known) // 2] if known else 0.0
@@ -211,12 +211,17 @@ def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
     return list(layers.values())
 
 
-def _updates(trace: Trace) -> dict[Op, float]:
-    """How far the recorded code moved each variable, over its norm; empty if it moved none."""
+def _updates(trace: Trace, each: Pass | None) -> dict[Op, float]:
+    """How far the recorded code moved each variable after a pass, over its norm.
+
+    Empty if it moved none.
+    """
     found = {}
     for op in trace.ops:
         if op.kind == "variable" and op.name in trace.after and op.outputs[0].differentiable:
-            before, after = readable(op.outputs[0].reference), readable(trace.after[op.name])
+            used = _used(each, op)
+            later = [v.reference for v in op.outputs if v.key > used.key]
+            before, after = readable(used.reference), readable([*later, trace.after[op.name]][0])
             if size := norm(before):
                 found[op] = norm(after - before) / size
     return found if any(found.values()) else {}

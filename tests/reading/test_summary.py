@@ -173,6 +173,19 @@ def test_updates_have_a_column_only_where_the_recording_assigned():
     assert found == {"w": pytest.approx(0.5 * 2**0.5 / 5.0), "still": 0.0, "zero": None}
 
 
+def test_an_update_is_that_after_the_pass():
+    w = tf.Variable(8.0, name="w")
+    with cgviz.record() as trace:
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                y = w * w
+            tape.gradient(y, w)
+            w.assign_sub(0.5 * w - 1.0)  # 8, 5, 3.5, 2.75
+    for which, update in enumerate((3 / 8, 1.5 / 5, 0.75 / 3.5)):
+        (row,) = [v for each in trace.summary(which) for v in each["variables"]]
+        assert row["update"] == pytest.approx(update)
+
+
 def test_the_html_has_a_row_per_layer_and_opens_to_variables():
     trace, *_ = network()
     text = trace.summary()._repr_html_()
