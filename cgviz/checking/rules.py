@@ -246,7 +246,6 @@ _ONCE = "once", "the rule cannot be run again"
 def nonlinearity(
     pull: Callable[[Array], Array],
     size: int,
-    factor: float,
     dtype: Dtype,
     sizes: Sequence[int] = (),
 ) -> _Outcome:
@@ -255,7 +254,6 @@ def nonlinearity(
     Args:
         pull: The rule, from upstream to downstream, both vectors.
         size: How many numbers upstream has.
-        factor: What upstream is multiplied and divided by; small if the dtype has a small range.
         dtype: The coarsest dtype that the rule meets: it sets how far rounding moves downstream.
         sizes: How many numbers downstream has for each input. Each is judged by its own largest
             number, or a large gradient for one input would hide an error in that for another.
@@ -272,7 +270,7 @@ def nonlinearity(
     if _apart(pull(u), at_u, give).size:
         words = "the same upstream gives two downstreams, as where random numbers are drawn anew"
         return "not the same twice", words
-    factors = (factor, 1 / factor, -1.0, FARTHEST)
+    factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above
 
@@ -310,20 +308,19 @@ def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
         back = step.event.rule(*[None if old is None else next(parts) for old in step.upstream])
         return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
 
-    factor = 8.0 if any(u.dtype.size < 4 for u in known) else 256.0  # float16 overflows soon
     try:
         sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
-        return nonlinearity(rule, join(known).size, factor, dtype, sizes)
+        return nonlinearity(rule, join(known).size, dtype, sizes)
     except Exception:  # a rule with a tape of its own can run only once
         return _ONCE
 
 
 def _use_by_all(case: Case) -> _Outcome:
     """The same for all of f, which makes such a rule anew for each upstream."""
-    flat, factor = case.flat, 8.0 if case.given.coarse else 256.0
+    flat = case.flat
     try:
         pull = partial(flat.claim, x=flat.x)
-        return nonlinearity(pull, case.y.size, factor, case.given, flat.sizes)
+        return nonlinearity(pull, case.y.size, case.given, flat.sizes)
     except Exception:
         return _ONCE
 
