@@ -242,7 +242,8 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
             hint += f" {_pattern(found, case, leaf)}"
         elif rule != "none":
             results.rows["none"] = Row("none", "fail", f"nothing flows to {leaf.name}: see {rule}")
-        results.broken(rule, f"nothing flows to {leaf.name}", f"{message} {numbers}.", hint)
+        reason = f"{'nothing' if nothing else 'not all'} flows to {leaf.name}"
+        results.broken(rule, reason, f"{message} {numbers}.", hint)
     else:
         hint = _pattern(found, case, leaf)
         lesson = VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN

@@ -78,8 +78,10 @@ def test_where_a_rule_cuts_one_of_two_ways_the_hint_says_what_the_wrong_numbers_
         s = tf.reduce_sum(x * x)
         return tf.custom_gradient(lambda x: (x * s, lambda dy: dy * s))(x)
 
-    (found,) = cgviz.check(f, [1.0]).findings
+    report = cgviz.check(f, [1.0])
+    (found,) = report.findings
     assert found.rule == "captured"
+    assert "not all flows to x" in [row.reason for row in report.rows]
     assert "Yours is 0.333 times the true one" in found.hint
 
 
