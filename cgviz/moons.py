@@ -375,7 +375,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         discs = EllipseCollection(0.2, 0.2, 0.0, units="xy", color=[grey], **band)  # within 0.1
         ax.add_collection(discs)
         for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
-            faint = {"color": look.muted, "alpha": 0.4, "linewidth": 0}
+            faint = {"color": look.muted, "alpha": 0.6, "linewidth": 0}
             ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
         for n in (14, 61, 86, 123, 167, 194):  # their lines end apart; more would overlap
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
@@ -390,6 +390,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         ax.text(-1.6, 1.2, "1 unit", color=look.text, ha="center", va="bottom")
         lines.append(f"{said}, the worst by {off.max():.2f}; {steep}")
         ax.set(xticks=[], yticks=[], xlim=(-2.2, 2.2), ylim=(-1.5, 1.5), aspect="equal")
+        ax.set_xlabel("circle: claimed distance     line: true one     dashed: misses", fontsize=9)
     figure.alt = "".join(f"{line}.\n" for line in lines).strip()
     return figure
 
