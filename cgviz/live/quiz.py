@@ -151,7 +151,8 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         mistakes.append(("upstream", _product(ones, local)))
         mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
         if step.op.type == "Mul" and up is not None:
-            mistakes.append(("own", up * edge.value.numpy()))
+            with np.errstate(all="ignore"):
+                mistakes.append(("own", up * edge.value.numpy()))
         if up is not None and up.shape == answer.shape == ():
             mistakes.append(("sum", up + np.asarray(local[0])))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"

@@ -72,7 +72,7 @@ test("a sum is shown as far as it has come", () => {
   const own = page.display.texts.findIndex(({ of, i, role }) => of === "node" && i === 0 && role === "gradient");
   const gradient = page.texts.written[own];
   assert.equal(textAt(gradient, 0), "");
-  assert.match(textAt(gradient, 1), /…$/);
+  assert.match(textAt(gradient, 1), /^… \+ 6$/);
   assert.match(textAt(gradient, 2), /= 12$/);
 });
 
