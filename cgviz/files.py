@@ -186,7 +186,7 @@ def read(found: Any) -> Trace:
             f"a trace of version {version}, and this cgviz reads version {VERSION}: read it with "
             "the cgviz that wrote it, or save it again with this one"
         )
-    made: list[Any] = []
+    made: dict[int, Any] = {}  # by index, which is never negative
 
     def node(written: Any) -> Any:
         if not isinstance(written, list):
@@ -196,7 +196,7 @@ def read(found: Any) -> Trace:
 
     try:
         for written in found["nodes"]:
-            made.append(node(written))
+            made[len(made)] = node(written)
         trace = node(found["trace"])
         if not isinstance(trace, Trace):
             raise TypeError("it holds something other than a trace")
