@@ -87,9 +87,9 @@ class Summary(Rows):
     count the NaN and the infinities in all of these. `variables` has a row of the same form for
     each variable, with its value and its own gradient. A norm is None where nothing flows. `update`
     is how far the recorded code, such as a training step, moved a variable from its value in this
-    pass to the next that was read, over the norm of the first; a layer has the largest of its variables. `update` is None if the code within
-    `cgviz.record()` changed no variable, if the value was all 0, and in a trace that was read from
-    a file, which does not keep it.
+    pass to the next that was read, over the norm of the first; a layer has the largest of its
+    variables. `update` is None if the code within `cgviz.record()` changed no variable, if the
+    value was all 0, and in a trace that was read from a file, which does not keep it.
 
     Example:
         >>> import cgviz, tensorflow as tf
