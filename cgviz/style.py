@@ -191,6 +191,15 @@ def _float(x: float, digits: int) -> str:
     return text.replace("-", MINUS)
 
 
+def product(factors: Sequence[str]) -> str:
+    """Numbers as a product, with complex ones in brackets.
+
+    >>> product(["2", "−3", "1−2i"])
+    '2 · −3 · (1−2i)'
+    """
+    return " · ".join(f"({x})" if x.endswith("i") else x for x in factors)
+
+
 def added(terms: Sequence[str]) -> str:
     """Numbers as a sum, in which a negative one is subtracted.
 

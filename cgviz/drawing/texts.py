@@ -169,7 +169,7 @@ def _product(shown: Selection, edge: Edge) -> str:
         return ""
     factors, result = [style.number(upstream), style.number(local)], style.number(downstream)
     alike = same(downstream, *summed([(upstream, local)]))
-    return f"{' · '.join(factors)} {style.equals([factors], result) if alike else '≠'} "
+    return f"{style.product(factors)} {style.equals([factors], result) if alike else '≠'} "
 
 
 def _carried(edge: Edge) -> str:
@@ -316,7 +316,10 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
 
 def _asked(shown: Selection, i: int) -> str:
     """What to call the gradient of a source; past a ≠ it is not a derivative."""
-    target, source = _target_name(shown), short_name(shown.nodes[i].label)
+    node, target = shown.nodes[i], _target_name(shown)
+    each = node.label.split(", ")  # the names of several outputs
+    one = len(node.asked) == 1 and len(each) == len(node.outputs)
+    source = short_name(each[node.asked[0]] if one else node.label)
     text = f"d{target}/d{source}"  # with an underscore, such as dto_M/dM, it is hard to read
     if not target or len(text) > 14 or "_" in text or not source.isidentifier():
         return "gradient"

@@ -103,10 +103,7 @@ def _row(step: Step, i: int) -> tuple[Any, ...]:
     small = [output.size <= MOST_RUNS and output.size * v.size <= MOST_NUMBERS for v in inputs]
     rows: list[Any] = []
     if any(map(operator.and_, flows, small)):
-        # TensorFlow's own rules return the same whenever they run.
-        if step.op.kind == "custom" and not all(
-            map(_agree, step.downstream, step.vjp(step.upstream))
-        ):
+        if step.op.kind == "custom" and not repeats(step):  # TensorFlow's own rules do
             raise RuntimeError(
                 f"the rule of `{step.op.name}` returned something else when it ran again, as one "
                 "does that draws random numbers, or reads a Python value that has changed since"
@@ -147,6 +144,14 @@ def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:
     given: list[Array | None] = [None if u is None else np.zeros_like(u) for u in step.upstream]
     given[i] = upstream
     return given
+
+
+def repeats(step: Step) -> bool:
+    """Whether a step's rule still returns what it did in its pass, as far as it can run again."""
+    try:
+        return all(map(_agree, step.downstream, step.vjp(step.upstream)))
+    except RuntimeError:  # such as in a trace that was read from a file
+        return True
 
 
 def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:

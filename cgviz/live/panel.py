@@ -608,7 +608,7 @@ def _path(path: Path, links: dict[tuple[int, int], int], shown: Selection) -> Do
         product = ("upstream", up), ("times", "·"), ("local", by)
         rows.append([*product, ("times", sign), ("downstream", down)])
     whole, last = [first, *factors], [first, *more][-1]
-    formula = f"{' · '.join(whole)} {style.equals([whole], last)} {last}"
+    formula = f"{style.product(whole)} {style.equals([whole], last)} {last}"
     ops = (title(shown.nodes[shown.edges[links[key]].target]) for key in keys[1:])
     words = element("span.backtext", formula), element("span.small", f" through {', '.join(ops)}")
     return {"links": places, "rows": rows, "words": words}

@@ -13,6 +13,8 @@ from html import escape
 from os.path import commonpath
 from typing import Any
 
+import numpy as np
+
 from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
 from ..graph.folding import prune
@@ -82,14 +84,15 @@ class Summary(Rows):
     from the median.
 
     For a layer, `shape`, `value` and `zeros` are the shape, the L2 norm and the share of zeros of
-    its output; `gradient` and `zero_gradient` are the norm and the share of zeros of the gradient
-    that reached its output; `parameters` is how many numbers its variables have; `nan` and `inf`
-    count the NaN and the infinities in all of these. `variables` has a row of the same form for
-    each variable, with its value and its own gradient. A norm is None where nothing flows. `update`
-    is how far the recorded code, such as a training step, moved a variable from its value in this
-    pass to the next that was read, over the norm of the first; a layer has the largest of its
-    variables. `update` is None if the code within `cgviz.record()` changed no variable, if the
-    value was all 0, and in a trace that was read from a file, which does not keep it.
+    its output (of several outputs, the shape of the first, and the rest of all together);
+    `gradient` and `zero_gradient` are the norm and the share of zeros of the gradient that reached
+    its output; `parameters` is how many numbers its variables have; `nan` and `inf` count the NaN
+    and the infinities in all of these. `variables` has a row of the same form for each variable,
+    with its value and its own gradient. A norm is None where nothing flows. `update` is how far the
+    recorded code, such as a training step, moved a variable from its value in this pass to the next
+    that was read, over the norm of the first; a layer has the largest of its variables. `update` is
+    None if the code within `cgviz.record()` changed no variable, if the value was all 0, and in a
+    trace that was read from a file, which does not keep it.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -231,16 +234,16 @@ def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
     name, ops, own = layer
     variables = []
     for op in own:
-        row = _row(name, op.name, "variable", _used(each, op), _gradient(each, op))
+        row = _row(name, op.name, "variable", [_used(each, op)], _gradient(each, op))
         row["update"] = updates.get(op)
         row["asked"] = each is not None and any(v in each.sources for v in op.outputs)
         variables.append(row)
     if ops:
         last = ops[-1]
         arrived = [] if each is None else [each.upstream(v) for v in last.outputs]
-        gradient = next((g for g in arrived if g is not None), None)
+        gradient = _joined([g for g in arrived if g is not None])
         kind = "scope" if len(ops) > 1 or last.scope else last.kind
-        found = _row(name, "", kind, next(iter(last.outputs), None), gradient)
+        found = _row(name, "", kind, last.outputs, gradient)
         for bad in ("nan", "inf"):
             found[bad] += sum(row[bad] for row in variables)
     else:  # a variable that several layers use
@@ -270,16 +273,24 @@ def _gradient(each: Pass | None, op: Op) -> Array | None:
     return total(found) if found else None
 
 
-def _row(layer: str, variable: str, kind: str, tensor: Value | None, gradient: Array | None) -> Row:
-    value = statistics(tensor.numpy()) if tensor is not None and tensor.differentiable else None
+def _joined(arrays: Sequence[Any]) -> Any:
+    """The numbers of all arrays as one; of those with statistics only, the first; None of none."""
+    if len(arrays) < 2 or any(isinstance(a, Statistics) for a in arrays):
+        return arrays[0] if arrays else None
+    return np.concatenate(list(map(np.ravel, arrays)))
+
+
+def _row(layer: str, variable: str, kind: str, tensors: Sequence[Value], gradient: Any) -> Row:
+    known = _joined([v.numpy() for v in tensors if v.differentiable])
+    value = None if known is None else statistics(known)
     back = None if gradient is None else statistics(gradient)
     both = [x for x in (value, back) if x is not None]
     return {
         "layer": layer,
         "variable": variable,
         "kind": kind,
-        "shape": () if tensor is None else tensor.shape,
-        "parameters": tensor.size if tensor is not None and kind == "variable" else 0,
+        "shape": tensors[0].shape if tensors else (),
+        "parameters": tensors[0].size if kind == "variable" else 0,
         "value": None if value is None else value.norm,
         "zeros": _zeros(value),
         "gradient": None if back is None else back.norm,

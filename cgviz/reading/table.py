@@ -21,6 +21,7 @@ import numpy as np
 from .. import style
 from ..graph import Pass, Rule, Step, Trace, as_numpy, statistics
 from ..graph.folding import prune
+from ..graph.jacobian import repeats
 from ..graph.names import value_name
 from .format import (
     NUMBER,
@@ -305,10 +306,11 @@ def rule_lines(step: Step) -> list[Line]:
     if len(rule.parameters) < len(upstream):  # *upstream, or some by name and *rest
         last = len(rule.parameters) - 1
         upstream[last:] = [", ".join(upstream[last:])]
-    known = {name: style.array(as_numpy(x)) for name, x in rule.closure.items()}
+    # The closure was read after the recording: no numbers of it where it has changed since.
+    known = {k: style.array(as_numpy(x)) for k, x in rule.closure.items() if repeats(step)}
     known |= dict(zip(rule.parameters, upstream, strict=False))
     known |= _made(step, rule, code)
-    notes = [*code.uses, *((code.line, name) for name in rule.parameters)]
+    notes = dict.fromkeys([*code.uses, *((code.line, name) for name in rule.parameters)])
     for line, name in notes:
         if name in known and (code.times[name] + (name in rule.parameters)) < 2:
             found[line - 1][1].append(f"{name} = {known[name]}")

@@ -137,7 +137,13 @@ def test_of_an_op_with_several_outputs_the_gradient_is_that_of_those_asked_for()
     assert "Gradient of a, b, c (unstack): 2, 6." in trace.plot(which=1).cgviz_alt
     shown = select(trace, 0)
     (i,) = [i for i, node in enumerate(shown.nodes) if node.asked]
-    assert last(shown, "node", i, "gradient") == "gradient = 3 + 3 = 6"
+    assert last(shown, "node", i, "gradient") == "dy/dc = 3 + 3 = 6"
+
+
+def test_complex_factors_are_in_brackets():
+    z = tf.constant(1 + 2j, tf.complex64)
+    trace = cgviz.trace(lambda z: tf.math.real(z * z * tf.constant(1j, tf.complex64)), z)
+    assert "gradient (0−1i) · (1−2i) = −2−1i flows" in trace.plot(local=True).cgviz_alt
 
 
 def test_a_source_without_a_gradient_shows_none_and_its_value():

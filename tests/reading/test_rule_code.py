@@ -176,3 +176,29 @@ def test_a_loaded_trace_has_the_code_and_its_numbers(tmp_path):
     trace.save(tmp_path / "trace.json")
     loaded = cgviz.load(tmp_path / "trace.json")
     assert rule_lines(loaded.steps[0]) == rule_lines(trace.steps[0])
+
+
+def test_a_number_of_the_closure_that_changed_after_the_pass_is_left_out():
+    def train():
+        factor = 0.5
+
+        @tf.custom_gradient
+        def reverse(x):
+            def grad(u):
+                return -factor * u
+
+            return tf.identity(x), grad
+
+        w = tf.Variable(2.0, name="w")
+        with cgviz.record() as trace:
+            for _ in range(2):
+                with tf.GradientTape() as tape:
+                    loss = reverse(w) ** 2
+                tape.gradient(loss, w)
+                factor *= 2
+        return trace
+
+    trace = train()
+    (step,) = (s for s in trace.passes[0].steps if s.op.kind == "custom")
+    notes = [note for _, numbers in rule_lines(step) for note in numbers]
+    assert notes == ["u = 4", "u = 4", "returns −2"]  # in the first line, and where it is used

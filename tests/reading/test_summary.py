@@ -173,6 +173,16 @@ def test_updates_have_a_column_only_where_the_recording_assigned():
     assert found == {"w": pytest.approx(0.5 * 2**0.5 / 5.0), "still": 0.0, "zero": None}
 
 
+def test_all_outputs_of_an_op_count():
+    def f(x):
+        a, b = tf.split(x, 2)
+        return tf.reduce_sum(b * b + 0.0 * a)
+
+    (row,) = [r for r in cgviz.trace(f, [1.0, 2.0, 3.0, 4.0]).summary() if r["layer"] == "a, b"]
+    assert (row["gradient"], row["zero_gradient"]) == (10.0, 0.5)  # [0, 0] and [6, 8]
+    assert row["value"] == pytest.approx(30**0.5)
+
+
 def test_an_update_is_that_after_the_pass():
     w = tf.Variable(8.0, name="w")
     with cgviz.record() as trace:
