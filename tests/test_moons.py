@@ -1165,6 +1165,25 @@ def test_a_folder_that_brings_its_rule_gives_it_a_new_name_which_its_graph_asks_
         assert tf_hooks.is_differentiable(asked)
 
 
+def test_saving_traces_a_rule_and_loading_gives_it_a_new_name(tmp_path):
+    traced = []
+
+    @tf.custom_gradient
+    def quarters(y):
+        def grad(upstream):
+            traced.append(upstream)
+            return upstream
+
+        return tf.round(4.0 * y) / 4.0, grad
+
+    forward = tf.function(quarters).get_concrete_function(tf.TensorSpec([]))
+    assert not traced  # no tape is recording
+    tf.saved_model.save(tf.train.Checkpoint(__call__=forward), str(tmp_path))
+    assert len(traced) == 1
+    loaded = tf.saved_model.load(str(tmp_path)).__call__.graph
+    assert moons.rule_name(loaded) != moons.rule_name(forward.graph)
+
+
 def test_a_graph_that_asks_for_a_registered_name_gets_that_rule(tmp_path):
     @tf.function(input_signature=[tf.TensorSpec([])])
     def named(y):

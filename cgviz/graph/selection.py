@@ -254,14 +254,15 @@ class _Builder:
                 maker = self.pruned.maker(value)
                 if maker and self.where.get(maker[0]) is not fold:
                     used.add(self.pruned.value(value).key)
-        found = {}
+        found, kept = {}, used | self.pruned.asked
         for fold in self.folds:
-            some = tuple(v for op in fold.ops for v in op.outputs if v.key in used)
-            found[fold] = some
-            if len(fold.ops) == 1:
-                (op,) = fold.ops
-                own = used | self.pruned.asked if op.kind == "variable" else set()
-                found[fold] = tuple(v for v in op.outputs if v.key in own) or op.outputs
+            op, *others = fold.ops
+            if not others and op.kind != "variable":
+                found[fold] = op.outputs
+                continue
+            keys = used if others else kept
+            some = tuple(v for each in fold.ops for v in each.outputs if v.key in keys)
+            found[fold] = some if others else some or op.outputs
         return found
 
     def selection(self) -> Selection:

@@ -307,7 +307,8 @@ def rule_lines(step: Step) -> list[Line]:
         last = len(rule.parameters) - 1
         upstream[last:] = [", ".join(upstream[last:])]
     # The closure was read after the recording: no numbers of it where it has changed since.
-    known = {k: style.array(as_numpy(x)) for k, x in rule.closure.items() if repeats(step)}
+    closure = rule.closure if rule.closure and repeats(step) else {}
+    known = {name: style.array(as_numpy(x)) for name, x in closure.items()}
     known |= dict(zip(rule.parameters, upstream, strict=False))
     known |= _made(step, rule, code)
     notes = dict.fromkeys([*code.uses, *((code.line, name) for name in rule.parameters)])

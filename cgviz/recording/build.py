@@ -118,10 +118,11 @@ class Builder:
                 if not event.body.has_rule:  # called by keyword only: its body is differentiated
                     self.dropped.update(dict.fromkeys(ends, event))
                     continue
-                pairs = [
-                    pair for e in ends.values() for pair in zip(e.outputs, e.inputs, strict=True)
-                ]
-                copied = {id(copy): tensor for copy, tensor in pairs}
+                copied = {
+                    id(copy): tensor
+                    for each in ends.values()
+                    for copy, tensor in zip(each.outputs, each.inputs, strict=False)
+                }
                 self.returned[id(event)] = [copied.get(id(each), each) for each in event.outputs]
             for replaced in ends:
                 kept.pop(replaced, None)
