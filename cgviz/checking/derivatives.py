@@ -296,6 +296,12 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
                 )
             return "The conjugate is missing: return upstream · tf.math.conj(local)."
         return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
+    if _triangular(mine, right, tuple(leaf.source.shape)):
+        return (
+            f"f reads one triangle of `{leaf.name}` only, and this is the gradient for a symmetric "
+            "matrix. If yours always is symmetric, check instead lambda a: f((a + "
+            "tf.linalg.matrix_transpose(a)) / 2)."
+        )
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
         return (
             "The numbers are right, in the wrong places: are the upstreams of two outputs swapped, "
@@ -310,6 +316,16 @@ def _factor(mine: Array, right: Array) -> float:
     give = 1e-2 * np.abs(factor * right) + 1e-6 * np.max(np.abs(right))
     fits = bool(np.all(np.abs(mine - factor * right) <= give))
     return factor if fits and abs(factor) > 1e-3 else 0.0
+
+
+def _triangular(mine: Array, right: Array, shape: tuple[int, ...]) -> bool:
+    """Whether f has slopes in one triangle of a matrix, and mine differ in where they are only."""
+    if len(shape) < 2 or shape[-1] != shape[-2] or right[0].size != np.prod(shape):
+        return False
+    ours, true = (a.reshape(-1, *shape) for a in (mine, right))
+    both = [a + a.swapaxes(-1, -2) for a in (ours, true)]
+    empty = not np.tril(true, -1).any() or not np.triu(true, 1).any()
+    return empty and _close(both[0], both[1])
 
 
 def _close(one: Array, other: Array) -> bool:

@@ -371,6 +371,33 @@ def test_a_transposed_jacobian_is_recognized():
     assert "transposed" in said
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        tf.linalg.logdet,
+        lambda a: tf.reduce_sum(tf.linalg.cholesky(a)),
+        tf.custom_gradient(
+            lambda a: (tf.linalg.logdet(a), lambda dy: dy * tf.linalg.inv(a, adjoint=True))
+        ),
+    ],
+)
+def test_a_gradient_for_symmetric_matrices_is_told_and_what_to_check_is_right(f):
+    """They read the lower triangle: moving an entry of the upper one changes nothing."""
+    matrix = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]])
+    (found,) = cgviz.check(f, matrix).findings
+    assert "one triangle" in found.hint
+    cgviz.check(lambda a: f((a + tf.linalg.matrix_transpose(a)) / 2), matrix).assert_ok()
+
+
+def test_a_wrong_gradient_of_a_triangle_is_not_taken_for_one_of_symmetric_matrices():
+    said = hint(
+        lambda dy, a: 2 * dy * tf.linalg.inv(a),
+        [[4.0, 1.0], [1.0, 3.0]],
+        forward=lambda a: tf.linalg.logdet(a),
+    )
+    assert "triangle" not in said
+
+
 @tf.custom_gradient
 def turned(z):
     """A complex product; its rule forgets the conjugate."""
