@@ -15,8 +15,20 @@ def test_growth_of_the_registry_is_a_warning():
     assert report.ok
     assert "registry" in [f.rule for f in report.findings]
     mapped = lambda x: tf.vectorized_map(square, x)  # noqa: E731
-    assert "tf.vectorized_map" in cgviz.check(mapped, [3.0], where=()).findings[0].hint
     assert not cgviz.check(tf.function(mapped), [3.0]).findings
+
+
+def test_that_a_vectorized_map_drops_custom_rules_is_told():
+    negated = tf.custom_gradient(lambda x: (tf.identity(x), lambda dy: -dy))
+    x = tf.constant([3.0])
+    for mapping, gradient in ((tf.vectorized_map, 1.0), (tf.map_fn, -1.0)):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = mapping(negated, x)
+        assert tape.gradient(y, x).numpy() == gradient
+    (found,) = cgviz.check(lambda x: tf.vectorized_map(negated, x), x, where=()).findings
+    assert "tf.vectorized_map" in found.hint
+    assert "drops every custom rule" in found.hint
 
 
 def test_a_shape_that_was_broadcast_is_named():
