@@ -25,10 +25,10 @@ def test_that_a_vectorized_map_drops_custom_rules_is_told():
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = mapping(negated, x)
-        assert tape.gradient(y, x).numpy() == gradient
+        assert tf.convert_to_tensor(tape.gradient(y, x)) == gradient
     (found,) = cgviz.check(lambda x: tf.vectorized_map(negated, x), x, where=()).findings
     assert "tf.vectorized_map" in found.hint
-    assert "drops every custom rule" in found.hint
+    assert "drops every custom rule in it" in found.hint
 
 
 def test_a_shape_that_was_broadcast_is_named():
