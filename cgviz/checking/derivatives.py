@@ -273,9 +273,9 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     claimed = np.where(np.isfinite(found.true), found.claimed, 0.0)
     mine, right = (a[:, leaf.start : leaf.stop] for a in (claimed, true))
     for other in case.judged.leaves:
-        theirs = true[:, other.start : other.stop]
+        yours, theirs = (a[:, other.start : other.stop] for a in (claimed, true))
         alike = other is not leaf and theirs.shape == mine.shape and theirs.any()
-        if alike and _close(mine, theirs):
+        if alike and _close(mine, theirs) and _close(yours, right):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
     if not right.any():
         return _FLAT

@@ -305,6 +305,14 @@ def test_a_gradient_that_is_0_is_not_called_that_of_an_input_whose_gradient_is_0
     assert "swapped" not in hint(nothing, 0.3, 1.0, forward=lambda x, y: x + 0.0 * y)
 
 
+def test_two_gradients_are_called_swapped_only_if_both_are_each_others():
+    straight = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
+    (found,) = cgviz.check(lambda x, b: straight(x) + b, [0.3, 1.7], [1.0, 2.0]).findings
+    assert found.hint.startswith("The true derivative is 0 here")
+    swapped = hint(lambda dy, x, y: (dy * x, dy * y), 0.3, 1.7, forward=lambda x, y: x * y)
+    assert "are the two swapped" in swapped
+
+
 def test_of_a_complex_function_a_missing_transpose_is_not_called_a_missing_conjugate():
     z = tf.constant([1 + 1j, 2 - 1j, 0.5 + 2j], tf.complex128)
     told = hint(lambda dy, z: tf.cumsum(dy), z, forward=tf.cumsum)
