@@ -479,8 +479,13 @@ def watch(
             if i % every:
                 step()
                 continue
-            with record() as recorded:
-                step()
+            try:
+                with record() as recorded:
+                    step()
+            except Exception as error:  # such as None from the tape, times the rate
+                if recorded.passes and (found := recorded.diagnose()):
+                    error.add_note(str(found))
+                raise
             changed, size = history.add(i, recorded)
             if len(history) == 1:
                 spread, changes = _places(steps, every, size)

@@ -235,6 +235,21 @@ def test_ctrl_c_while_the_first_step_is_measured_leaves_no_step(monkeypatch):
         history.plot()
 
 
+def test_an_error_of_the_step_says_which_gradient_was_none():
+    """After one step the variable is a tensor, which no tape watches."""
+    weights = {"w": tf.Variable([1.0, 2.0], name="w")}
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weights["w"] ** 2)
+        weights["w"] = weights["w"] - 0.1 * tape.gradient(loss, weights["w"])
+
+    with pytest.raises(TypeError, match="NoneType") as caught:
+        cgviz.watch(step, 3)
+    (note,) = caught.value.__notes__
+    assert "no tape watched it" in note
+
+
 def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
     def step():
         raise ZeroDivisionError("mine")

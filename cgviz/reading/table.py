@@ -232,7 +232,7 @@ def _locals(step: Step, j: int, rows: str, width: int | None) -> list[str]:
     if not step.flows[j]:
         return ["None"] * len(outputs)
     if max(v.size for v in outputs) * value.size > MOST_LOCAL:
-        return [style.shape(np.broadcast_to(0, v.shape + value.shape)) for v in outputs]
+        return [_shape(np.broadcast_to(0, v.shape + value.shape)) for v in outputs]
     try:
         local = [row[j] for row in step.local]
     except RuntimeError:  # the rule cannot run again
@@ -251,7 +251,12 @@ def _jacobian(local: Any, m: int, n: int, rows: str, width: int | None) -> str:
     text = style.array(flat, most=MOST_LOCAL, rows=rows)
     if m == n > 1 and matrix.any() and not matrix[~np.eye(n, dtype=bool)].any():
         text = f"diag({', '.join(map(style.number, matrix.diagonal()))})"
-    return text if width is None or len(text) <= width else style.shape(flat)
+    return text if width is None or len(text) <= width else _shape(flat)
+
+
+def _shape(local: Any) -> str:
+    """The shape in place of the numbers: `[2]` alone would be read as one of them."""
+    return f"shape {style.shape(local)}"
 
 
 def _html(lines: Sequence[Sequence[str | None]]) -> str:

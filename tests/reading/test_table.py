@@ -276,9 +276,9 @@ def test_the_jacobian_of_a_matrix_has_a_row_per_entry_of_the_output():
     assert row["local"] == "[[1, 3], [2, 4]]"
 
 
-def test_a_larger_jacobian_is_its_shape_and_no_rule_runs_for_it():
+def test_a_larger_jacobian_is_its_shape_which_says_so_and_no_rule_runs_for_it():
     (row,) = cells(tf.sin, np.ones(5, "f"))
-    assert row["local"] == "[5×5]"
+    assert row["local"] == "shape [5×5]"  # of a sum, [5] alone would be read as its number
 
 
 def test_a_local_that_cannot_be_had_is_not_known():
