@@ -286,26 +286,35 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {why}"
     if _close(mine, right):  # except for small numbers beside large ones
         return general
-    if mine.shape == mine.T.shape and _close(mine, right.T):
-        if leaf.source.dtype.is_complex:
-            entries = np.arange(len(right)) % (len(right) // 2)  # the real part, then the imaginary
-            if right[entries[:, None] != entries].any():
-                return (
-                    "The transpose or the conjugate is missing: a rule returns "
-                    "upstream · tf.math.conj(J), not J · upstream."
-                )
-            return "The conjugate is missing: return upstream · tf.math.conj(local)."
-        return "This is the Jacobian transposed: a rule returns upstream · J, not J · upstream."
-    if _triangular(mine, right, tuple(leaf.source.shape)):
+    if leaf.source.dtype.is_complex and _conjugate(case, mine, right):
         return (
-            f"f reads one triangle of `{leaf.name}` only, and this is the gradient for a symmetric "
-            "matrix. If yours always is symmetric, check instead lambda a: f((a + "
-            "tf.linalg.matrix_transpose(a)) / 2)."
+            "The conjugate is missing, or one too many: where f has a complex derivative, return "
+            "upstream · tf.math.conj(local)."
         )
+    if mine.shape == mine.T.shape and _close(mine, right.T):
+        local = "tf.math.conj(J)" if leaf.source.dtype.is_complex else "J"
+        return f"This is the Jacobian transposed: return upstream · {local}, not J · upstream."
+    shape = tuple(leaf.source.shape)
+    if len(shape) > 1 and shape[-1] == shape[-2]:
+        ours, true = (a.reshape(-1, *shape) for a in (mine, right))
+        turned = true.swapaxes(-1, -2)
+        if _close(ours, turned):
+            return (
+                f"This is the gradient of `{leaf.name}` transposed: one "
+                "tf.linalg.matrix_transpose is missing, or one too many."
+            )
+        empty = not np.tril(true, -1).any() or not np.triu(true, 1).any()
+        if empty and _close(ours + ours.swapaxes(-1, -2), true + turned):
+            return (
+                f"f reads one triangle of `{leaf.name}` only, and this is the gradient for a "
+                "symmetric matrix. If yours always is symmetric, check instead lambda a: f((a + "
+                "tf.linalg.matrix_transpose(a)) / 2)."
+            )
     if _close(np.sort(mine, axis=None), np.sort(right, axis=None)):
+        swapped = "the upstreams of two outputs swapped, or " if len(case.targets) > 1 else ""
         return (
-            "The numbers are right, in the wrong places: are the upstreams of two outputs swapped, "
-            "or parts stacked in another order?"
+            f"The numbers are right, in the wrong places: are {swapped}parts stacked in another "
+            "order?"
         )
     return general
 
@@ -318,14 +327,14 @@ def _factor(mine: Array, right: Array) -> float:
     return factor if fits and abs(factor) > 1e-3 else 0.0
 
 
-def _triangular(mine: Array, right: Array, shape: tuple[int, ...]) -> bool:
-    """Whether f has slopes in one triangle of a matrix, and mine differ in where they are only."""
-    if len(shape) < 2 or shape[-1] != shape[-2] or right[0].size != np.prod(shape):
-        return False
-    ours, true = (a.reshape(-1, *shape) for a in (mine, right))
-    both = [a + a.swapaxes(-1, -2) for a in (ours, true)]
-    empty = not np.tril(true, -1).any() or not np.triu(true, 1).any()
-    return empty and _close(both[0], both[1])
+def _conjugate(case: Case, mine: Array, right: Array) -> bool:
+    """Whether mine is the conjugate of what is right, as upstream · local is for a real upstream.
+
+    For an imaginary upstream it is its negative: i · local is -conj(i · conj(local)).
+    """
+    imaginary = [case.output_name(row).startswith("imag ") for row in range(len(mine))]
+    signs = np.where(imaginary, -1, 1)[:, None] * np.repeat([1, -1], mine.shape[1] // 2)
+    return _close(signs * mine, right)
 
 
 def _close(one: Array, other: Array) -> bool:

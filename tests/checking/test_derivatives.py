@@ -316,9 +316,46 @@ def test_two_gradients_are_called_swapped_only_if_both_are_each_others():
 def test_of_a_complex_function_a_missing_transpose_is_not_called_a_missing_conjugate():
     z = tf.constant([1 + 1j, 2 - 1j, 0.5 + 2j], tf.complex128)
     told = hint(lambda dy, z: tf.cumsum(dy), z, forward=tf.cumsum)
-    assert told.startswith("The transpose or the conjugate is missing")
+    assert told.startswith("This is the Jacobian transposed: return upstream · tf.math.conj(J)")
     told = hint(lambda dy, z: dy * 2.0 * z, z, forward=lambda z: z * z)
     assert told.startswith("The conjugate is missing")
+
+
+def test_of_a_product_with_a_conjugate_a_missing_conjugate_is_told():
+    z, c = tf.constant([1 + 2j, 0.5 - 1j]), tf.constant([0.3 + 0.7j, 2 + 1j])
+    told = hint(
+        lambda dy, z, c: (dy * tf.math.conj(c), tf.math.conj(dy) * z),
+        *(z, c),
+        forward=lambda z, c: tf.reduce_sum(z * tf.math.conj(c)),
+    )
+    assert told.startswith("The conjugate is missing, or one too many")
+
+
+MATRIX = np.array([[3.0, 0.5, 0.2], [-0.4, 2.0, 0.1], [0.3, 0.7, 4.0]])
+
+
+@pytest.mark.parametrize(
+    ("forward", "rule"),
+    [
+        (lambda a: tf.linalg.slogdet(a)[1], lambda dy, a: dy * tf.linalg.inv(a)),
+        (lambda a: MATRIX @ a, lambda dy, a: tf.transpose(dy) @ MATRIX),
+        (lambda a: tf.linalg.matvec(a, MATRIX[0]), lambda dy, a: MATRIX[0][:, None] * dy),
+    ],
+)
+def test_a_gradient_of_a_matrix_that_is_transposed_is_recognized(forward, rule):
+    assert "transposed: one tf.linalg.matrix_transpose" in hint(rule, MATRIX, forward=forward)
+
+
+def test_upstreams_of_two_outputs_are_named_only_if_there_are_two():
+    turned = lambda dy, x: dy * tf.cos(x)[::-1]  # noqa: E731
+    assert "two outputs" not in hint(turned, [0.3, 1.1])
+
+    @tf.custom_gradient
+    def both(x):
+        return (tf.sin(x), tf.exp(x)), lambda ds, de: de * tf.cos(x) + ds * tf.exp(x)
+
+    (found,) = cgviz.check(both, [0.3, 1.1]).findings
+    assert "are the upstreams of two outputs swapped" in found.hint
 
 
 def test_a_gradient_is_not_called_a_multiple_of_a_slope_that_is_0_within_its_error():
