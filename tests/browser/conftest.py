@@ -21,6 +21,8 @@ import forked
 import nbformat
 import pytest
 
+from cgviz.live import assets
+
 # The first draws only pages, without browser windows: it takes a sixth less processor time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -367,6 +369,14 @@ def show(notebook, request) -> Iterator[object]:
     yield notebook.show
     notebook.page.remove_listener("pageerror", note)
     keep(notebook.page, request, errors)
+
+
+def save_without_folds(trace, path: Path) -> None:
+    """Save a trace for tests that open no fold of it: each is laid out, which takes long."""
+    with pytest.MonkeyPatch.context() as patch:
+        for most in ("MOST_FOLDS", "MOST_MORE"):
+            patch.setattr(assets, most, 0)
+        trace.save(path)
 
 
 def until(page, condition):

@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 import cgviz
 
-from .conftest import has_count, until
+from .conftest import has_count, save_without_folds, until
 from .test_flight import VIEW
 
 LAYERS = 50
@@ -33,7 +33,7 @@ def deep(tmp_path_factory):
         return x
 
     path = tmp_path_factory.mktemp("deep") / "flow.html"
-    cgviz.trace(f, 0.5).save(path)
+    save_without_folds(cgviz.trace(f, 0.5), path)
     return path
 
 

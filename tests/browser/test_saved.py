@@ -10,7 +10,7 @@ import cgviz
 from cgviz import style
 from cgviz.live import assets, explorer
 
-from .conftest import has_count, until
+from .conftest import has_count, save_without_folds, until
 
 ATTACK = "</script><img src=x onerror=alert(1)>"
 
@@ -421,7 +421,7 @@ def test_a_large_trace_opens_folded(offline, tmp_path):
 
     trace = cgviz.trace(deep, 0.5)
     assert len(trace.steps) == 2000
-    trace.save(tmp_path / "flow.html")
+    save_without_folds(trace, tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
     has_count(offline.locator("g.cgviz-scope"), 50)
 

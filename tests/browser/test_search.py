@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 import cgviz
 
-from .conftest import until
+from .conftest import save_without_folds, until
 
 FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
@@ -28,7 +28,7 @@ def saved(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("saved") / "flow.html"
     trace = cgviz.trace(f, 0.5)
-    trace.save(path)
+    save_without_folds(trace, path)
     return path.as_uri(), trace, path
 
 
