@@ -234,8 +234,8 @@ _USES_OF_UPSTREAM = {
     "ignored": "A rule returns upstream · local: multiply each gradient by the upstream.",
     "not the same twice": "Draw random numbers once, in the forward part, and let the rule use the "
     "same ones.",
-    "not linear": "A gradient is linear in upstream. If the rule changes it on purpose, say so: "
-    "cgviz.check(..., surrogate=True).",
+    "not linear": "A rule returns upstream · local, which is linear in upstream. If it changes "
+    "this on purpose, say so: cgviz.check(..., surrogate=True).",
 }
 FARTHEST = 4096.0  # times the upstream: beyond the thresholds of rules that clip, if finite
 _SUM = "the sum of two upstreams does not give the sum of their downstreams"
@@ -262,14 +262,14 @@ def nonlinearity(
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
     at_u, at_v = pull(u), pull(v)
     give = dtype.wrong * np.fmax(*(largest_beside(each, sizes) for each in (at_u, at_v)))
-    left = _apart(pull(0 * u), 0 * at_u, give)
-    if left.size:
-        if _apart(at_u[left], at_v[left], give[left]).size:
-            return "ignored", "upstream 0 gives a downstream that is not 0"
-        return "ignored", "upstream is ignored: any upstream gives the same downstream"
     if _apart(pull(u), at_u, give).size:
         words = "the same upstream gives two downstreams, as where random numbers are drawn anew"
         return "not the same twice", words
+    left = _apart(pull(0 * u), 0 * at_u, give)
+    if left.size:
+        if _apart(at_u[left], at_v[left], give[left]).size:
+            return "not linear", "upstream 0 gives a downstream that is not 0"
+        return "ignored", "upstream is ignored: any upstream gives the same downstream"
     factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above

@@ -201,6 +201,16 @@ def test_a_rule_that_draws_its_random_numbers_anew_is_told_so():
     assert "Draw random numbers once" in found.hint
 
 
+@pytest.mark.parametrize(
+    "more", [lambda dy: 0.5, lambda dy: tf.random.normal(tf.shape(dy), stddev=0.1)]
+)
+def test_where_a_surrogate_adds_to_the_upstream_it_is_not_called_ignored(more):
+    add = tf.custom_gradient(lambda x: (tf.identity(x), lambda dy: dy + more(dy)))
+    assert cgviz.check(add, [1.0, 2.0, 3.0], surrogate=True).ok
+    found = cgviz.check(add, [1.0, 2.0, 3.0]).findings[0]
+    assert (found.rule, "ignored" in found.message) == ("upstream", False)
+
+
 def with_a_tape_of_its_own(rule):
     """x² whose rule asks the tape of its body, which it can do once; it is judged all the same."""
 
