@@ -51,7 +51,8 @@ def check(
             and dicts of these. All numbers must be finite.
         order: 2 makes a wrong second derivative an error; with 1 it is a warning.
         surrogate: Whether the rule differs from the true derivative on purpose (straight-through,
-            clipping, reversal). If so, the report shows the bias, which is no error.
+            clipping, reversal). If so, the report shows the bias, which is no error, and no second
+            derivative is judged.
         where: Some of "eager", "graph", "xla" and "saved". "saved" saves f and loads it in a
             fresh process, which takes some seconds. To check a model that was loaded from a file,
             call `check` in a fresh process, without "saved": the process that saved the model may

@@ -408,6 +408,7 @@ def second_order(case: Case) -> None:
     level = "error" if case.order > 1 else "warning"
     reasons = {
         "not judged: the rule is not linear in upstream": not case.linear,
+        "not judged: a surrogate, which the second pass applies again": case.surrogate,
         "not judged: f is slow (order=2 judges it)": case.order < 2 and case.seconds > SLOW,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
         "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,

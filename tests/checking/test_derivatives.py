@@ -160,6 +160,13 @@ def nested(x):
     return x**3, lambda upstream: grad(upstream, x)
 
 
+def test_of_a_surrogate_that_is_applied_twice_no_second_order_is_called_wrong():
+    reverse = tf.custom_gradient(lambda x: (tf.identity(x), lambda dy: -dy))
+    straight = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
+    for f in (lambda x: reverse(x) ** 2, lambda x: straight(x) * x):
+        assert not cgviz.check(f, [0.3, 1.7], surrogate=True, order=2).findings
+
+
 def test_the_second_order_is_a_warning_unless_it_is_asked_for():
     def wrong(x):
         return tf.custom_gradient(
