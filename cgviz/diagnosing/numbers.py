@@ -268,7 +268,7 @@ BACKWARD = (
     _unstable("custom rule", ops="custom").says(
         "The rule itself made it.", "Rewrite the rule so that it stays finite here."
     ),
-    _unstable("0 × ∞", when=lambda case: case.arrived == 0).says(
+    _unstable("0 × ∞", when=lambda case: case.arrived == 0 and not case.fed_nan).says(
         "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
     ),
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
@@ -340,6 +340,12 @@ class GradientCase(Case):
         """Whether the rule returns anything but 0 for a changed upstream; None if it cannot run."""
         again = rerun(self.step, self.j, change)
         return None if again is None else bool(again.any())
+
+    @property
+    def fed_nan(self) -> bool:
+        """Whether an input of the op was NaN there already in the forward pass."""
+        there = (number_at(self.step.op, x, self.index, self.value) for x in self.inputs)
+        return any(n is not None and np.isnan(n) for n in there)
 
     @property
     def underflows(self) -> bool | None:

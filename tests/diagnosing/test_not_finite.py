@@ -322,6 +322,12 @@ def test_the_first_rule_that_is_not_finite_is_named_with_its_inputs(name):
     assert any(message in finding.message for finding in diagnosis)
 
 
+def test_a_rule_that_was_given_nan_is_not_said_to_have_an_infinite_derivative():
+    finding = only(cgviz.trace(lambda x: tf.nn.relu(tf.square(x / x)), 0.0))
+    assert (finding.what, finding.op.type) == ("nan", "RealDiv")
+    assert "It divides by 0" in finding.message
+
+
 def test_without_rules_no_reason_is_made_up(tmp_path):
     cgviz.trace(tf.sqrt, 0.0).save(tmp_path / "trace.json")
     report = cgviz.load(tmp_path / "trace.json").diagnose()
