@@ -251,14 +251,16 @@ def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
 
     Returns:
         The line that calls `.numpy()`, a NumPy function, `float()`, `.item()` or
-        `tf.numpy_function()` on the output, by its name or in the op's own line, and not after the
-        target; None without one.
+        `tf.numpy_function()` on the output, by its name or on what the op's own line makes, and not
+        after the target; None without one.
     """
     ends = [each.source for each in targets if each.source]
     for source in filter(None, (op.source, op.rule, *ends)):
         for call, where in calls(source, NUMPY):
             used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
-            own = source is op.rule or (source is op.source and holds(call, source))
+            inner = (ast.unparse(n.func) for n in ast.walk(call) if isinstance(n, ast.Call))
+            makes = any(not re.match(NUMPY, name) for name in inner)  # `f.numpy()` makes no op
+            own = source is op.rule or (source is op.source and holds(call, source) and makes)
             begins = max((n.lineno for n in around(where)[1:]), default=0)  # the whole statement
             late = any(e.file == where.file and source.line <= e.line < begins for e in ends)
             if (own or name in used) and not late:

@@ -299,6 +299,14 @@ def test_numpy_that_computes_by_itself_is_remarked_on():
     assert "`return tf.constant(np.sin(x.numpy())) * 2.0`" in message
 
 
+def test_numbers_that_are_taken_by_name_are_those_of_the_value_of_that_name():
+    def f(x):
+        h = tf.sin(x)
+        return tf.ones_like(h) * tf.constant(h.numpy())
+
+    assert "the numbers of `h` left TensorFlow" in only(cgviz.trace(f, 1.0)).message
+
+
 def test_equal_numbers_without_numpy_are_no_proof():
     trace = cgviz.trace(lambda x: (tf.sin(x), tf.constant(2.6) * 2.0)[1], 2.6)
     assert "left TensorFlow" not in only(trace).message
