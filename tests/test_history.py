@@ -804,6 +804,19 @@ def test_a_variable_whose_steps_are_too_small_for_its_dtype_is_told_how_small():
     assert "below 0.00098, too small for its numbers to change in float16?" in only.hint
 
 
+def test_a_frozen_variable_that_begins_at_0_is_not_said_to_move_by_less_than_0():
+    w, b = tf.Variable(tf.ones(2), name="w"), tf.Variable(tf.zeros(2), name="b")
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((w + b) ** 2)
+        w.assign_sub(0.001 * tape.gradient(loss, [w, b])[0])
+
+    (only,) = cgviz.watch(step, 4).diagnose()
+    assert (only.what, only.sources) == ("frozen", ("b",))
+    assert "Is it given to the optimiser? If it is meant" in only.hint
+
+
 def test_a_frozen_layer_is_told_and_a_learning_rate_is_not():
     loss, variables = small()
     rate = tf.Variable(0.1, name="rate")
@@ -831,6 +844,20 @@ def test_a_recurrent_network_over_100_steps_vanishes_through_its_tanh():
     report = cgviz.watch(descent(loss, [w, u], 0.01), 3).diagnose()
     assert [f.what for f in report] == ["vanishing"]
     assert "through 100 ops of type" in report[0].message
+
+
+def test_a_gradient_whose_squares_underflow_is_not_said_to_be_0_times_another():
+    w = tf.Variable(0.1, name="w")
+
+    def loss():
+        state = 1.0
+        for _ in range(40):
+            state = tf.tanh(w * state)
+        return state
+
+    report = cgviz.watch(descent(loss, [w], 0.01), 3).diagnose()
+    message = next(each.message for each in report if each.what == "vanishing")
+    assert "is less than 1e−6 times that of" in message
 
 
 def test_a_gradient_that_is_none_is_told():

@@ -295,13 +295,14 @@ def depth(history: History, end: int) -> Iterator[Told]:
         pairs = (row[0], row[-1]), way
         with np.errstate(all="ignore"):
             both = [np.nan_to_num(a.rms[:end] / b.rms[:end], nan=1.0) for a, b in pairs]
-        for name, verb, out in (
-            ("vanishing", "shrinks", np.max(both, 0) < low),
-            ("exploding", "grows", np.min(both, 0) > 1 / low),
+        for name, verb, out, bound in (
+            ("vanishing", "shrinks", np.max(both, 0) < low, f"less than {style.number(low)}"),
+            ("exploding", "grows", np.min(both, 0) > 1 / low, f"more than {style.number(1 / low)}"),
         ):
             place = _often(out)
             if place is not None:
-                times = style.number(float(np.median(both[0][out])), 2)
+                usual = float(np.median(both[0][out]))  # 0 or ∞ where squares leave their dtype
+                times = style.number(usual, 2) if 0 < usual < math.inf else bound
                 known = {"times": times, "last": row[-1].name, "verb": verb, "through": through}
                 yield _told(history, place, replace(DEPTH, name=name), row[0], known)
                 return
@@ -373,7 +374,13 @@ def frozen(history: History, end: int) -> Iterator[Told]:
             least = known.eps * series.value[0] / series.size**0.5 if known else 0.0
             small = f" Or is each step below {style.number(least, 2)}, too small for its numbers"
             small += f" to change in {series.dtype}?"
-            yield _told(history, 0, FROZEN, series, {"why": why, "small": small * (why[0] == " ")})
+            yield _told(
+                history,
+                0,
+                FROZEN,
+                series,
+                {"why": why, "small": small * (why[0] == " " and least > 0)},
+            )
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
