@@ -67,6 +67,7 @@ def cuts(graph: PassGraph, value: Value) -> list[Cut]:
             if cut is None:
                 yield edge.target
             else:
+                cut = _at_inner_pass(graph, cut)
                 found.setdefault((cut.op, cut.cause), cut)
 
     for _ in walk([start], onward):
@@ -169,6 +170,16 @@ def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
             call = gradient_call(differentiated) if differentiated else None
             return Cut(graph, "inner gradient", differentiated, value, call)
     return None
+
+
+def _at_inner_pass(graph: PassGraph, cut: Cut) -> Cut:
+    """The cut, or that of the earlier pass that ran its op and that the asked tape did not see."""
+    if cut.cause in ("another tape", "watched elsewhere"):
+        for inner in graph.trace.passes[: graph.pass_.index]:
+            if cut.op in inner.ops and graph.pass_.step_of.keys().isdisjoint(inner.ops):
+                target = inner.targets[0]
+                return Cut(graph, "inner gradient unseen", graph.maker(target), target)
+    return cut
 
 
 @dataclass
@@ -293,6 +304,12 @@ _CAUSES = (
         "{who}: the inner gradient was taken outside the outer tape{taken}, which saw a constant.",
         "Call the inner tape's `gradient` inside the `with` block of the outer tape.",
     ),
+    Cause("inner gradient unseen", NESTED).says(
+        "{who}: the tape that was asked did not record the inner gradient, that of {name}{call}. "
+        "It is a constant to that tape.",
+        "Call the inner tape's `gradient` inside the `with` block of the tape that is asked, which "
+        "must watch `{source}` first.",
+    ),
     Cause("NumPy").says(
         "{who}: the numbers of {name} left TensorFlow{taken}. No tape follows NumPy.",
         "Use TensorFlow's own functions there, and the tensor itself in place of its numbers.",
@@ -370,7 +387,7 @@ _CAUSES = (
     ),
     Cause("another tape").says(
         "{who}: {here} is not on the tape that was asked.",
-        "Ask the tape that recorded this line, or open one tape around all of it.",
+        "Ask the tape that recorded it, or open one tape around everything.",
     ),
 )
 CAUSES = {cause.name: cause for cause in _CAUSES}

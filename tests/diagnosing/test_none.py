@@ -251,6 +251,37 @@ def test_a_target_made_of_an_inner_gradient_tells_what_does_not_reach_that_gradi
     assert finding.lesson.startswith("05_")
 
 
+def nested_thrice(inside, f):
+    """The pass that asks the second of three tapes for a second derivative."""
+    w, x = tf.Variable([[3.0]], name="w"), tf.constant([[0.5]])
+
+    def body():
+        with tf.GradientTape():
+            h = w * 2.0
+            with tf.GradientTape() as second:
+                second.watch(x)
+                with tf.GradientTape() as first:
+                    first.watch(x)
+                    y = f(h, x)
+                slope = first.gradient(y, x) if inside else None
+            slope = slope if inside else first.gradient(y, x)
+            second.gradient(slope, x)
+
+    return only(recorded(body))
+
+
+@pytest.mark.parametrize("f", [lambda h, x: h * x**3, lambda h, x: tf.tanh(x @ h)])
+def test_an_inner_gradient_that_only_a_third_tape_saw_is_told_as_such(f):
+    finding = nested_thrice(False, f)
+    said = "`x` got None: the tape that was asked did not record the inner gradient, that of"
+    assert finding.message.startswith(said)
+    assert "must watch `x` first" in finding.hint
+
+
+def test_an_inner_gradient_that_does_not_depend_on_the_source_is_not_said_to_be_unseen():
+    assert "As a derivative that means 0" in nested_thrice(True, lambda h, x: h * x).message
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
