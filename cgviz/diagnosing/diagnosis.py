@@ -369,18 +369,12 @@ def frozen(history: History, end: int) -> Iterator[Told]:
         moved = np.any(np.asarray(series.update[:end]) > 0) or len(set(series.value[:end])) > 1
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if series.name in history.ancestors and usual and not moved:
-            why = " although a" if series.name in taken else ": no"
-            known = limits(series.dtype)
-            least = known.eps * series.value[0] / series.size**0.5 if known else 0.0
+            known, asked = limits(series.dtype), series.name in taken
+            least = known.eps * series.value[0] / series.size**0.5 if known and asked else 0.0
             small = f" Or is each step below {style.number(least, 2)}, too small for its numbers"
             small += f" to change in {series.dtype}?"
-            yield _told(
-                history,
-                0,
-                FROZEN,
-                series,
-                {"why": why, "small": small * (why[0] == " " and least > 0)},
-            )
+            why = {"why": " although a" if asked else ": no", "small": small if least > 0 else ""}
+            yield _told(history, 0, FROZEN, series, why)
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
