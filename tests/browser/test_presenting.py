@@ -6,8 +6,15 @@ from golden_programs import PROGRAMS
 
 import cgviz
 
-from .conftest import has_count
+from .conftest import has_count, until
 from .test_flight import VIEW, opened
+
+FITTED = f"{VIEW}.width === innerWidth && {VIEW}.height === innerHeight"
+
+
+def the_screen_is_full(page):
+    """Wait until there is nothing else on the screen, and the picture is fitted to it."""
+    until(page, f"document.fullscreenElement && {FITTED}")
 
 
 @pytest.fixture
@@ -17,8 +24,7 @@ def presented(page, tmp_path):
     opened(page, tmp_path, PROGRAMS["fan_out"]())
     page.locator("g.cgviz-node").first.focus()
     page.keyboard.press("f")
-    has_count(page.locator(".cgviz-presenting"), 1)
-    page.wait_for_timeout(300)  # until the screen is full
+    the_screen_is_full(page)
     return page
 
 
@@ -30,7 +36,7 @@ def test_all_of_a_picture_is_on_the_screen_and_fills_it(page, tmp_path, name, wi
     trace = PROGRAMS[name]()
     opened(page, tmp_path, trace)
     page.evaluate(f"{VIEW}.present(true)")
-    page.wait_for_timeout(300)
+    the_screen_is_full(page)
     status = page.locator(".cgviz-status").bounding_box()
     assert status["y"] + status["height"] <= height
     for step in (-1e9, 0, *range(1, len(trace.steps) + 1)):
@@ -64,7 +70,7 @@ def test_equations_are_placed_anew_where_the_screen_becomes_higher(page, tmp_pat
     notes, boxes = page.locator(".cgviz-note > rect"), page.locator(".cgviz-box")
     for height in (720, 1000):
         page.set_viewport_size({"width": 1280, "height": height})
-        page.wait_for_timeout(300)
+        until(page, f"innerHeight === {height} && {FITTED}")
         assert notes.count() == boxes.count() == 2
         for note, box in zip(notes.all(), boxes.all(), strict=True):
             inner, outer = note.bounding_box(), box.bounding_box()
@@ -135,8 +141,7 @@ def test_a_field_of_a_quiz_is_where_its_question_is_and_not_cut(page, tmp_path):
     page.locator("g.cgviz-node").first.focus()  # once the page is there
     page.keyboard.press("End")
     page.keyboard.press("f")
-    has_count(page.locator(".cgviz-presenting"), 1)
-    page.wait_for_timeout(300)
+    the_screen_is_full(page)
     fields = page.locator("foreignObject.cgviz-answer").all()
     assert fields
     for field in fields:
