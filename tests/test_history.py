@@ -749,6 +749,17 @@ def test_underflow_in_half_precision_is_told_at_its_op():
     assert report[0].op.outputs[0].dtype == "float16"
 
 
+def test_a_gradient_that_underflows_where_it_comes_into_half_precision_is_told_at_the_cast():
+    w = tf.Variable([1e-4] * 32 + [1.0] * 32, name="w")
+    step = descent(
+        lambda: 1e-4 * tf.reduce_sum(tf.cast(tf.cast(w, tf.float16), tf.float32) ** 2), [w]
+    )
+    history = cgviz.watch(step, 4)
+    for report in (history.diagnose(), history.trace(0).diagnose()):
+        assert [(each.what, each.op.name) for each in report] == [("underflow", "Cast_1")]
+        assert "rounds to 0 in float16" in report[0].message
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_saturated_tanh_is_no_underflow_for_no_larger_upstream_helps(dtype):
     w = tf.Variable([[8.0]], name="w")

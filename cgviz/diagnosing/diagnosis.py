@@ -261,7 +261,8 @@ def lost(history: History, end: int) -> Iterator[Told]:
 
 def underflow(history: History, end: int) -> Iterator[Told]:
     """16-bit gradients, much of which often rounds to 0, as the trace of one step explains."""
-    half = [s for s in history.ops.values() if s.dtype in ("float16", "bfloat16")]
+    ops = history.ops.values()  # a cast to float32 returns a gradient of the narrower type
+    half = [s for s in ops if s.dtype in ("float16", "bfloat16") or s.type == "Cast"]
     lost = (np.subtract(s.lost[:end], s.zeros[:end]) > numbers.UNDERFLOW for s in half)
     places = [place for often in lost if (place := _often(often)) is not None]
     if places:

@@ -138,17 +138,18 @@ def not_finite(graph: PassGraph) -> list[Finding]:
 def underflow(graph: PassGraph) -> list[Finding]:
     """Find the first step at which much of a 16-bit gradient, but not all of it, rounds to 0."""
     for step in graph.pass_.steps if graph.first_order else ():
-        share = max((rounded(step, j) for j in range(len(step.op.inputs))), default=0.0)
+        shares = [(rounded(step, j), value.dtype) for j, value in enumerate(step.op.inputs)]
+        share, dtype = max(shares, default=(0.0, ""))
         if share > UNDERFLOW:
-            known = {"share": style.number(100 * share, 2), "at": at(step.op)}
-            words = ROUNDED.words(known | {"dtype": step.op.outputs[0].dtype})
+            known = {"share": style.number(100 * share, 2), "at": at(step.op), "dtype": dtype}
+            words = ROUNDED.words(known)
             return [graph.finding(ROUNDED.name, words, step.op, ())]
     return []
 
 
 def rounded(step: Step, j: int) -> float:
     """The share of entries returned to an input that are 0, but not for a larger upstream."""
-    given, known = step.downstream[j], limits(step.op.outputs[0].dtype)
+    given, known = step.downstream[j], limits(step.op.inputs[j].dtype)
     if known is None or not known.coarse or given is None or not given.any():
         return 0.0
     zeros = wide(given) == 0
