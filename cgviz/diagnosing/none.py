@@ -38,9 +38,22 @@ def find(graph: PassGraph) -> list[Finding]:
     cut_ops = {cut.op for cut in groups.values()}
     for step in graph.pass_.steps:  # a gradient that is incomplete, though not None
         if step.op.captured and step.op not in cut_ops:
-            cut = groups[step.op] = Cut(graph, "captured by closure", step.op)
+            given = _of_arguments(graph, step.op)
+            cause = "captured and given" if given else "captured by closure"
+            cut = groups[step.op] = Cut(graph, cause, step.op)
             cut.sources += step.op.captured
     return [cut.finding() for cut in groups.values()]
+
+
+def _of_arguments(graph: PassGraph, op: Op) -> bool:
+    """Whether all that a custom op captured is computed from its own arguments alone."""
+    arguments = {v.key for v in op.inputs}
+
+    def onward(value: Value) -> list[Value]:
+        maker = None if value.key in arguments else graph.maker(value)
+        return [v for i, v in enumerate(maker.inputs) if maker.follows(i)] if maker else []
+
+    return {v.key for v in walk(op.captured, onward) if not onward(v)} <= arguments
 
 
 def dropped(graph: PassGraph) -> list[Finding]:
@@ -219,7 +232,9 @@ class Cut:
             "due": due,
             "assigned": _ASSIGNED if calls(source, ASSIGNS) else "",
         }
-        return graph.finding("none", CAUSES[self.cause].words(known), op, sources, line=self.line)
+        cause = CAUSES[self.cause]
+        words = cause.words(known)
+        return graph.finding("none", words, op, sources, line=self.line, level=cause.level)
 
 
 # --- the learner's own text --------------------------------------------------------------------
@@ -374,6 +389,11 @@ _CAUSES = (
     Cause("captured by closure", INPUTS).says(
         "{who}: the custom gradient {here} closes over {captured}, so nothing flows back there.",
         "Make {captured} an argument, and return a gradient for every argument{rule}.",
+    ),
+    Cause("captured and given", INPUTS, level="note").says(
+        "the custom gradient {here} closes over {captured}, which comes from its arguments.",
+        "That is right only if the rule's gradients for the arguments include the way through "
+        "{captured}: `cgviz.check` judges it.",
     ),
     Cause("the rule returned None", INPUTS).says(
         "{who}: the rule of {here} returned None for its input {name}.",

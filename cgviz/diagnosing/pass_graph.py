@@ -128,7 +128,7 @@ class Cause:
     lesson: str = DEBUGGING
     ops: str = ""  # the op types that it applies to; "" for all
     when: Callable[[Any], object] | None = None  # None: no further condition
-    level: str = "error"  # of its findings; can be "warning"
+    level: str = "error"  # of its findings; or "warning", "note"
     message: str = ""  # `{name}` is an item of what `words` is given
     hint: str = ""
 

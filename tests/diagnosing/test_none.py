@@ -141,8 +141,8 @@ def keeps_none(x, k):
     return x * k, lambda dy: (dy, None)
 
 
-def by_closure(x):
-    s = x * 2.0
+def by_closure(x, w=1.0):
+    s = x * 2.0 * w
 
     @tf.custom_gradient
     def f(a):
@@ -203,10 +203,26 @@ def test_a_variable_that_nothing_reads_is_named():
 
 
 def test_a_captured_tensor_is_named_though_the_gradient_is_not_none():
-    trace = cgviz.trace(by_closure, 3.0)
-    assert trace.gradients[0] == 1.0  # and it should be 12
+    trace = cgviz.trace(lambda x, w: by_closure(x, w) + w, 3.0, 1.0)
+    assert trace.gradients == (1.0, 1.0)  # and they should be 12 and 19
     finding = only(trace)
     assert "the gradient of `s` is incomplete: the custom gradient `f`" in finding.message
+
+
+def test_a_rule_that_captures_what_its_argument_gave_may_be_right_and_is_left_to_check():
+    def layer(x):
+        z = tf.sqrt(x)
+
+        @tf.custom_gradient
+        def attach(x):
+            return tf.identity(z), lambda dy: dy / (2.0 * z)
+
+        return attach(x)
+
+    for f in (layer, by_closure):  # the first is right, the second is not
+        report = cgviz.trace(f, 3.0).diagnose()
+        assert report.ok
+        assert "`cgviz.check` judges it" in report.notes[0]
 
 
 def test_a_keyword_call_that_dropped_the_rule_is_named():
