@@ -7,6 +7,7 @@ with CGVIZ_BROWSER_TESTS=required, as in CI, they fail instead.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -49,6 +50,8 @@ SECONDS = 120  # that a server may take to start on a machine with other work
 AS_MODULE = (
     "import runpy, sys; del sys.argv[0]; runpy.run_module(sys.argv[0], None, '__main__', True)"
 )
+# The rules of axe that compare colours: alone, they are asked of a dark page once more.
+COLOURS = ["color-contrast", "link-in-text-block"]
 SESSION = "jupyterapp.shell.currentWidget?.context?.sessionContext?.session"
 
 
@@ -371,6 +374,33 @@ def show(notebook, request) -> Iterator[object]:
     keep(notebook.page, request, errors)
 
 
+def without_policy(path: Path) -> str:
+    """The address of a copy of a saved page that lets in axe, which brings a script of its own."""
+    policy = r'<meta http-equiv="Content-Security-Policy"[^>]*>\n'
+    text, found = re.subn(policy, "", path.read_text(encoding="utf-8"))
+    assert found == 1
+    copy = path.with_stem(f"{path.stem}_without_policy")
+    copy.write_text(text, encoding="utf-8")
+    return copy.as_uri()
+
+
+def violations(page, context=None, **options):
+    """The rules that axe finds broken, each with some of what breaks it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    wanted = options | {"resultTypes": ["violations"]}
+    found = Axe().run(page, context=context, options=wanted).response["violations"]
+    return [(v["id"], [n["html"][:120] for n in v["nodes"]][:3]) for v in found]
+
+
+def violations_in_light_and_dark(page):
+    """What axe finds in a saved page that is light, and what in its colours once it is dark."""
+    light = violations(page)
+    page.emulate_media(color_scheme="dark")
+    has_count(page.locator(".cgviz-view:not(.cgviz-dark)"), 0)
+    return {"light": light, "dark": violations(page, runOnly=COLOURS)}
+
+
 def save_without_folds(trace, path: Path) -> None:
     """Save a trace for tests that open no fold of it: each is laid out, which takes long."""
     with pytest.MonkeyPatch.context() as patch:
@@ -385,6 +415,17 @@ def until(page, condition):
     while not page.evaluate(condition):
         assert time.monotonic() < ends, condition
         page.wait_for_timeout(50)
+
+
+def box_at_rest(locator):
+    """The box of an element, once it has stayed where it is for a tenth of a second."""
+    ends = time.monotonic() + 30
+    box, before = locator.bounding_box(), None
+    while box is None or box != before:
+        assert time.monotonic() < ends, locator
+        locator.page.wait_for_timeout(100)
+        box, before = locator.bounding_box(), box
+    return box
 
 
 def has_count(locator, count):
