@@ -6,6 +6,7 @@ Each place runs f with the same upstream, and its value and gradients are compar
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 import tempfile
@@ -93,7 +94,8 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         if results.has(about):
             results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
         else:
-            results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
+            hint = mend or (_NUMBER if _was_a_number(case, error) else hint)
+            results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", hint)
         return
     eager, dtype = case.eager, case.given
     message = _difference(found.value, eager.value, case.wide.value, case.output_name, dtype)
@@ -111,6 +113,16 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         results.broken(rule, "differs", message, hint)
     else:
         results.passed(rule, "the same value and gradients as in eager mode")
+
+
+def _was_a_number(case: Case, error: Exception) -> bool:
+    """Whether f is said to mix two dtypes that one rule gets in eager mode, where it can mix them.
+
+    It can, because one of them is a Python number there.
+    """
+    mixed = re.search(r"has type (\w+) that does not match type (\w+)", str(error))
+    met = [{t.dtype.name for t in step.event.inputs} for step in case.steps]
+    return mixed is not None and any({*mixed.groups()} <= names for names in met)
 
 
 def _difference(
@@ -238,6 +250,10 @@ _ONE_DRAW = (
 _TRACED = (
     "A graph runs the Python code of f once, while it is traced: state, prints and Python "
     "conditions stay as they were at that moment."
+)
+_NUMBER = (
+    "In a graph tf.custom_gradient makes a tensor of each argument, and a Python number becomes "
+    "float32 or int32. Close over the number, or pass tf.constant(number, x.dtype)."
 )
 RULES = (
     Rule("mutation", GRAPHS, mutation, "warning"),
