@@ -936,6 +936,20 @@ def test_one_quiet_batch_at_the_end_is_a_warning():
     assert [(each.what, each.level) for each in history.diagnose()] == [("zero", "warning")]
 
 
+@pytest.mark.parametrize("rate", [-0.01, 0.01])
+def test_steps_along_the_gradient_are_remarked_on_where_the_target_rises(rate):
+    m = tf.Variable([1.0, -2.0], name="m")
+    report = cgviz.watch(descent(lambda: tf.reduce_sum((m - 0.5) ** 2), [m], rate), 20).diagnose()
+    assert report.ok
+    assert any("along the gradient" in note for note in report.notes) == (rate < 0)
+
+
+def test_a_descent_whose_steps_are_too_large_is_not_said_to_go_along_the_gradient():
+    m = tf.Variable([1.0, -2.0], name="m")
+    report = cgviz.watch(descent(lambda: tf.reduce_sum((m - 0.5) ** 2), [m], 1.1), 20).diagnose()
+    assert report.notes == ()
+
+
 def test_a_loss_that_falls_without_end_does_not_grow():
     w = tf.Variable([0.01, 0.01], name="w")
     history = cgviz.watch(descent(lambda: -tf.reduce_sum(w**2), [w], 2.0), 12)

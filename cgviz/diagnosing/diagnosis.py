@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Trace, ratio, wide
+from ..graph import Trace, ratio, readable, wide
 from ..graph.dtypes import limits
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -153,6 +153,7 @@ LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
+NEARLY = 0.9  # the share of the steps: what so many do, the training does
 ALIKE = 30.0  # two growths count as equal if neither is this many times the other
 ROUNDING = 1e-5  # relative: a float32 sum in another order differs by less
 
@@ -408,7 +409,37 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
         )
 
 
-OVER_TIME = (lost, underflow, depth, growth, frozen, large_updates)
+ASCENT = (
+    "the steps move the variables along the gradient, not against it, and the target rises: from "
+    "{} to {}.",
+    "To lower a loss, subtract the gradient. If the target is meant to rise, all is well.",
+)
+
+
+def ascent(history: History, end: int) -> Iterator[Told]:
+    """A target that rises because the steps go along its gradient, as the kept traces tell."""
+    kept = [history.traces[step] for step in history.steps[:end] if step in history.traces]
+    if end < 3 or not history.target[end - 1] > history.target[0]:
+        return
+    if np.mean([_climb(trace) > 0 for trace in kept]) > NEARLY:
+        ends = (style.number(history.target[place], 2) for place in (0, end - 1))
+        message = f"{_since(history, 0)}, {ASCENT[0].format(*ends)}"
+        yield 0, Finding("ascent", message, ASCENT[1], VARIABLES, level="note")
+
+
+def _climb(trace: Trace) -> float:
+    """By how much the target grows to first order as the step moves the variables."""
+    pass_, found = trace.pass_(None), 0.0
+    for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
+        made = trace.producer(value)
+        after = trace.after.get(made[0].name) if made and value.differentiable else None
+        if after is not None and gradient is not None:
+            moved = wide(readable(after)) - wide(readable(value.reference))
+            found += float(np.vdot(wide(gradient), moved).real)
+    return found
+
+
+OVER_TIME = (lost, underflow, depth, growth, ascent, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
