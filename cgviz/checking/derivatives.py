@@ -12,8 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from .. import style
+from ..diagnosing.pass_graph import at, listed
 from ..findings import Finding
 from ..graph import Array, dtypes
+from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
@@ -22,7 +24,7 @@ from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
-LONGER = 64 * dtypes.FLOAT32.eps  # the shortest step for an f that moves in stairs in float64
+LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 
 # --- the first order ---------------------------------------------------------------------------
@@ -84,7 +86,7 @@ def _compared(case: Case) -> Comparison:
     tolerant = replace(dtypes.FLOAT32, eps=case.dtype.eps)
     rough = found.unsure > 0 or found.doubt > tolerant.wrong
     most = 10 * tolerant.wrong
-    far = min((each.part for each in found.mismatches), default=0.0) > most
+    far = max((each.part for each in found.mismatches), default=0.0) > most
     # For most wrong claims one slope over longer steps confirms the error, and saves the others.
     if case.dtype is dtypes.FLOAT64 and (rough or (far and not found.far_off(most, LONGER))):
         longer = Comparison(judged, tolerant, shortest=LONGER)
@@ -385,20 +387,17 @@ _UNTRACKED = (
 )
 _WRONG_RULE = (
     "The rule itself has a wrong derivative. Either NumPy or stop_gradient hides a part of it from "
-    "the tape, or a custom gradient in it, or one that it calls, is wrong: such a one takes the "
-    "input as an argument and returns a gradient for it."
+    "the tape, or a custom gradient in it, or one that it calls, is wrong: such a one takes all "
+    "that it uses, the input as well as upstream, as arguments, and returns a gradient for each."
 )
 _STOPPED = (
-    "No tf.custom_gradient was seen in f: a TensorFlow function that stops a gradient inside, as "
-    "tf.nn.moments does, has the right first derivative and a wrong second one."
-)
-_INNER = (
-    "A rule of the rule answers only for the arguments it is given: give it the input as well as "
-    "upstream, and return a gradient for each."
+    "Where a gradient is stopped, as inside tf.nn.moments, the first derivative can be right and "
+    "the second one wrong. It is stopped at "
 )
 _UNSTABLE = (
-    "Differentiating the rule makes another expression, which can overflow where the rule itself "
-    "does not: build the rule of functions whose own gradients are stable, such as tf.sigmoid."
+    "Find the step that made it with `cgviz.trace(f, x, order=2).diagnose()`. Often it is 0 × ∞: "
+    "make the input of the dangerous op safe first, or build the rule of functions whose own "
+    "gradients are stable, such as tf.sigmoid."
 )
 
 
@@ -472,6 +471,7 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
 
 
 def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str) -> None:
+    assert case.trace is not None
     wrong = found.mismatches[0]
     one, other = case.input_name(wrong.output), case.input_name(wrong.input)
     numbers = f"yours {style.number(wrong.yours)}, true {_true(wrong)}"
@@ -479,8 +479,10 @@ def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str
     left = case.sum_name if np.array_equal(seed, case.ones) else "a sum of out"
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {left} / {by}: {numbers}"
-    hint = _INNER if growing else _WRONG_RULE if wrong.yours else _UNTRACKED
-    hint = hint if case.custom else _STOPPED
+    hint = _WRONG_RULE if growing or wrong.yours else _UNTRACKED
+    if not case.custom:
+        stops = [at(op) for op in with_bodies(case.trace.ops) if op.type == "StopGradient"]
+        hint = f"{_STOPPED}{listed(stops)}." if stops else _NO_RULE
     if growing:
         message = (
             "Correct for a constant upstream; wrong when the upstream depends on the input. "

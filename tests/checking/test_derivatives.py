@@ -127,6 +127,22 @@ def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
     assert (found.rule, "`w`" in found.message) == ("captured", True)
 
 
+@pytest.mark.parametrize("width", [1e-6, 1e-7])
+def test_stairs_that_have_a_slope_of_their_own_do_not_make_a_right_rule_wrong(width):
+    """As those of a search by halvings that is followed by a division."""
+
+    def report(factor):
+        @tf.custom_gradient
+        def square(x):
+            start = tf.floor(x / width) * width
+            return start**2 + 0.3 * (x - start), lambda dy: dy * factor * x
+
+        return cgviz.check(square, [1.3, -0.7], where=())
+
+    assert [(each.rule, each.level) for each in report(2.0).findings] == [("kink", "warning")]
+    assert not report(2.1).ok
+
+
 # --- the second order -------------------------------------------------------------------------
 
 
@@ -199,6 +215,21 @@ def test_a_rule_of_which_a_part_is_hidden_from_the_tape_is_told_both_causes():
     assert "NumPy or stop_gradient hides a part of it" in found.hint
 
 
+def test_where_numpy_hides_the_upstream_no_rule_of_a_rule_is_blamed_alone():
+    twice = tf.custom_gradient(lambda x: (2.0 * x, lambda dy: tf.constant(2.0 * dy.numpy())))
+    (found,) = cgviz.check(twice, 1.0, where="eager").findings
+    assert "Either NumPy or stop_gradient hides a part of it" in found.hint
+
+
+def test_the_line_that_stops_a_gradient_is_named_where_only_the_second_derivative_is_wrong():
+    def tangent(x):
+        slope = tf.stop_gradient(tf.cos(x))
+        return tf.stop_gradient(tf.sin(x)) + slope * (x - tf.stop_gradient(x))
+
+    (found,) = cgviz.check(tangent, 0.3).findings
+    assert "`slope = tf.stop_gradient(tf.cos(x))`" in found.hint
+
+
 def test_a_rule_that_computes_in_less_than_f_is_not_blamed_for_the_second_order_too():
     f = tf.custom_gradient(lambda x: (x * x, lambda dy: tf.cast(2.0 * x * dy, tf.float32)))
     report = cgviz.check(f, np.float64([1.3, -0.7]), order=2)
@@ -265,9 +296,11 @@ def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
     def f(x):
         return tf.where(x > 0.0, x, 1.0) * tf.where(x > 0.0, tf.sqrt(x) ** 3, 0.0 * x)
 
-    ((level, message),) = second_order(f, np.float64(0.0), order=2)
-    assert level == "error"
-    assert "f gives" in message
+    (found,) = cgviz.check(f, np.float64(0.0), order=2).findings
+    assert (found.rule, found.level) == ("second order", "error")
+    assert "f gives" in found.message
+    assert "order=2).diagnose()" in found.hint
+    assert "tf.where" in str(cgviz.trace(f, 0.0, order=2).diagnose())
 
 
 @tf.custom_gradient
