@@ -174,13 +174,13 @@ def test_a_curve_of_small_numbers_is_no_flat_line(f, ends):
 
 
 def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, monkeypatch):
-    monkeypatch.setattr(explorer_module, "POSITIONS", (5,))  # else as many as the machine can pay
+    monkeypatch.setattr(explorer_module, "POSITIONS", (3,))  # else as many as the machine can pay
     monkeypatch.setattr(explorer_module, "SECONDS", 60.0)
     explorer = cgviz.explore(f, x=(-3.0, 3.0, 0.7), upstream=(-2.0, 2.0))
     found = explorer.kept()
     xs, ups = (slider["positions"] for slider in found["sliders"])
     assert 0.7 in xs
-    assert (len(xs), len(ups)) == (6, 5), "five, and where x is"
+    assert (len(xs), len(ups)) == (4, 4), "three, and where x and upstream are"
     assert len(found["kept"]["answers"]) == len(xs) * len(ups)
     for i, j in ((0, 0), (len(xs) - 1, 1)):
         answer = found["kept"]["answers"][f"{i},{j}"]
