@@ -378,8 +378,8 @@ def test_a_slider_with_one_position_cannot_be_moved_and_says_so(
 
 
 def test_it_begins_with_the_curves_of_the_slider_that_moved_last(offline, soon, tmp_path):
-    shown = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-2.0, 2.0))
-    shown._moved({"move": [1.0, 0.5, 1.0], "active": 1, "id": 1}, True)
+    shown = cgviz.explore(lambda x, w: x * w, x=(-3.0, 3.0), w=(-2.0, 2.0), upstream=None)
+    shown._moved({"move": [1.0, 0.5], "active": 1, "id": 1}, True)
     shown.save(tmp_path / "sliders.html")
     offline.goto((tmp_path / "sliders.html").as_uri())
     offline.locator("g.cgviz-node").first.wait_for()
