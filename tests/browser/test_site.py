@@ -15,10 +15,11 @@ from urllib.parse import unquote, urldefrag, urlparse
 import forked
 import pytest
 
-from .conftest import missing, new_context
+from .conftest import COLOURS, missing, new_context, violations
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ("index", "gallery", "notebooks/00_start_here")
+STORED = ("notebooks/01_chain_rule", "notebooks/exercises/01_chain_rule")  # one of each kind
 MOST = 500_000  # bytes of a page with its styles and scripts, before its pictures
 SOON = 2.0  # seconds to the first picture
 PLAYING = "document.querySelectorAll('.cgviz-embed').length"
@@ -100,8 +101,11 @@ def test_no_link_is_dead(parsed):
     assert dead == []
 
 
-def test_nothing_is_loaded_from_elsewhere(parsed):
+def test_nothing_is_loaded_from_elsewhere(site, parsed):
     loaded = {url for found in parsed.values() for url in found.loaded}
+    for path in (*parsed, *site.rglob("*.css")):
+        styles = re.findall(r"""\burl\(["']?([^"')\s]*)""", path.read_text(encoding="utf-8"))
+        loaded |= {*styles}
     assert {urlparse(url).scheme for url in loaded} <= {"", "data"}
     assert not [url for url in loaded if url.startswith("//")]
 
@@ -153,9 +157,16 @@ def offline(browser):
     context.close()
 
 
-def test_every_page_opens_without_a_request_and_every_picture_steps(offline, pages):
+def of_each_kind(site, *names):
+    """The pages of these names; of the whole site, all."""
+    if "CGVIZ_SITE" in os.environ:
+        return sorted(site.rglob("*.html"))
+    return [site / f"{name}.html" for name in names]
+
+
+def test_every_page_opens_without_a_request_and_every_picture_steps(offline, site):
     page, wrong = offline
-    for path in pages:
+    for path in of_each_kind(site, *RUN, *STORED, "api", "search"):
         page.goto(path.as_uri())
         count = page.evaluate(PLAYING)
         page.wait_for_function(f"{SHOWN} === {count}")
@@ -192,11 +203,13 @@ def test_the_first_picture_is_there_soon(offline, site):
 
 # Hides what has tags, classes and styles around it as something before it has, and nothing in it
 # that has not: its colours are the same. Of thousands of words of code some dozens are left.
+# A link with words beside it is no twin of one that is alone, which they need not set off.
 HIDE_TWINS = """() => {
   const above = (each) => each.parentElement ?? each.getRootNode().host;
   const own = (each) => ["class", "style", "fill"].map((name) => each.getAttribute(name));
+  const beside = (link) => link.closest("p, li, td, dd, div")?.textContent !== link.textContent;
   const look = (each) => (each ? [each.tagName, ...own(each), each.matches("tr:nth-child(even)"),
-    look(above(each))].join() : "");
+    each.matches("a") && beside(each), look(above(each))].join() : "");
   const inside = (root) => [...root.querySelectorAll("*")].flatMap(
     (each) => [each, ...(each.shadowRoot ? inside(each.shadowRoot) : [])]);
   const seen = new Set(), twins = new Set(), all = inside(document.body);
@@ -216,28 +229,18 @@ DARK = """[...document.querySelectorAll(".cgviz-embed")].every(({ shadowRoot }) 
 
 
 def test_axe_finds_nothing_in_light_and_dark(page, site):
-    from axe_playwright_python.sync_playwright import Axe
-
-    every = sorted(site.rglob("*.html")) if "CGVIZ_SITE" in os.environ else []
-    for path in every or [
-        site / f"{name}.html" for name in (*RUN, "api", "notebooks/01_chain_rule")
-    ]:
+    for path in of_each_kind(site, "index", "gallery", "api", STORED[0]):
         page.emulate_media(color_scheme="light")
         page.goto(path.as_uri())
         page.wait_for_function(f"{SHOWN} === {PLAYING}")
 
-        def found(**options):
-            wanted = options | {"resultTypes": ["violations"]}
-            violations = Axe().run(page, options=wanted).response["violations"]
-            return [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in violations]
-
-        # Of what axe looks for, only contrast differs from scheme to scheme.
-        assert found(rules={"color-contrast": {"enabled": False}}) == [], path.name
+        # Of what axe looks for, only colours differ from scheme to scheme.
+        assert violations(page, rules={name: {"enabled": False} for name in COLOURS}) == [], path
         page.evaluate(HIDE_TWINS)
-        assert found(runOnly=["color-contrast"]) == [], path.name
+        assert violations(page, runOnly=COLOURS) == [], path
         page.emulate_media(color_scheme="dark")
         page.wait_for_function(DARK)
-        assert found(runOnly=["color-contrast"]) == [], (path.name, "dark")
+        assert violations(page, runOnly=COLOURS) == [], (path, "dark")
 
 
 def test_the_pictures_follow_the_theme_of_the_page(offline, site):
