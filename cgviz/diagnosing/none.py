@@ -284,8 +284,9 @@ def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
     for source in filter(None, (op.source, op.rule, *ends)):
         for call, where in calls(source, NUMPY):
             used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
-            inner = (ast.unparse(n.func) for n in ast.walk(call) if isinstance(n, ast.Call))
-            makes = any(not re.match(NUMPY, name) for name in inner)  # `f.numpy()` makes no op
+            inner = (n for n in ast.walk(call) if isinstance(n, ast.Call | ast.BinOp))
+            texts = (ast.unparse(getattr(n, "func", n)) for n in inner)
+            makes = any(not re.match(NUMPY, text) for text in texts)  # `f.numpy()` makes no op
             own = source is op.rule or (source is op.source and holds(call, source) and makes)
             begins = max((n.lineno for n in around(where)[1:]), default=0)  # the whole statement
             late = any(e.file == where.file and source.line <= e.line < begins for e in ends)

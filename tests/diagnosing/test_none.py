@@ -354,6 +354,11 @@ def test_numbers_that_are_taken_by_name_are_those_of_the_value_of_that_name():
     assert "the numbers of `h` left TensorFlow" in only(cgviz.trace(f, 1.0)).message
 
 
+def test_numbers_of_what_the_line_itself_computes_are_those_of_its_op():
+    message = only(cgviz.trace(lambda x: tf.constant((3.0 * x).numpy()) * 1.0, 1.0)).message
+    assert "the numbers of `Mul` left TensorFlow" in message
+
+
 def test_equal_numbers_without_numpy_are_no_proof():
     trace = cgviz.trace(lambda x: (tf.sin(x), tf.constant(2.6) * 2.0)[1], 2.6)
     assert "left TensorFlow" not in only(trace).message
