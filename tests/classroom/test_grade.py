@@ -60,6 +60,7 @@ print(max(int(n) for n in os.listdir("/proc") if n.isdigit()) < 100, os.getuid()
 """
 
 CLASS = handins.class_of_few(LOOKS)
+UNBOXED = "loops without a box"
 
 
 def read(exercise):
@@ -98,12 +99,26 @@ def port():
         yield str(server.getsockname()[1]).encode()
 
 
+def loops_and_sleeps():
+    """The cell of the cube never ends, and those behind all others take too long together."""
+    loop, _, _ = handins.HOSTILE["loops"]
+    notebook = handins.hostile(loop)
+    slow = "import time\ntime.sleep(4)"
+    notebook.cells += [nbformat.v4.new_code_cell(slow) for _ in range(5)]
+    return notebook
+
+
 @pytest.fixture(scope="module")
 def graded(exercise, before, port):
-    """By what a student does the result, as soon as it is there; they are graded two at a time."""
-    with ThreadPoolExecutor(2) as pool, pytest.MonkeyPatch.context() as patch:
+    """By what a student does the result, as soon as it is there; they are graded two at a time.
+
+    Beside them is one without a box, which mostly sleeps.
+    """
+    two, third = ThreadPoolExecutor(2), ThreadPoolExecutor(1)
+    with two as pool, third as beside, pytest.MonkeyPatch.context() as patch:
         patch.setattr(box, "GRACE", 5.0)
-        found = {}
+        unboxed = written(loops_and_sleeps())
+        found = {UNBOXED: beside.submit(judge.grade, unboxed, exercise, LIMITS, boxed=False)}
         for names, (notebook, _, _) in CLASS.items():
             limits = next((OTHERS[name] for name in names if name in OTHERS), LIMITS)
             content = written(notebook).replace(b"PORT", port)
@@ -221,14 +236,8 @@ def test_a_box_that_does_not_start_is_nobodys_mark(exercise, monkeypatch):
         judge.grade(written(load()), exercise)
 
 
-LOOP, _, _ = handins.HOSTILE["loops"]
-
-
-def test_without_a_box_the_limits_on_time_hold_and_the_points_are_due(exercise):
-    notebook = handins.hostile(LOOP)
-    slow = "import time\ntime.sleep(4)"
-    notebook.cells += [nbformat.v4.new_code_cell(slow) for _ in range(5)]
-    result = judge.grade(written(notebook), exercise, LIMITS, boxed=False)
+def test_without_a_box_the_limits_on_time_hold_and_the_points_are_due(graded):
+    result = graded[UNBOXED].result()
     assert result.points == 4
     ended, stopped = result.noticed
     assert "'cube' was stopped after 5 s" in stopped
