@@ -6,6 +6,7 @@ with CGVIZ_BROWSER_TESTS=required, as in CI, they fail instead.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 import forked
 import nbformat
 import pytest
+from golden_programs import PROGRAMS
 
 from cgviz.live import assets
 
@@ -372,6 +374,19 @@ def show(notebook, request) -> Iterator[object]:
     yield notebook.show
     notebook.page.remove_listener("pageerror", note)
     keep(notebook.page, request, errors)
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory):
+    """Save a golden program once for all tests that only look at it; the address of its page."""
+
+    @functools.cache
+    def saved(name: str, **options) -> str:
+        path = tmp_path_factory.mktemp("golden") / f"{name}.html"
+        PROGRAMS[name]().view(**options).save(path)
+        return path.as_uri()
+
+    return saved
 
 
 def without_policy(path: Path) -> str:

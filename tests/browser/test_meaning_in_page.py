@@ -26,9 +26,8 @@ def test_arrows_labels_and_sums_mean_what_they_show(page, tmp_path, name):
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_they_do_so_at_another_of_repeats(page, tmp_path, closed):
-    PROGRAMS["repeated"]().view(start="end").save(tmp_path / "flow.html")
-    page.goto((tmp_path / "flow.html").as_uri())
+def test_they_do_so_at_another_of_repeats(page, golden, closed):
+    page.goto(golden("repeated", start="end"))
     slider = page.get_by_role("slider", name="Which of step_0 to step_3 is shown")
     slider.focus()
     for _ in range(2):

@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from golden_programs import PROGRAMS
 
 import cgviz
 
 from .conftest import has_count, until
-from .test_flight import VIEW, opened
+from .test_flight import VIEW
 
 SETUP = """\
 import tensorflow as tf
@@ -131,10 +130,11 @@ def test_no_picture_is_seen_that_turns_at_once(fresh_page, tmp_path):
 @pytest.mark.parametrize("name", ["matrices", "recurrent", "scopes_open"])
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
 def test_in_a_saved_page_the_panel_is_as_high_as_the_window_and_the_caption_in_sight(
-    page, tmp_path, name, width, height
+    page, golden, name, width, height
 ):
     page.set_viewport_size({"width": width, "height": height})
-    opened(page, tmp_path, PROGRAMS[name]())
+    page.goto(golden(name))
+    has_count(page.locator(".cgviz-svg"), 1)
     page.evaluate(f"{VIEW}.go(1)")
     stage, panel, caption = (
         page.locator(f".cgviz-{part}").first.bounding_box() for part in ("stage", "panel", "status")
@@ -145,10 +145,11 @@ def test_in_a_saved_page_the_panel_is_as_high_as_the_window_and_the_caption_in_s
 
 
 @pytest.mark.parametrize("name", ["matrices", "scopes_open", "second_order"])
-def test_on_paper_picture_panel_and_table_are_whole_light_and_without_buttons(page, tmp_path, name):
+def test_on_paper_picture_panel_and_table_are_whole_light_and_without_buttons(page, golden, name):
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 1280, "height": 800})
-    opened(page, tmp_path, PROGRAMS[name]())
+    page.goto(golden(name))
+    has_count(page.locator(".cgviz-svg"), 1)
     page.evaluate(f"{VIEW}.go(1)")
     page.locator(".cgviz-table summary").click()
     page.emulate_media(media="print", color_scheme="dark")
