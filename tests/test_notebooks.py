@@ -60,28 +60,30 @@ def test_of_a_live_picture_the_picture_and_its_text_are_stored():
     assert output.metadata == {"image/png": {"alt": "a tree"}}
 
 
-LIVE_CELL = """\
-import tensorflow as tf, cgviz
-cgviz.trace(tf.sin, 2.0)"""
+LIVE_CELLS = (
+    "import tensorflow as tf, cgviz\ncgviz.trace(tf.sin, 2.0)",
+    "cgviz.trace(tf.sin, 3.0)",
+)
 
 
 def test_a_stored_picture_is_compared_by_its_text_alone(tmp_path):
     """As nbval does: the words of another trace are a failure, another picture is none."""
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text("utf-8"))
-    path = tmp_path / "same.ipynb"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(LIVE_CELL)])
-    nbformat.write(notebook, path)
+    path = tmp_path / "live.ipynb"
+    cells = [nbformat.v4.new_code_cell(source) for source in LIVE_CELLS]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     TOOL["run"](path)
     stored = nbformat.read(path, as_version=4)
-    assert set(stored.cells[0].outputs[0].data) == {"image/png", "text/plain"}
-    stored.cells[0].outputs[0].data["text/plain"] = "trace of cos"
-    nbformat.write(stored, tmp_path / "other.ipynb")
+    same, other = (cell.outputs[0].data for cell in stored.cells)
+    assert set(same) == set(other) == {"image/png", "text/plain"}
+    other["text/plain"] = "trace of cos"
+    nbformat.write(stored, path)
     strict = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "-rA"]
     strict += ["--nbval-current-env", "-o", f"pythonpath={ROOT / 'tests'}"]  # of conftest.py
     strict += ["--rootdir", str(tmp_path), str(tmp_path)]
     said = subprocess.run(strict, cwd=tmp_path, capture_output=True, text=True).stdout
-    assert "PASSED same.ipynb" in said
-    assert "FAILED other.ipynb" in said
+    assert "PASSED live.ipynb::Cell 0" in said
+    assert "FAILED live.ipynb::Cell 1" in said
 
 
 def test_what_answers_a_prediction_is_closed_until_its_cell_runs():
