@@ -44,7 +44,7 @@ ARC = 0.3  # radians from point to point of a bend: within an eighth of a point 
 # Rounds of swaps for the order. Three times as many take half as much time again for 3 percent
 # fewer crossings in random graphs of 20 to 80 boxes, and leave the golden pictures as they are.
 ROUNDS = 20
-TURNS = 4  # rounds of placing; with 7 or 30 the links are at most one percent shorter in total
+TURNS = 7  # rounds of placing; with 9 or 30 the links are at most one percent shorter in total
 LOOSE = 0.05  # how firm a box with a single link is, such as a weight: it gives way to all others
 # The most waypoints, which go to the shortest links first. The other links run straight, through
 # boxes if need be; otherwise a weight that each of 400 steps uses would cost a minute.
