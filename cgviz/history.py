@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -479,12 +480,14 @@ def watch(
             if i % every:
                 step()
                 continue
+            recorded = None
             try:
                 with record() as recorded:
                     step()
             except Exception as error:  # such as None from the tape, times the rate
-                if recorded.passes and (found := recorded.diagnose()):
-                    error.add_note(str(found))
+                with suppress(Exception):  # the learner's own error is what matters
+                    if recorded is not None and recorded.passes:
+                        error.add_note(str(recorded.diagnose()))
                 raise
             changed, size = history.add(i, recorded)
             if len(history) == 1:

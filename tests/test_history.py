@@ -235,6 +235,11 @@ def test_ctrl_c_while_the_first_step_is_measured_leaves_no_step(monkeypatch):
         history.plot()
 
 
+def test_where_no_step_can_be_recorded_the_error_that_says_so_is_seen():
+    with pytest.raises(RuntimeError, match="building a graph"):
+        tf.function(lambda: cgviz.watch(lambda: None, 2))()
+
+
 def test_an_error_of_the_step_says_which_gradient_was_none():
     """After one step the variable is a tensor, which no tape watches."""
     weights = {"w": tf.Variable([1.0, 2.0], name="w")}

@@ -114,9 +114,10 @@ def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson, monk
         graph = found.get_concrete_function(best).graph
         return found, len(graph.as_graph_def().node)
 
-    # Each step adds as many ops: two short loops tell the number of 300 steps, of a long graph.
-    twenty, forty = (compiled(lambda M, e, n=n: by_steps(M, e, n))[1] for n in (20, 40))
-    assert forty + 13 * (forty - twenty) == pytest.approx(7640, rel=0.02)
+    # Each step adds as many ops, so short loops tell how many 300 steps have: their graph is long.
+    ten, twenty, thirty = (compiled(lambda M, e, n=n: by_steps(M, e, n))[1] for n in (10, 20, 30))
+    assert thirty - twenty == twenty - ten
+    assert thirty + 27 * (thirty - twenty) == pytest.approx(7640, rel=0.02)
     stated = {with_rule(lesson, by_steps): 1360, by_newton: 840, with_rule(lesson, by_newton): 510}
     for solution, stated_ops in stated.items():
         found, ops = compiled(solution)

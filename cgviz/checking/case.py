@@ -156,8 +156,9 @@ class Case:
 
     @cached_property
     def diagnosis(self) -> Sequence[Finding]:
-        """What `diagnose` finds wrong with the gradients of the recorded run."""
-        return self.trace.diagnose() if self.trace else ()
+        """What `diagnose` finds or remarks about the gradients of the recorded run."""
+        found = self.trace.diagnose() if self.trace else None
+        return () if found is None else (*found, *found.remarks)
 
     @cached_property
     def judged_steps(self) -> list[CustomStep]:

@@ -49,7 +49,8 @@ def check(
         f: A function of tensors that returns a tensor, or a nested structure of tensors.
         *args: As in `cgviz.trace`: floats, lists of floats, arrays, tensors, variables, or tuples
             and dicts of these. All numbers must be finite.
-        order: 2 makes a wrong second derivative an error; with 1 it is a warning.
+        order: 2 makes a wrong second derivative an error, unless `surrogate` is set; with 1 it is
+            a warning.
         surrogate: Whether the rule differs from the true derivative on purpose (straight-through,
             clipping, reversal). If so, the report shows the bias, which is no error, and no second
             derivative is judged.

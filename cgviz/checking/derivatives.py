@@ -77,8 +77,8 @@ def _compared(case: Case) -> Comparison:
     """Compare the rules' claims with the slopes of f, over longer steps if f moves in stairs.
 
     A search that halves an interval 24 times is smooth in float32; in float64 its result stays the
-    same over a short step, or jumps. So if the slopes are uncertain, or every mismatch is large,
-    steps that float32 can make are tried. Their slopes replace the others if they are certain,
+    same over a short step, or jumps. So if the slopes are uncertain, or a mismatch is large, steps
+    that pass over many such stairs are tried. Their slopes replace the others if they are certain,
     without a kink and, unless the others were uncertain, in agreement with the claims.
     """
     judged = case.judged if case.linear else case.judged.summed()
@@ -298,15 +298,15 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         return f"This is the Jacobian transposed: return upstream · {local}, not J · upstream."
     shape = tuple(leaf.source.shape)
     if len(shape) > 1 and shape[-1] == shape[-2]:
-        ours, true = (a.reshape(-1, *shape) for a in (mine, right))
-        turned = true.swapaxes(-1, -2)
+        ours, correct = (a.reshape(-1, *shape) for a in (mine, right))
+        turned = correct.swapaxes(-1, -2)
         if _close(ours, turned):
             return (
                 f"This is the gradient of `{leaf.name}` transposed: one "
                 "tf.linalg.matrix_transpose is missing, or one too many."
             )
-        empty = not np.tril(true, -1).any() or not np.triu(true, 1).any()
-        if empty and _close(ours + ours.swapaxes(-1, -2), true + turned):
+        empty = not np.tril(correct, -1).any() or not np.triu(correct, 1).any()
+        if empty and _close(2 * ours, correct + turned):
             return (
                 f"f reads one triangle of `{leaf.name}` only, and this is the gradient for a "
                 "symmetric matrix. If yours always is symmetric, check instead lambda a: f((a + "
@@ -334,8 +334,8 @@ def _conjugate(case: Case, mine: Array, right: Array) -> bool:
 
     For an imaginary upstream it is its negative: i · local is -conj(i · conj(local)).
     """
-    imaginary = [case.output_name(row).startswith("imag ") for row in range(len(mine))]
-    signs = np.where(imaginary, -1, 1)[:, None] * np.repeat([1, -1], mine.shape[1] // 2)
+    rows = np.where(case.ones[: len(mine)] == 0, -1, 1)  # `ones` is 1 + 0i for each output
+    signs = rows[:, None] * np.repeat([1, -1], mine.shape[1] // 2)
     return _close(signs * mine, right)
 
 
@@ -393,6 +393,9 @@ _WRONG_RULE = (
 _STOPPED = (
     "Where a gradient is stopped, as inside tf.nn.moments, the first derivative can be right and "
     "the second one wrong. It is stopped at "
+)
+_NOT_YOURS = (
+    "A rule that was registered or loaded, or one of TensorFlow's own, has a wrong derivative."
 )
 _UNSTABLE = (
     "Find the step that made it with `cgviz.trace(f, x, order=2).diagnose()`. Often it is 0 × ∞: "
@@ -482,7 +485,7 @@ def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str
     hint = _WRONG_RULE if growing or wrong.yours else _UNTRACKED
     if not case.custom:
         stops = [at(op) for op in with_bodies(case.trace.ops) if op.type == "StopGradient"]
-        hint = f"{_STOPPED}{listed(stops)}." if stops else _NO_RULE
+        hint = f"{_STOPPED}{listed(stops)}." if stops else _NOT_YOURS
     if growing:
         message = (
             "Correct for a constant upstream; wrong when the upstream depends on the input. "

@@ -267,7 +267,7 @@ def nonlinearity(
         return "not the same twice", words
     left = _apart(pull(0 * u), 0 * at_u, give)
     if left.size:
-        if _apart(at_u[left], at_v[left], give[left]).size:
+        if _apart(at_u[left], at_v[left], give[left]).size == left.size:
             return "not linear", "upstream 0 gives a downstream that is not 0"
         return "ignored", "upstream is ignored: any upstream gives the same downstream"
     factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range

@@ -409,9 +409,9 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
         )
 
 
-ASCENT = (
-    "the steps move the variables along the gradient, not against it, and the target rises: from "
-    "{} to {}.",
+ASCENT = Cause("ascent", VARIABLES, level="note").says(
+    "in nearly all steps that were kept, the variables move along the gradient, not against it, "
+    "and the target rises: from {first} to {last}.",
     "To lower a loss, subtract the gradient. If the target is meant to rise, all is well.",
 )
 
@@ -422,13 +422,13 @@ def ascent(history: History, end: int) -> Iterator[Told]:
     if end < 3 or not history.target[end - 1] > history.target[0]:
         return
     if np.mean([_climb(trace) > 0 for trace in kept]) > NEARLY:
-        ends = (style.number(history.target[place], 2) for place in (0, end - 1))
-        message = f"{_since(history, 0)}, {ASCENT[0].format(*ends)}"
-        yield 0, Finding("ascent", message, ASCENT[1], VARIABLES, level="note")
+        first, last = (style.number(history.target[place], 2) for place in (0, end - 1))
+        message, hint, lesson = ASCENT.words({"first": first, "last": last})
+        yield 0, Finding(ASCENT.name, message, hint, lesson, level=ASCENT.level)
 
 
 def _climb(trace: Trace) -> float:
-    """By how much the target grows to first order as the step moves the variables."""
+    """By how much the target grows, as its gradient says, where a step moves the variables."""
     pass_, found = trace.pass_(None), 0.0
     for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
         made = trace.producer(value)

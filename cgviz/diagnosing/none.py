@@ -284,9 +284,11 @@ def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
     for source in filter(None, (op.source, op.rule, *ends)):
         for call, where in calls(source, NUMPY):
             used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
-            inner = (n for n in ast.walk(call) if isinstance(n, ast.Call | ast.BinOp))
-            texts = (ast.unparse(getattr(n, "func", n)) for n in inner)
-            makes = any(not re.match(NUMPY, text) for text in texts)  # `f.numpy()` makes no op
+            inner = [n for n in ast.walk(call) if isinstance(n, ast.Call | ast.BinOp)]
+            makes = any(  # `h.numpy()` makes no op, and `(2.0 * h).numpy()` does
+                isinstance(n, ast.BinOp) or not re.fullmatch(NUMPY, ast.unparse(n.func), re.DOTALL)
+                for n in inner
+            )
             own = source is op.rule or (source is op.source and holds(call, source) and makes)
             begins = max((n.lineno for n in around(where)[1:]), default=0)  # the whole statement
             late = any(e.file == where.file and source.line <= e.line < begins for e in ends)
@@ -323,8 +325,8 @@ _CAUSES = (
     Cause("inner gradient unseen", NESTED).says(
         "{who}: the tape that was asked did not record the inner gradient, that of {name}{call}. "
         "It is a constant to that tape.",
-        "Call the inner tape's `gradient` inside the `with` block of the tape that is asked, which "
-        "must watch `{source}` first.",
+        "Call the inner tape's `gradient` inside the `with` block of the tape that is asked; a "
+        "tensor it must `watch` first.",
     ),
     Cause("NumPy").says(
         "{who}: the numbers of {name} left TensorFlow{taken}. No tape follows NumPy.",
@@ -394,7 +396,7 @@ _CAUSES = (
     Cause("captured and given", INPUTS, level="note").says(
         "the custom gradient {here} closes over {captured}, which comes from its arguments.",
         "That is right only if the rule's gradients for the arguments include the way through "
-        "{captured}: `cgviz.check` judges it.",
+        "{captured}.",
     ),
     Cause("the rule returned None", INPUTS).says(
         "{who}: the rule of {here} returned None for its input {name}.",

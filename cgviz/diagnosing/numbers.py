@@ -262,8 +262,8 @@ BACKWARD = (
         "what the uses of {name} return adds up to more than {dtype} holds.", _SCALE_DOWN
     ),
     _unstable("tf.where", when=lambda case: case.arrived == 0 and case.not_taken).says(
-        "tf.where did not take this branch and sent it the upstream 0, but 0 × ∞ is NaN, and this "
-        "NaN reaches the input.",
+        "tf.where did not take this branch and sent it the upstream 0, but 0 times ∞ or NaN is "
+        "NaN, and this NaN reaches the input.",
         "Make the input safe first: `safe = tf.where(ok, x, 1.)`, and compute with `safe`.",
     ),
     _unstable("custom rule", ops="custom").says(

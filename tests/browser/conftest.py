@@ -417,7 +417,7 @@ def violations_in_light_and_dark(page):
 
 
 def save_without_folds(trace, path: Path) -> None:
-    """Save a trace for tests that open no fold of it: each is laid out, which takes long."""
+    """Save a trace with one fold at most, for tests that open none: laying each out takes long."""
     with pytest.MonkeyPatch.context() as patch:
         for most in ("MOST_FOLDS", "MOST_MORE"):
             patch.setattr(assets, most, 0)

@@ -104,8 +104,8 @@ def test_no_link_is_dead(parsed):
 def test_nothing_is_loaded_from_elsewhere(site, parsed):
     loaded = {url for found in parsed.values() for url in found.loaded}
     for path in (*parsed, *site.rglob("*.css")):
-        styles = re.findall(r"""\burl\(["']?([^"')\s]*)""", path.read_text(encoding="utf-8"))
-        loaded |= {*styles}
+        text = path.read_text(encoding="utf-8")
+        loaded |= {*re.findall(r"""(?:\burl\(|@import\s)\s*["']?([^"')\s;]*)""", text)}
     assert {urlparse(url).scheme for url in loaded} <= {"", "data"}
     assert not [url for url in loaded if url.startswith("//")]
 
@@ -164,7 +164,7 @@ def of_each_kind(site, *names):
     return [site / f"{name}.html" for name in names]
 
 
-def test_every_page_opens_without_a_request_and_every_picture_steps(offline, site):
+def test_pages_of_each_kind_open_without_a_request_and_every_picture_steps(offline, site):
     page, wrong = offline
     for path in of_each_kind(site, *RUN, *STORED, "api", "search"):
         page.goto(path.as_uri())
@@ -229,7 +229,7 @@ DARK = """[...document.querySelectorAll(".cgviz-embed")].every(({ shadowRoot }) 
 
 
 def test_axe_finds_nothing_in_light_and_dark(page, site):
-    for path in of_each_kind(site, "index", "gallery", "api", STORED[0]):
+    for path in of_each_kind(site, *RUN, "api", STORED[0]):
         page.emulate_media(color_scheme="light")
         page.goto(path.as_uri())
         page.wait_for_function(f"{SHOWN} === {PLAYING}")

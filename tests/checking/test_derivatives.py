@@ -82,6 +82,7 @@ def test_where_a_rule_cuts_one_of_two_ways_the_hint_says_what_the_wrong_numbers_
     (found,) = report.findings
     assert found.rule == "captured"
     assert "not all flows to x" in [row.reason for row in report.rows]
+    assert "closes over `s`" in found.message
     assert "Yours is 0.333 times the true one" in found.hint
 
 

@@ -53,8 +53,8 @@ def test_a_wrong_gradient_is_caught_and_named(case, dtype):
     assert set(errors) <= {case.rule, "graph"} | FOLLOWS.get(case.rule, set()), report
 
 
-# For float32 the differences are taken in float64 as well: of a plain function, to check it in
-# float64 says little more, and it is slow.
+# For float32 the differences are taken in float64 as well, so that to check most cases in float64
+# too says little more: that is slow.
 @pytest.mark.parametrize(("case", "dtype"), cases(gallery.RIGHT, IN_DOUBLES))
 def test_a_right_gradient_raises_no_alarm(case, dtype):
     f, args = case.make(dtype)

@@ -211,6 +211,12 @@ def test_where_a_surrogate_adds_to_the_upstream_it_is_not_called_ignored(more):
     assert (found.rule, "ignored" in found.message) == ("upstream", False)
 
 
+def test_an_upstream_ignored_for_one_input_is_an_error_beside_a_sum_with_the_other():
+    f = tf.custom_gradient(lambda a, b: (a * b, lambda dy: (dy * b + 0.5, tf.ones_like(b))))
+    found = cgviz.check(f, 2.0, 3.0, surrogate=True).findings[0]
+    assert (found.rule, "ignored" in found.message) == ("upstream", True)
+
+
 def with_a_tape_of_its_own(rule):
     """x² whose rule asks the tape of its body, which it can do once; it is judged all the same."""
 

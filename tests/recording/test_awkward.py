@@ -64,7 +64,7 @@ def asked(trace, hide):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_method_works(name, order, tmp_path, monkeypatch):
-    monkeypatch.setattr(assets, "MOST_FOLDS", 0)  # of parts that are alike one is opened
+    monkeypatch.setattr(assets, "MOST_FOLDS", 0)  # each is laid out, which takes long
     f, x = PROGRAMS[name]
     trace = cgviz.trace(f, x, order=order)
     for which in range(order):
