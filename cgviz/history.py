@@ -486,8 +486,8 @@ def watch(
                     step()
             except Exception as error:  # such as None from the tape, times the rate
                 with suppress(Exception):  # the learner's own error is what matters
-                    if recorded is not None and recorded.passes:
-                        error.add_note(str(recorded.diagnose()))
+                    if recorded is not None and recorded.passes and (found := recorded.diagnose()):
+                        error.add_note(str(found))
                 raise
             changed, size = history.add(i, recorded)
             if len(history) == 1:

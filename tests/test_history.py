@@ -255,6 +255,20 @@ def test_an_error_of_the_step_says_which_gradient_was_none():
     assert "no tape watched it" in note
 
 
+def test_an_error_beside_healthy_gradients_has_no_note():
+    w = tf.Variable(2.0)
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = w * w
+        tape.gradient(loss, w)
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        cgviz.watch(step, 3)
+    assert not hasattr(caught.value, "__notes__")
+
+
 def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
     def step():
         raise ZeroDivisionError("mine")
