@@ -7,7 +7,6 @@
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
     compare   two runs side by side: decision boundaries and loss curves
-    on_tanh   where on the curve of tanh the hidden units are
     distances how far away a network says the border is, as circles
     outside   a NumPy function, from which TensorFlow gets numbers and no gradient
     over_time a number for each hidden unit, at each step
@@ -45,6 +44,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Circle
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from . import style
@@ -306,33 +306,6 @@ def compare(
     return figure
 
 
-def on_tanh(received: Mapping[str, Any]) -> SpokenFigure:
-    """Where on the curve of tanh the hidden units are: a dot for each number that tanh receives.
-
-    Args:
-        received: Name -> the numbers that tanh receives, shape [n]; one picture for each.
-
-    Returns:
-        The figure; its `alt` gives the range of the numbers.
-
-    Example:
-        >>> on_tanh({"before": np.array([-1.0, 2.0])})
-        What tanh receives. before: −1.0 to 2.0.
-    """
-    look = current_palette()
-    figure: Any = returned_figure(9.5, 2.6)
-    every = figure.subplots(1, len(received), sharey=True, squeeze=False)[0]
-    for ax, (name, x) in zip(every, received.items(), strict=True):
-        curve = np.linspace(min(x.min(), -3.0), max(x.max(), 3.0), 999)  # with its bends
-        ax.plot(curve, np.tanh(curve), color="0.6")
-        ax.plot(x, np.tanh(x), "o", color=look.custom, markersize=3)
-        ax.set_title(f"{name}: {x.min():.1f} to {x.max():.1f}".replace("-", "−"), color=look.text)
-        ax.set(xlabel="what tanh receives")
-    every[0].set(ylabel="what it returns")
-    figure.alt = f"What tanh receives. {', '.join(ax.get_title() for ax in every)}."
-    return figure
-
-
 def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
     """How far away the border should be: a circle of radius |logit| / rise around some points.
 
@@ -420,20 +393,20 @@ def outside(f: Callable[[Any], Any], x: Any) -> Any:
 def over_time(each: Any, what: str) -> SpokenFigure:
     """A line over the steps for each hidden unit, on a logarithmic axis.
 
-    A unit that ends below ten times its start is grey.
+    The units that end below ten times their start are grey, and numbered. Each tick is 100,000 times the one below.
 
     Args:
         each: Numbers above 0, shape [steps, units].
         what: The name of the numbers.
 
     Returns:
-        The figure; its `alt` gives the largest number at the first and at the last step, and how
-        many units are not grey.
+        The figure; its `alt` gives the largest number at the first and at the last step, how many
+        units are not grey, and which are.
 
     Example:
         >>> over_time(2.0 ** (np.arange(10.0)[:, None] * [1.0, 0.0]), "size")
         size, a line for each unit: at most 1 at step 0, 512 at the end.
-        1 of 2 end at ten times their start or above; the rest are grey.
+        1 of 2 end at ten times their start or above; grey: 2.
     """
     look = current_palette()
     figure: Any = returned_figure(7.0, 2.8)
@@ -442,11 +415,16 @@ def over_time(each: Any, what: str) -> SpokenFigure:
     rose = each[-1] >= 10.0 * each[0]
     for numbers, up in zip(each.T, rose, strict=True):
         ax.semilogy(numbers, color=look.backward if up else look.muted)
+    stay = ", ".join(str(n) for n, up in enumerate(rose, 1) if not up)
+    if stay:
+        end = len(each) - 1, each[-1][~rose].max()  # one label: these end close to each other
+        ax.annotate(f"units {stay}", end, (0, 5), textcoords="offset points", size=9, ha="right")
+    ax.yaxis.set_major_locator(LogLocator(base=1e5))  # beside 1, not 0.1, 100 and 100,000
     ax.set(xlabel="step", ylabel=what)
     first, last = (style.number(np.max(each[i]), 2) for i in (0, -1))
     figure.alt = (
         f"{what}, a line for each unit: at most {first} at step 0, {last} at the end.\n"
-        f"{rose.sum()} of {len(rose)} end at ten times their start or above; the rest are grey."
+        f"{rose.sum()} of {len(rose)} end at ten times their start or above; grey: {stay or 'none'}."
     )
     return figure
 

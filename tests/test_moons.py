@@ -231,6 +231,20 @@ def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks()
     assert min(wrong) > 70.0
 
 
+def test_without_its_upstream_a_bias_gets_the_same_gradient_from_swapped_labels():
+    """What lesson 02 says of its first layer: the right rule's 8 numbers change, these do not."""
+
+    def opposite(network, points, labels):
+        return moons.cross_entropy(network, points, 1.0 - labels)
+
+    for rule, same in ((tf.tanh, False), (forgetful, True)):
+        before, after = (
+            moons.gradients(moons.Network(rule), loss)[1]
+            for loss in (moons.cross_entropy, opposite)
+        )
+        assert np.all((before == after) == same)
+
+
 def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one():
     """What lesson 02 says of `tf.test.compute_gradient`."""
 
@@ -382,19 +396,6 @@ def test_the_picture_follows_a_dark_theme(runs):
     with plt.style.context("dark_background"):
         dark = moons.compare(*runs)
     assert not same_color(dark.axes[2].lines[0].get_color(), "#1a1a1a")
-
-
-def test_what_tanh_receives_is_marked_on_its_curve():
-    received = {"near": np.array([-1.0, 2.0]), "far": np.array([-204.0, -56.0])}
-    figure = moons.on_tanh(received)
-    for ax, (name, numbers) in zip(figure.axes, received.items(), strict=True):
-        curve, dots = ax.lines
-        np.testing.assert_array_equal(dots.get_xydata().T, [numbers, np.tanh(numbers)])
-        np.testing.assert_array_equal(curve.get_ydata(), np.tanh(curve.get_xdata()))
-        assert curve.get_xdata().min() <= min(numbers)
-        assert curve.get_xdata().max() == 3.0  # it shows where tanh rises, too
-        assert ax.get_title().startswith(name)
-    assert figure.alt == "What tanh receives. near: −1.0 to 2.0, far: −204.0 to −56.0."
 
 
 def naive(x):
@@ -737,8 +738,10 @@ def test_each_unit_has_a_line_over_time_and_is_grey_if_it_stays():
     assert rises == rises_too != stays
     said = [
         "size, a line for each unit: at most 1 at step 0, 5.8e17 at the end.",
-        "2 of 3 end at ten times their start or above; the rest are grey.",
+        "2 of 3 end at ten times their start or above; grey: 2.",
     ]
+    assert [(text.get_text(), text.xy) for text in ax.texts] == [("units 2", (59, 0.5))]
+    assert moons.over_time([[1.0], [20.0]], "size").alt.endswith("grey: none.")
     assert figure.alt.splitlines() == said
 
 
