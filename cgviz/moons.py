@@ -393,7 +393,8 @@ def outside(f: Callable[[Any], Any], x: Any) -> Any:
 def over_time(each: Any, what: str) -> SpokenFigure:
     """A line over the steps for each hidden unit, on a logarithmic axis.
 
-    The units that end below ten times their start are grey, and numbered. Each tick is 100,000 times the one below.
+    The units that end below ten times their start are grey, and numbered. Each tick is 100,000
+    times the one below.
 
     Args:
         each: Numbers above 0, shape [steps, units].
@@ -424,7 +425,8 @@ def over_time(each: Any, what: str) -> SpokenFigure:
     first, last = (style.number(np.max(each[i]), 2) for i in (0, -1))
     figure.alt = (
         f"{what}, a line for each unit: at most {first} at step 0, {last} at the end.\n"
-        f"{rose.sum()} of {len(rose)} end at ten times their start or above; grey: {stay or 'none'}."
+        f"{rose.sum()} of {len(rose)} end at ten times their start or above; "
+        f"grey: {stay or 'none'}."
     )
     return figure
 
