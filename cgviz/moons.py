@@ -694,7 +694,8 @@ def scale(
     for face, group, label in (("white", ~best, None), ("0.1", best, f"her best {best.sum()}")):
         ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face, label=label)
     for n, (title, score, degree) in enumerate(zip(titles, scores, each, strict=True)):
-        place, ha = ((0, 9), "left" if n else "right") if degree < 0.1 else ((8, -7), "left")
+        # Above the curve: to the right of their dots, names near the cut would lie across it.
+        place, ha = ((0, 9), "left" if n else "right") if degree < 0.1 else ((-8, 1), "right")
         name = ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha)
         name.set(size=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.0})
     ax.set(xlabel="score", ylabel="degree", title=f"the degrees add up to {each.sum():.2f}")
@@ -748,6 +749,7 @@ def tastes(
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
         low = int(np.nanargmin(losses))
+        falling.plot(low, losses[low], "o", color=tone)
         first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
         best = " ".join(titles[n] for n in taken)
         said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"

@@ -217,7 +217,9 @@ def test_a_rule_of_which_a_part_is_hidden_from_the_tape_is_told_both_causes():
 
 
 def test_where_numpy_hides_the_upstream_no_rule_of_a_rule_is_blamed_alone():
-    twice = tf.custom_gradient(lambda x: (2.0 * x, lambda dy: tf.constant(2.0 * dy.numpy(), dy.dtype)))
+    twice = tf.custom_gradient(
+        lambda x: (2.0 * x, lambda dy: tf.constant(2.0 * dy.numpy(), dy.dtype))
+    )
     (found,) = cgviz.check(twice, 1.0, where="eager").findings
     assert "Either NumPy or stop_gradient hides a part of it" in found.hint
 
