@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOL = runpy.run_path(str(ROOT / "tools" / "slides.py"))
-LESSON = ROOT / "notebooks" / "02_upstream_downstream.ipynb"
+LESSON = ROOT / "notebooks" / "07_non_differentiable.ipynb"
 
 
 def test_a_prediction_is_a_slide_and_its_result_comes_with_the_next_key():

@@ -274,7 +274,7 @@ class _Arranged:
             words = "upstream · local = downstream" if shown.local else "backward gradient"
             self.legend.append(("backward", words))
         if any("≠" in words for text in texts if text.of == "link" for _, words in text.versions):
-            self.legend.append(("", "≠ the rule returned another number"))
+            self.legend.append(("", "≠ what the rule returned instead"))
         self.width = self.layout.width + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
         self.shift = MARGIN, MARGIN

@@ -360,7 +360,7 @@ class Explorer(View):
         self.swept: Any = None
         self._sweep(0)
         self.moved = {s.name: s.widest() for s in self.sliders if s.entry is None}
-        builder = PageBuilder(self.trace, moved=self.moved, framed=False)
+        builder = PageBuilder(self.trace, moved=self.moved, framed=False, local=True)
         self.signature = display.signature(builder.selection())
         ranges = ", ".join(f"{s.name} from {s.low:g} to {s.high:g}" for s in self.sliders)
         words = f"{summary.title(self.trace)}\nsliders: {ranges}"
@@ -433,7 +433,7 @@ class Explorer(View):
 
     def _at(self, values: Sequence[float]) -> PageBuilder:
         found = self._run(values, self.trace)
-        return PageBuilder(found, self.which, moved=self.moved, framed=False)
+        return PageBuilder(found, self.which, moved=self.moved, framed=False, local=True)
 
     # --- in a saved page ---
 

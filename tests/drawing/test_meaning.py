@@ -116,7 +116,7 @@ def test_what_lies_behind_an_unequal_product_is_no_derivative_and_the_legend_tel
         of_nodes = [t.at(inf) for t in shown.texts if (t.of, t.role) == ("node", "gradient")]
         return of_nodes, [words for _, words in shown.legend if "≠" in words]
 
-    sign = ["≠ the rule returned another number"]
+    sign = ["≠ what the rule returned instead"]
     assert written(bad, local=True) == (["gradient = 4", "dy/dw = 5 + 5 = 10"], sign)
     assert written(tf.square, local=True) == (["dy/dx = 12", "dy/dw = 5 + 5 = 10"], [])
     assert written(bad) == (["dy/dx = 4", "dy/dw = 5 + 5 = 10"], [])
