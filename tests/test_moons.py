@@ -477,8 +477,8 @@ def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
     assert float(tf.function(safe)(x)) == pytest.approx(2.06e-9, rel=1e-3)
 
 
-def test_five_functions_are_what_the_summary_of_lesson_06_says():
-    """Its table: value and gradient at 100, value and gradient at -20."""
+def test_six_functions_are_what_the_summary_of_lesson_06_says():
+    """Its table: value and gradient at 100, the same at -20, and the gradient at 0."""
 
     @tf.custom_gradient
     def documented(x):
@@ -490,25 +490,28 @@ def test_five_functions_are_what_the_summary_of_lesson_06_says():
     def safe(x):
         return tf.where(x > 50.0, x, naive(tf.where(x > 50.0, 0.0, x)))
 
+    def stable_value(x):
+        return tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
+
     @tf.custom_gradient
     def stable(x):
-        y = tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
-        return y, lambda upstream: upstream * tf.sigmoid(x)
+        return stable_value(x), lambda upstream: upstream * tf.sigmoid(x)
 
     def row(f):
-        x = tf.constant([100.0, -20.0])
+        x = tf.constant([100.0, -20.0, 0.0])
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = f(x)
-        return np.stack([y, tape.gradient(y, x)], axis=1).ravel()
+        return np.stack([y, tape.gradient(y, x)], axis=1).ravel()[[0, 1, 2, 3, 5]]
 
     tiny = np.exp(-20.0)
     table = {
-        naive: [np.inf, np.nan, 0.0, tiny],
-        documented: [np.inf, 1.0, 0.0, 0.0],
-        chosen: [100.0, np.nan, 0.0, tiny],
-        safe: [100.0, 1.0, 0.0, tiny],
-        stable: [100.0, 1.0, tiny, tiny],
+        naive: [np.inf, np.nan, 0.0, tiny, 0.5],
+        documented: [np.inf, 1.0, 0.0, 0.0, 0.5],
+        chosen: [100.0, np.nan, 0.0, tiny, 0.5],
+        safe: [100.0, 1.0, 0.0, tiny, 0.5],
+        stable_value: [100.0, 1.0, tiny, tiny, 1.0],
+        stable: [100.0, 1.0, tiny, tiny, 0.5],
     }
     for f, numbers in table.items():
         np.testing.assert_allclose(row(f), numbers, rtol=1e-5)
