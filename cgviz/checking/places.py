@@ -62,8 +62,8 @@ def registry(case: Case) -> None:
     case.results.broken(
         "registry",
         f"{grown} more with each call",
-        f"each call of f leaves {counted(grown, 'gradient')} in TensorFlow's registry for ever: f "
-        "builds a graph anew whenever it runs.",
+        f"each call of f leaves {counted(grown, 'rule')} in TensorFlow's registry forever: f "
+        "builds a new graph whenever it runs.",
         "Build the graph once: make the `tf.function` outside of f. tf.vectorized_map builds one "
         "with each call: put it into such a function. And where it maps over more than one, it "
         "drops every custom rule in it: then use tf.map_fn, or write f for a batch.",
@@ -245,7 +245,7 @@ def _place(name: str, run: Callable[[Case], Pulled], *words: str) -> Rule:
 
 
 _ONE_DRAW = (
-    "f draws numbers with Python or NumPy: a graph draws them once, while it is traced, for ever.",
+    "f draws numbers with Python or NumPy: a graph draws them once, while it is traced.",
     "Draw them with TensorFlow: tf.random.uniform.",
 )
 _TRACED = (

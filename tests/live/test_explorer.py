@@ -54,6 +54,16 @@ def test_a_move_sends_numbers_and_no_lines(sent):
     assert explorer.trace.gradients[0] == -12.0
 
 
+def test_a_rule_that_ignores_upstream_is_marked_in_the_picture_unless_upstream_is_1(sent):
+    explorer = cgviz.explore(
+        tf.custom_gradient(lambda x: (x * x, lambda dy: 2.0 * x)), x=(-3.0, 3.0)
+    )
+    for upstream in (1.0, -1.0):
+        move(explorer, 2.0, upstream)
+    shown = [[[step, words] for step, words in each["texts"]["written"][0]] for each in sent]
+    assert shown == [[[1, "1 · 4 = 4"]], [[1, "−1 · 4 ≠ 4"]]]
+
+
 def test_the_open_card_comes_along(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     move(explorer, 2.0, 1.0, open_=1)
