@@ -26,7 +26,7 @@ from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .comparison import SLOW, apart, largest, largest_beside, timed, wobble
+from .comparison import apart, largest, largest_beside, timed, wobble
 from .flattened import Flattened, Kept, Leaf, Pulled
 
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
@@ -34,6 +34,7 @@ _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|Candida
 
 # Calls of each rule to judge: each is run some ten times, and a loop may make 1,000 calls.
 MOST_CALLS = 20
+QUICK = 0.01  # seconds of a pull: from here on its time matters, so a first one is not enough
 
 
 @dataclass(frozen=True)
@@ -306,7 +307,7 @@ def examine(case: Case, variables: Kept) -> Case:
         return case
     try:
         flat, targets, deterministic = _settled(flat, case.draws)
-        base, seconds = timed(flat.pull, SLOW) if targets else (None, 0.0)
+        base, seconds = timed(flat.pull, QUICK) if targets else (None, 0.0)
     except Exception as raised:  # f raises only as a graph: the recording opened its tf.function
         return replace(case, error=raised)
     narrow = _coarsest([*flat.dtypes, *_met(trace)])

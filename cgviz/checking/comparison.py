@@ -31,7 +31,7 @@ BLOCKS = 16  # blocks if there are more: in float64, sums of a thousand hide not
 FEWEST = 4  # blocks, however slow f is, so that one error does not vanish among all derivatives
 SECONDS = 3.0  # for all differences, and again for all pulls, as estimated from the first run
 FEW = 40  # up to so many inputs are moved one at a time even if it takes longer, for the hints
-SLOW = 0.1  # seconds of a run from which `FEW` inputs take over a minute, the second order more
+SLOW = 0.1  # seconds of a run from which `FEW` inputs take over a minute
 LADDER = 20  # runs of f that one slope usually takes
 MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred megabytes
 SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
@@ -187,16 +187,17 @@ class Comparison:
         f, eps, shortest = self.f, self.dtype.eps, shortest or self.shortest
         return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, shortest)
 
-    def far_off(self, part: float, shortest: float) -> bool:
-        """Whether the worst claim is off by more than this part of a slope over longer steps, too.
+    def far_off(self, wrong: Mismatch, part: float, shortest: float) -> bool:
+        """Whether a claim is off by more than this part of a slope over longer steps, too.
 
         Args:
+            wrong: The claim.
             part: The error, relative to that slope.
             shortest: The shortest step.
         """
-        worst, scale = self.mismatches[0], self.f.scale
-        true = self._slope(np.eye(1, scale.size, worst.input)[0] * scale, shortest)
-        yours, at = worst.yours * scale[worst.input], worst.output
+        scale = self.f.scale
+        true = self._slope(np.eye(1, scale.size, wrong.input)[0] * scale, shortest)
+        yours, at = wrong.yours * scale[wrong.input], wrong.output
         gap = max(true.low[at] - yours, yours - true.high[at])
         return bool(gap > part * true.reach[at] + 10 * true.error[at])
 

@@ -19,13 +19,15 @@ from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import SLOW, Comparison, Mismatch, apart, largest
+from .comparison import Comparison, Mismatch, apart, largest
 from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
+GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
+LONG = 10.0  # seconds that a second order which nobody asked for may take
 
 # --- the first order ---------------------------------------------------------------------------
 
@@ -83,12 +85,14 @@ def _compared(case: Case) -> Comparison:
     """
     judged = case.judged if case.linear else case.judged.summed()
     found = Comparison(judged, case.dtype)
+    if case.dtype is not dtypes.FLOAT64:
+        return found
     tolerant = replace(dtypes.FLOAT32, eps=case.dtype.eps)
     rough = found.unsure > 0 or found.doubt > tolerant.wrong
     most = 10 * tolerant.wrong
     far = max((each.part for each in found.mismatches), default=0.0) > most
     # For most wrong claims one slope over longer steps confirms the error, and saves the others.
-    if case.dtype is dtypes.FLOAT64 and (rough or (far and not found.far_off(most, LONGER))):
+    if rough or (far and not found.far_off(found.mismatches[0], most, LONGER)):
         longer = Comparison(judged, tolerant, shortest=LONGER)
         sure = longer.unsure == 0 and longer.doubt <= tolerant.wrong and not longer.bends
         if sure and (rough or not longer.mismatches):
@@ -411,7 +415,7 @@ def second_order(case: Case) -> None:
     reasons = {
         "not judged: the rule is not linear in upstream": not case.linear,
         "not judged: a surrogate, which the second pass applies again": case.surrogate,
-        "not judged: f is slow (order=2 judges it)": case.order < 2 and case.seconds > SLOW,
+        "not judged: f is slow (order=2 judges it)": case.order < 2 and _long(case) > LONG,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
         "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
         "not judged: see variables": results.has("variables"),
@@ -437,6 +441,11 @@ def second_order(case: Case) -> None:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
         results.skipped("second order", "the first derivative jumps or is not finite here")
+
+
+def _long(case: Case) -> float:
+    """About how many seconds the second order takes."""
+    return GRADIENTS * len(case.judged.leaves) * case.seconds
 
 
 def _disagreement(case: Case) -> tuple[Array, bool, Comparison]:
@@ -467,9 +476,13 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     if found.mismatches:
         # Where terms cancel in the rule, as in that of a softmax, their rounding remains. It moves
         # the first derivative in stairs, which short steps do not leave.
-        found = Comparison(first, dtype, FEW, shortest=dtype.eps ** (1 / 3))
+        step = dtype.eps ** (1 / 3)
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
-        found.mismatches = [m for m in found.mismatches if m.size > 4 * dtype.eps * term]
+        found.mismatches = [
+            each
+            for each in found.mismatches
+            if each.size > 4 * dtype.eps * term and found.far_off(each, dtype.wrong, step)
+        ]
     return found
 
 

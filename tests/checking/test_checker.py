@@ -404,7 +404,7 @@ def test_checks_in_threads_leave_the_streams_and_what_others_print(capsys):
 
 
 def test_of_a_slow_function_the_second_order_is_judged_only_if_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr("cgviz.checking.derivatives.SLOW", 0.0)
+    monkeypatch.setattr("cgviz.checking.derivatives.LONG", 0.0)
     assert row(cgviz.check(square, 2.0), "second order").reason == (
         "not judged: f is slow (order=2 judges it)"
     )
