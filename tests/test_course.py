@@ -121,6 +121,13 @@ def test_the_map_gives_the_same_minutes():
     assert [int(time) for _, time in listed] == [stated_minutes(read(path)) for path in LESSONS]
 
 
+def test_an_answer_that_is_a_number_is_not_shown_as_a_list_of_one(notebook):
+    """Markdown takes a line such as "6. It is used twice." for the sixth point of a list."""
+    for text in prose(read(notebook)):
+        for fold in re.findall(r"</summary>(.*?)</details>", text, flags=re.S):
+            assert len(re.findall(r"^\d+\. ", fold, flags=re.M)) != 1, fold
+
+
 def test_a_lesson_has_one_set_up_cell_and_imports_nowhere_else(lesson):
     notebook = read(lesson)
     headings = [text for text in prose(notebook) if text.startswith("## Set-up")]
