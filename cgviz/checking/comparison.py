@@ -159,7 +159,7 @@ class Comparison:
         sure = give <= enough
         if self.dtype.eps > dtypes.FLOAT64.eps and not self.dtype.coarse:
             # Rounding of a large value can hide f's whole slope: then a claim agrees with anything.
-            sure &= (give <= terms) | (np.abs(claims) <= self.dtype.wrong * largest(claims))
+            sure &= (give <= terms) | (claims == 0)
         judged = known & ((gap > 0) | sure)
         self.doubt = float(np.max((slopes.error / np.fmax(terms, enough))[judged], initial=0.0))
         self.judged = int(np.sum(judged))
