@@ -230,7 +230,7 @@ class Cut:
             "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
             "where": where,
             "due": due,
-            "assigned": _ASSIGNED if calls(source, ASSIGNS) else "",
+            "assigned": _ASSIGNED if any(holds(c, source) for c, _ in calls(source, ASSIGNS)) else "",
         }
         cause = CAUSES[self.cause]
         words = cause.words(known)

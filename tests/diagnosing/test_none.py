@@ -175,6 +175,21 @@ def test_a_rule_that_returns_none_is_named_with_its_line():
     assert "(dy, None)" in finding.message
 
 
+def test_an_assignment_elsewhere_in_the_step_is_not_said_to_cut_a_dead_end():
+    w, u = tf.Variable(2.0, name="w"), tf.Variable(3.0, name="u")
+
+    def step():
+        with tf.GradientTape() as tape:
+            h = tf.tanh(w)  # noqa: F841 - forgotten
+            loss = u * u
+        for v, gradient in zip([w, u], tape.gradient(loss, [w, u]), strict=True):
+            if gradient is not None:
+                v.assign_sub(0.1 * gradient)
+
+    message = only(recorded(step)).message
+    assert message.endswith("uses it, and the result never reaches the target.")
+
+
 def test_an_unused_argument_is_named():
     finding = only(cgviz.trace(lambda x, y: x * 2.0, 2.0, 3.0))
     assert finding.sources == ("y",)
