@@ -215,6 +215,7 @@ class Cut:
         is_none = not sources or sources[0] in graph.pass_.sources
         source = op.source if op else None
         where, due = _BLOCKS.get(inside_tape(source), _BLOCKS[""])
+        assigns = any(holds(call, source) for call, _ in calls(source, ASSIGNS))
         known = {
             "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
             "here": at(op) if op else "",
@@ -230,7 +231,7 @@ class Cut:
             "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
             "where": where,
             "due": due,
-            "assigned": _ASSIGNED if any(holds(c, source) for c, _ in calls(source, ASSIGNS)) else "",
+            "assigned": _ASSIGNED if assigns else "",
         }
         cause = CAUSES[self.cause]
         words = cause.words(known)
@@ -364,8 +365,9 @@ _CAUSES = (
     ),
     Cause("variable", VARIABLES).says(
         "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "
-        "variables that are trainable.",
-        "Make it with `trainable=True`, or call `tape.watch({source})` first.",
+        "variables that are trainable, and none with `watch_accessed_variables=False`.",
+        "Call `tape.watch({source})` first. If it is not trainable, `trainable=True` also makes an "
+        "ordinary tape watch it.",
     ),
     Cause("input").says(
         "{who}: no tape watched it when {here} used it.",

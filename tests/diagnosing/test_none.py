@@ -60,6 +60,13 @@ def true_or_false():
     tape.gradient(y, b)
 
 
+def watches_nothing_by_itself():
+    w = tf.Variable(3.0, name="w")
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        y = w * X
+    tape.gradient(y, w)
+
+
 def after_the_target():
     with tf.GradientTape() as tape:
         tape.watch(X)
@@ -92,6 +99,12 @@ NONE = {
     ),
     "integer": (watched_integer, "", "int32", "2."),
     "not trainable": (not_trainable, "Mul", "y = w * X", "trainable=True"),
+    "tape that watches nothing by itself": (
+        watches_nothing_by_itself,
+        "Mul",
+        "and none with `watch_accessed_variables=False`",
+        "Call `tape.watch(w)` first.",
+    ),
     "reassigned": (reassigned, "Mul", "v = v - 0.1", "v.assign_sub"),
     "only assigned": (only_assigned, "", "no op that ran reads this variable", "leave it out"),
     "assigned": (
