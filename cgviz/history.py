@@ -104,7 +104,9 @@ class History:
             source whose gradient it took, and each variable that a tape followed.
         traces: Step -> its whole trace, if it was kept.
         ancestors: The names of everything that the target was computed from, in the first step.
-        broken: The first recorded step with NaN or infinity, in the target or a gradient, or None.
+        fine: Whether each recorded step is without NaN and infinity: its target, its gradients, and
+            what it leaves in the variables whose gradient it takes.
+        broken: The first recorded step that is not fine, or None.
         last: The trace of the last recorded step.
         stopped: Whether Ctrl-C ended the training before all steps were run.
 
@@ -133,6 +135,7 @@ class History:
         self.series: dict[str, Series] = {}
         self.traces: dict[int, Trace] = {}
         self.ancestors: frozenset[str] = frozenset()
+        self.fine: list[bool] = []
         self.broken: int | None = None
         self.last: Trace | None = None
         self.stopped = False
@@ -300,6 +303,7 @@ class History:
         on_tape = {value.key for value, watched in uses if watched}
         series = dict(self.series)
         moments: dict[str, Moment] = {}
+        states: set[str] = set()  # of the gradients, and of the variables after the step
         for op in trace.ops:
             received = [gradients[v.key] for v in op.outputs if v.key in gradients]
             # This excludes an optimizer's variables: its rate and its moments are on no tape.
@@ -313,12 +317,15 @@ class History:
             if value.differentiable:
                 tensor, after = value.reference, trace.after.get(op.name)
             upstream, returned = (taken.received, taken.returned) if taken else (received, ())
+            moved = _measured(known, after, tensor, count=False)
             moment = _moment(
                 _measured(known, tensor, count=False),
                 _measured(known, next((t for t in upstream if t is not None), None)),
                 [_measured(known, t) for t in returned if t is not None],
-                _measured(known, after, tensor, count=False),
+                moved,
             )
+            if moment.state != "none":  # a variable without a gradient, such as a mask, may hold −∞
+                states |= {moment.state, moved.state}
             moments[op.name] = moment if upstream else moment._replace(state="unasked")
             if op.name not in series:
                 about = op.kind, op.type, value.dtype, value.size, str(op.source or "")
@@ -326,14 +333,14 @@ class History:
         for name, each in series.items():
             each.moments.append(moments.get(name, Moment()))
         every = series.values()
-        bad = any(each.moments[-1].state in ("nan", "inf") for each in every)
-        first_bad = self.broken is None and (bad or not np.isfinite(target))
+        fine = bool(np.isfinite(target)) and states.isdisjoint(("nan", "inf"))
         found = walk(makers(trace, pass_.targets), lambda op: makers(trace, op.inputs))
         ancestors = self.ancestors or frozenset(op.name for op in found)
         # Last, and together: an interrupt before this point leaves the step out of the history.
         self.steps, self.target = [*self.steps, step], [*self.target, target]
+        self.fine = [*self.fine, fine]
         self.series, self.ancestors, self.last = series, ancestors, trace
-        self.broken = step if first_bad else self.broken
+        self.broken = step if self.broken is None and not fine else self.broken
         changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in every)
         return changed, sum(each.bytes for each in known.values())
 
@@ -379,7 +386,9 @@ def _measured(
     key = id(tensor), id(minus), count
     if key not in known:
         array = readable(tensor)
-        size, zeros = norm(array if minus is None else array - readable(minus)), float("nan")
+        with np.errstate(all="ignore"):  # ∞ − ∞
+            size = norm(array if minus is None else array - readable(minus))
+        zeros = float("nan")
         if count or size == 0:
             # Comparing first: counting the zeros of floats directly takes five times as long.
             zeros = float(np.count_nonzero(array == 0)) / max(array.size, 1)

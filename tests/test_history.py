@@ -1004,6 +1004,47 @@ def test_where_the_first_step_has_nan_no_variable_is_said_to_be_frozen():
     assert finding.what == "nan"
 
 
+@pytest.mark.parametrize("first", [0, 2, 3])
+def test_a_step_that_makes_a_weight_nan_of_a_finite_gradient_is_told_and_nothing_after_it(first):
+    w, runs = tf.Variable([[1.0], [2.0], [3.0]], name="w"), []
+
+    def step():
+        with tf.GradientTape() as tape:  # no NaN reaches the target: the last row is not used
+            loss = tf.reduce_sum(tf.gather(w, [0, 1]) ** 2)
+        gradient = tf.convert_to_tensor(tape.gradient(loss, w))
+        w.assign_sub(0.01 * (gradient if len(runs) < first else gradient / tf.abs(gradient)))
+        runs.append(1)
+
+    history = cgviz.watch(step, 4)
+    (only,) = history.diagnose()
+    assert (history.broken, only.what, only.level, only.sources) == (first, "nan", "error", ("w",))
+    words = f"at step {first}, NaN or infinity is left in `w`, though the gradient is finite."
+    assert only.message == words
+
+
+def test_weights_that_were_nan_and_are_restored_are_a_warning():
+    w, runs = tf.Variable([3.0, 4.0], name="w"), []
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w * w)
+        w.assign_sub(0.01 * tape.gradient(loss, w) / (0.0 if len(runs) == 1 else 1.0))
+        runs.append(1)
+        if len(runs) == 3:
+            w.assign([3.0, 4.0])
+
+    (only,) = cgviz.watch(step, 6).diagnose()
+    assert (only.what, only.level) == ("nan", "warning")
+    assert only.message.startswith("at step 1, NaN or infinity is left in `w`, though")
+    assert only.message.endswith("3 of the 4 recorded steps after it are fine.")
+
+
+def test_a_mask_that_holds_infinity_and_is_not_trained_is_no_finding():
+    w, mask = tf.Variable([1.0, 2.0], name="w"), tf.Variable([0.0, -np.inf], name="mask")
+    step = descent(lambda: tf.reduce_sum(w * tf.nn.softmax(mask)), [w])
+    assert cgviz.watch(step, 3).diagnose().ok
+
+
 def test_updates_too_large_for_their_weights_are_told():
     loss, variables = small()
     report = cgviz.watch(descent(loss, variables, 30.0), 6).diagnose()

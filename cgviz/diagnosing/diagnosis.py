@@ -205,6 +205,10 @@ def _told(
 # --- what the trace of one step explains ---
 
 LEARNT = "Of a loss that cannot be less, nothing is left to learn."
+LEFT = (
+    "Look at how the step uses the gradient: does it divide by 0, as an optimiser with epsilon=0 "
+    "does, or is the learning rate too large? Or was it there before the step?"
+)
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
@@ -216,15 +220,21 @@ def _explained(history: History, place: int, when: str) -> list[Finding]:
 
 
 def broken(history: History, end: int) -> Iterator[Told]:
-    """The first NaN or infinity; only a warning if the last step is finite again."""
+    """The first NaN or infinity; only a warning if the last step is fine again."""
     if end == len(history):
         return
     when = f"at step {history.steps[end]}"
     found = (each for each in _explained(history, end, when) if each.what in ("nan", "inf"))
-    message = f"{when}, the target or a gradient is not finite."
-    first = next(found, Finding("nan", message, LOOK, STABILITY))
-    states = [series.state[end:] for series in history.series.values()]
-    fine = ~np.isin(states, ("nan", "inf")).any(0) & np.isfinite(history.target[end:])
+    message, hint = f"{when}, the target or a gradient is not finite.", LOOK
+    asked = [name for name, s in history.variables.items() if s.state[end] in ("", "zero")]
+    left = history.traces[history.steps[end]].after
+    gone = [x for x in asked if x in left and not np.isfinite(readable(left[x])).all()]
+    if gone:
+        names = listed(f"`{name}`" for name in gone)
+        message = f"{when}, NaN or infinity is left in {names}, though the gradient is finite."
+        hint = LEFT
+    first = next(found, Finding("nan", message, hint, STABILITY, sources=tuple(gone)))
+    fine = history.fine[end:]
     if fine[-1]:
         many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are fine."
         message = f"{first.message} {many}"
