@@ -137,7 +137,8 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
     leaving = graph.selection.outgoing
     reached = sorted(walk([start], lambda node: [edge.target for edge in leaving[node]]))
     ends = [graph.nodes[t.key] for t in graph.pass_.targets if t.key in graph.nodes]
-    ops = [graph.op(node) for node in reached if node <= max(ends, default=node)]
+    last = max(ends, default=len(leaving))  # what ran after the target has no part in it
+    ops = [graph.op(node) for node in reached if node <= last]
     if inner := _inner_gradient(graph, ops):
         return inner
     targets = [made for t in graph.pass_.targets if (made := graph.maker(t))]
@@ -145,7 +146,8 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
         for output in op.outputs:
             if taken := numpy_call(op, graph.name(output).strip("`"), targets):
                 return Cut(graph, "NumPy", op, output, taken)
-    used = graph.op(max(edge.target for edge in leaving[start])) if leaving[start] else None
+    uses = [edge.target for edge in leaving[start]]
+    used = graph.op(max([n for n in uses if n <= last] or uses)) if uses else None
     return Cut(graph, _unused(graph, value, used), used, value)
 
 
@@ -155,13 +157,14 @@ def _unused(graph: PassGraph, value: Value, used: Op | None = None) -> str:
     # The target is a gradient, on which the source has no influence.
     if graph.pass_.index > 0 and any(t.key not in forward for t in graph.pass_.targets):
         return "independent"
-    if used:
-        return "independent" if _inner_gradients(graph) else "dead end"
-    if graph.kind(value) == "variable":
-        return "not read"
+    if used and _inner_gradients(graph):
+        return "independent"
     pass_ = graph.pass_
-    unseen = all(graph.kind(t) == "input" and t not in pass_.sources for t in pass_.targets)
-    return "target unseen" if unseen else "unused"
+    if all(graph.kind(t) == "input" and t not in pass_.sources for t in pass_.targets):
+        return "target unseen"
+    if used:
+        return "dead end"
+    return "not read" if graph.kind(value) == "variable" else "unused"
 
 
 def _inner_gradients(graph: PassGraph) -> list[tuple[Value, Pass]]:

@@ -203,6 +203,48 @@ def test_an_assignment_elsewhere_in_the_step_is_not_said_to_cut_a_dead_end():
     assert message.endswith("uses it, and the result never reaches the target.")
 
 
+def test_a_dead_end_is_told_at_an_op_that_ran_before_the_target():
+    w, u = tf.Variable([[2.0]], name="w"), tf.Variable(3.0, name="u")
+
+    def body():
+        with tf.GradientTape() as tape:
+            h = w @ w  # noqa: F841 - forgotten
+            loss = u * u
+        tape.gradient(loss, [w, u])
+        tf.norm(w)
+
+    assert "MatMul (line" in only(recorded(body)).message
+
+
+def test_a_use_after_the_target_is_told_if_there_is_no_other():
+    w, u = tf.Variable(2.0, name="w"), tf.Variable(3.0, name="u")
+
+    def body():
+        with tf.GradientTape() as tape:
+            loss = u * u
+        tape.gradient(loss, [w, u])
+        tf.sin(w)
+
+    assert "Sin (line" in only(recorded(body)).message
+
+
+def test_a_target_made_by_numpy_is_not_blamed_on_a_later_use_of_the_source():
+    def body():
+        with tf.GradientTape() as second:
+            second.watch(X)
+            with tf.GradientTape() as first:
+                first.watch(X)
+                y = X**3
+            slope = first.gradient(y, X)
+            slope = tf.constant(slope.numpy())
+        second.gradient(slope, X)
+        tf.sin(X)
+
+    finding = only(recorded(body))
+    assert "no TensorFlow op that was recorded made the target" in finding.message
+    assert "not NumPy's" in finding.hint
+
+
 def test_an_unused_argument_is_named():
     finding = only(cgviz.trace(lambda x, y: x * 2.0, 2.0, 3.0))
     assert finding.sources == ("y",)
