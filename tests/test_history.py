@@ -890,6 +890,20 @@ def test_a_gradient_whose_squares_underflow_is_not_said_to_be_0_times_another():
     assert "is less than 1e−6 times that of" in message
 
 
+def test_a_gradient_whose_squares_overflow_is_not_said_to_be_a_number_of_times_another():
+    w = tf.Variable(50.0, name="w")
+
+    def loss():
+        state = 1.0
+        for _ in range(15):
+            state = w * state
+        return state
+
+    report = cgviz.watch(descent(loss, [w], 0.0), 3).diagnose()
+    message = next(each.message for each in report if each.what == "exploding")
+    assert "is more than 1000000 times that of" in message
+
+
 def test_a_gradient_that_is_none_is_told():
     w, u = tf.Variable(2.0, name="w"), tf.Variable(1.0, name="u")
     step = descent(lambda: w * w + tf.stop_gradient(u), [w, u])

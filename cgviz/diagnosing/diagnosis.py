@@ -306,7 +306,7 @@ def depth(history: History, end: int) -> Iterator[Told]:
             continue
         pairs = (row[0], row[-1]), way
         with np.errstate(all="ignore"):
-            both = [np.nan_to_num(a.rms[:end] / b.rms[:end], nan=1.0) for a, b in pairs]
+            both = [a.rms[:end] / b.rms[:end] for a, b in pairs]  # 0 / 0 and ∞ / ∞ count as neither
         for name, verb, out, bound in (
             ("vanishing", "shrinks", np.max(both, 0) < low, f"less than {style.number(low)}"),
             ("exploding", "grows", np.min(both, 0) > 1 / low, f"more than {style.number(1 / low)}"),
