@@ -963,6 +963,37 @@ def test_a_training_that_has_reached_0_is_no_error(gap, levels):
     assert any(words in note for note in report.notes) == (gap == 0)
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda w: tf.reduce_sum(tf.zeros(2) * (w - 1.0) ** 2) / tf.maximum(0.0, 1.0),
+        lambda w: 0.0 * tf.reduce_mean((w - 1.0) ** 2),
+    ],
+)
+def test_a_target_that_is_0_because_of_its_weights_is_an_error(loss):
+    w = tf.Variable([0.5, 0.25], name="w")
+    report = cgviz.watch(descent(lambda: loss(w), [w]), 4).diagnose()
+    assert [(each.what, each.op.type, each.level) for each in report] == [("zero", "Mul", "error")]
+    assert "The other factor is 0." in report[0].message
+    assert not report.notes
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda w: tf.reduce_sum(w * w),
+        lambda w: tf.reduce_sum(w * w) + 0.0 * tf.reduce_sum(w),
+        lambda w: tf.reduce_sum(tf.cast(w > 0.1, "float32") * w),
+        lambda w: tf.reduce_sum(tf.maximum(0.0, w)),
+    ],
+)
+def test_a_target_that_has_reached_0_is_no_error_where_a_factor_of_it_is_0(loss):
+    w = tf.Variable([0.5, 0.25], name="w")
+    report = cgviz.watch(descent(lambda: loss(w), [w], 0.5), 4).diagnose()
+    assert report.ok
+    assert any("the target has reached 0, and the" in note for note in report.notes)
+
+
 def test_one_quiet_batch_at_the_end_is_a_warning():
     w, shifts = tf.Variable(0.1, name="w"), iter([0.0] * 8 + [9.0])
     history = cgviz.watch(descent(lambda: tf.nn.relu(1.0 - w - next(shifts)) + 1.0, [w], 0.001), 9)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Trace, ratio, readable, wide
+from ..graph import Op, Trace, ratio, readable, wide
 from ..graph.dtypes import limits
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -212,10 +212,15 @@ LEFT = (
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
+def _kept(history: History, place: int) -> Trace:
+    """The trace of a recorded step, or the next trace kept."""
+    return history.traces[min(step for step in history.traces if step >= history.steps[place])]
+
+
 def _explained(history: History, place: int, when: str) -> list[Finding]:
     """Findings and remarks from the trace of a recorded step, or from the next trace kept."""
-    step = min(step for step in history.traces if step >= history.steps[place])
-    found = diagnose(history.traces[step], history.traces[step].main)
+    trace = _kept(history, place)
+    found = diagnose(trace, trace.main)
     return [replace(x, message=f"{when}, {x.message}") for x in (*found, *found.remarks)]
 
 
@@ -252,19 +257,30 @@ def lost(history: History, end: int) -> Iterator[Told]:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0
         since = _since(history, place)
-        every = _explained(history, place, since)
+        trace, every = _kept(history, place), _explained(history, place, since)
         found = [each for each in every if each.what == state and name in each.sources]
         if not found:
             word = "None" if state == "none" else "0"
             message = f"{since}, the gradient of `{name}` is {word}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
-        if state == "zero" and not any(history.target[place:end]):
+        done = not any(history.target[place:end])
+        if state == "zero" and done and not all(_weightless(trace, each.op) for each in found):
             message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
             found = [replace(found[0], message=message, hint=LEARNT, level="note")]
         elif state == "zero" and end - place < OFTEN * end:
             found = [replace(x, level="warning") if x.level == "error" else x for x in found]
         yield from ((place, each) for each in found)
+
+
+def _weightless(trace: Trace, op: Op | None) -> bool:
+    """Whether an op multiplies by a 0 in which no source has a part, such as a weight."""
+    products = next(each.ops for each in numbers.ZERO if each.name == "factor 0")
+    factors = op.inputs if op and op.type in products.split() else ()
+    zeros = (value for value in factors if numbers.is_zero(numbers.numbers(value)))
+    sources = {*makers(trace, trace.pass_(None).sources)}
+    made = (walk(makers(trace, [v]), lambda each: makers(trace, each.inputs)) for v in zeros)
+    return any(sources.isdisjoint(each) for each in made)
 
 
 # --- what only the series show ---
