@@ -270,10 +270,14 @@ class _Arranged:
         # Numbers that an earlier pass sent back are values in the next one.
         again = any(node.level for node in shown.nodes)
         self.legend = [("forward", "value" if again else "forward value")]
+        written = [words for text in texts if text.of == "link" for _, words in text.versions]
         if shown.which is not None:
-            words = "upstream · local = downstream" if shown.local else "backward gradient"
+            product = any(" · " in words for words in written)
+            words = "upstream · local = downstream" if product else "backward gradient"
             self.legend.append(("backward", words))
-        if any("≠" in words for text in texts if text.of == "link" for _, words in text.versions):
+        # Under a slider of `explore` a wrong rule can come to show at any time.
+        moved = shown.local and shown.moved and any(node.kind == "custom" for node in shown.nodes)
+        if moved or any("≠" in words for words in written):
             self.legend.append(("", "≠ what the rule returned instead"))
         self.width = self.layout.width + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN

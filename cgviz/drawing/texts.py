@@ -315,7 +315,7 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
 
 
 def _asked(shown: Selection, i: int) -> str:
-    """What to call the gradient of a source; past a ≠ it is not a derivative."""
+    """What to call the gradient of a source; behind a custom rule it may be no derivative."""
     node, target = shown.nodes[i], _target_name(shown)
     each = node.label.split(", ")  # the names of several outputs
     one = len(node.asked) == 1 and len(each) == len(node.outputs)
@@ -323,9 +323,8 @@ def _asked(shown: Selection, i: int) -> str:
     text = f"d{target}/d{source}"  # with an underscore, such as dto_M/dM, it is hard to read
     if not target or len(text) > 14 or "_" in text or not source.isidentifier():
         return "gradient"
-    ahead = walk([i] * shown.local, lambda n: [edge.target for edge in shown.outgoing[n]])
-    unequal = any("≠" in _product(shown, e) for n in ahead for e in shown.outgoing[n])
-    return "gradient" if unequal else text
+    ahead = walk([i], lambda n: [edge.target for edge in shown.outgoing[n]])
+    return "gradient" if any(shown.nodes[n].kind == "custom" for n in ahead) else text
 
 
 def _target_name(shown: Selection) -> str:

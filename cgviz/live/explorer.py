@@ -52,11 +52,11 @@ BYTES = 1_500_000  # of the answers, each compressed alone; compressed together 
 def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any) -> Explorer:
     """Slide the arguments of f, and upstream, and watch every number change.
 
-    Each gradient in the picture is written as upstream · local, with ≠ where a rule returns
-    something else. Above it are curves over the range of the slider that moves: f, and its gradient
-    by the custom rule, by automatic differentiation of the body, and by finite differences. The
-    curve of a rule that ignores upstream stays flat when upstream moves. A number can also be
-    dragged in its node.
+    A gradient that is one number is written as upstream · local, with ≠ where a rule returns
+    something else. Above the picture are curves over the range of the slider that moves: f, and its
+    gradient by the custom rule, by automatic differentiation of the body, and by finite
+    differences. The curve of a rule that ignores upstream stays flat when upstream moves. A number
+    can also be dragged in its node.
 
     Args:
         f: A function of tensors, run eagerly.
@@ -322,10 +322,10 @@ class Sweeper:
         return _summed(value), self._entry(found, focus)
 
     def _entry(self, gradient: Array | None, focus: int) -> float:
-        if gradient is None:
-            return np.nan
         entry = self.sliders[focus].entry
-        return float(gradient if entry is None else gradient[entry])
+        found = gradient if gradient is None or entry is None else gradient[entry]
+        # A rule may return another shape: the picture shows it, and the curve has a gap.
+        return np.nan if found is None or np.ndim(found) else float(found)
 
 
 def _summed(value: Any) -> float:
@@ -401,10 +401,11 @@ class Explorer(View):
 
     def _moved(self, content: Document, settled: bool) -> Document:
         active = int(content["active"])
-        self.values = [float(x) for x in content["move"]]
+        values = [float(x) for x in content["move"]]
+        builder = self._at(values)
+        self.values = values  # only where f did not raise: what is saved later begins here
         if not self.sliders[active].upstream:
             self.focus = active
-        builder = self._at(self.values)
         self.trace, self.builders = builder.trace, (builder,)
         answer: Document = {"points": self.sweeper.points(self.trace, self.focus)}
         shown = builder.selection()

@@ -341,6 +341,20 @@ def test_sliders_work_in_it_at_positions_that_were_computed(offline, soon, tmp_p
     assert offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d") != curve
 
 
+def test_after_a_branch_and_back_the_panel_is_that_of_the_picture(offline, monkeypatch, tmp_path):
+    monkeypatch.setattr(explorer, "POSITIONS", (6,))
+    branched = lambda x: x * x if x > 0 else tf.sin(tf.cos(x))  # noqa: E731
+    explored = cgviz.explore(branched, x=(-3.0, 3.0, 2.0), upstream=None)
+    explored.save(tmp_path / "sliders.html")
+    offline.goto((tmp_path / "sliders.html").as_uri())
+    slider = offline.get_by_label("x", exact=True)
+    for moved, key in enumerate(("Home", "ArrowRight", "Home"), 1):
+        slider.press(key)
+        has_count(offline.locator(f".cgviz-explore[data-moved='{moved}']"), 1)
+    told = f"returns {style.number(cgviz.trace(branched, -3.0).gradients[0])} to x"
+    assert told in offline.locator(".cgviz-status").first.inner_text()
+
+
 def test_a_finger_drags_the_number_in_its_node_and_scrolls_the_page(browser, soon, tmp_path):
     cgviz.explore(f, x=(-3.0, 3.0), upstream=None).save(tmp_path / "sliders.html")
     context = browser.new_context(viewport={"width": 390, "height": 700}, has_touch=True)

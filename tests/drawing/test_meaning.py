@@ -102,7 +102,7 @@ def test_a_rule_that_ignores_its_upstream_is_not_equal_to_the_product():
     assert "gradient 3 · 4 ≠ 4 flows back" in alt
 
 
-def test_what_lies_behind_an_unequal_product_is_no_derivative_and_the_legend_tells_the_sign():
+def test_what_lies_behind_a_custom_rule_is_called_no_derivative_and_the_legend_tells_the_sign():
     @tf.custom_gradient
     def bad(x):
         return x * x, lambda upstream: 2.0 * x
@@ -119,7 +119,9 @@ def test_what_lies_behind_an_unequal_product_is_no_derivative_and_the_legend_tel
     sign = ["≠ what the rule returned instead"]
     assert written(bad, local=True) == (["gradient = 4", "dy/dw = 5 + 5 = 10"], sign)
     assert written(tf.square, local=True) == (["dy/dx = 12", "dy/dw = 5 + 5 = 10"], [])
-    assert written(bad) == (["dy/dx = 4", "dy/dw = 5 + 5 = 10"], [])
+    assert written(bad) == (["gradient = 4", "dy/dw = 5 + 5 = 10"], [])
+    linear = tf.custom_gradient(lambda x: (x * x, lambda upstream: upstream * x))  # no ≠ shows
+    assert written(linear, local=True)[0] == ["gradient = 6", "dy/dw = 5 + 5 = 10"]
 
 
 @pytest.mark.parametrize(

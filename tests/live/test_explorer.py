@@ -64,6 +64,31 @@ def test_a_rule_that_ignores_upstream_is_marked_in_the_picture_unless_upstream_i
     assert shown == [[[1, "1 · 4 = 4"]], [[1, "−1 · 4 ≠ 4"]]]
 
 
+def test_the_sign_of_a_wrong_rule_is_in_the_legend_before_it_shows():
+    f = tf.custom_gradient(lambda x: (x * x, lambda dy: 2.0 * x))
+    (page,) = cgviz.explore(f, x=(-3.0, 3.0)).document["pages"]
+    assert "≠ what the rule returned instead" in str(page)
+
+
+def test_where_f_raises_the_values_stay_those_of_the_picture(sent):
+    def f(x):
+        if x < -1.5:
+            raise ValueError("too small")
+        return x * x
+
+    explorer = cgviz.explore(f, x=(-3.0, 3.0, 2.0))
+    move(explorer, -3.0, 1.0)
+    assert explorer.values == [2.0, 1.0]
+    assert "error" in sent[0]
+
+
+def test_a_gradient_of_a_wrong_shape_is_shown_and_its_curve_has_a_gap():
+    f = tf.custom_gradient(lambda x: (x * x, lambda dy: tf.stack([dy * x, dy * x])))
+    explorer = cgviz.explore(f, x=(-3.0, 3.0))
+    assert explorer.trace.gradients[0].shape == (2,)
+    assert explorer.document["points"]["rule"] is None
+
+
 def test_the_open_card_comes_along(sent):
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     move(explorer, 2.0, 1.0, open_=1)

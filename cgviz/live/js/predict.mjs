@@ -91,12 +91,12 @@ export function typed(text) {
 /** The numbers of a vector as typed: `[1, 2, 3]`, `1 2 3` or `1; 2; 3`. */
 function typedAll(text) {
   const inner = text.replace(/[[\]()]/g, " ").trim();
-  return inner.split(inner.includes(";") || /,\s/.test(inner) ? /[;,]\s*/ : /\s+/).filter((part) => part).map(typed);
+  return inner.split(inner.includes(";") || /,\s/.test(inner) || /^\s*[[(]/.test(text) && inner.includes(",") ? /[;,]\s*/ : /\s+/).filter((part) => part).map(typed);
 }
 
-/** Whether a learner's number is the one meant, to half a percent, or to 1e-9 near 0. */
+/** Whether a learner's number is the one meant, to half a percent; 0 to 1e-9. */
 const near = (given, meant) => Object.is(given, meant)
-  || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-9));
+  || (Number.isFinite(meant) && Math.abs(given - meant) <= (0.005 * Math.abs(meant) || 1e-9));
 
 const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
 

@@ -481,7 +481,7 @@ export class View {
   /** Show the numbers at the values of the sliders, or whole pages where the picture has changed, too. */
   numbers({ pages, texts, panels }) {
     const [page] = this.pages;
-    const found = pages ?? [{ ...page, texts, panels: Object.assign(page.panels, panels) }];
+    const found = pages ?? [{ ...page, texts, panels: Object.assign([...page.panels], panels) }];
     this.cache.kept = new Map([[this.cache.key, found]]);
     this.show(found);
   }
