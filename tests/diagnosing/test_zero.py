@@ -37,6 +37,17 @@ def test_ways_that_cancel_are_named():
     assert "add up to 0" in finding.message
 
 
+def test_a_bias_that_a_difference_of_scores_cancels_is_a_note_where_the_weights_learn():
+    w, c = tf.Variable([[1.0], [2.0]], name="w"), tf.Variable(0.5, name="c")
+
+    def ranked(better, worse):
+        return tf.reduce_mean(tf.nn.softplus((worse @ w + c) - (better @ w + c)))
+
+    report = cgviz.trace(ranked, tf.constant([[1.0, 2.0]]), tf.constant([[2.0, -1.0]])).diagnose()
+    assert report.ok
+    assert "the uses of `c` return add up to 0" in str((*report, *report.remarks))
+
+
 def test_a_source_that_nothing_came_back_to_is_not_said_to_cancel():
     w, u, v = (tf.Variable(2.0, name=name) for name in "wuv")
     with cgviz.record() as trace:
