@@ -360,6 +360,30 @@ def test_of_a_gradient_penalty_the_outer_pass_is_followed_and_the_inner_one_is_n
     assert "this follows pass 0: `watch(..., which=1)`" in repr(inner)
 
 
+def test_a_gradient_of_a_penalty_that_is_rightly_0_is_no_error():
+    """As in a critic, whose last bias cancels between the scores of the true and of the false."""
+    (w, v), _ = penalised()
+    b, x = tf.Variable(0.5, dtype="float64", name="b"), tf.constant(POINTS[:8, :5], "float64")
+
+    def critic(given):
+        return tf.tanh(given @ w) @ v + b
+
+    def step():
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                score = critic(x)
+            penalty = tf.reduce_mean((tf.norm(inner.gradient(score, x), axis=1) - 1.0) ** 2)
+            loss = tf.reduce_mean(critic(-x)) - tf.reduce_mean(critic(x)) + 10.0 * penalty
+        for variable, slope in zip((w, v, b), outer.gradient(loss, (w, v, b)), strict=True):
+            variable.assign_sub(0.001 * slope)
+
+    history = cgviz.watch(step, 4)
+    assert history.variables["b"].state == ["zero"] * 4
+    for report in (history.diagnose(), history.trace(3).diagnose()):
+        assert list(report) == [], report
+
+
 @pytest.mark.parametrize("penalty", ["first", "later"])
 def test_a_penalty_that_only_some_steps_have_changes_no_gradient_to_none(penalty):
     (w, v), step = penalised()

@@ -259,6 +259,8 @@ def lost(history: History, end: int) -> Iterator[Told]:
         since = _since(history, place)
         trace, every = _kept(history, place), _explained(history, place, since)
         found = [each for each in every if each.what == state and name in each.sources]
+        if not found and state == "zero" and not PassGraph(trace, trace.pass_(None)).first_order:
+            continue  # second derivatives may be 0
         if not found:
             word = "None" if state == "none" else "0"
             message = f"{since}, the gradient of `{name}` is {word}."
