@@ -1106,6 +1106,7 @@ def test_weights_that_were_nan_and_are_restored_are_a_warning():
     assert (only.what, only.level) == ("nan", "warning")
     assert only.message.startswith("at step 1, NaN or infinity is left in `w`, though")
     assert only.message.endswith("3 of the 4 recorded steps after it are fine.")
+    assert "loss-scale" not in only.hint  # no such optimizer skips a finite gradient
 
 
 def test_a_mask_that_holds_infinity_and_is_not_trained_is_no_finding():

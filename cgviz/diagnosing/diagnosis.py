@@ -243,7 +243,8 @@ def broken(history: History, end: int) -> Iterator[Told]:
     if fine[-1]:
         many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are fine."
         message = f"{first.message} {many}"
-        hint = f"A loss-scale optimizer skips such a step; without one: {first.hint}"
+        skips = "A loss-scale optimizer skips such a step; without one: "
+        hint = first.hint if first.hint == LEFT else skips + first.hint
         first = replace(first, message=message, hint=hint, level="warning")
     yield end, first
 
