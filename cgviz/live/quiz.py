@@ -26,6 +26,7 @@ from .view import View
 
 HIDE = ("downstream", "local", "gradient")
 MISTAKES = {
+    "product": "That is upstream × local, as it should be. But this rule returns another number.",
     "sign": "Wrong sign: the size is right.",
     "upstream": "You forgot upstream: this is the local derivative alone.",
     "local": "You forgot the local derivative: this is upstream alone.",
@@ -147,6 +148,9 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     up, local = step.upstream[0], _column(step, edge.position)
     mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", up)]
     if local is not None:
+        product = _product([*step.upstream], local)
+        if not np.allclose(product, answer, rtol=0.005, equal_nan=True):
+            mistakes.insert(0, ("product", product))
         ones = [None if u is None else np.ones_like(u) for u in step.upstream]
         mistakes.append(("upstream", _product(ones, local)))
         mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]

@@ -45,6 +45,16 @@ def test_it_knows_what_comes_of_each_mistake():
     assert mistakes(own)["own"] == mistakes(own)["sum"] == [[5.0]]
 
 
+def test_who_multiplies_where_a_rule_does_not_is_told_that_the_rule_is_wrong():
+    rule = tf.custom_gradient(lambda x: (x * x, lambda upstream: 2.0 * x))
+    asked = cgviz.predict(cgviz.trace(lambda x: 3.0 * rule(x), 2.0)).questions[-1]
+    assert asked["answer"] == [4.0]
+    assert asked["mistakes"][0] == (
+        "That is upstream × local, as it should be. But this rule returns another number.",
+        [12.0],
+    )
+
+
 def test_it_knows_what_one_path_alone_gives():
     def two_ways(x):
         a = tf.square(x)
