@@ -141,11 +141,10 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
     ops = [graph.op(node) for node in reached if node <= last]
     if inner := _inner_gradient(graph, ops):
         return inner
-    makers = map(graph.maker, _behind_targets(graph))
-    leading = list(dict.fromkeys(op.source for op in makers if op and op.source))
+    targets = [made for t in graph.pass_.targets if (made := graph.maker(t))]
     for op in reversed(ops):  # the last value whose numbers leave TensorFlow
         for output in op.outputs:
-            if taken := numpy_call(op, graph.name(output).strip("`"), leading):
+            if taken := numpy_call(op, graph.name(output).strip("`"), targets):
                 return Cut(graph, "NumPy", op, output, taken)
     uses = [edge.target for edge in leaving[start]]
     used = graph.op(max([n for n in uses if n <= last] or uses)) if uses else None
@@ -172,13 +171,8 @@ def _inner_gradients(graph: PassGraph) -> list[tuple[Value, Pass]]:
     """The gradients of earlier passes that the targets are made of, each with its pass."""
     passes = graph.trace.passes[: graph.pass_.index]
     taken = {id(g): each for each in passes for g in each.gradient_references if g is not None}
-    before = _behind_targets(graph)
+    before = walk(graph.pass_.targets, lambda v: op.inputs if (op := graph.maker(v)) else ())
     return [(v, taken[id(v.reference)]) for v in before if id(v.reference) in taken]
-
-
-def _behind_targets(graph: PassGraph) -> Iterator[Value]:
-    """The targets, the last one first, and all that they are made of."""
-    return walk(graph.pass_.targets, lambda v: op.inputs if (op := graph.maker(v)) else ())
 
 
 def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
@@ -265,7 +259,9 @@ def inside_tape(source: Source | None) -> str:
         "stopped" inside a `stop_recording` block, "inside" a GradientTape block, "outside" if the
         function has such a block elsewhere, or "" if the source code does not tell.
     """
-    blocks = [n for n in ast.walk(_scope(source)) if isinstance(n, ast.With)]
+    scopes = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+    scope = [n for n in around(source) if isinstance(n, scopes)][-1]
+    blocks = [n for n in ast.walk(scope) if isinstance(n, ast.With)]
     items = [" ".join(ast.unparse(each.context_expr) for each in n.items) for n in blocks]
     inside = " ".join(i for n, i in zip(blocks, items, strict=True) if holds(n, source))
     if "stop_recording" in inside:
@@ -275,20 +271,21 @@ def inside_tape(source: Source | None) -> str:
     return "outside" if any("GradientTape" in text for text in items) else ""
 
 
-def numpy_call(op: Op, name: str, leading: list[Source]) -> Source | None:
+def numpy_call(op: Op, name: str, targets: list[Op]) -> Source | None:
     """Where the numbers of an op's output are taken out of TensorFlow.
 
     Args:
         op: The op. If it is a custom op, every call of NumPy in its function counts.
         name: The name of the output.
-        leading: The lines that lead to the targets; the function of the first is searched too.
+        targets: The ops that made the targets: the functions that call them are searched too.
 
     Returns:
         The line that calls `.numpy()`, a NumPy function, `float()`, `.item()` or
-        `tf.numpy_function()` on the output, by its name or on what the op's own line makes, if what
-        it gives can reach a target; None without one.
+        `tf.numpy_function()` on the output, by its name or on what the op's own line makes, and not
+        after the target; None without one.
     """
-    for source in filter(None, (op.source, op.rule, *leading[:1])):
+    ends = [each.source for each in targets if each.source]
+    for source in filter(None, (op.source, op.rule, *ends)):
         for call, where in calls(source, NUMPY):
             used = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
             inner = [n for n in ast.walk(call) if isinstance(n, ast.Call | ast.BinOp)]
@@ -297,38 +294,11 @@ def numpy_call(op: Op, name: str, leading: list[Source]) -> Source | None:
                 for n in inner
             )
             own = source is op.rule or (source is op.source and holds(call, source) and makes)
-            if (own or name in used) and _reaches(where, leading):
+            begins = max((n.lineno for n in around(where)[1:]), default=0)  # the whole statement
+            late = any(e.file == where.file and source.line <= e.line < begins for e in ends)
+            if (own or name in used) and not late:
                 return where
     return None
-
-
-def _reaches(where: Source, leading: list[Source]) -> bool:
-    """Whether what a line gives can reach the lines that lead to a target, by way of names.
-
-    In a function without such a line it must reach what is returned; without any, it always can.
-    """
-    statements = (n for n in ast.walk(_scope(where)) if isinstance(n, ast.stmt))
-    simple = [n for n in statements if not hasattr(n, "body")]
-
-    def names(n: ast.stmt, context: type) -> set[str]:  # also `self.x`, and `x` of `x[0] = y`
-        found = (e for e in ast.walk(n) if isinstance(getattr(e, "ctx", None), context))
-        return {ast.unparse(e.value if isinstance(e, ast.Subscript) else e) for e in found}
-
-    sets = [(n, names(n, ast.Store)) for n in simple]
-
-    def before(n: ast.stmt) -> list[ast.stmt]:
-        used = names(n, ast.Load)
-        return [each for each, given in sets if used & given]
-
-    ends = [n for n in simple if any(e.file == where.file and holds(n, e) for e in leading)]
-    ends = ends or [n for n in simple if isinstance(n, ast.Return) or not leading]
-    return any(holds(n, where) for n in walk(ends, before))
-
-
-def _scope(source: Source | None) -> ast.AST:
-    """The innermost function around a line, else the whole file."""
-    scopes = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
-    return [n for n in around(source) if isinstance(n, scopes)][-1]
 
 
 def gradient_call(op: Op) -> Source | None:
