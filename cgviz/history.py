@@ -317,15 +317,16 @@ class History:
             if value.differentiable:
                 tensor, after = value.reference, trace.after.get(op.name)
             upstream, returned = (taken.received, taken.returned) if taken else (received, ())
+            before = _measured(known, tensor, count=False)
             moved = _measured(known, after, tensor, count=False)
             moment = _moment(
-                _measured(known, tensor, count=False),
+                before,
                 _measured(known, next((t for t in upstream if t is not None), None)),
                 [_measured(known, t) for t in returned if t is not None],
                 moved,
             )
             if moment.state != "none":  # a variable without a gradient, such as a mask, may hold −∞
-                states |= {moment.state, moved.state}
+                states |= {moment.state, *([] if before.state == "inf" else [moved.state])}
             moments[op.name] = moment if upstream else moment._replace(state="unasked")
             if op.name not in series:
                 about = op.kind, op.type, value.dtype, value.size, str(op.source or "")

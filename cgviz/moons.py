@@ -419,7 +419,8 @@ def over_time(each: Any, what: str) -> SpokenFigure:
     stay = ", ".join(str(n) for n, up in enumerate(rose, 1) if not up)
     if stay:
         end = len(each) - 1, each[-1][~rose].max()  # one label: these end close to each other
-        ax.annotate(f"units {stay}", end, (0, 5), textcoords="offset points", size=9, ha="right")
+        words = f"unit{'s' * (len(stay) > 1)} {stay}"
+        ax.annotate(words, end, (0, 5), textcoords="offset points", size=9, ha="right")
     ax.yaxis.set_major_locator(LogLocator(base=1e5))  # beside 1, not 0.1, 100 and 100,000
     ax.set(xlabel="step", ylabel=what)
     first, last = (style.number(np.max(each[i]), 2) for i in (0, -1))

@@ -743,7 +743,7 @@ def test_each_unit_has_a_line_over_time_and_is_grey_if_it_stays():
         "size, a line for each unit: at most 1 at step 0, 5.8e17 at the end.",
         "2 of 3 end at ten times their start or above; grey: 2.",
     ]
-    assert [(text.get_text(), text.xy) for text in ax.texts] == [("units 2", (59, 0.5))]
+    assert [(text.get_text(), text.xy) for text in ax.texts] == [("unit 2", (59, 0.5))]
     assert moons.over_time([[1.0], [20.0]], "size").alt.endswith("grey: none.")
     assert figure.alt.splitlines() == said
 

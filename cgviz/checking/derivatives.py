@@ -27,7 +27,7 @@ STAIRS = "moves in stairs"  # what f does: see `_compared`
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
-LONG = 10.0  # seconds that a second order which nobody asked for may take
+LONG = 10.0  # seconds that a second order which nobody asked for may take, as estimated
 
 # --- the first order ---------------------------------------------------------------------------
 

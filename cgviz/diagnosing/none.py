@@ -218,7 +218,11 @@ class Cut:
         is_none = not sources or sources[0] in graph.pass_.sources
         source = op.source if op else None
         where, due = _BLOCKS.get(inside_tape(source), _BLOCKS[""])
-        assigns = any(holds(call, source) for call, _ in calls(source, ASSIGNS))
+        outputs = {graph.name(v) for v in op.outputs} if op else set()
+        assigns = any(
+            holds(call, source) or any(getattr(n, "id", "") in outputs for n in ast.walk(call))
+            for call, _ in calls(source, ASSIGNS)
+        )
         known = {
             "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
             "here": at(op) if op else "",

@@ -334,7 +334,9 @@ class GradientCase(Case):
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
-        level = "note" if self.cause.name in ("cancels", "uses cancel") and learns else "error"
+        bias = all(graph.kind(v) == "variable" and len(v.shape) < 2 for v in values)
+        cancels = self.cause.name == "cancels" or (self.cause.name == "uses cancel" and bias)
+        level = "note" if cancels and learns else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
     def flows_for(self, change: Callable[[Array], Array]) -> bool | None:

@@ -324,7 +324,7 @@ def _asked(shown: Selection, i: int) -> str:
     if not target or len(text) > 14 or "_" in text or not source.isidentifier():
         return "gradient"
     ahead = walk([i], lambda n: [edge.target for edge in shown.outgoing[n]])
-    return "gradient" if any(shown.nodes[n].kind == "custom" for n in ahead) else text
+    return "gradient" if any(shown.nodes[n].kind == "custom" for n in ahead if n != i) else text
 
 
 def _target_name(shown: Selection) -> str:

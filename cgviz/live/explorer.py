@@ -3,7 +3,7 @@
 While a slider moves, only numbers are sent; when f takes another branch, a new picture is. Beside
 the picture are curves over the range of one slider: f, and its derivative by the custom rule, by
 autodiff of the body, and by finite differences. Everything runs eagerly: a `tf.function` would
-leave each of its custom gradients in TensorFlow's registry for ever.
+leave each of its custom gradients in TensorFlow's registry forever.
 
     explore    a function and ranges -> an Explorer
     Explorer   a View with sliders and curves
@@ -53,7 +53,7 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
     """Slide the arguments of f, and upstream, and watch every number change.
 
     A gradient that is one number is written as upstream · local, with ≠ where a rule returns
-    something else. Above the picture are curves over the range of the slider that moves: f, and its
+    something else. Beside it are curves over the range of the slider that moves: f, and its
     gradient by the custom rule, by automatic differentiation of the body, and by finite
     differences. The curve of a rule that ignores upstream stays flat when upstream moves. A number
     can also be dragged in its node.
@@ -323,9 +323,10 @@ class Sweeper:
 
     def _entry(self, gradient: Array | None, focus: int) -> float:
         entry = self.sliders[focus].entry
-        found = gradient if gradient is None or entry is None else gradient[entry]
         # A rule may return another shape: the picture shows it, and the curve has a gap.
-        return np.nan if found is None or np.ndim(found) else float(found)
+        if gradient is None or np.ndim(gradient) != (entry is not None):
+            return np.nan
+        return float(gradient if entry is None else gradient[entry])
 
 
 def _summed(value: Any) -> float:

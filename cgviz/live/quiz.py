@@ -26,7 +26,7 @@ from .view import View
 
 HIDE = ("downstream", "local", "gradient")
 MISTAKES = {
-    "product": "That is upstream × local, as it should be. But this rule returns another number.",
+    "product": "That is upstream × local. This rule returns another number.",
     "sign": "Wrong sign: the size is right.",
     "upstream": "You forgot upstream: this is the local derivative alone.",
     "local": "You forgot the local derivative: this is upstream alone.",

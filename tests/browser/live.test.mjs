@@ -113,6 +113,8 @@ test("an answer is right to the digits that were shown", () => {
   assert.equal(judge("1 2 3", question([1, 2, 3])), "right");
   assert.equal(judge("[1,2]", question([1, 2])), "right");
   assert.notEqual(judge("0", question([1e-10])), "right");
+  assert.equal(judge("0", question([6.1e-17])), "right");
+  assert.equal(judge("[-2,5]", question([-2.5])), "right");
   assert.equal(judge("nan", question(["NaN"])), "right");
   assert.equal(judge("twelve", question(["NaN"])), "unreadable");
   assert.equal(judge("1 NaN", question([1, "NaN"])), "right");

@@ -37,6 +37,12 @@ def test_ways_that_cancel_are_named():
     assert "add up to 0" in finding.message
 
 
+def test_a_weight_matrix_whose_uses_cancel_is_an_error_though_others_learn():
+    a, b = tf.Variable([[1.0], [2.0]], name="a"), tf.Variable(1.0, name="b")
+    trace = cgviz.trace(lambda x: tf.reduce_mean(x @ a - x @ a) + b * b, tf.constant([[1.0, 2.0]]))
+    assert not trace.diagnose().ok
+
+
 def test_a_bias_that_a_difference_of_scores_cancels_is_a_note_where_the_weights_learn():
     w, c = tf.Variable([[1.0], [2.0]], name="w"), tf.Variable(0.5, name="c")
 

@@ -124,6 +124,17 @@ def test_what_lies_behind_a_custom_rule_is_called_no_derivative_and_the_legend_t
     assert written(linear, local=True)[0] == ["gradient = 6", "dy/dw = 5 + 5 = 10"]
 
 
+def test_the_gradient_of_what_a_custom_op_returns_is_a_derivative_with_no_rule_behind_it():
+    square = tf.custom_gradient(lambda x: (x * x, lambda upstream: upstream * 2.0 * x))
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        h = square(tf.constant(2.0))
+        tape.watch(h)
+        y = tf.sin(h)
+        tape.gradient(y, h)
+    shown = display.make(select(trace))
+    assert "dy/dh = −0.6536" in [t.at(inf) for t in shown.texts if t.role == "gradient"]
+
+
 @pytest.mark.parametrize(
     ("factor", "upstream", "words"),
     [

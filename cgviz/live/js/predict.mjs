@@ -88,16 +88,16 @@ export function typed(text) {
   return more.length ? NaN : above / (below ?? 1);
 }
 
-/** The numbers of a vector as typed: `[1, 2, 3]`, `1 2 3` or `1; 2; 3`. */
-function typedAll(text) {
-  const inner = text.replace(/[[\]()]/g, " ").trim();
-  return inner.split(inner.includes(";") || /,\s/.test(inner) || /^\s*[[(]/.test(text) && inner.includes(",") ? /[;,]\s*/ : /\s+/).filter((part) => part).map(typed);
+/** The numbers of a vector as typed: `[1, 2, 3]`, `1 2 3`, `1; 2; 3`, or `1,2,3` if so many are wanted. */
+function typedAll(text, count) {
+  const split = (between) => text.replace(/[[\]()]/g, " ").trim().split(between).filter((part) => part).map(typed);
+  const found = split(text.includes(";") || /,\s/.test(text) ? /[;,]\s*/ : /\s+/);
+  return found.length === 1 && count > 1 ? split(",") : found;
 }
 
-/** Whether a learner's number is the one meant, to half a percent; 0 to 1e-9. */
+/** Whether a learner's number is the one meant, to half a percent, or to 1e-15 near 0. */
 const near = (given, meant) => Object.is(given, meant)
-  || (Number.isFinite(meant) && Math.abs(given - meant) <= (0.005 * Math.abs(meant) || 1e-9));
-
+  || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-15));
 const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
 
 /**
@@ -107,7 +107,7 @@ const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
  * `mistakes`, a list of [the mistake in words, the numbers that result from it], and a `hint`.
  */
 export function judge(text, question) {
-  const given = typedAll(text);
+  const given = typedAll(text, question.answer.length);
   if (!given.length || (given.some(Number.isNaN) && !/nan/i.test(text))) return "unreadable";
   if (given.length !== question.answer.length) return "count";
   const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers));
