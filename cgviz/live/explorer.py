@@ -52,9 +52,9 @@ BYTES = 1_500_000  # of the answers, each compressed alone; compressed together 
 def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any) -> Explorer:
     """Slide the arguments of f, and upstream, and watch every number change.
 
-    A gradient that is one number is written as upstream · local, with ≠ where a rule returns
-    something else. Beside it are curves over the range of the slider that moves: f, and its
-    gradient by the custom rule, by automatic differentiation of the body, and by finite
+    Where upstream and local are one number each, an arrow reads upstream · local, with ≠ if a rule
+    returns something else. Beside the flow are curves over the range of the slider that moves: f,
+    and its gradient by the custom rule, by automatic differentiation of the body, and by finite
     differences. The curve of a rule that ignores upstream stays flat when upstream moves. A number
     can also be dragged in its node.
 
