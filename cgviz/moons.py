@@ -263,7 +263,7 @@ def compare(
     or the last step of the shorter run.
 
     Args:
-        right: The run on the left, a solid loss curve.
+        right: The run on the left, a broad solid loss curve.
         wrong: The run in the middle, a dashed loss curve.
         names: What the two are called.
         units: Draw a dotted line where the input of each hidden unit of a `Network` is 0.
@@ -285,14 +285,16 @@ def compare(
             _units(ax, run.network, look)
         said = "NaN, no answer" if broken else f"{run.percent} % right"
         ax.set_title(f"{name}: {said}", color=look.text)
-        tone = look.text if dashes == "-" else look.muted  # blue and vermillion are for the flow
-        axes[2].plot(run.losses, dashes, color=tone, linewidth=2, label=name)
+        # Dark dashes on a broad grey line: where the curves coincide, both are seen. Blue and
+        # vermillion are for the flow.
+        tone, width = (to_rgba(look.muted, 0.65), 4) if dashes == "-" else (look.text, 1.8)
+        axes[2].plot(run.losses, dashes, color=tone, linewidth=width, label=name)
         finite = np.flatnonzero(np.isfinite(run.losses))
         short = not broken and len(run.losses) < longest
         then = "then NaN" if broken else "ends here" if short else ""
         if then and finite.size:
             end = finite[-1], run.losses[finite[-1]]
-            axes[2].plot(*end, "x", color=tone, markersize=10, markeredgewidth=2)
+            axes[2].plot(*end, "x", color=look.text, markersize=10, markeredgewidth=2)
             axes[2].annotate(then, end, (8, 12), textcoords="offset points", color=look.text)
         first, last = (style.number(run.losses[i], 2) for i in (0, -1))
         said = said.replace("% right", "% of the points right")
