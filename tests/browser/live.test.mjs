@@ -106,6 +106,7 @@ test("a node is spoken, and not what is asked for", () => {
 
 test("an answer is right to the digits that were shown", () => {
   assert.equal(judge("12", question([12])), "right");
+  assert.equal(judge("12.", question([12])), "right");
   assert.equal(judge("0.333", question([1 / 3])), "right");
   assert.equal(judge("1/3", question([1 / 3])), "right");
   assert.equal(judge("−2,5", question([-2.5])), "right");
@@ -119,6 +120,23 @@ test("an answer is right to the digits that were shown", () => {
   assert.equal(judge("twelve", question(["NaN"])), "unreadable");
   assert.equal(judge("1 NaN", question([1, "NaN"])), "right");
   assert.equal(judge("-inf", question(["-Infinity"])), "right");
+  assert.equal(judge("− 1 / 2", question([-0.5])), "right");
+});
+
+test("a list is read however its numbers are set apart", () => {
+  for (const text of ["2,5; 3,5", "2,5, 3,5", "2,5 3,5", "(5/2, 7/2)", "5 / 2; 7 / 2", "2.5,3.5", "[2.5 3.5]", "2.5, 35e-1"]) {
+    assert.equal(judge(text, question([2.5, 3.5])), "right", text);
+  }
+  for (const text of ["[[1,2],[3,4]]", "1 2; 3 4", "1,2,3,4"]) {
+    assert.equal(judge(text, question([1, 2, 3, 4])), "right", text);
+  }
+  assert.equal(judge("2 − 3", question([2, -3])), "right");
+});
+
+test("what is no number is not taken for one", () => {
+  for (const text of ["banana", "6!", "2*3", "0x6", "2 apples", "-"]) {
+    assert.equal(judge(text, question(["NaN"])), "unreadable", text);
+  }
 });
 
 test("a mistake is called by its name", () => {

@@ -81,18 +81,17 @@ export function answered({ text, shown, revealed }) {
 
 // --- judging ---
 
-/** The number that a learner typed, with a comma or a point, any minus sign, or as a fraction; else NaN. */
-export function typed(text) {
-  const plain = text.replaceAll("\u2212", "-").replace(",", ".").replace(/inf(inity)?|\u221e/i, "Infinity");
-  const [above, below, ...more] = plain.split("/").map((part) => (part.trim() ? Number(part) : NaN));
-  return more.length ? NaN : above / (below ?? 1);
-}
+/** The number typed, with a comma or a point, or as a fraction. */
+const value = (text) => {
+  const plain = text.replace(/\s/g, "").replaceAll(",", ".").replace(/inf(inity)?|\u221e/gi, "Infinity");
+  return plain.split("/").map(Number).reduce((above, below) => above / below);
+};
 
-/** The numbers of a vector as typed: `[1, 2, 3]`, `1 2 3`, `1; 2; 3`, or `1,2,3` if so many are wanted. */
-function typedAll(text, count) {
-  const split = (between) => text.replace(/[[\]()]/g, " ").trim().split(between).filter((part) => part).map(typed);
-  const found = split(text.includes(";") || /,\s/.test(text) ? /[;,]\s*/ : /\s+/);
-  return found.length === 1 && count > 1 ? split(",") : found;
+/** The numbers typed, in any brackets, between spaces, `,` or `;`; none if there is anything else. `mark` is the decimal mark. */
+function numbers(text, mark) {
+  const one = `[-+]?\\s*(?:(?:\\d+\\.(?!\\d)|\\d*[${mark}]?\\d+)(?:e[-+]?\\d+)?|inf(?:inity)?|\u221e|\\bnan\\b)`;
+  const found = new RegExp(`${one}(?:\\s*/\\s*${one})?`, "gi");
+  return /[^\s,;()[\]]/.test(text.replace(found, " ")) ? [] : (text.match(found) ?? []).map(value);
 }
 
 /** Whether a learner's number is the one meant, to half a percent, or to 1e-15 near 0. */
@@ -107,9 +106,9 @@ const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
  * `mistakes`, a list of [the mistake in words, the numbers that result from it], and a `hint`.
  */
 export function judge(text, question) {
-  const given = typedAll(text, question.answer.length);
-  if (!given.length || (given.some(Number.isNaN) && !/nan/i.test(text))) return "unreadable";
-  if (given.length !== question.answer.length) return "count";
+  const readings = [".,", "."].map((mark) => numbers(text.replace(/[\u2212\u2013]/g, "-"), mark)); // `1,2` is 1.2, or 1 and 2
+  const given = readings.find((each) => each.length === question.answer.length);
+  if (!given) return readings[0].length ? "count" : "unreadable";
   const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers));
   return found?.[0] ?? question.hint;
 }
