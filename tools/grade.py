@@ -54,7 +54,20 @@ class Course:
             names = ", ".join(sorted(path.stem for path in exercises.SOLUTIONS.glob("*.ipynb")))
             sys.exit(f"There is no exercise '{name}'. There are: {names}.")
         self.root, self.name, self.solution = root, name, solution
-        self.folders = {path.parent.name: path for path in sorted(root.glob(f"submitted/*/{name}"))}
+        self.folders: dict[str, Path] = {}
+        self.failed: dict[str, str] = {}  # why a student has no points, not even 0
+        for path in sorted(root.glob("submitted/*")):
+            student = path.name.encode("utf-8", "backslashreplace").decode()
+            handed_in = os.path.lexists(path / name)
+            if handed_in and student == path.name:
+                self.folders[student] = path / name
+            elif handed_in:
+                self.failed[student] = "Not graded: the folder's name is not UTF-8. Rename it."
+            elif not student.startswith("."):
+                self.failed[student] = (
+                    f"Not graded: there is no folder submitted/{student}/{name}. If the notebook "
+                    "lies elsewhere, put it there."
+                )
         if not self.folders:
             sys.exit(
                 f"Nothing was handed in: there is no folder {root}/submitted/STUDENT/{name}. Put "
@@ -91,14 +104,12 @@ class Course:
             unfinished.write_text(text, "utf-8")
             unfinished.replace(path)
 
-    def marks(self, failed: dict[str, str]) -> list[dict[str, Any]]:
+    def marks(self) -> list[dict[str, Any]]:
         """Write marks.csv, without points for those who could not be graded; returns its rows."""
         rows: list[dict[str, Any]] = []
-        for student in self.folders:
-            if student in failed:
-                rows.append(
-                    {"student": student, "points": "", "of": "", "noticed": failed[student]}
-                )
+        for student in sorted({*self.folders, *self.failed}):
+            if why := self.failed.get(student):
+                rows.append({"student": student, "points": "", "of": "", "noticed": why})
                 continue
             result = json.loads(self.stored(student).read_text("utf-8"))
             noticed = " ".join(result["noticed"])
@@ -138,7 +149,7 @@ def grade(
                 sys.exit(f"{path} lies in a folder that every box can read. Move it elsewhere.")
     exercise = judge.read_exercise(course.solution, limits, boxed)
     settings = repr((exercise, limits, boxed, reveal)).encode()
-    bar, failed = Bar(len(course.folders)), {}
+    bar = Bar(len(course.folders))
     # hash=False gives a new key: the cluster may still be releasing that of an equal exercise.
     (sent,) = client.scatter([exercise], broadcast=True, hash=False)
 
@@ -176,10 +187,10 @@ def grade(
             result.noticed[:0] = noticed
             course.keep(student, key, result)
         except Exception as error:  # one student's error must not stop the others' grading
-            failed[student] = f"It could not be graded ({type(error).__name__}: {error})"
+            course.failed[student] = f"It could not be graded ({type(error).__name__}: {error})"
         future.release()
         bar.step()
-    return course.marks(failed)
+    return course.marks()
 
 
 class Bar:
@@ -246,8 +257,9 @@ def main() -> None:
         gradebook.export(given.course, given.exercise)
     for row in rows:
         if row["noticed"]:
-            print(f"{row['student']}: {row['points']} of {row['of']}. {row['noticed']}")
-    print(f"{len(rows)} graded. Marks: {given.course / 'marks.csv'}")
+            points = f"{row['points']} of {row['of']}. " if row["of"] else ""
+            print(f"{row['student']}: {points}{row['noticed']}")
+    print(f"{sum(bool(row['of']) for row in rows)} graded. Marks: {given.course / 'marks.csv'}")
 
 
 if __name__ == "__main__":

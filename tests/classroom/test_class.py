@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -186,6 +187,27 @@ def test_an_unknown_exercise_names_those_that_exist(tmp_path, client):
 def test_a_course_without_hand_ins_says_where_to_put_them(tmp_path, client):
     with pytest.raises(SystemExit, match=r"Nothing was handed in: there is no folder"):
         grade.grade(tmp_path, UPSTREAM, client)
+
+
+def test_who_cannot_be_graded_has_a_row_that_says_why_and_does_not_stop_the_others(
+    tmp_path, client, monkeypatch, capsys
+):
+    monkeypatch.setattr(grade, "LocalCluster", lambda **settings: client.cluster)
+    monkeypatch.setattr(client.cluster, "close", lambda: None)
+    hand_in(tmp_path, "ada", BROKEN)
+    hand_in(tmp_path, os.fsdecode(b"J\xfcrgen"), BROKEN)
+    submitted = tmp_path / "submitted"
+    (submitted / "flat").mkdir()
+    for name in (f"flat/{UPSTREAM}.ipynb", "file.ipynb", ".DS_Store"):
+        (submitted / name).write_bytes(written(load()))
+    monkeypatch.setattr(sys, "argv", ["grade.py", str(tmp_path), UPSTREAM])
+    grade.main()
+    assert "1 graded." in capsys.readouterr().out
+    rows = csv.DictReader((tmp_path / "marks.csv").read_text("utf-8").splitlines())
+    noticed = {row["student"]: row["noticed"] for row in rows if not row["points"]}
+    assert noticed.keys() == {"J\\udcfcrgen", "flat", "file.ipynb"}
+    assert "name is not UTF-8" in noticed["J\\udcfcrgen"]
+    assert f"no folder submitted/flat/{UPSTREAM}." in noticed["flat"]
 
 
 def test_a_course_where_every_box_can_read_it_is_refused(client, monkeypatch, tmp_path):
