@@ -95,6 +95,7 @@ class Comparison:
         self.f, self.dtype, self.shortest = f, dtype, shortest
         self.mismatches: list[Mismatch] = []
         self.bends: list[tuple[int, int, str]] = []
+        self._longer: dict[tuple[int, float], Slope] = {}
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
             quick = SLOW if f.x.size <= FEW else SECONDS / LADDER / min(f.x.size, MANY)
@@ -195,9 +196,11 @@ class Comparison:
             part: The error, relative to that slope.
             shortest: The shortest step.
         """
-        scale = self.f.scale
-        true = self._slope(np.eye(1, scale.size, wrong.input)[0] * scale, shortest)
-        yours, at = wrong.yours * scale[wrong.input], wrong.output
+        scale, at, j = self.f.scale, wrong.output, wrong.input
+        if (j, shortest) not in self._longer:  # several claims may be about one input
+            direction = np.eye(1, scale.size, j)[0] * scale
+            self._longer[j, shortest] = self._slope(direction, shortest)
+        true, yours = self._longer[j, shortest], wrong.yours * scale[j]
         gap = max(true.low[at] - yours, yours - true.high[at])
         return bool(gap > part * true.reach[at] + 10 * true.error[at])
 

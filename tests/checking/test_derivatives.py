@@ -224,6 +224,22 @@ def test_where_numpy_hides_the_upstream_no_rule_of_a_rule_is_blamed_alone():
     assert "Either NumPy or stop_gradient hides a part of it" in found.hint
 
 
+def test_of_many_wrong_second_derivatives_each_input_is_moved_once_more():
+    runs = []
+
+    @tf.custom_gradient
+    def f(x):
+        def grad(upstream):
+            runs.append(upstream)
+            return upstream * (tf.stop_gradient(2 * x * tf.reduce_sum(x)) + tf.reduce_sum(x**2))
+
+        return tf.reduce_sum(x) * tf.reduce_sum(x**2), grad
+
+    report = cgviz.check(f, [1.0, 2.0, 3.0, 4.0], order=2)
+    assert "and 15 more" in report.findings[0].message
+    assert len(runs) < 250  # one slope for each of the 16 would take over 400
+
+
 def test_the_line_that_stops_a_gradient_is_named_where_only_the_second_derivative_is_wrong():
     def tangent(x):
         slope = tf.stop_gradient(tf.cos(x))
