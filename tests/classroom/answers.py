@@ -1,7 +1,4 @@
-"""Answers that are right for the case an exercise shows, and for no other.
-
-Each is what a student writes who looks at the visible numbers only. None may earn a point.
-"""
+"""Answers that students write, beside the model answers."""
 
 from textwrap import dedent
 
@@ -201,7 +198,7 @@ HARD_CODED = {
     },
     "11_fixed_points": {
         "ranks": "prediction = [1.0, 2.0, 3.0]",
-        "settled": fixed("settled", 0.0, "tf.constant(2.0)"),
+        "settled": fixed("settled", [0.0, 0.843947], "tf.constant([2.0, 1.3575906])"),
         "rank": dedent("""
             @tf.custom_gradient
             def rank(x):
@@ -209,3 +206,48 @@ HARD_CODED = {
         """),
     },
 }
+"""What is right for the case an exercise shows, and for no other. None may earn a point."""
+
+# By exercise and answer: what stands in the model answer, and what a student writes there.
+USUAL = [
+    ("05_nested_gradients", "pendulum", "upstream * pendulum_speed(t)", "upstream * speed(t)"),
+    ("05_nested_gradients", "pendulum", "-4.0 *", "4.0 *"),
+    *(
+        ("06_numerical_stability", "unsoftplus", "upstream / -tf.math.expm1(-x)", rule)
+        for rule in (
+            "upstream / tf.stop_gradient(-tf.math.expm1(-x))",
+            "upstream * (1.0 + 1.0 / tf.math.expm1(x))",  # the second derivative is NaN at 100
+        )
+    ),
+    (
+        *("09_debugging", "light", "return upstream / distance**2"),
+        "return upstream / tf.stop_gradient(distance) ** 2",
+    ),
+    ("10_orbit", "lambert", "again = lambert(x)", "again = w"),
+    ("11_fixed_points", "settled", "again = settled(x)", "again = z"),
+    ("11_fixed_points", "settled", "return upstream /", "return tf.stop_gradient(upstream) /"),
+]
+"""Usual mistakes. None may get a tick or earn a point."""
+
+STYLES = [
+    (
+        "05_nested_gradients",
+        "pendulum",
+        "-4.0 * upstream * p",
+        "upstream * tf.constant(-4, t.dtype) * p",
+    ),
+    (
+        *("06_numerical_stability", "unsoftplus"),
+        *("upstream / -tf.math.expm1(-x)", "upstream * tf.exp(x - y)"),
+    ),
+    ("09_debugging", "light", "-2.0 * power / distance**3", "-2.0 * power * distance**-3"),
+    (
+        *("10_orbit", "lambert", "upstream / (tf.exp(again) * (1.0 + again))"),
+        "upstream * again / (x * (1.0 + again))",
+    ),
+    (
+        *("11_fixed_points", "settled", "upstream / (1.0 - 0.5 * (1.0 - tf.tanh(again) ** 2))"),
+        "2.0 * upstream / (1.0 + tf.tanh(again) ** 2)",
+    ),
+]
+"""Right answers in another style than the model's. Each earns all points."""

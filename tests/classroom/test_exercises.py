@@ -1,5 +1,7 @@
 """The exercises that students get come from the solutions, and ask what the lessons teach."""
 
+import contextlib
+import functools
 import json
 import re
 import runpy
@@ -8,9 +10,15 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from answers import STYLES, USUAL
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 pytest.importorskip("nbgrader", reason="pip install 'custom-gradients[teach]'")
+
+import judge
+
+from cgviz import classroom
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
@@ -153,3 +161,65 @@ def untouched(request, capsys):
 def test_where_nothing_is_written_each_cell_says_not_yet(untouched):
     assert untouched
     assert all(re.fullmatch(r"(not yet · .*\n)+", text) for text in untouched.values()), untouched
+
+
+# --- other answers than the model's ----------------------------------------------------------
+
+
+@functools.cache
+def cells_of(exercise):
+    """The cells of an exercise, with the model answers."""
+    return TOOL["cells"](ROOT / "notebooks" / "solutions" / f"{exercise}.ipynb")[1]
+
+
+def tried(exercise, answer, change=lambda source: source):
+    """The source of an answer; what its tests show; and their names with what a grader reads."""
+    shell, shown, notes, last = InteractiveShell(), [], {}, ""
+    for cell in cells_of(exercise):
+        last = cell.name if cell.role == "answer" else last
+        if cell.role == "locked" and cell.kind == "code":
+            shell.run_cell(cell.source).raise_error()
+        elif cell.role == "answer" and last == answer:
+            source = change(cell.source)
+            shell.run_cell(source).raise_error()
+        elif cell.role == "tests" and last == answer:
+            with capture_output() as said:
+                shell.run_cell(cell.source)
+            shown.append(said.stdout)
+            classroom.answers.clear()
+            with contextlib.suppress(Exception):
+                exec(compile(cell.probe, "<hidden test>", "exec"), {**shell.user_ns})
+            notes[cell.name] = [*classroom.answers]
+    return source, shown, notes
+
+
+@functools.cache
+def model(exercise, answer):
+    """What the hidden tests of the model answer note."""
+    return tried(exercise, answer)[2]
+
+
+def marked(exercise, answer, old, new):
+    """What is shown of each cell with tests, and the reason of a grader why it earns nothing."""
+
+    def change(source):
+        assert source.count(old) == 1
+        return source.replace(old, new)
+
+    source, shown, notes = tried(exercise, answer, change)
+    wanted = model(exercise, answer)
+    return shown, [judge.judged(notes[name], wanted[name], source) for name in wanted]
+
+
+@pytest.mark.parametrize(("exercise", "answer", "old", "new"), USUAL)
+def test_a_usual_mistake_gets_no_tick_and_earns_no_point(exercise, answer, old, new):
+    shown, reasons = marked(exercise, answer, old, new)
+    assert all(reasons), reasons
+    assert not re.search("^✓", "".join(shown), re.M), shown
+
+
+@pytest.mark.parametrize(("exercise", "answer", "old", "new"), STYLES)
+def test_a_right_answer_in_another_style_gets_its_ticks_and_all_points(exercise, answer, old, new):
+    shown, reasons = marked(exercise, answer, old, new)
+    assert not any(reasons), reasons
+    assert all(text.startswith("✓") for text in shown), shown
