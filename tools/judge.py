@@ -137,7 +137,9 @@ def grade(
             continue
         why = f"not run, because {ended}"
         if report is not None:
-            sources = _sources(cells, cell)
+            # A cell that is as it was handed out is not the student's, whatever stands in it.
+            before = [c.source for c in code[:number] if c not in exercise.cells]
+            sources = re.sub(r"#.*", "", "\n".join(before))
             why = judged(report.get("answers"), exercise.expected[cell.name], sources, reveal)
         marks[cell.name] = Mark(0.0 if why else cell.points, cell.points, why)
     return _result(exercise, cells, reports, marks, noticed, reveal)
@@ -149,7 +151,8 @@ def judged(given: Any, wanted: list[Any], sources: str, reveal: bool = False) ->
     Args:
         given: The answers that the hand-in reports, which may be any JSON value.
         wanted: The solution's answers.
-        sources: The code that must contain a custom gradient where one is asked for.
+        sources: The student's code before the tests, which must contain a custom gradient where
+            one is asked for.
         reveal: Whether to show the numbers.
     """
     given = given if isinstance(given, list) else []
@@ -242,13 +245,6 @@ def _right(got: Any, want: Any) -> int:
     if want is None or isinstance(want, str):
         return int(type(got) is type(want) and got == want)
     return int(_close(got, want, *PLAIN))
-
-
-def _sources(cells: list[Cell], tests: Cell) -> str:
-    """The last answer before a cell with tests and all code that the student added, no comments."""
-    before = [cell for cell in cells[: cells.index(tests)] if cell.role == "answer"]
-    own = [cell for cell in cells if cell.kind == "code" and not cell.name]
-    return re.sub(r"#.*", "", "\n".join(cell.source for cell in [*before[-1:], *own]))
 
 
 def _unusual(place: str, report: dict[str, Any] | None, limits: Limits) -> list[str]:

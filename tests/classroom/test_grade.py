@@ -345,6 +345,34 @@ def test_a_claimed_custom_gradient_must_be_written():
     assert judge.judged(told(custom=True), wanted, "@tf.custom_gradient") == ""
 
 
+def cells_without_a_rule(exercise, monkeypatch, answers):
+    """Which tests find no custom gradient in these answers, if the box reports all as right."""
+
+    def reports(work, limits, boxed):
+        right = iter(exercise.expected.values())
+        return [{"answers": next(right) if cell["probe"] else []} for cell in work], ""
+
+    monkeypatch.setattr(box, "run", reports)
+    marks = judge.grade(written(answered(answers)), exercise).marks
+    return [name for name, mark in marks.items() if "no custom gradient" in mark.why]
+
+
+def test_a_rule_may_be_made_in_any_code_of_the_student_that_runs_before_the_tests(
+    exercise, monkeypatch
+):
+    model = handins.MODEL
+    short = {name: source.replace("@tf.custom_gradient", "@cg") for name, source in model.items()}
+    alias = "cg = tf.custom_gradient"
+    early = {**short, "cube": f"{alias}\n{short['cube']}"}
+    late = {**short, "logistic": f"{alias}\n{short['logistic']}"}
+    first = {**dict.fromkeys(model, ""), "downstreams": "\n".join(model.values())}
+    assert cells_without_a_rule(exercise, monkeypatch, early) == []
+    assert cells_without_a_rule(exercise, monkeypatch, first) == []
+    assert cells_without_a_rule(exercise, monkeypatch, late) == ["cube-tests"]
+    untouched = {name: short[name] for name in ("downstreams", "cube", "logistic")}
+    assert "steps-tests" in cells_without_a_rule(exercise, monkeypatch, untouched)
+
+
 def test_what_is_right_has_its_points_and_what_is_wrong_or_untouched_has_none(half):
     closed, _ = half
     assert (closed.points, closed.noticed) == (1, [])
