@@ -96,13 +96,13 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
             before = "write what you expect in place of the `...`, before you run anything."
             late = "it is None. Write your code where the `...` is."
             raise NotYetError(before if name == PREDICTION else late)
-        given, wanted = _list(prediction), _list(truth)
+        given, wanted = _list(_plain(prediction)), _list(_plain(truth))
         count = f"{name}: {len(wanted)} entries are asked for, here are {len(given)}."
         _insist(len(given) == len(wanted), count)
         pairs = enumerate(zip(given, wanted, strict=True), start=1)
         wrong = [str(n) for n, pair in pairs if not _equal(*pair)]
         part = f"it is not {prediction!r}"
-        if isinstance(truth, list | tuple):
+        if len(wanted) > 1:
             part = f"{len(wanted) - len(wrong)} of {len(wanted)} are right"
             part += "" if name == PREDICTION else f"; wrong: {', '.join(wrong)}"
         _insist(not wrong, f"{name}: {part}.")
@@ -196,12 +196,20 @@ def _numbers(part: Any) -> dict[str, Any]:
 
 
 def _plain(thing: Any) -> Any:
-    """Numbers, words, None, and lists of them, in a form for JSON."""
+    """Numbers, words, None, and lists of them, in a form for JSON.
+
+    An array or a tensor is a list, a list of one entry that entry, and anything else a word.
+    """
+    if tf.is_tensor(thing) or isinstance(thing, np.ndarray | np.generic):
+        thing = np.asarray(thing).tolist()
     if isinstance(thing, list | tuple):
-        return [_plain(part) for part in thing]
-    if isinstance(thing, bool | np.bool_):
-        return bool(thing)
-    return thing if thing is None or isinstance(thing, str) else float(thing)
+        return _plain(thing[0]) if len(thing) == 1 else [_plain(part) for part in thing]
+    if thing is None or isinstance(thing, bool | str):
+        return thing
+    try:
+        return float(thing)
+    except (TypeError, ValueError, OverflowError):
+        return repr(thing)[:MOST_TEXT]
 
 
 # --- running an answer -------------------------------------------------------------------------
@@ -302,7 +310,6 @@ def _insist(holds: Any, words: str) -> None:
 def _equal(one: Any, other: Any) -> bool:
     """Whether words, None or booleans are equal, or numbers to four digits; True is no number."""
     try:
-        one, other = _plain(one), _plain(other)
         if any(each is None or isinstance(each, bool | str) for each in (one, other)):
             return type(one) is type(other) and bool(one == other)
         return bool(np.isclose(one, other, 1e-4, 1e-9, equal_nan=True))

@@ -162,6 +162,33 @@ def test_a_truth_value_of_numpy_is_one(capsys):
     assert said(capsys) == "✓ prediction"
 
 
+FORMS = [
+    list,
+    tuple,
+    np.array,
+    tf.constant,
+    tf.Variable,
+    lambda x: [tf.constant(each) for each in x],
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_prediction_is_counted_in_whatever_form_its_numbers_come(capsys, form):
+    guessed(form([2.0, -6.0, -8.0]), [2.0, -6.0, -8.0])
+    assert said(capsys) == "✓ prediction"
+    guessed(form([2.0, -6.0, 8.0]), [2.0, -6.0, -8.0])
+    assert said(capsys) == "✗ prediction: 2 of 3 are right."
+    guessed(form([2.0, -6.0]), [2.0, -6.0, -8.0])
+    assert said(capsys) == "✗ prediction: 3 entries are asked for, here are 2."
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_list_of_one_number_is_that_number_for_the_line_and_for_the_grader(capsys, form):
+    guessed(form([6.0]), 6.0, "central")
+    assert said(capsys) == "✓ central"
+    assert asked(form([6.0])) == asked(6.0) == {"plain": 6.0}
+
+
 def test_of_a_result_it_is_said_which_entries_are_wrong(capsys):
     guessed([True, False, True, False], [True] * 4, "qualities")
     assert said(capsys) == "✗ qualities: 2 of 4 are right; wrong: 2, 4."
@@ -227,7 +254,11 @@ def test_a_rule_that_a_graph_cannot_hold_has_no_answer():
         ([1, None, "none"], [1.0, None, "none"]),
         ((np.True_, False), [True, False]),
         (tf.constant(2.5), 2.5),
-        ([np.float32(0.5), [1]], [0.5, [1.0]]),
+        ([np.float32(0.5), [1]], [0.5, 1.0]),
+        (np.array([2, None, "none"], object), [2.0, None, "none"]),
+        (tf.Variable([[2.0], [-6.0]]), [2.0, -6.0]),
+        (tf.constant([True, False]), [True, False]),
+        ([2.0, 3j], [2.0, "3j"]),
     ],
 )
 def test_a_prediction_is_noted_as_plain_numbers_and_words(prediction, plain):
