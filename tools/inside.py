@@ -100,6 +100,7 @@ class Cells:
         config.HistoryManager.enabled = False
         self.seconds = seconds
         self.shell: Any = InteractiveShell.instance(config=config)
+        self.shell.enable_gui = lambda gui=None: None  # `%matplotlib` calls it
         self.shown: list[Any] = []
         publisher: Any = CapturingDisplayPublisher()
         publisher.outputs = self.shown

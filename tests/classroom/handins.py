@@ -49,8 +49,8 @@ def hostile(source, **more):
 
 
 def right_and(source):
-    """All is right, and the cell of the cube does this too."""
-    return answered({**MODEL, "cube": f"{MODEL['cube']}\n\n{source}"})
+    """All is right, and the cell of the cube does this first."""
+    return answered({**MODEL, "cube": f"{source}\n\n{MODEL['cube']}"})
 
 
 def tagged(notebook):
@@ -178,6 +178,7 @@ RIGHT = {
     "folder = Path('~/.ipython/profile_default/startup').expanduser()\n"
     "folder.mkdir(parents=True, exist_ok=True)\n"
     "(folder / 'first.py').write_text('import os; os._exit(1)')",
+    "asks-for-figures": "%matplotlib inline",
     "takes-names": "np = x = u = classroom = None",
 }
 
