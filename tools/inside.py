@@ -100,7 +100,8 @@ class Cells:
         config.HistoryManager.enabled = False
         self.seconds = seconds
         self.shell: Any = InteractiveShell.instance(config=config)
-        self.shell.enable_gui = lambda gui=None: None  # `%matplotlib` calls it
+        # `%matplotlib inline` calls it, and there are no windows here.
+        self.shell.enable_gui = lambda gui=None: None  # type: ignore[method-assign]
         self.shown: list[Any] = []
         publisher: Any = CapturingDisplayPublisher()
         publisher.outputs = self.shown
