@@ -803,6 +803,18 @@ def test_a_gradient_that_underflows_where_it_comes_into_half_precision_is_told_a
         assert "rounds to 0 in float16" in report[0].message
 
 
+def test_zeros_beside_an_upstream_that_overflows_are_no_underflow():
+    w, scale = tf.Variable([1.0] * 4 + [-1.0] * 4, name="w"), tf.constant([1e6] + [2.0] * 7)
+
+    def loss():  # its two terms return ∞ and −∞ to the first entry
+        h = tf.nn.relu(tf.cast(w, tf.float16) * 2.0)
+        first = tf.reduce_sum(tf.cast(h, tf.float32) * scale)
+        return first - tf.reduce_sum(tf.cast(h, tf.float32) * scale / 2.0)
+
+    trace = cgviz.watch(descent(loss, [w]), 1).trace(0)
+    assert {each.what for each in trace.diagnose()} == {"inf"}
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_saturated_tanh_is_no_underflow_for_no_larger_upstream_helps(dtype):
     w = tf.Variable([[8.0]], name="w")

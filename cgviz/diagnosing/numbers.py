@@ -153,9 +153,10 @@ def rounded(step: Step, j: int) -> float:
     if known is None or not known.coarse or given is None or not given.any():
         return 0.0
     zeros = wide(given) == 0
-    if zeros.mean() <= UNDERFLOW:
+    upstream = [wide(u) for u in step.upstream if u is not None and u.size]
+    if zeros.mean() <= UNDERFLOW or any(map(is_bad, upstream)):  # a larger one overflows too
         return 0.0
-    largest = max(float(np.abs(wide(u)).max()) for u in step.upstream if u is not None and u.size)
+    largest = max(float(np.abs(u).max()) for u in upstream)
     again = rerun(step, j, lambda u: u / largest)
     return 0.0 if again is None else float((zeros & (again != 0)).mean())
 
