@@ -972,6 +972,24 @@ def test_terms_beside_each_other_are_no_depth():
     assert list(cgviz.watch(descent(loss, [w], 0.001), 3).diagnose()) == []
 
 
+def test_a_variable_that_a_step_replaces_by_a_tensor_is_told_from_the_next_step_on():
+    held, b = {"w": tf.Variable([1.0, 2.0], name="w")}, tf.Variable(0.5, name="b")
+
+    def step():
+        w = held["w"]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((w + b) ** 2)
+        slope, shift = tape.gradient(loss, [w, b])
+        if slope is not None:
+            held["w"] = w - 0.1 * slope
+        b.assign_sub(0.1 * shift)
+
+    (finding,) = cgviz.watch(step, 6).diagnose()
+    assert (finding.what, finding.sources, finding.level) == ("none", ("w",), "error")
+    assert finding.message.startswith("since step 1, `w` got None: no tape watched it when AddV2")
+    assert "`=` has put a tensor in its place" in finding.hint
+
+
 def test_a_variable_that_moves_between_the_recorded_steps_is_not_frozen():
     w, total = tf.Variable(tf.ones(2), name="w"), tf.Variable(tf.zeros(2), trainable=False)
     runs = []

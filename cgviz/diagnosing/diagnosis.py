@@ -250,10 +250,10 @@ def broken(history: History, end: int) -> Iterator[Told]:
 
 
 def lost(history: History, end: int) -> Iterator[Told]:
-    """Variables whose gradient is None or 0, from some step on."""
+    """Variables, and tensors in their place, whose gradient is None or 0, from some step on."""
     named: set[str] = set()
-    for name, series in history.variables.items():
-        state = series.state[end - 1] if end else ""
+    for name, series in history.series.items():
+        state = series.state[end - 1] if end and series.kind in numbers.GIVEN else ""
         if state not in ("none", "zero") or name in named:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0

@@ -378,7 +378,8 @@ _CAUSES = (
     ),
     Cause("input").says(
         "{who}: no tape watched it when {here} used it.",
-        "Call `tape.watch({source})` at the top of the block, or make it a tf.Variable.",
+        "Call `tape.watch({source})` at the top of the block, or make it a tf.Variable. If it was "
+        "one, `=` has put a tensor in its place: write `assign_sub`.",
     ),
     Cause("tensor", VARIABLES).says(
         "{who}: it is a plain tensor, made by {made}, and no tape watched it when {here} used it.",
