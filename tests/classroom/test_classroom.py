@@ -51,9 +51,20 @@ def test_a_right_rule_gets_a_tick_and_nothing_else(capsys):
     "stub", [..., None, lambda x: ..., lambda x: None, untouched, empty], ids=range(6)
 )
 def test_an_untouched_stub_is_not_yet_done(capsys, stub):
-    feedback(stub, 2.0, value=8.0, gradients=12.0)
+    feedback(stub, 2.0, value=8.0, gradients=12.0, custom=True)
     assert said(capsys).startswith("not yet · ")
     assert "\n" not in said(capsys)
+
+
+def test_where_only_a_value_is_asked_for_no_gradient_is_missed(capsys):
+    feedback(lambda x: X**3, X, value=X**3, check=False)
+    assert said(capsys) == "✓ your answer"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_gradient_of_none_is_wrong_where_no_rule_is_asked_for(capsys, check):
+    feedback(lambda x: tf.round(x) * 0.0 + 8.0, 2.0, value=8.0, gradients=12.0, check=check)
+    assert re.match(r"✗ your answer.*None", said(capsys))
 
 
 def test_a_stub_that_reads_a_variable_is_not_yet_done(capsys):
