@@ -219,6 +219,14 @@ USUAL = [
             "upstream * (1.0 + 1.0 / tf.math.expm1(x))",  # the second derivative is NaN at 100
         )
     ),
+    *(
+        ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", rule)
+        for rule in (
+            "tf.numpy_function(lambda u, y: u / (3.0 * y**2), [upstream, y], x.dtype)",
+            "tf.py_function(lambda: upstream / (3.0 * y**2), [], x.dtype)",
+            "upstream / (3.0 * outside(x) ** 2)",  # NumPy runs again
+        )
+    ),
     (
         *("09_debugging", "light", "return upstream / distance**2"),
         "return upstream / tf.stop_gradient(distance) ** 2",
@@ -227,9 +235,16 @@ USUAL = [
     ("11_fixed_points", "settled", "again = settled(x)", "again = z"),
     ("11_fixed_points", "settled", "return upstream /", "return tf.stop_gradient(upstream) /"),
 ]
-"""Usual mistakes. None may get a tick or earn a point."""
+"""Usual mistakes. None may get all ticks or earn a point."""
 
 STYLES = [
+    *(
+        ("01_chain_rule", "slope", "return tf.cos(x**2) * 2.0 * x", f"return {product}")
+        for product in (
+            "np.cos(x.numpy() ** 2) * 2.0 * x.numpy()",
+            "tf.constant(np.cos(np.array(x) ** 2) * 2.0 * np.array(x))",
+        )
+    ),
     (
         "05_nested_gradients",
         "pendulum",
@@ -240,6 +255,7 @@ STYLES = [
         *("06_numerical_stability", "unsoftplus"),
         *("upstream / -tf.math.expm1(-x)", "upstream * tf.exp(x - y)"),
     ),
+    ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", "upstream * y / (3.0 * x)"),
     ("09_debugging", "light", "-2.0 * power / distance**3", "-2.0 * power * distance**-3"),
     (
         *("10_orbit", "lambert", "upstream / (tf.exp(again) * (1.0 + again))"),
