@@ -146,8 +146,8 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
         for output in op.outputs:
             if taken := numpy_call(op, graph.name(output).strip("`"), targets):
                 return Cut(graph, "NumPy", op, output, taken)
-    uses = [edge.target for edge in leaving[start]]
-    used = graph.op(max([n for n in uses if n <= last] or uses)) if uses else None
+    uses = [node for node in reached if start < node <= last] or reached[1:2]
+    used = graph.op(uses[-1]) if uses else None
     return Cut(graph, _unused(graph, value, used), used, value)
 
 
@@ -218,11 +218,6 @@ class Cut:
         is_none = not sources or sources[0] in graph.pass_.sources
         source = op.source if op else None
         where, due = _BLOCKS.get(inside_tape(source), _BLOCKS[""])
-        outputs = {graph.name(v) for v in op.outputs} if op else set()
-        assigns = any(
-            holds(call, source) or any(getattr(n, "id", "") in outputs for n in ast.walk(call))
-            for call, _ in calls(source, ASSIGNS)
-        )
         known = {
             "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
             "here": at(op) if op else "",
@@ -238,7 +233,6 @@ class Cut:
             "flat": " It is flat between its steps." if op and op.type in _STEPS else "",
             "where": where,
             "due": due,
-            "assigned": _ASSIGNED if assigns else "",
         }
         cause = CAUSES[self.cause]
         words = cause.words(known)
@@ -249,7 +243,6 @@ class Cut:
 
 # Calls that take numbers out of TensorFlow; a mere `np.pi` or `np.float32` takes nothing out.
 NUMPY = r"(np|numpy)\..+|float|.+\.(numpy|item|numpy_function)"
-ASSIGNS = r".+\.(assign|assign_add|assign_sub|scatter_\w+)"
 GRADIENT = r".+\.(gradient|jacobian|batch_jacobian)"
 
 
@@ -314,7 +307,6 @@ def gradient_call(op: Op) -> Source | None:
 # --- messages and hints ------------------------------------------------------------------------
 
 _KINDS = {"bool": "True and False", "string": "texts"}
-_ASSIGNED = " No gradient flows through the assignment there."
 _STEPS = frozenset(("Round", "Rint", "Floor", "Ceil", "FloorDiv", "FloorMod", "Cast", "Bucketize"))
 _BLOCKS = {  # where a line ran, and where it should be
     "stopped": ("inside `stop_recording`, so no tape saw it", "out of the `stop_recording` block"),
@@ -347,8 +339,10 @@ _CAUSES = (
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),
     Cause("dead end").says(
-        "{who}: {here} uses it, and the result never reaches the target.{assigned}",
-        "Check which result is returned and differentiated.",
+        "{who}: the path goes as far as {here}, and never reaches the target.",
+        "Check which result is returned and differentiated. If it is the right one, numbers were "
+        "passed on in place of a tensor: by NumPy, `float()`, a new tf.Variable, an assignment or "
+        "a Keras metric.",
     ),
     Cause("not read", VARIABLES).says(
         "{who}: no op that ran reads this variable, and an assignment passes no gradient on.",
@@ -400,8 +394,9 @@ _CAUSES = (
         "a surrogate with @tf.custom_gradient.",
     ),
     Cause("captured by closure", INPUTS).says(
-        "{who}: the custom gradient {here} closes over {captured}, so nothing flows back there.",
-        "Make {captured} an argument, and return a gradient for every argument{rule}.",
+        "{who}: the custom gradient {here} uses {captured}, and not as a positional argument, so "
+        "nothing flows back there.",
+        "Make {captured} a positional argument, and return a gradient for every argument{rule}.",
     ),
     Cause("captured and given", INPUTS, level="note").says(
         "the custom gradient {here} closes over {captured}, which comes from its arguments.",
