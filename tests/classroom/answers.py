@@ -212,6 +212,7 @@ HARD_CODED = {
 USUAL = [
     ("05_nested_gradients", "pendulum", "upstream * pendulum_speed(t)", "upstream * speed(t)"),
     ("05_nested_gradients", "pendulum", "-4.0 *", "4.0 *"),
+    ("06_numerical_stability", "growth", "tf.equal(x, 0.0)", "tf.abs(x) < 0.4"),
     *(
         ("06_numerical_stability", "unsoftplus", "upstream / -tf.math.expm1(-x)", rule)
         for rule in (
@@ -250,6 +251,10 @@ STYLES = [
         "pendulum",
         "-4.0 * upstream * p",
         "upstream * tf.constant(-4, t.dtype) * p",
+    ),
+    (
+        *("06_numerical_stability", "growth", "tf.equal(x, 0.0)"),
+        "tf.abs(x) < 1e-4",  # at 1e-4 a straight line is right to four digits
     ),
     (
         *("06_numerical_stability", "unsoftplus"),
