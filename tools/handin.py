@@ -73,7 +73,7 @@ def find(folder: Path, name: str) -> tuple[bytes, list[str]]:
         raise UnreadableError("The hand-in is a file or a link, and no folder")
     found, links = [], []
     for path in _files(folder):
-        if ".ipynb" not in path.name:  # browsers add `.txt`
+        if ".ipynb" not in path.name.lower():  # browsers add `.txt`
             continue
         try:
             info = path.lstat()
@@ -119,7 +119,7 @@ def merge(data: bytes, exercise: tuple[Cell, ...]) -> tuple[list[Cell], list[str
     notices = _kernel(notebook)
     cells, more = _named(notebook["cells"], known)
     cells = [cell if cell.name else prose.get(cell.source, cell) for cell in cells]
-    notices += more
+    notices += [*more, *_moved(cells, list(known))]
     cells, more = _once(cells)
     notices += more
     for number, name in enumerate(known):
@@ -166,7 +166,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"{why} ({_shown(error)})") from error
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise UnreadableError(f"{why} (it has no cells)")
+        raise UnreadableError(f"{why} (it has no 'cells'; the format before 4 had none)")
     cells = [_raw(cell) for cell in notebook["cells"][: MOST_CELLS + 1]]
     if len(cells) > MOST_CELLS:
         raise UnreadableError(f"The notebook has more than {MOST_CELLS} cells")
@@ -182,8 +182,9 @@ def _raw(cell: Any) -> tuple[str, str, dict[str, Any]]:
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
     marks = _within(cell, "metadata", "nbgrader")
-    # A lone surrogate cannot be written to any file.
+    # A lone surrogate cannot be written to any file; the end of a line is no change of it.
     source = source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""
+    source = source.replace("\r\n", "\n")
     return ("code" if cell.get("cell_type") == "code" else "markdown", source, marks)
 
 
@@ -223,6 +224,9 @@ def _named(
         if kind != cell.kind:
             text.append(name)
         cells.append(replace(cell, source=source) if cell.role == "answer" else cell)
+    strange = ", ".join([name for name in other if name not in known][:9])
+    if strange and not any(cell.role == "answer" for cell in cells):
+        raise UnreadableError(f"The notebook belongs to another exercise ({strange})")
     notices = []
     if other:
         notices.append(
@@ -239,6 +243,19 @@ def _named(
         f"The cell '{name}' had been turned into text. It was run as code." for name in text[:9]
     ]
     return cells, notices
+
+
+def _moved(cells: list[Cell], known: list[str]) -> list[str]:
+    """The notice of cells in another order than that of the exercise."""
+    names = dict.fromkeys(cell.name for cell in cells if cell.name)
+    due = [name for name in known if name in names]
+    for name, other in zip(names, due, strict=True):
+        if name != other:
+            return [
+                f"Cells were moved: '{name}' is above '{other}'. All were run from top to bottom, "
+                "so an answer below its tests has no points."
+            ]
+    return []
 
 
 def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:

@@ -29,8 +29,8 @@ PLAIN = (1e-4, 1e-9)
 """Allowed relative and absolute error of a prediction: four digits count."""
 
 AGAIN = (
-    "The file is kept as it is. Open it in JupyterLab; if that fails too, take the last checkpoint "
-    "(File, Revert Notebook to Checkpoint), save, and hand in again."
+    "Open your notebook in JupyterLab; if that fails, take the last checkpoint (File, Revert "
+    "Notebook to Checkpoint). Save it, and hand in that one file again."
 )
 
 

@@ -424,7 +424,7 @@ def test_right_is_full_marks_and_untouched_or_hard_coded_none_in_every_exercise(
 def test_who_hands_in_nothing_has_no_points_and_a_page_that_says_so(exercise):
     result = judge.grade(UnreadableError("No notebook was handed in"), exercise)
     assert (result.points, result.of) == (0, 9)
-    assert result.noticed[0].startswith("No notebook was handed in. The file is kept")
+    assert result.noticed[0].startswith("No notebook was handed in. Open your notebook")
     assert "downstreams-tests: 0 of 1 points: No notebook was handed in." in result.page
 
 

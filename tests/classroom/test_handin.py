@@ -74,6 +74,7 @@ def test_the_file_with_the_right_name_is_read_and_nothing_is_said(folder):
     ("handed_in", "words"),
     [
         (["Copy of 02 (1).ipynb"], "is named 'Copy of 02 (1).ipynb' and not"),
+        ([NAME.upper()], f"is named '{NAME.upper()}' and not"),
         ([f"{NAME}.txt"], f"is named '{NAME}.txt' and not"),
         ([f"My work/{NAME}"], f"is named 'My work/{NAME}' and not"),
         (["a\nb<i>.ipynb"], "is named 'a?b<i>.ipynb' and not"),
@@ -283,6 +284,29 @@ def test_another_version_is_named_once_and_its_own_cells_lose_their_mark():
     assert back.startswith("The cell 'mirror' was deleted")
     assert notice.startswith("This is another version of the exercises (cube-tests, gone-since).")
     assert "gone-since" not in names(cells)
+
+
+def test_an_answer_below_its_tests_is_named_and_a_copy_of_one_above_them_is_not():
+    notebook = diligent()
+    answer = cell_of(notebook, "cube")
+    notebook.cells.remove(answer)
+    notebook.cells.append(answer)
+    assert the_notice(notebook).startswith("Cells were moved: 'cube-tests' is above 'cube'.")
+    assert "there 2 times" in the_notice(handins.copied("cube"))
+
+
+def test_the_notebook_of_another_exercise_is_said_to_be_one():
+    with pytest.raises(UnreadableError, match=r"belongs to another exercise \(area, inputs, "):
+        merge(written(load("03_multiple_inputs")), GIVEN)
+
+
+def test_an_old_format_is_named_and_the_ends_of_lines_may_be_those_of_windows():
+    notebook = json.loads(nbformat.writes(diligent()))
+    for one in notebook["cells"]:
+        one["source"] = "".join(one["source"]).replace("\n", "\r\n")
+    assert merge(json.dumps(notebook).encode(), GIVEN) == merge(written(diligent()), GIVEN)
+    with pytest.raises(UnreadableError, match="the format before 4 had none"):
+        merge(b'{"worksheets": [], "nbformat": 3}', GIVEN)
 
 
 def test_an_answer_that_was_turned_into_text_is_code_again():
