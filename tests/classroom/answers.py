@@ -240,6 +240,21 @@ USUAL = [
 
 STYLES = [
     *(
+        ("01_chain_rule", "factors", "[1.0, 0.0, 3.0]", same)
+        for same in (
+            "1, 0, 3",
+            "np.array([1, 0, 3])",
+            "tf.constant([1.0, 0.0, 3.0])",
+            "tf.Variable([[1.0], [0.0], [3.0]])",
+        )
+    ),
+    (
+        "01_chain_rule",
+        "central",
+        "(f(x + h) - f(x - h)) / (2.0 * h)",
+        "[(f(x + h) - f(x - h)) / (2.0 * h)]",
+    ),
+    *(
         ("01_chain_rule", "slope", "return tf.cos(x**2) * 2.0 * x", f"return {product}")
         for product in (
             "np.cos(x.numpy() ** 2) * 2.0 * x.numpy()",
