@@ -216,6 +216,7 @@ USUAL = [
     *(
         ("06_numerical_stability", "unsoftplus", "upstream / -tf.math.expm1(-x)", rule)
         for rule in (
+            "upstream / (1.0 - tf.exp(-x))",  # 9998 in place of 10,000.5 at 1e-4
             "upstream / tf.stop_gradient(-tf.math.expm1(-x))",
             "upstream * (1.0 + 1.0 / tf.math.expm1(x))",  # the second derivative is NaN at 100
         )
@@ -271,9 +272,9 @@ STYLES = [
         *("06_numerical_stability", "growth", "tf.equal(x, 0.0)"),
         "tf.abs(x) < 1e-4",  # at 1e-4 a straight line is right to four digits
     ),
-    (
-        *("06_numerical_stability", "unsoftplus"),
-        *("upstream / -tf.math.expm1(-x)", "upstream * tf.exp(x - y)"),
+    *(
+        ("06_numerical_stability", "unsoftplus", "upstream / -tf.math.expm1(-x)", rule)
+        for rule in ("upstream * tf.exp(x - y)", "upstream * (1.0 + tf.exp(-y))")
     ),
     ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", "upstream * y / (3.0 * x)"),
     ("09_debugging", "light", "-2.0 * power / distance**3", "-2.0 * power * distance**-3"),
