@@ -1048,6 +1048,25 @@ def test_a_target_that_has_reached_0_is_no_error_where_a_factor_of_it_is_0(loss)
     assert any("the target has reached 0, and the" in note for note in report.notes)
 
 
+@pytest.mark.parametrize("activation", [tf.nn.relu, tf.tanh])
+def test_a_loss_of_a_second_derivative_that_is_always_0_has_a_note(activation):
+    w, b, x = tf.Variable([[0.5, 1.0]], name="w"), tf.Variable(0.1), tf.constant([[1.0], [2.0]])
+
+    def loss():
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                u = tf.reduce_sum(activation(x @ w + b), 1)
+            slope = inner.gradient(u, x)
+        return tf.reduce_mean((outer.gradient(slope, x) + u[:, None]) ** 2)
+
+    report = cgviz.watch(descent(loss, [w, b], 0.01), 3).diagnose()
+    assert report.ok
+    words = "At the last step, the gradient of a gradient with respect to `x` is exactly 0"
+    assert any(note.startswith(words) for note in report.notes) == (activation is tf.nn.relu)
+
+
 def test_one_quiet_batch_at_the_end_is_a_warning():
     w, shifts = tf.Variable(0.1, name="w"), iter([0.0] * 8 + [9.0])
     history = cgviz.watch(descent(lambda: tf.nn.relu(1.0 - w - next(shifts)) + 1.0, [w], 0.001), 9)

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -174,6 +175,10 @@ def over_time(history: History) -> Diagnosis:
     if told and told[0][1].level == "warning":  # the last step is finite again
         end = len(history)
     told += [each for ask in OVER_TIME for each in ask(history, end)]
+    last = history.traces[history.steps[-1]]
+    inner = [each for each in map(partial(PassGraph, last), last.passes) if not each.first_order]
+    flat = [x for each in inner for x in numbers.zero(each) if x.level == "note"]
+    told += [(end, replace(x, message=f"at the last step, {x.message}")) for x in flat]
     told.sort(key=lambda each: each[0])
     notes = [history.note] if history.note else []
     return Diagnosis("the history", [each for _, each in told], "the gradients flow.", notes)

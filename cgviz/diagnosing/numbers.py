@@ -29,7 +29,7 @@ from ..graph.dtypes import limits
 from ..graph.jacobian import rerun
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
-from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
+from ..lessons import CHAIN, GRAPHS, KINKS, NESTED, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, listed
 
 Test = Callable[[Any], bool]
@@ -118,16 +118,19 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
 def zero(graph: PassGraph) -> list[Finding]:
     """Explain each of a pass's gradients whose entries are all exactly zero.
 
-    A pass that differentiates a backward pass is skipped unless the target is more than a
-    derivative, such as a loss, and no variable learns from it: second derivatives of piecewise
-    linear functions are rightly zero. So is one with a target that is not finite, which `values`
-    explains.
+    Of a pass that differentiates a backward pass they are noted, except those of the variables of a
+    loss: second derivatives of piecewise linear functions are rightly zero. If no variable learns
+    from a loss, they are explained. A target that is not finite is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
     own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
     stuck = own and bool(learned) and all(map(is_zero, learned))
-    judged = (graph.first_order or stuck) and not _any_bad(graph.pass_.targets)
-    return _explained(graph, is_zero, all) if judged else []
+    if graph.first_order or stuck:
+        return [] if _any_bad(graph.pass_.targets) else _explained(graph, is_zero, all)
+    flat = [v for v, g in graph.gradients if g is not None and is_zero(g)]
+    flat = [v for v in flat if not own or graph.kind(v) != "variable"]
+    words = FLAT.words({"who": listed(map(graph.name, flat))}) if flat else None
+    return [graph.finding("zero", words, None, flat, level="note")] if words else []
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
@@ -217,9 +220,13 @@ ZERO = (
         "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
         "Keep its input near 0: scale the input, or start with smaller weights.",
     ),
-    Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
+    Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other) and case.weightless).says(
         "The other factor is 0.",
         "A product's derivative is the other factor: weights that all start at 0 learn nothing.",
+    ),
+    Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
+        "The other factor is 0.",
+        "A product's derivative is the other factor. Look where that becomes 0.",
     ),
     Cause("custom rule", UPSTREAM, ops="custom").says(
         "Its rule returned 0 for the upstream {upstream}.",
@@ -244,6 +251,11 @@ ZERO = (
     ),
 )
 
+FLAT = Cause("flat", NESTED).says(
+    "the gradient of a gradient with respect to {who} is exactly 0 in every entry.",
+    "That is right where the inner gradient does not change, as between the kinks of a ReLU "
+    "network. If it should, use a smooth activation such as tanh.",
+)
 UNDERFLOW = 0.25  # share of entries that become 0: more than rounding does to an ordinary gradient
 ROUNDED = Cause("underflow", STABILITY).says(
     "{share} % of what {at} returns rounds to 0 in {dtype}, and would not with a larger upstream.",
@@ -361,6 +373,14 @@ class GradientCase(Case):
     def cancels(self) -> bool | None:
         """Whether the rule returns anything but 0 for an upstream whose products do not cancel."""
         return self.flows_for(lambda u: unlike(u) * (u != 0))
+
+    @property
+    def weightless(self) -> bool:
+        """Whether the other factor is a variable, or made of weights, that are all 0."""
+        graph, other = self.graph, self.step.op.inputs[1 - self.j]
+        made = walk([other], lambda v: op.inputs if (op := graph.maker(v)) else ())
+        weights = (v for v in made if v is other or len(v.shape) > 1)
+        return any(graph.kind(v) == "variable" and is_zero(numbers(v)) for v in weights)
 
     @property
     def saturated(self) -> bool:
