@@ -990,6 +990,19 @@ def test_a_variable_that_a_step_replaces_by_a_tensor_is_told_from_the_next_step_
     assert "`=` has put a tensor in its place" in finding.hint
 
 
+def test_a_variable_that_only_a_closed_function_reads_is_seen_to_move():
+    w = tf.Variable(1.2, name="w")
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.vectorized_map(lambda x: x * w, tf.constant([1.0, 2.0])))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+
+    history = cgviz.watch(step, 2)
+    np.testing.assert_allclose(history.variables["w"].update, [0.25, 1 / 3], rtol=1e-5)
+    assert list(history.diagnose()) == []
+
+
 def test_a_variable_that_moves_between_the_recorded_steps_is_not_frozen():
     w, total = tf.Variable(tf.ones(2), name="w"), tf.Variable(tf.zeros(2), trainable=False)
     runs = []

@@ -241,7 +241,7 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
     if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
         return None
     gradients = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
-    # A variable that only a closed `tf.function` reads has a handle and no known numbers.
+    # A variable that a closed `tf.function` made is known at first by its handle, without numbers.
     values = [_size(v.numpy() for v, _ in graph.gradients if v.differentiable) for graph in steps]
     targets = [_size([graph.pass_.targets[0].numpy()]) for graph in steps]
     finite = next((i for i, size in enumerate(gradients) if math.isinf(size)), len(steps))

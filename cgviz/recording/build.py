@@ -322,6 +322,8 @@ class Builder:
     def _input(self, event: OpEvent, position: int, home: Any) -> Value:
         """The value an op reads; if no op made it, it is an input, a variable or a constant."""
         tensor = event.inputs[position]
+        if variable := self.variables.get(id(tensor)):
+            return variable.versions[-1]
         if id(tensor) in self.values or id(tensor) in self.made_by:
             return self.value(tensor)
         if tensor.dtype == tf.resource and id(tensor) in self.recorder.variables:

@@ -14,7 +14,7 @@ contains it is saved, so that the saved model has the graphs it would have had w
   closed `tf.function`.
 - `record.VariableWatcher`: where the body of a custom-gradient function begins and ends.
 - `imperative_grad.imperative_grad`: one call is one backward pass.
-- `resource_variable_ops.variable_accessed`: the variable behind a resource handle.
+- `resource_variable_ops.variable_accessed`: the variable behind a handle that an op is given.
 - `BaseResourceVariable._handle`: a variable that is given to an op and read in C++.
 - `execute.args_to_matching_eager`: where Python reads such a variable, and chooses the dtype.
 - `Function.__call__`: opens a learner's `tf.function` in this context only. Not done by
@@ -156,8 +156,6 @@ def _on_op(
     at = NOWHERE if where.__class__ is PassEvent else place(sys._getframe(1))
     if op_type.__class__ is bytes:
         op_type = op_type.decode()
-    if op_type == "ResourceGather":
-        _note_read(recorder, inputs[0], where)
     scope = context.context()._thread_local_data.scope_name
     # `outputs` may be a list that its caller changes later, as a TensorArray does.
     made = tuple(outputs or ())
@@ -356,6 +354,9 @@ def _on_variable_accessed(original: Any, variable: Any) -> None:
     recorder = _eager_recorder()
     if recorder is not None:
         recorder.know(variable, variable.handle)
+        # A gather and a closed function get the handle; a read has an op, an assignment reads not.
+        if sys._getframe(2).f_code.co_name not in ("_read_variable_op", "_lazy_read"):
+            _note_read(recorder, variable.handle, recorder.where)
     original(variable)
 
 

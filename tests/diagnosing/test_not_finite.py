@@ -35,6 +35,14 @@ def test_the_largest_input_of_exp_is_that_of_its_type(dtype, limit):
     assert np.isinf(float(above))
 
 
+def test_an_infinite_derivative_inside_a_closed_function_is_not_said_to_be_too_large():
+    w = tf.Variable([1.0, 0.0], name="w")
+    root = tf.function(lambda x: tf.sqrt(x * w))
+    finding = only(cgviz.trace(root, [1.0, 2.0], open_functions=False))
+    assert "at entry [1]" in finding.message
+    assert "Its derivative is infinite or not defined there." in finding.message
+
+
 BAD = {
     "log of a negative number": (
         tf.math.log,
