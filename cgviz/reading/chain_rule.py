@@ -169,6 +169,7 @@ class Derivative:
         self.source = source
         self.gradient = gradient
         self.trace = trace
+        self.ends = each.targets
         self._pass = each
         maker = trace.producer(source)
         versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
@@ -329,11 +330,10 @@ class Writer:
     def left_side(self) -> Terms:
         """`dy/dx`, preceded by the upstream if that is not the number 1."""
         source = self.derivative.name
-        terms = [
+        return [
             [*self.seed(target), Fraction(self.name(target), source, "d")]
-            for target in self.targets.values()
+            for target in self.targets.values() or self.derivative.ends  # without a path
         ]
-        return terms or [[Fraction("", source, "d")]]
 
     def seed(self, target: Value) -> list[Part]:
         """The upstream of a target as a factor."""

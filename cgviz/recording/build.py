@@ -34,8 +34,8 @@ _EARLIER = "its forward ops ran before the recording began, so their steps are n
 _FAILED = "it ended with an error, so it gave no gradients"
 _NOTES = {
     "opened": "run eagerly: {}",
-    "jacobian": "a Jacobian's backward pass ran as a graph, so it is not recorded: give the tape "
-    "experimental_use_pfor=False",
+    "jacobian": "a Jacobian's backward pass ran as a graph, so it is not recorded: give `jacobian` "
+    "experimental_use_pfor=False, and the tape persistent=True",
 }
 _NOTES_WITHOUT_A_PASS = {
     "closed": "run as a graph: {}; a tape inside is not recorded (open_functions=True records what "
@@ -347,13 +347,14 @@ class Builder:
         inside = self.bodies.get(call.body, {})  # type: ignore[arg-type]
         own = {id(tensor) for tensor in call.inputs}
         own |= {id(tensor) for event in inside.values() for tensor in event.outputs}
+        given = set(map(self.value, call.inputs))
+        # To the rule, TensorFlow gives the variables that the body reads, but none by keyword.
+        own |= {h for h, each in self.variables.items() if not given.isdisjoint(each.versions)}
         found = [
             self.value(tensor)
             for event in inside.values()
             for position, tensor in enumerate(event.inputs)
-            if tensor.dtype != tf.resource  # a variable, which TensorFlow passes to the rule
-            and id(tensor) not in own
-            and self._live(event, position)
+            if id(tensor) not in own and self._live(event, position)
         ]
         return tuple(dict.fromkeys(value for value in found if value.differentiable))
 

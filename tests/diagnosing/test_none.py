@@ -275,6 +275,7 @@ def test_a_captured_tensor_is_named_though_the_gradient_is_not_none():
     assert trace.gradients == (1.0, 1.0)  # and they should be 12 and 19
     finding = only(trace)
     assert "the gradient of `s` is incomplete: the custom gradient `f`" in finding.message
+    assert "Make `s` a positional argument" in finding.hint  # by keyword, it is none either
 
 
 def test_a_rule_that_captures_what_its_argument_gave_may_be_right_and_is_left_to_check():

@@ -32,6 +32,22 @@ def chained(x):
     return y
 
 
+def test_a_variable_that_a_closed_function_reads_has_a_local():
+    w = tf.Variable(1.5, name="w")
+    trace = cgviz.trace(tf.function(lambda x: x * w), 2.0, open_functions=False)
+    assert str(trace.chain_rule()).endswith("/∂w\n               = 2")
+    assert trace.diagnose().notes == ()
+
+
+def test_a_gradient_of_0_that_no_path_leads_to_names_what_was_differentiated():
+    x, z = tf.Variable(3.0, name="x"), tf.Variable(1.0, name="z")
+    with cgviz.record() as trace:
+        with tf.GradientTape() as tape:
+            y = x**2.0
+        tape.gradient(y, [x, z], unconnected_gradients="zero")
+    assert "dy/dz =\n" in str(trace.chain_rule())
+
+
 def test_a_chain_is_its_symbols_its_numbers_and_its_product():
     assert lines(chained, 2.0) == [
         "dy/dx = ∂y/∂a · ∂a/∂x",

@@ -385,6 +385,37 @@ def test_a_variable_that_is_gathered_from_is_given_to_the_rule_and_not_captured(
     assert op.captured == ()
 
 
+def test_a_variable_given_by_keyword_is_captured_and_one_given_by_position_is_not():
+    w = tf.Variable(3.0, name="w")
+
+    @tf.custom_gradient
+    def scaled(x, scale):
+        return x * scale, lambda dy: (dy * scale, dy * x)
+
+    @tf.custom_gradient
+    def times(x, scale=None):
+        return x * scale, lambda dy: dy * scale
+
+    for f, names in ((lambda x: times(x, scale=w), ["w"]), (lambda x: scaled(x, w), [])):
+        trace = cgviz.trace(f, 2.0)
+        (op,) = (op for op in trace.ops if op.kind == "custom")
+        assert [trace.producer(v)[0].name for v in op.captured] == names
+
+
+def test_a_closed_function_has_the_numbers_that_a_variable_holds_when_it_runs():
+    w = tf.Variable(2.0, name="w")
+    times = tf.function(lambda x: x * w)
+    with cgviz.record(open_functions=False) as trace:
+        with tf.GradientTape() as tape:
+            y = times(tf.constant(3.0))
+            w.assign(5.0)
+            z = times(tf.constant(4.0))
+        tape.gradient([y, z], w)
+    first, second = (trace.pass_(None).step_of[op] for op in trace.ops if op.name in "yz")
+    assert [step.op.inputs[1].numpy() for step in (first, second)] == [2.0, 5.0]
+    assert [step.local[0][1] for step in (first, second)] == [3.0, 4.0]
+
+
 def test_the_rule_of_a_custom_op_names_the_variables_it_was_handed():
     w = tf.Variable([1.0, 1.0], name="weights")
 

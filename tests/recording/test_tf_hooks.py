@@ -688,7 +688,7 @@ def test_a_trace_without_a_pass_says_where_the_pass_was():
     with cgviz.record(open_functions=False) as closed:
         tf.function(slope)(x)
     for trace, advice in (
-        (jacobian, "experimental_use_pfor=False"),
+        (jacobian, "experimental_use_pfor=False, and the tape persistent=True"),
         (closed, "open_functions=True"),
     ):
         with pytest.raises(ValueError, match=f"no backward pass: .*{advice}"):
