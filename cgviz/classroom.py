@@ -71,10 +71,11 @@ def feedback(
         **options: For `cgviz.check`: order, surrogate, where.
     """
     with _told(_name(f)):
-        answer = _Answer(f, args)
+        rule = check or gradients is not None
+        answer = _Answer(f, args, rule)
         if value is not None:
             _same(answer.at, answer.outputs, value)
-        if check or gradients is not None:
+        if rule:
             returned = answer.gradients(upstream)
             if custom and all(g is None for g in returned):
                 raise NotYetError("what comes back is None. Write the rule.")
@@ -169,7 +170,7 @@ def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> N
     if not args:
         answers.append({"plain": _plain(thing)})
         return
-    answer = _Answer(thing, args)
+    answer = _Answer(thing, args, rule=custom or upstream is not None)
     kinds = (f"{t.dtype.name} of shape {tuple(t.shape)}" for t in answer.given)
     note = {"at": f"{_name(thing)}({', '.join(kinds)})", **_noted(answer, upstream)}
     if custom:
@@ -223,8 +224,8 @@ class _Answer:
         NotYetError: The function is not written, or returns None.
     """
 
-    def __init__(self, f: Any, args: Sequence[Any]) -> None:
-        if not callable(f) or _unwritten(f):
+    def __init__(self, f: Any, args: Sequence[Any], rule: bool = True) -> None:
+        if not callable(f) or _unwritten(f, rule):
             raise NotYetError(LEFT)
         self.given = [a if isinstance(a, tf.Variable) else tf.convert_to_tensor(a) for a in args]
         self.at = f"{_name(f)}({', '.join(map(style.array, self.given))})"
@@ -245,8 +246,8 @@ class _Answer:
         return list(self.tape.gradient(self.outputs, self.given, output_gradients=seeds))
 
 
-def _unwritten(f: Any) -> bool:
-    """Whether a line of an answer is still the `...` that it was handed out with."""
+def _unwritten(f: Any, rule: bool) -> bool:
+    """Whether a line of an answer, or of its rule, is still the `...` that was handed out."""
     f = inspect.unwrap(f)
     code = getattr(f, "__code__", None)
     try:
@@ -254,6 +255,9 @@ def _unwritten(f: Any) -> bool:
         tree = ast.parse(text)
     except (TypeError, OSError, SyntaxError, ValueError):
         return False
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for inner in functions[1:] if not rule else []:
+        inner.body = []
     parts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Assign)]
     return any(isinstance(part, ast.Constant) and part.value is ... for part in parts)
 

@@ -61,6 +61,31 @@ def test_where_only_a_value_is_asked_for_no_gradient_is_missed(capsys):
     assert said(capsys) == "✓ your answer"
 
 
+@tf.custom_gradient
+def half(x):
+    y = (
+        ...  # your code
+    )
+
+    def grad(upstream): ...  # your code
+
+    return y, grad
+
+
+def test_where_only_a_value_is_asked_for_its_rule_may_be_unwritten_but_the_value_may_not(capsys):
+    feedback(untouched, 2.0, value=8.0, check=False)
+    feedback(half, 2.0, value=8.0, check=False)
+    assert said(capsys).splitlines() == [
+        "✓ untouched",
+        "not yet · half: a `...` is left in it. Write your code there.",
+    ]
+    ask(untouched, 2.0)
+    assert answers.pop()["value"][0]["data"] == [8.0]
+    for more in ({"upstream": 1.0}, {"custom": True}):
+        with pytest.raises(NotYetError):
+            ask(untouched, 2.0, **more)
+
+
 @pytest.mark.parametrize("check", [True, False])
 def test_a_gradient_of_none_is_wrong_where_no_rule_is_asked_for(capsys, check):
     feedback(lambda x: tf.round(x) * 0.0 + 8.0, 2.0, value=8.0, gradients=12.0, check=check)
