@@ -50,8 +50,9 @@ class Series:
     """One op or one variable over the recorded steps.
 
     The attributes from `value` on are lists with an entry per recorded step. Norms are Euclidean
-    over all entries, as `numpy.linalg.norm` computes them in the tensor's own type; a float16 or
-    bfloat16 tensor is widened to float32 first. Shares are between 0 and 1.
+    over all entries, as `numpy.linalg.norm` computes them in the tensor's own type, or in float64
+    where its squares overflow or underflow; a float16 or bfloat16 tensor is widened to float32
+    first. Shares are between 0 and 1.
 
     Attributes:
         name: Its name in the traces.
@@ -393,7 +394,7 @@ def _measured(
         if count or size == 0:
             # Comparing first: counting the zeros of floats directly takes five times as long.
             zeros = float(np.count_nonzero(array == 0)) / max(array.size, 1)
-        if np.isfinite(size):  # then all entries are, too; the squares of tiny ones are 0
+        if np.isfinite(size):  # then all entries are, too
             state = "zero" if size == 0 and zeros == 1 else ""
         else:
             infinite = "inf" if np.isinf(array).any() else ""

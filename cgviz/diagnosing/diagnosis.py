@@ -331,14 +331,13 @@ def depth(history: History, end: int) -> Iterator[Told]:
         pairs = (row[0], row[-1]), way
         with np.errstate(all="ignore"):
             both = [a.rms[:end] / b.rms[:end] for a, b in pairs]  # 0 / 0 and ∞ / ∞ count as neither
-        for name, verb, out, bound in (
-            ("vanishing", "shrinks", np.max(both, 0) < low, f"less than {style.number(low)}"),
-            ("exploding", "grows", np.min(both, 0) > 1 / low, f"more than {style.number(1 / low)}"),
+        for name, verb, out in (
+            ("vanishing", "shrinks", np.max(both, 0) < low),
+            ("exploding", "grows", np.min(both, 0) > 1 / low),
         ):
             place = _often(out)
             if place is not None:
-                usual = float(np.median(both[0][out]))  # 0 or ∞ where squares leave their dtype
-                times = style.number(usual, 2) if 0 < usual < math.inf else bound
+                times = style.number(float(np.median(both[0][out])), 2)
                 known = {"times": times, "last": row[-1].name, "verb": verb, "through": through}
                 yield _told(history, place, replace(DEPTH, name=name), row[0], known)
                 return

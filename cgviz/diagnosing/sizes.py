@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Value, ratio, wide
+from ..graph import Array, Op, Step, Value, ratio, wide_norm
 from ..graph.jacobian import rerun, tolerance
 from ..lessons import CHAIN, STABILITY
 from .numbers import CANCELS, is_bad, is_ordinary, is_zero, unlike
@@ -140,19 +140,6 @@ def cancels(step: Step, j: int) -> bool:
     if terms is None:
         return False
     return wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
-
-
-def wide_norm(arrays: Sequence[Array]) -> float:
-    """The L2 norm of all entries, even if their squares overflow or underflow.
-
-    A gradient of 1e-30 in float32 is small but not zero; `graph.norm`, in the array's own
-    precision, is faster and gives 0.
-    """
-    entries = [np.abs(wide(a)) for a in arrays]
-    largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
-    if not 0.0 < largest < math.inf:
-        return largest
-    return largest * math.sqrt(sum(float(np.square(a / largest).sum()) for a in entries))
 
 
 def typical(arrays: Sequence[Array]) -> float:

@@ -15,4 +15,5 @@ from .model import readable as readable
 from .model import statistics as statistics
 from .model import total as total
 from .model import wide as wide
+from .model import wide_norm as wide_norm
 from .trace import Trace as Trace

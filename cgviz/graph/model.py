@@ -116,9 +116,22 @@ def readable(reference: Any) -> Array:
 
 
 def norm(array: Array) -> float:
-    """The L2 norm in the array's own precision: one read, where `statistics` takes several."""
+    """The L2 norm in the array's own precision, unless its squares overflow or underflow there.
+
+    One read of most arrays, where `statistics` takes several.
+    """
     with np.errstate(all="ignore"):
-        return float(np.linalg.norm(array))
+        found = float(np.linalg.norm(array))
+        return found if 1e-15 < found < math.inf else wide_norm([array])
+
+
+def wide_norm(arrays: Sequence[Array]) -> float:
+    """The L2 norm of all entries, even if their squares overflow or underflow."""
+    entries = [np.abs(wide(a)) for a in arrays]
+    largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
+    if not 0.0 < largest < math.inf:
+        return largest
+    return largest * math.sqrt(sum(float(np.square(a / largest).sum()) for a in entries))
 
 
 def ratio(one: float, other: float) -> float:
