@@ -32,6 +32,7 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     numbers.values,
     none.dropped,
     none.find,
+    none.beside,
     numbers.not_finite,
     numbers.zero,
     numbers.underflow,

@@ -64,6 +64,26 @@ def dropped(graph: PassGraph) -> list[Finding]:
     return [replace(each, which=None) for each in found]
 
 
+def beside(graph: PassGraph) -> list[Finding]:
+    """Note where one of several paths is cut: at an op without a gradient, or at a cast."""
+    found: dict[Op, Cut] = {}
+    ends = {edge.source for edge in graph.selection.targets}
+    starts = [(v, graph.nodes.get(v.key, -1)) for v, g in graph.gradients if g is not None]
+
+    def onward(node: int) -> list[int]:  # tf.stop_gradient leaves a path out on purpose
+        leaving = graph.onward(node) if node >= 0 else ()
+        return [e.target for e in leaving if graph.op(e.target).type != "StopGradient"]
+
+    for edge in graph.selection.edges if graph.first_order else ():
+        op, after = graph.op(edge.target), edge.target
+        cut = f"{op.type} {edge.reason}" in ("Cast integer", "AsString text")
+        cut = cut or edge.reason.startswith("no gradient for")
+        if cut and after in onward(edge.source) and ends & {*walk([after], onward)}:
+            sources = [v for v, start in starts if edge.source in walk([start], onward)]
+            found.setdefault(op, Cut(graph, "one path", op)).sources += sources
+    return [each.finding() for each in found.values() if each.sources][:MOST_ORIGINS]
+
+
 # --- where a path is cut -----------------------------------------------------------------------
 
 
@@ -392,6 +412,11 @@ _CAUSES = (
         "{who}: TensorFlow has no gradient for {here}.{flat}",
         "Use a straight-through rule, `x + tf.stop_gradient(q - x)` with q what the op gives, or "
         "a surrogate with @tf.custom_gradient.",
+    ),
+    Cause("one path", KINKS, level="note").says(
+        "the gradient of `{source}` leaves out the path through {here}: none passes it.{flat}",
+        "If that path should count, use a straight-through rule, or a surrogate with "
+        "@tf.custom_gradient.",
     ),
     Cause("captured by closure", INPUTS).says(
         "{who}: the custom gradient {here} uses {captured}, and not as a positional argument, so "

@@ -243,6 +243,39 @@ def test_a_target_made_by_numpy_is_not_blamed_on_a_later_use_of_the_source():
     assert "not NumPy's" in finding.hint
 
 
+ONE_PATH = {
+    "Round": lambda x: x * tf.exp(tf.round(x)),
+    "Cast": lambda x: x * tf.cast(tf.cast(x, tf.int32), tf.float32),
+    "AsString": lambda x: x * tf.strings.to_number(tf.strings.as_string(x)),
+}
+
+
+@pytest.mark.parametrize("name", ONE_PATH)
+def test_an_op_that_cuts_one_of_several_paths_is_noted(name):
+    report = cgviz.trace(ONE_PATH[name], 2.6).diagnose()
+    (remark,) = report.remarks
+    assert (report.ok, list(report)) == (True, [])
+    assert (remark.op.type, remark.sources) == (name, ("x",))
+    assert f"the gradient of `x` leaves out the path through {name} (line " in remark.message
+
+
+WHOLE = {
+    "a mask": lambda x: x * tf.cast(x > 1.0, tf.float32),
+    "zeros of its shape": lambda x: tf.where(x > 1.0, x, tf.zeros_like(x)) + tf.ones_like(x),
+    "the place of the largest": lambda x: tf.gather(x, tf.argmax(x)),
+    "straight through": lambda x: x + tf.stop_gradient(tf.round(x) - x),
+    "straight through integers": lambda x: (
+        x + tf.stop_gradient(tf.cast(tf.cast(x, tf.int32), tf.float32) - x)
+    ),
+    "a remainder": lambda x: x * tf.math.floormod(x, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_path_that_is_not_cut_or_is_left_out_on_purpose_is_not_noted(name):
+    assert not cgviz.trace(WHOLE[name], [1.5, 2.6], order=2).diagnose().remarks
+
+
 def test_an_unused_argument_is_named():
     finding = only(cgviz.trace(lambda x, y: x * 2.0, 2.0, 3.0))
     assert finding.sources == ("y",)
