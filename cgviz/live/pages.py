@@ -353,7 +353,7 @@ def _legend(shown: Display, two: bool) -> panel.Element:
         swatch = [panel.element("svg.swatch", *sample, **hidden)] if sample else []
         rows.append(panel.element("li", *swatch, words))
     if two:
-        rows.append(panel.element("li", "≠ differs from the other picture"))
+        rows.append(panel.element("li", "≠ or underlined: differs from the other picture"))
     return panel.element("ul.legend", *rows)
 
 
@@ -378,37 +378,41 @@ def page_key(which: int, toggled: Iterable[str]) -> str:
 
 
 def mark(one: Document, other: Document) -> None:
-    """Mark the nodes and links whose texts differ between two pages of one program."""
-    found = [_comparable(page) for page in (one, other)]
-    for page, mine, its in zip((one, other), found, reversed(found), strict=True):
-        page["differs"] = {
-            kind: [i for i, (key, words) in enumerate(mine[kind]) if (key, words) not in its[kind]]
-            for kind in mine
-        }
+    """Mark the texts that differ between two pages of one program.
+
+    Where all links have the same ends a text is compared with that in its place, else with that of
+    the node or link of the same name.
+    """
+    ends = [
+        [(x["source"], x["target"], x["position"]) for x in page["displays"][0]["links"]]
+        for page in (one, other)
+    ]
+    found = [_said(page, {} if ends[0] == ends[1] else _keys(page)) for page in (one, other)]
+    for page, mine, its in zip((one, other), found, map(set, reversed(found)), strict=True):
+        page["differs"] = [text not in its for text in mine]
 
 
-def _comparable(page: Document) -> Document:
-    """Each node and link: a key from its name and its place, and its texts at the last step."""
-    said: dict[tuple[str, int], dict[str, str]] = {}
-    for text, versions in zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True):
-        said.setdefault((text["of"], text["i"]), {})[text["role"]] = versions[-1][1]
+def _said(page: Document, keys: Mapping[tuple[str, int], Any]) -> list[Any]:
+    """Each text: the key of its node or link, or else its place; its role; its last words."""
+    texts = zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True)
+    found = [((x["of"], x["i"]), x["role"], versions[-1][1]) for x, versions in texts]
+    return [(keys.get(place, place), *text) for place, *text in found]
 
-    def words(of: str, i: int) -> dict[str, str]:
-        own = said.get((of, i), {})
-        # Without name and kind: they are keys, by which the two pages are matched.
-        return {role: x for role, x in own.items() if role not in ("name", "kind")}
 
+def _keys(page: Document) -> dict[tuple[str, int], Any]:
+    """A key of each node and link, from its name, by which two pages are matched."""
+    said: dict[int, dict[str, str]] = {}
+    for (of, i), role, words in _said(page, {}):
+        if of == "node":
+            said.setdefault(i, {})[role] = words
     seen: Counter[Any] = Counter()
-    nodes = []
-    for i in range(len(page["texts"]["nodes"])):
-        own = said.get(("node", i), {})
+    found: dict[tuple[str, int], Any] = {}
+    for i, own in sorted(said.items()):
         # The kind first: a custom op is compared with another custom op in its place.
         key = own.get("kind") or own.get("title"), own.get("name", "").split(" = ")[0]
         seen[key] += 1  # equal keys are numbered in order
-        nodes.append(((key, seen[key]), words("node", i)))
-    ends = [key for key, _ in nodes] + ["target"] * len(page["displays"][0]["nodes"])
-    links = [
-        ((ends[x["source"]], ends[x["target"]], x["position"]), words("link", i))
-        for i, x in enumerate(page["displays"][0]["links"])
-    ]
-    return {"nodes": nodes, "links": links}
+        found["node", i] = key, seen[key]
+    for i, x in enumerate(page["displays"][0]["links"]):
+        ends = (found.get(("node", x[end]), "target") for end in ("source", "target"))
+        found["link", i] = *ends, x["position"]
+    return found

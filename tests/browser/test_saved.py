@@ -221,6 +221,26 @@ def test_a_view_is_as_high_at_every_step(offline, tmp_path):
     assert len({offline.evaluate(height, step) for step in range(-3, 4)}) == 1
 
 
+def test_its_side_panel_is_as_high_as_what_it_says(offline, tmp_path):
+    cgviz.trace(lambda x, w: tf.reduce_sum(x * w), [1.0] * 4, [2.0] * 4).save(tmp_path / "f.html")
+    offline.set_viewport_size({"width": 800, "height": 900})
+    offline.goto((tmp_path / "f.html").as_uri())
+    offline.locator("g.cgviz-node.cgviz-op").first.click()
+    offline.get_by_role("button", name="To the end").click()
+    panel = offline.locator(".cgviz-panel")
+    assert panel.evaluate("x => x.clientHeight >= x.scrollHeight && x.scrollHeight > 400")
+
+
+def test_of_two_traces_only_texts_that_differ_are_underlined(offline, tmp_path):
+    one, other = (cgviz.trace(lambda x: 3.0 * (x + 1.0), at) for at in (2.0, 5.0))
+    one.view(against=other, start="end").save(tmp_path / "two.html")
+    offline.goto((tmp_path / "two.html").as_uri())
+    texts = offline.locator("svg text.cgviz-differs")
+    assert texts.all_text_contents() == ["2", "3", "9", "5", "6", "18"]
+    assert "underline" in texts.first.evaluate("x => getComputedStyle(x).textDecorationLine")
+    assert not offline.locator("g.cgviz-node.cgviz-differs").count()
+
+
 def test_it_works_within_another_page(offline, tmp_path):
     cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
     outer = '<h1>A course</h1><iframe src="flow.html" width="1000" height="700"></iframe>'

@@ -87,10 +87,18 @@ def test_many_rules_are_not_run_for_a_first_view():
     assert {each.get("asked") for each in builder.panels()} == {None, True}
 
 
-def marked(one, other):
+def marked(one, other, of="node"):
+    """The nodes of either that have a text that differs; or such texts of its links."""
     found = [PageBuilder(one).page(), PageBuilder(other).page()]
     pages.mark(*found)
-    return [[page["texts"]["nodes"][i] for i in page["differs"]["nodes"]] for page in found]
+    said = []
+    for page in found:
+        texts = zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True)
+        shown = [pair for pair, differs in zip(texts, page["differs"], strict=True) if differs]
+        differ = [(text["i"], words[-1][1]) for text, words in shown if text["of"] == of]
+        names = (page["texts"]["nodes"][i] if of == "node" else words for i, words in differ)
+        said.append([*dict.fromkeys(names)])
+    return said
 
 
 def test_two_traces_of_one_program_do_not_differ():
@@ -101,6 +109,18 @@ def test_what_differs_is_marked_on_both():
     one = cgviz.trace(lambda x: tf.square(x), 2.0)
     other = cgviz.trace(lambda x: tf.square(x), 3.0)
     assert marked(one, other) == [["x (input)"], ["x (input)"]]
+
+
+def test_of_two_numbers_of_a_link_only_what_differs_is_marked():
+    one, other = (cgviz.trace(lambda x: 3.0 * (x + 1.0), at) for at in (2.0, 5.0))
+    assert marked(one, other, "link") == [["2", "3", "9"], ["5", "6", "18"]]
+    assert marked(one, other) == [[], []]
+
+
+def test_what_an_op_that_differs_reads_is_not_marked_where_it_is_equal():
+    one, other = (cgviz.trace(lambda x, k=k: x**2 + k, 2.0) for k in (1.0, 1.5))
+    assert marked(one, other, "link") == [["5"], ["5.5"]]
+    assert marked(one, other) == [["+ 1"], ["+ 1.5"]]
 
 
 def test_an_op_that_the_other_trace_has_not_is_marked():

@@ -168,7 +168,7 @@ def test_two_traces_stand_side_by_side(trace):
     other = cgviz.trace(f, 3.0)
     pages = trace.view(against=other).document["pages"]
     assert len(pages) == 2
-    assert pages[0]["differs"]["nodes"]
+    assert any(pages[0]["differs"])
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ export function makePanel(view) {
       state.pinned = null;
       fill(element, ...(i < 0 ? [h("p.none", {}, "Step through with the arrows, or choose an op for its details.")] : details(i)));
     }
-    if (element.scrollHeight > element.clientHeight) set(element, { style: `--cgviz-tall: ${element.scrollHeight + 2}px` }); // never less
+    if (element.scrollHeight > element.clientHeight) element.style.setProperty("--cgviz-tall", `${element.scrollHeight + 2}px`); // never less
     for (const button of element.querySelectorAll(".cgviz-path")) set(button, { "aria-pressed": button.cgvizPath === state.pinned });
   }
 

@@ -108,8 +108,7 @@ function differenceMark(node) {
 
 /** Bring a picture to a state; touches only what changed. */
 export function paintPicture(picture, { step, selected, hidden }) {
-  const { page } = picture;
-  const { display, texts, differs = { nodes: [], links: [] } } = page;
+  const { page, page: { display, texts, differs = [] } } = picture;
   toggle(picture.svg, "goingback", step > 0);
   for (const part of picture.parts) {
     const [seen, now] = [part.step <= step, part.now.includes(step)];
@@ -119,6 +118,7 @@ export function paintPicture(picture, { step, selected, hidden }) {
     const words = textAt(texts.written[part.k], step);
     const asked = part.role === "gradient" && hidden[`${part.of}s`].has(part.i);
     write(part.element, asked && words ? "?" : words);
+    toggle(part.element, "differs", differs[part.k]);
   }
   for (const { g, kind, i } of picture.items) {
     const words = kind === "frame" ? `${display.frames[i].label}: scope` : spoken(page, i, step, hidden.nodes.has(i));
@@ -126,7 +126,7 @@ export function paintPicture(picture, { step, selected, hidden }) {
     toggle(g, "selected", kind === "node" && selected === i);
   }
   mark(picture, "asked", [...hidden.links].map((i) => `link ${i}`));
-  mark(picture, "differs", ["node", "link"].flatMap((of) => differs[`${of}s`].map((i) => `${of} ${i}`)));
+  mark(picture, "differs", picture.parts.filter(({ k }) => differs[k]).map(({ of, i }) => `${of} ${i}`));
 }
 
 /** Give a class to the groups of these names, such as "node 3", and to no others. */
