@@ -260,6 +260,7 @@ class Trace:
 
         Raises:
             ValueError: There is no such pass.
+            RuntimeError: It was read from a file that has only the statistics of large arrays.
 
         Example:
             >>> import cgviz, tensorflow as tf
@@ -317,10 +318,12 @@ class Trace:
                 network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
                 `cgviz.load` reads; `.dot` gets the graph for Graphviz or networkx.
             full: In a `.json`, keep all numbers; by default, of an array with more than 1,024 only
-                the norm, the range, and the number of zeros, NaN and infinities.
+                the norm, the range, and the number of zeros, NaN and infinities: too little for
+                `diagnose`.
 
         Raises:
-            ValueError: The suffix is none of these, or `full` is given for a picture.
+            ValueError: The suffix is none of these, or `full` is given for a picture, or for a
+                trace whose file kept only statistics.
             FileNotFoundError: The folder does not exist.
 
         Example:
