@@ -233,7 +233,7 @@ class _Writer:
 
     def record(self, found: Any) -> list[Any]:
         if self.full and isinstance(found, Statistics):
-            raise ValueError("`full` keeps all numbers, and this trace's own file did not have them")
+            raise ValueError("`full` needs all numbers, and this trace's own file had not")
         given = _shown(found)
         fields = (given.get(name, getattr(found, name)) for name in FIELDS[type(found)])
         return [type(found).__name__, *map(self.node, fields)]

@@ -463,7 +463,7 @@ def watch(
         >>> [round(x, 3) for x in history.variables["w"].gradient]
         [4.0, 3.2, 2.56]
     """
-    from .recording.api import record
+    from . import record  # the package says what to install if there is no TensorFlow
 
     if not callable(step):
         raise TypeError(f"`step` must be a function without arguments, not {type(step).__name__}")

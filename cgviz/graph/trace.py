@@ -110,12 +110,12 @@ class Trace:
             why = "; ".join(self.notes) or "call `tape.gradient` inside the recording"
             raise ValueError(f"this trace has no backward pass: {why}")
         index = self.main if which is None else which
-        if not -len(passes) <= index < len(passes):
+        if index not in range(-len(passes), len(passes)):  # nor is a text or a fraction
             raise ValueError(
-                f"`which` is {which}, but this trace has {len(passes)} backward "
+                f"`which` is {which!r}, but this trace has {len(passes)} backward "
                 f"pass{'es' if len(passes) > 1 else ''}: 0 to {len(passes) - 1}"
             )
-        return passes[index]
+        return passes[int(index)]
 
     @cached_property
     def _producers(self) -> dict[int, tuple[Op, int]]:

@@ -141,7 +141,8 @@ def sliders(
     try:
         bound = bound or signature.bind(**places, **flags)
     except TypeError as error:
-        raise TypeError(f"`{name}` takes {', '.join(signature.parameters)}: {error}") from None
+        both = [", ".join(each) for each in (signature.parameters, given)]
+        raise TypeError(f"`{name}` takes {both[0]}, and was given {both[1]}: {error}") from None
 
     def call(*numbers: Any) -> Any:
         """Call f, by position wherever possible: a custom gradient ignores keywords."""
@@ -177,15 +178,15 @@ def sliders(
 def _slider(name: str, given: Any, argument: int, entry: int | None = None) -> Slider:
     try:
         low, high, *start = (float(x + 0.0) for x in given)  # `float` alone would take "12"
-        if not -np.inf < low < high < np.inf or len(start) > 1:
+        value = start[0] if start else 1.0 if low < 1.0 < high else (low + high) / 2
+        if not -np.inf < low <= value <= high < np.inf or low == high or len(start) > 1:
             raise ValueError
     except (TypeError, ValueError):
         raise ValueError(
-            f"the range of `{name}` must be `(low, high)` or `(low, high, start)`, low below high, "
-            f"not {given!r}"
+            f"the range of `{name}` must be `(low, high)` or `(low, high, start)`, finite, "
+            f"low below high, start between them, not {given!r}"
         ) from None
-    value = start[0] if start else 1.0 if low < 1.0 < high else (low + high) / 2
-    return Slider(name, low, high, min(max(value, low), high), argument, entry)
+    return Slider(name, low, high, value, argument, entry)
 
 
 class Sweeper:

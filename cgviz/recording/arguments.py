@@ -114,6 +114,8 @@ def _seed(given: Any, target: Any) -> Any:
     if given is None:  # a None among others makes TensorFlow raise, or ends the process
         return tf.ones_like(target) if can_be_watched(target) else None
     array = _array(given, "`upstream`")
+    if tf.as_dtype(array.dtype) == tf.string:
+        raise TypeError(f"`upstream` is {_kind(given)}, and must be made of numbers")
     if tf.as_dtype(array.dtype).is_complex and not target.dtype.is_complex:
         raise ValueError("`upstream` is complex, and f's value is real: they must agree")
     tensor = tf.convert_to_tensor(array, dtype=target.dtype)
@@ -207,8 +209,8 @@ def _tensor(given: Any, name: str, caller: str) -> Any:
     whole = array.dtype.kind in "iub" or isinstance(given, int)  # NumPy takes no int over 2**64
     if array.dtype.kind not in "fc" and array.dtype.name != "bfloat16" and not whole:
         raise TypeError(
-            f"{what}, not made of numbers. Close over it instead: "
-            f"{caller}(lambda x: f(x, {name}), x)"
+            f"{what}, not made of numbers. Is it a setting? Close over it instead: "
+            f"{caller}(lambda x: f(x, setting), x)"
         )
     if whole and not isinstance(given, np.ndarray | np.generic):
         raise ValueError(

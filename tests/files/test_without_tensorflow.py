@@ -70,6 +70,19 @@ except ImportError as error:
     )
 
 
+def test_watch_says_what_to_install(tmp_path):
+    said = run(
+        """
+try:
+    cgviz.watch(lambda: None)
+except ImportError as error:
+    print(error)
+""",
+        tmp_path,
+    )
+    assert "none is installed: install `tensorflow`" in said
+
+
 def test_importing_cgviz_loads_no_tensorflow(tmp_path):
     said = subprocess.run(
         [sys.executable, "-c", "import cgviz, sys; print('tensorflow' in sys.modules)"],

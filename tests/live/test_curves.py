@@ -232,9 +232,12 @@ def test_the_advice_for_a_layer_can_be_followed():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"z": (0.0, 1.0)}, "`f` takes x, w: missing a required argument: 'x'"),
-        ({"x": 1.0, "z": (0.0, 1.0)}, "`f` takes x, w: got an unexpected keyword argument 'z'"),
-        ({"x": (1.0, 0.0)}, "low below high, not"),
+        ({"z": (0.0, 1.0)}, "`f` takes x, w, and was given z: missing a required argument: 'x'"),
+        ({"x": 1.0, "z": (0.0, 1.0)}, "takes x, w, and was given x, z: got an unexpected keyword"),
+        ({"x": (1.0, 0.0)}, "finite, low below high, start between them, not"),
+        ({"x": (1.0, 1.0)}, "finite, low below high, start between them, not"),
+        ({"x": (0.0, np.inf)}, "finite, low below high, start between them, not"),
+        ({"x": (0.0, 1.0, 2.0)}, "finite, low below high, start between them, not"),
         ({"x": ("a", "b")}, r"must be `\(low, high\)`"),
         ({"x": (1.0, 2.0, 3.0, 4.0)}, r"must be `\(low, high\)`"),
         ({"x": 3.0}, "nothing to slide"),

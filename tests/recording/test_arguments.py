@@ -238,6 +238,7 @@ def test_an_upstream_left_out_means_ones():
         ((square, True), ValueError, "is True, made of integers"),
         ((square, 2**64), ValueError, "is 18446744073709551616, made of"),
         ((square, ()), ValueError, "nothing to differentiate with respect to: `x`"),
+        ((square, "a"), TypeError, r"Close over it instead: cgviz.trace\(lambda x: f\(x, setting"),
         ((square, {1.0}), TypeError, "`x` is a set, not made of numbers"),
         ((square, np.array(["2"])), TypeError, "not made of numbers"),
         ((square, keras.Input((2,))), TypeError, "symbolic tensor"),
@@ -269,6 +270,8 @@ def test_a_wrong_order_is_named(order):
 def test_a_wrong_upstream_is_named():
     with pytest.raises(ValueError, match=r"`upstream` has shape \(2,\)"):
         cgviz.trace(square, 1.0, upstream=[1.0, 2.0])
+    with pytest.raises(TypeError, match="`upstream` is the string 'a', and must be made of"):
+        cgviz.trace(square, 1.0, upstream="a")
     with pytest.raises(ValueError, match="`upstream` has 1 entries"):
         cgviz.trace(lambda x: (x, x), 1.0, upstream=(1.0,))
     with pytest.raises(ValueError, match="`upstream` is complex"):
