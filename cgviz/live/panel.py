@@ -552,7 +552,8 @@ def _why(step: Step, j: int, given: Array, total: Array) -> str:
     if given.dtype.kind == "f":
         limits = np.finfo(given.dtype)
         size = np.abs(total[np.isfinite(total) & (total != 0)])
-        if np.any(size > limits.max) or (not np.any(given) and np.all(size < limits.tiny)):
+        lost = not np.any(given) and 0 < np.max(size, initial=0.0) < limits.tiny
+        if lost or np.any(size > limits.max):
             return f"{said}, which {given.dtype.name} cannot hold."
     if not (np.all(np.isfinite(total)) and np.all(np.isfinite(wide(given)))):
         return f"{said}."

@@ -244,6 +244,12 @@ def test_a_number_that_its_dtype_cannot_hold_is_not_blamed_on_the_rule():
     assert why(given).endswith("which float32 cannot hold.")
 
 
+def test_a_zero_where_the_product_is_nan_is_not_said_to_be_what_a_dtype_cannot_hold():
+    found = panels_of(lambda x: tf.where(x > 0.0, tf.sqrt(x), 0.0), 0.0).values()
+    told = [why(given) for each in found for given in each["inputs"] if why(given)]
+    assert told == ["The rule returned 0, where upstream × local is ⚠ NaN."]
+
+
 def test_the_matrices_of_two_outputs_are_one_sum():
     @tf.custom_gradient
     def halves(x):
