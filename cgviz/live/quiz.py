@@ -8,7 +8,7 @@ mistakes: the wrong sign, upstream forgotten, the local derivative forgotten, a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy as np
 from .. import style
 from ..drawing.display import Display
 from ..drawing.texts import Text
-from ..graph import Array, Step, Trace, total
-from ..graph.jacobian import times
+from ..graph import Array, Step, Trace, total, wide
+from ..graph.jacobian import times, tolerance
 from ..graph.selection import Edge, Selection
 from .pages import Document, PageBuilder
 from .panel import named
@@ -42,6 +42,7 @@ HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "gradient": "Not yet. Add every gradient that arrives there.",
 }
 MOST_NUMBERS = 4  # entries of an array that a learner is asked to type
+ROUNDING = 0.04  # the share of `tolerance` that rounding in one op costs
 # Points: a field's width for a number of six letters, more for each further one; its height.
 FIELD, MORE, HIGH = 54, 22, 24
 
@@ -86,6 +87,9 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
             f"{MOST_NUMBERS} numbers"
         )
     owners = [("node", q["node"]) if q["link"] is None else ("link", q["link"]) for q in found]
+    errors = _errors(builder.selection())
+    for q, (_, i) in zip(found, owners, strict=True):
+        q["noise"] = errors[hide, i] if np.isfinite(errors[hide, i]) else 0.0
     builder.fields = dict(zip(owners, (q["size"] for q in found), strict=True))
     return Quiz([builder], {"quiz": {"questions": found}})
 
@@ -198,6 +202,36 @@ def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Documen
         "shown": style.array(answer),
         "mistakes": [(MISTAKES[kind], _numbers(a)) for kind, a in alike],
     }
+
+
+def _errors(shown: Selection) -> dict[tuple[str, int], float]:
+    """How far rounding may have put off each number that is asked for.
+
+    A local is put off like the op's output, or like 1 where that is larger: 0 is right for the
+    6e-17 of a cosine, but not for a factor of 6e-17.
+
+    Returns:
+        By what is asked for, as in `HIDE`, and by its link, or the node of a gradient.
+    """
+    found: dict[tuple[str, int], float] = {}
+    known = [e.contribution for e in shown.edges if isinstance(e.contribution, np.ndarray)]
+    unit = ROUNDING * max((tolerance(a.dtype) for a in known), default=0.0)
+    for i in reversed(range(len(shown.nodes))):  # each after all that use it
+        up, made = _size(shown.nodes[i].upstream), _size(v.numpy() for v in shown.nodes[i].outputs)
+        uses = [n for n, edge in enumerate(shown.edges) if edge.source == i]
+        error = found["gradient", i] = sum(found["downstream", n] for n in uses)
+        for n, edge in enumerate(shown.edges):
+            if edge.target == i:
+                own = found["local", n] = unit * min(1.0, made)
+                share = unit + error / (up or 1.0)
+                found["downstream", n] = own * up + share * _size([edge.contribution])
+    return found
+
+
+def _size(arrays: Iterable[Any]) -> float:
+    """The largest absolute value, as far as numbers are known."""
+    known = [a for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind in "fc"]
+    return max((float(np.max(np.abs(wide(a)), initial=0.0)) for a in known), default=0.0)
 
 
 def _numbers(array: Any) -> list[Any]:

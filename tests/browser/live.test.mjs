@@ -11,7 +11,7 @@ import { Questions, VERDICTS, judge } from "../../cgviz/live/js/predict.mjs";
 import { SEED, moments, next, nodeAt, previous, sentence, spoken, textAt } from "../../cgviz/live/js/time.mjs";
 
 const { numbers, page, opened, elements } = JSON.parse(readFileSync(process.env.CGVIZ_TEST_DATA));
-const question = (answer, mistakes = []) => ({ answer, mistakes, hint: "a hint" });
+const question = (answer, mistakes = [], noise = 1e-15) => ({ answer, mistakes, noise, hint: "a hint" });
 
 test("numbers are written as Python writes them, to the digits that are shown", () => {
   for (const [x, digits, text] of numbers) assert.equal(number(x, digits), text, `${x} to ${digits}`);
@@ -115,6 +115,8 @@ test("an answer is right to the digits that were shown", () => {
   assert.equal(judge("[1,2]", question([1, 2])), "right");
   assert.notEqual(judge("0", question([1e-10])), "right");
   assert.equal(judge("0", question([6.1e-17])), "right");
+  assert.equal(judge("0", question([3e-20], [], 1e-35)), "a hint");
+  assert.equal(judge("-3e-20", question([3e-20], [["sign", [-3e-20]]], 1e-35)), "sign");
   assert.equal(judge("[-2,5]", question([-2.5])), "right");
   assert.equal(judge("nan", question(["NaN"])), "right");
   assert.equal(judge("twelve", question(["NaN"])), "unreadable");

@@ -69,6 +69,20 @@ def test_it_knows_what_one_path_alone_gives():
     )
 
 
+def noise(hide, f, *given):
+    asked = cgviz.predict(cgviz.trace(f, *given), hide=hide).questions
+    return [q["noise"] / abs(q["answer"][0]) for q in asked]
+
+
+def test_what_rounding_leaves_of_0_may_be_called_0_and_a_number_as_small_may_not():
+    at = tf.constant(np.pi / 4, tf.float64)
+    assert min(noise("downstream", lambda x: tf.sin(x * 2.0), at)) > 1  # also of what follows
+    assert noise("local", lambda x: tf.sin(x), 2 * at)[0] > 1
+    assert noise("gradient", lambda x: 0.1 * x + 0.2 * x - 0.3 * x, 1e-3 * at)[0] > 1
+    assert max(noise("downstream", lambda x: 3e-20 * tf.sin(x), 1.0)) < 1e-5
+    assert max(noise("downstream", lambda x: tf.exp(x), -45.0)) < 1e-5
+
+
 def test_a_vector_is_asked_for_entry_by_entry():
     quiz = cgviz.predict(cgviz.trace(lambda x: tf.reduce_sum(x * x), [1.0, 2.0]))
     assert quiz.questions[-1]["answer"] == [1.0, 2.0]

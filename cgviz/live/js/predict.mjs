@@ -94,22 +94,22 @@ function numbers(text, mark) {
   return /[^\s,;()[\]]/.test(text.replace(found, " ")) ? [] : (text.match(found) ?? []).map(value);
 }
 
-/** Whether a learner's number is the one meant, to half a percent, or to 1e-15 near 0. */
-const near = (given, meant) => Object.is(given, meant)
-  || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), 1e-15));
-const all = (given, meant) => given.every((x, i) => near(x, Number(meant[i])));
+/** Whether a learner's number is the one meant, to half a percent, or to the rounding error of a number next to 0. */
+const near = (given, meant, noise) => Object.is(given, meant)
+  || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), noise));
+const all = (given, meant, noise) => given.every((x, i) => near(x, Number(meant[i]), noise));
 
 /**
  * What an answer shows: one of VERDICTS, or a mistake or the hint in words.
  *
  * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold),
- * `mistakes`, a list of [the mistake in words, the numbers that result from it], and a `hint`.
+ * `mistakes`, a list of [the mistake in words, the numbers that result from it], a `hint`, and `noise`, its rounding error.
  */
 export function judge(text, question) {
   const readings = [".,", "."].map((mark) => numbers(text.replace(/[\u2212\u2013]/g, "-"), mark)); // `1,2` is 1.2, or 1 and 2
   const given = readings.find((each) => each.length === question.answer.length);
   if (!given) return readings[0].length ? "count" : "unreadable";
-  const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers));
+  const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers, question.noise));
   return found?.[0] ?? question.hint;
 }
 
