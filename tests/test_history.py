@@ -501,6 +501,14 @@ def test_updates_are_drawn_between_whole_powers_of_ten_and_nothing_else_is():
     assert np.log10([low, high]) == pytest.approx(np.round(np.log10([low, high])))
 
 
+def test_updates_within_one_power_of_ten_have_labels_at_its_ends_only():
+    w = tf.Variable(1.0, name="w")
+    figure = cgviz.watch(descent(lambda: w * w, [w]), 3).plot()
+    (beside,) = [ax for ax in figure.axes if ax.get_title() == "update / weight"]
+    assert np.ptp(np.log10(beside.get_xlim())) == pytest.approx(1)
+    assert {label.get_text() for label in beside.get_xticklabels(minor=True)} == {""}
+
+
 def test_a_gradient_that_is_no_ordinary_number_has_a_mark_and_a_word():
     w, u = tf.Variable(1.0, name="w"), tf.Variable(-1.0, name="u")
 

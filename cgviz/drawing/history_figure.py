@@ -174,6 +174,7 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
     ax.plot(sizes, places, "D", color=look.variable, markersize=6)
     low, high = np.floor(np.log10([min(sizes), max(sizes)]))
     ax.set(xscale="log", xlim=(10.0**low, 10.0 ** (high + 1)))  # whole powers: their labels fit
+    ax.xaxis.set_minor_formatter("")  # within one power the labels of its parts would overlap
     ax.set_title("update / weight", fontsize=9)
     ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=[])
     ax.grid(axis="x", color=look.muted, alpha=0.3)
