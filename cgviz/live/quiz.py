@@ -82,9 +82,10 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
     builder = PageBuilder(trace, which, framed=False)
     found = [q | {"hint": HINTS[hide]} for q in _questions(builder.selection(), hide)]
     if not found:
+        where = "a value used more than once" if hide == "gradient" else "an op"
         raise ValueError(
-            f"there is no {hide} to ask for in this trace: questions are about arrays of at most "
-            f"{MOST_NUMBERS} numbers"
+            f"there is no {hide} to ask for in this trace: a question needs {where}, in a box of "
+            f"its own, and 1 to {MOST_NUMBERS} numbers in float16, float32 or float64, not None"
         )
     owners = [("node", q["node"]) if q["link"] is None else ("link", q["link"]) for q in found]
     errors = _errors(builder.selection())

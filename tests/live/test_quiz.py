@@ -95,6 +95,27 @@ def test_large_arrays_are_not_asked_for():
         cgviz.predict(cgviz.trace(tf.sin, tf.ones([9])))
 
 
+def repeated(x):
+    for _ in range(100):
+        x = x * 1.01
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "hide", "needed"),
+    [
+        (repeated, 1.0, "downstream", "an op, in a box of its own"),
+        (tf.square, tf.constant(1 + 2j), "downstream", "in float16, float32 or float64"),
+        (tf.square, tf.constant(1.0, tf.bfloat16), "local", "in float16, float32 or float64"),
+        (tf.round, 2.6, "downstream", "not None"),
+        (tf.sin, 2.6, "gradient", "a value used more than once"),
+    ],
+)
+def test_where_there_is_nothing_to_ask_the_error_says_what_a_question_needs(f, x, hide, needed):
+    with pytest.raises(ValueError, match=f"no {hide} to ask for .*: a question needs .*{needed}"):
+        cgviz.predict(cgviz.trace(f, x), hide=hide)
+
+
 def test_local_derivatives_can_be_asked_for():
     quiz = cgviz.predict(cgviz.trace(f, 2.0, upstream=5.0), hide="local")
     assert [q["answer"] for q in quiz.questions] == [[3.0], [2.0], [2.0]]
