@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import hypot, sqrt
 from typing import Any, Literal
+from warnings import catch_warnings
 
 import numpy as np
 from matplotlib.font_manager import FontProperties
@@ -249,7 +250,8 @@ def _font(bold: bool) -> FontProperties:
 def _width(line: str, bold: bool = False) -> float:
     """The width of a line at size 1."""
     font = _font(bold)  # not `ismath`: a `$` is a `$`
-    return float(text_to_path.get_text_width_height_descent(line, font, ismath=False)[0])
+    with catch_warnings(action="ignore"):  # of a letter that it has not, and a browser has
+        return float(text_to_path.get_text_width_height_descent(line, font, ismath=False)[0])
 
 
 @lru_cache(maxsize=4096)

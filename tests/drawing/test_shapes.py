@@ -130,3 +130,9 @@ def test_bold_is_wider():
 
 def test_a_dollar_is_a_dollar():
     assert len(outlined(r"$\frac{$", 0, 0, 12)[0].vertices) > 8 * 4
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_letter_that_the_font_has_not_is_measured_and_drawn_without_a_warning():
+    assert extent("重み🚀", 12)[0] > extent("重", 12)[0]
+    assert outlined("重み🚀", 0, 0, 12)[0].vertices.size
