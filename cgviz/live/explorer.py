@@ -42,6 +42,9 @@ from .view import View
 
 POINTS, FEWEST = 49, 33  # of a curve: enough to show a bend; fewer where f is slow
 LOST = 8 * float(np.finfo(np.float32).eps)  # the share of a number that rounding in a few ops costs
+# A jump may lie where f rises more than this share of its rises on both sides together; halving the
+# way so many times tells it from a slope.
+STEEP, HALVINGS = 0.8, 8
 CURVES = 0.5  # seconds that computing the curves may take
 # In a saved page sliders have a few positions, whose numbers are computed beforehand.
 POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as SECONDS and BYTES allow
@@ -252,14 +255,29 @@ class Sweeper:
             self._row(values, focus, custom)
             affordable = int(CURVES / (time.perf_counter() - start))
             xs = np.linspace(slider.low, slider.high, min(max(affordable, FEWEST), POINTS)).tolist()
+            beyond = self._width(active)  # differences at both ends are across what is there
+            xs = [slider.low - beyond, *xs, slider.high + beyond]
             rows = [
                 self._row([*values[:active], x, *values[active + 1 :]], focus, custom) for x in xs
             ]
-        table = np.array(rows)
-        if focus == active:  # a difference across a pole is no derivative
-            after = np.flatnonzero(curves.starts(table[:, 0], poles=True)[1:]) + 1
+        table = np.array(rows, float)  # NaN in place of None
+        known = table[np.isfinite(table[:, 0]), 0]
+        # The error of f, which a difference magnifies. Numbers as large as x may cancel in f; then
+        # what is left jumps from point to point.
+        spread = known.max(initial=-np.inf) - known.min(initial=np.inf)
+        jumps = np.any(2.0 * np.abs(np.diff(known, 2)) > spread)
+        lost = LOST * np.max(np.abs([*known, *(xs if jumps else ())]), initial=0.0)
+        if focus == active:  # a difference across a jump is no derivative
+            with silenced():
+                after = self._jumps(values, focus, xs, table[:, 0], lost)
             table[[*after, *after - 1], -1] = np.nan
             table[~np.isfinite(table[:, 0]), -1] = np.nan
+            between = (table[after - 1] + table[after]) / 2  # a rule may go on there
+            between[:, 0] = np.nan
+            table = np.insert(table, after, between, axis=0)
+            xs = np.insert(xs, after, [(xs[k - 1] + xs[k]) / 2 for k in after]).tolist()
+        inside = [slider.low <= x <= slider.high for x in xs]
+        table, xs = table[inside], [*itertools.compress(xs, inside)]
         name = arguments.title(self.f)
         names = {
             "f": name,
@@ -267,17 +285,14 @@ class Sweeper:
             "body": "autodiff of the body",
             "differences": "finite differences",
         }
+        for role, found in zip(names, zip(*rows, strict=True), strict=True):
+            if None in found and not np.isfinite(np.array(found, float)).any():
+                names[role] += f": {style.NONE}"
         f, *derivatives = (
             {"role": role, "name": names[role], "ys": [_finite(float(f"{y:.6g}")) for y in ys]}
             for (role, ys) in zip(names, table.T, strict=True)
             if role != "body" or custom
         )
-        known = table[np.isfinite(table[:, 0]), 0]
-        # The error of f, which a difference magnifies. Numbers as large as x may cancel in f; then
-        # what is left jumps from point to point.
-        spread = known.max(initial=-np.inf) - known.min(initial=np.inf)
-        jumps = np.any(2.0 * np.abs(np.diff(known, 2)) > spread)
-        lost = LOST * np.max(np.abs([*known, *(xs if jumps else ())]), initial=0.0)
         up = max(map(abs, xs)) if slider.upstream else abs(self.upstream(values))
         title = f"gradient to {by}"  # not upstream × derivative, which a wrong rule does not give
         plots = [
@@ -286,11 +301,31 @@ class Sweeper:
         ][slider.upstream :]
         return {"xs": xs, "axis": slider.name, "plots": plots, "active": active}
 
-    def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float, ...]:
+    def _jumps(
+        self, values: Sequence[float], focus: int, xs: Sequence[float], ys: Any, lost: float
+    ) -> Any:
+        """The points before which f jumps, or has a pole: halving the way does not halve a jump."""
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            rise = np.nan_to_num(np.abs(np.diff(ys)), posinf=0.0)
+        others = np.append(0.0, rise[:-1]) + np.append(rise[1:], 0.0)
+        found = []
+        for k in np.flatnonzero(rise > STEEP * others + lost).tolist():
+            ends = [(xs[k], ys[k]), (xs[k + 1], ys[k + 1])]
+            for _ in range(HALVINGS):
+                (low, first), (high, last) = ends
+                x, y = (low + high) / 2, np.nan
+                with suppress(Exception):  # where f cannot be computed
+                    y = _summed(self.f(*self._given([*values[:focus], x, *values[focus + 1 :]])))
+                ends[int(abs(y - first) > abs(last - y))] = x, y
+            if not abs(ends[1][1] - ends[0][1]) < rise[k] / 2:
+                found.append(k + 1)
+        return np.array(found, int)
+
+    def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float | None, ...]:
         """f and its derivative at one point: by the rule, without the rule, and by differences."""
         width = self._width(focus)
         near = [[*values[:focus], values[focus] + x, *values[focus + 1 :]] for x in (width, -width)]
-        body = np.nan
+        body: float | None = np.nan
         try:
             value, gradient = self._gradient(values, focus)
             ahead, behind = (_summed(self.f(*self._given(each))) for each in near)
@@ -310,7 +345,7 @@ class Sweeper:
     def _given(self, values: Sequence[float]) -> tuple[Any, ...]:
         return arguments.convert(self.f, self.arguments(values), "cgviz.explore")[0]
 
-    def _gradient(self, values: Sequence[float], focus: int) -> tuple[float, float]:
+    def _gradient(self, values: Sequence[float], focus: int) -> tuple[float, float | None]:
         given, up = self._given(values), self.upstream(values)
         source = given[self.sliders[focus].argument]
         with tf.GradientTape() as tape:
@@ -322,12 +357,12 @@ class Sweeper:
         found = None if found is None else np.asarray(tf.convert_to_tensor(found))
         return _summed(value), self._entry(found, focus)
 
-    def _entry(self, gradient: Array | None, focus: int) -> float:
+    def _entry(self, gradient: Array | None, focus: int) -> float | None:
         entry = self.sliders[focus].entry
         # A rule may return another shape: the picture shows it, and the curve has a gap.
-        if gradient is None or np.ndim(gradient) != (entry is not None):
+        if gradient is not None and np.ndim(gradient) != (entry is not None):
             return np.nan
-        return float(gradient if entry is None else gradient[entry])
+        return None if gradient is None else float(gradient if entry is None else gradient[entry])
 
 
 def _summed(value: Any) -> float:
@@ -336,8 +371,8 @@ def _summed(value: Any) -> float:
         return float(sum(np.sum(np.asarray(t, np.float64)) for t in tf.nest.flatten(value)))
 
 
-def _finite(x: float) -> float | None:
-    return float(x) if np.isfinite(x) else None
+def _finite(x: float | None) -> float | None:
+    return None if x is None or not np.isfinite(x) else float(x)
 
 
 class Explorer(View):

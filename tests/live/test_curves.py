@@ -39,6 +39,35 @@ def test_no_difference_is_taken_across_a_pole():
     assert np.allclose(lines["differences"][known], -1 / xs[known] ** 2, rtol=0.05)
 
 
+@pytest.mark.parametrize("f", [tf.floor, tf.sign, lambda x: x * tf.round(x)])
+def test_where_f_jumps_its_curve_has_a_gap_and_there_are_no_differences(f):
+    xs, lines, _ = sweep(f, {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=False)
+    assert (xs[0], xs[-1]) == (-3, 3)
+    rises = np.diff(lines["f"])
+    assert np.isnan(rises).sum() >= 4
+    assert np.nanmax(np.abs(rises)) < 0.5
+    given = lines["differences"][np.isfinite(lines["differences"])]
+    assert given.size > 15
+    assert np.allclose(given, np.round(given), atol=1e-3)
+
+
+def test_a_steep_slope_is_no_jump_and_a_rule_goes_on_across_one():
+    _, lines, _ = sweep(lambda x: tf.tanh(99.0 * x), {"x": (-3.0, 3.0)}, [1.0, 1.0])
+    assert np.isfinite([*lines.values()]).all()
+    through = tf.custom_gradient(lambda x: (tf.round(x), lambda upstream: upstream))
+    _, lines, _ = sweep(lambda x: through(x), {"x": (-3.0, 3.0)}, [1.0, 1.0])
+    assert np.isnan(lines["f"]).any()
+    assert (lines["rule"] == 1).all()
+
+
+def test_the_legend_says_where_a_gradient_is_none():
+    through = tf.custom_gradient(lambda x: (tf.round(x), lambda upstream: upstream))
+    for f, custom, role in ((tf.round, False, "autodiff"), (through, True, "autodiff of the body")):
+        *_, found = sweep(lambda x, f=f: f(x), {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=custom)
+        names = [line["name"] for line in found["plots"][1]["lines"]]
+        assert names[-2:] == [f"{role}: ∅ None", "finite differences"]
+
+
 def test_a_rule_that_ignores_upstream_stays_flat():
     xs, lines, found = sweep(lambda x: flat(x), {"x": (-3.0, 3.0)}, [1.0, 1.0], active=1)
     assert np.ptp(lines["rule"]) == 0
