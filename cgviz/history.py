@@ -390,12 +390,10 @@ def _measured(
         array = readable(tensor)
         with np.errstate(all="ignore"):  # ∞ − ∞
             size = norm(array if minus is None else array - readable(minus))
-        zeros = float("nan")
-        if count or size == 0:
-            # Comparing first: counting the zeros of floats directly takes five times as long.
-            zeros = float(np.count_nonzero(array == 0)) / max(array.size, 1)
+        # Comparing first: counting the zeros of floats directly takes five times as long.
+        zeros = np.count_nonzero(array == 0) / max(array.size, 1) if count else np.nan
         if np.isfinite(size):  # then all entries are, too
-            state = "zero" if size == 0 and zeros == 1 else ""
+            state = "zero" if size == 0 and array.size else ""
         else:
             infinite = "inf" if np.isinf(array).any() else ""
             state = "nan" if np.isnan(array).any() else infinite

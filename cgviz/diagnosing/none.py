@@ -66,22 +66,21 @@ def dropped(graph: PassGraph) -> list[Finding]:
 
 def beside(graph: PassGraph) -> list[Finding]:
     """Note where one of several paths is cut: at an op without a gradient, or at a cast."""
-    found: dict[Op, Cut] = {}
-    ends = {edge.source for edge in graph.selection.targets}
-    starts = [(v, graph.nodes.get(v.key, -1)) for v, g in graph.gradients if g is not None]
+    found, ends = [], {edge.source for edge in graph.selection.targets}
 
     def onward(node: int) -> list[int]:  # tf.stop_gradient leaves a path out on purpose
-        leaving = graph.onward(node) if node >= 0 else ()
-        return [e.target for e in leaving if graph.op(e.target).type != "StopGradient"]
+        after = (edge.target for edge in graph.onward(node))
+        return [each for each in after if graph.op(each).type != "StopGradient"]
 
-    for edge in graph.selection.edges if graph.first_order else ():
-        op, after = graph.op(edge.target), edge.target
-        cut = f"{op.type} {edge.reason}" in ("Cast integer", "AsString text")
-        cut = cut or edge.reason.startswith("no gradient for")
-        if cut and after in onward(edge.source) and ends & {*walk([after], onward)}:
-            sources = [v for v, start in starts if edge.source in walk([start], onward)]
-            found.setdefault(op, Cut(graph, "one path", op)).sources += sources
-    return [each.finding() for each in found.values() if each.sources][:MOST_ORIGINS]
+    for before, after, why in ((e.source, e.target, e.reason) for e in graph.selection.edges):
+        op = graph.op(after)
+        cast = f"{op.type} {why}" in ("Cast integer", "AsString text")
+        cut = graph.first_order and (cast or why.startswith("no gradient for"))
+        if cut and after in onward(before) and ends & {*walk([after], onward)}:
+            some = ((v, graph.nodes.get(v.key, after)) for v, g in graph.gradients if g is not None)
+            sources = [v for v, start in some if before in walk([start], onward)]
+            found += [Cut(graph, "one path", op, sources=sources).finding()] if sources else []
+    return found[:MOST_ORIGINS]
 
 
 # --- where a path is cut -----------------------------------------------------------------------

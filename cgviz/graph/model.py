@@ -116,10 +116,7 @@ def readable(reference: Any) -> Array:
 
 
 def norm(array: Array) -> float:
-    """The L2 norm in the array's own precision, unless its squares overflow or underflow there.
-
-    One read of most arrays, where `statistics` takes several.
-    """
+    """The L2 norm in the array's own precision: one read, unless its squares leave that range."""
     with np.errstate(all="ignore"):
         found = float(np.linalg.norm(array))
         return found if 1e-15 < found < math.inf else wide_norm([array])
