@@ -12,6 +12,7 @@ Steps are powers of two, so that x + h and x - h are exact unless h is below the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ CLOSER = tuple(2.0**-e for e in range(11, 15, 2))  # enough for most others
 SHORTER = tuple(2.0**-e for e in range(15, 31, 2))  # down to where rounding in float64 dominates
 SHORT = 2.0**-20  # a settled slope must hold here too: finer stairs are close to those of float32
 LONGER = tuple(2.0**e for e in range(9, -3, -2))  # for functions that hardly move
+STRAIGHT = 0.1  # relative: over longer steps the slope of a curve soon changes by more than this
 # In 16 bits a shorter step changes only the last bits, and a longer one leaves the neighbourhood of
 # the point.
 COARSE_STEPS = tuple(2.0**-e for e in range(1, 7, 2))
@@ -147,20 +149,22 @@ def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
 
 def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -> Slope:
     h = np.array(list(values))[:, None]
+    limit = partial(extrapolate, longer=int(np.sum(h > FIRST[0])))
     ahead, behind = (np.stack(side) for side in zip(*values.values(), strict=True))
     with np.errstate(all="ignore"):
         noise = ROUNDING * eps * np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind))) / h
         # Where a step changes nothing, f may be flat, or its digits may be lost: in log(1 + x) they
         # are lost beside the 1, and that is far more than f's own last bits.
-        still = ((ahead == middle) & (behind == middle)).any(axis=0)
-        noise = np.where(still, np.fmax(noise, ROUNDING * eps / h), noise)
-        value, error = extrapolate((ahead - behind) / (2 * h), noise, (2, 4, 6, 8))
-        right, right_error = extrapolate((ahead - middle) / h, 2 * noise, (1, 2, 3, 4, 5))
-        left, left_error = extrapolate((middle - behind) / h, 2 * noise, (1, 2, 3, 4, 5))
-        gap, gap_error = extrapolate((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
+        still = (ahead == middle) & (behind == middle)
+        noise = np.where(still.any(axis=0), np.fmax(noise, ROUNDING * eps / h), noise)
+        value, error = limit((ahead - behind) / (2 * h), noise, (2, 4, 6, 8))
+        right, right_error = limit((ahead - middle) / h, 2 * noise, (1, 2, 3, 4, 5))
+        left, left_error = limit((middle - behind) / h, 2 * noise, (1, 2, 3, 4, 5))
+        gap, gap_error = limit((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
         known = [np.isfinite(value), np.isfinite(right)]  # one side may lie outside f's domain
         value = np.select(known, [value, right], left)
         error = np.select(known, [error, right_error], left_error)
+        error = np.where(still.all(axis=0), noise[0], error)
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
         # For a smooth function this quotient falls with the step; at a kink it stays.
         quotient = np.abs(ahead + behind - 2 * middle) / h + 4 * noise
@@ -183,7 +187,9 @@ def _steps_away(side: Array, middle: Array, least: Array) -> Array:
         return np.asarray(still & np.isfinite(away[-1]) & (away[-1] > least))
 
 
-def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tuple[Array, Array]:
+def extrapolate(
+    differences: Array, noise: Array, powers: Sequence[int], longer: int = 0
+) -> tuple[Array, Array]:
     """Ridders' tableau: the limit of a quotient as its step goes to 0, and an error estimate.
 
     Formula: A[k, j] = A[k, j-1] + (A[k, j-1] - A[k-1, j-1]) / (4^p[j] - 1). The limit is the entry
@@ -193,6 +199,9 @@ def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tupl
         differences: One row per step length; each step is a quarter of the one before.
         noise: How far rounding can move each difference, of the same shape.
         powers: The powers of the step in the error series, such as 2, 4, 6.
+        longer: How many of the first steps leave the neighbourhood of the point. A limit that such
+            a step is part of counts only if f is straight: if its quotients agree, at least three,
+            and all shorter ones within rounding.
 
     Returns:
         The limit and its error, each a row; NaN with an infinite error where there is no limit.
@@ -216,6 +225,10 @@ def extrapolate(differences: Array, noise: Array, powers: Sequence[int]) -> tupl
             used = len(differences) - len(better)
             for row, limit in enumerate(better):
                 error = _strayed(differences[used + row :], noise[used + row :], limit, moved[row])
+                if row < longer:
+                    off = np.abs(differences[row:] - limit) - STRAIGHT * np.abs(limit)
+                    straight = (off[: used + 1] < 0).all(axis=0) & (off < noise[row:]).all(axis=0)
+                    error = np.where(straight & (used > 1), error, np.inf)
                 take = error < least
                 best = np.where(take, limit, best)
                 least = np.where(take, error, least)
@@ -230,7 +243,9 @@ def _strayed(shorter: Array, noise: Array, limit: Array, error: Array) -> Array:
     oscillation looks settled there, and only shorter steps show that it is not.
     """
     stray = np.abs(shorter[1:] - limit)
-    allowed = PLAUSIBLE * noise[1:] + 10 * error + np.abs(shorter[0] - limit)
-    return np.asarray(
-        np.fmax(error, np.max(np.where(stray > allowed, stray, 0.0), axis=0, initial=0.0))
-    )
+    slack = 10 * error + np.abs(shorter[0] - limit)
+    far = stray > PLAUSIBLE * noise[1:] + slack
+    # Rounding scatters quotients. If two agree, f itself is different: near the point is a kink.
+    alike = np.abs(shorter[2:] - shorter[1:-1]) <= noise[1:-1]
+    far[1:] |= alike & (np.fmin(stray[1:], stray[:-1]) > 4 * noise[2:] + slack)
+    return np.asarray(np.fmax(error, np.max(np.where(far, stray, 0.0), axis=0, initial=0.0)))

@@ -65,6 +65,20 @@ def test_the_stated_error_covers_the_true_one_on_random_waves(x, a, b):
     assert abs(value - true) <= 5 * error + 1e-6 * (abs(a * b) + abs(x)) + 1e-9
 
 
+@pytest.mark.parametrize(
+    ("f", "x", "true"),
+    [
+        (lambda x: np.float32(1e8) + 16 * np.abs(1 - np.float32(0.5) / x), 1.0, 8.0),
+        (lambda x: np.float32(1.7) - np.float32(1e-7) * np.log(np.clip(x, 1e-7, 1.0)), 0.2, -5e-7),
+        (lambda x: np.minimum(x, np.float32(0.99995)), 0.9997, 1.0),
+    ],
+    ids=["lost beside 1e8", "clipped far away", "clipped near by"],
+)
+def test_in_float32_what_f_does_farther_away_is_not_taken_for_its_slope(f, x, true):
+    value, error, _ = at(f, x, np.float32)
+    assert abs(value - true) <= 5 * error + 1e-3 * abs(true)
+
+
 @pytest.mark.parametrize("x", [0.0, 1e-12])
 def test_a_kink_is_seen_with_both_its_sides(x):
     found = at(lambda t: np.maximum(t, 0), x, scale=1.0)[2]
