@@ -357,7 +357,7 @@ def kept(variables: Kept) -> Iterator[None]:
         logger = tf.get_logger()
         level = logger.level
         try:
-            with tf_hooks.unrecorded(), tf_hooks.seeds_kept(), silenced():
+            with tf_hooks.unrecorded(), tf_hooks.state_kept(), silenced():
                 logger.setLevel(logging.ERROR)  # each check makes a new function, which "retraces"
                 yield
         finally:
