@@ -315,7 +315,8 @@ class Trace:
 
         Args:
             path: Where to. `.html` gets the live picture, in one file that needs no kernel and no
-                network; `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
+                network; so that it stays small, some folds of a large trace do not open in it.
+                `.svg`, `.png` and `.pdf` get the picture of `plot()`; `.json` gets what
                 `cgviz.load` reads; `.dot` gets the graph for Graphviz or networkx.
             full: In a `.json`, keep all numbers; by default, of an array with more than 1,024 only
                 the norm, the range, and the number of zeros, NaN and infinities: too little for

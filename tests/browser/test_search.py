@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz.live import assets
 
 from .conftest import save_without_folds, until, violations_in_light_and_dark, without_policy
 
@@ -108,6 +109,28 @@ def test_nothing_is_wrong_for_a_screen_reader_while_it_finds(page, saved):
     page.get_by_role("button", name="Find").click()
     page.locator(".cgviz-search option").first.wait_for(state="attached")
     assert violations_in_light_and_dark(page) == {"light": [], "dark": []}
+
+
+def test_what_a_file_does_not_open_is_found_in_its_fold_and_said_to_be(page, tmp_path, monkeypatch):
+    monkeypatch.setattr(assets, "MOST_FOLDS", -1)
+
+    def f(x):
+        for i in range(2):
+            with tf.name_scope(f"part_{i}"):
+                for _ in range(40):
+                    x = tf.sin(x)
+        return x
+
+    cgviz.trace(f, 0.5).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    page.locator(".cgviz-svg [role=button]").first.focus()
+    page.keyboard.press("/")
+    page.keyboard.type("x_50")
+    said = "x_50 (Sin); its fold does not open in this file"
+    assert page.locator(".cgviz-search option").all_inner_texts() == [said]
+    assert said in page.locator(".cgviz-search [role=status]").inner_text()
+    page.keyboard.press("Enter")
+    assert page.evaluate(FOCUSED).startswith("part_1")
 
 
 def test_a_quiz_has_no_search(page, saved, tmp_path):

@@ -32,7 +32,8 @@ export function makeSearch(view) {
     const [come, order] = [atEnd(view), [...rows.keys()]]; // before gradients have come, nothing is told of them, not even by the order
     if (!come) order.sort((j, k) => at[j] - at[k]);
     const found = order.filter((k) => words.every((word) => said[k].includes(word)));
-    fill(list, ...found.map((k) => h("option", { value: k }, rows[k][come ? 3 : 2])));
+    const shut = (k) => open[k] && !view.cache.canTurn(open[k]);
+    fill(list, ...found.map((k) => h("option", { value: k }, `${rows[k][come ? 3 : 2]}${shut(k) ? "; its fold does not open in this file" : ""}`)));
     choose(0);
   }
 
