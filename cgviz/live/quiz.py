@@ -88,9 +88,6 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
             f"its own, and 1 to {MOST_NUMBERS} numbers in float16, float32 or float64, not None"
         )
     owners = [("node", q["node"]) if q["link"] is None else ("link", q["link"]) for q in found]
-    errors = _errors(builder.selection())
-    for q, (_, i) in zip(found, owners, strict=True):
-        q["noise"] = errors[hide, i] if np.isfinite(errors[hide, i]) else 0.0
     builder.fields = dict(zip(owners, (q["size"] for q in found), strict=True))
     return Quiz([builder], {"quiz": {"questions": found}})
 
@@ -165,7 +162,7 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         if up is not None and up.shape == answer.shape == ():
             mistakes.append(("sum", up + np.asarray(local[0])))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
-    yield _asked(text, answer, mistakes)
+    yield _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
 
 
 def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
@@ -176,7 +173,8 @@ def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         return
     words = f"{named(shown, i)} with respect to {_input(shown, edge, step)}"
     text = f"What is the local derivative of {words}?"
-    yield _asked(text, local[0], [("sign", -local[0]), ("times", edge.contribution)])
+    mistakes = [("sign", -local[0]), ("times", edge.contribution)]
+    yield _asked(text, local[0], mistakes, _local_size(step))
 
 
 def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
@@ -190,11 +188,13 @@ def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
     mistakes = [("sign", -answer), *(("path", term) for term in terms)]
     with np.errstate(all="ignore"):
         mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
-    found = _asked(f"What gradient arrives at {named(shown, i)} in all?", answer, mistakes)
+    text = f"What gradient arrives at {named(shown, i)} in all?"
+    found = _asked(text, answer, mistakes, _size(terms))
     yield found | {"step": max(orders), "node": i, "link": None, "nodes": [i]}
 
 
-def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Document:
+def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]], size: float) -> Document:
+    """A question; `size` is that of the numbers whose rounding may have put the answer off."""
     alike = [(kind, a) for kind, a in mistakes if a is not None and np.size(a) == answer.size]
     return {
         "text": text,
@@ -202,37 +202,20 @@ def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]]) -> Documen
         "size": (FIELD + MORE * (answer.size - 1), HIGH),
         "shown": style.array(answer),
         "mistakes": [(MISTAKES[kind], _numbers(a)) for kind, a in alike],
+        "noise": ROUNDING * tolerance(answer.dtype) * size,
     }
 
 
-def _errors(shown: Selection) -> dict[tuple[str, int], float]:
-    """How far rounding may have put off each number that is asked for.
-
-    A local is put off like the op's output, or like 1 where that is larger: 0 is right for the
-    6e-17 of a cosine, but not for a factor of 6e-17.
-
-    Returns:
-        By what is asked for, as in `HIDE`, and by its link, or the node of a gradient.
-    """
-    found: dict[tuple[str, int], float] = {}
-    known = [e.contribution for e in shown.edges if isinstance(e.contribution, np.ndarray)]
-    unit = ROUNDING * max((tolerance(a.dtype) for a in known), default=0.0)
-    for i in reversed(range(len(shown.nodes))):  # each after all that use it
-        up, made = _size(shown.nodes[i].upstream), _size(v.numpy() for v in shown.nodes[i].outputs)
-        uses = [n for n, edge in enumerate(shown.edges) if edge.source == i]
-        error = found["gradient", i] = sum(found["downstream", n] for n in uses)
-        for n, edge in enumerate(shown.edges):
-            if edge.target == i:
-                own = found["local", n] = unit * min(1.0, made)
-                share = unit + error / (up or 1.0)
-                found["downstream", n] = own * up + share * _size([edge.contribution])
-    return found
+def _local_size(step: Step) -> float:
+    """The size of what rounding puts off a local: 6e-17 may be 0, but not as a factor of 6e-17."""
+    return min(1.0, _size(value.numpy() for value in step.op.outputs))
 
 
 def _size(arrays: Iterable[Any]) -> float:
-    """The largest absolute value, as far as numbers are known."""
-    known = [a for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind in "fc"]
-    return max((float(np.max(np.abs(wide(a)), initial=0.0)) for a in known), default=0.0)
+    """The largest absolute value that is finite."""
+    known = (a for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind in "fc")
+    sizes = [np.nan_to_num(np.abs(wide(a)), posinf=0.0) for a in known]
+    return max((float(np.max(size, initial=0.0)) for size in sizes), default=0.0)
 
 
 def _numbers(array: Any) -> list[Any]:
