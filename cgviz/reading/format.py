@@ -14,7 +14,6 @@ what comes from the learner's code.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from copy import copy
 from html import escape
@@ -122,13 +121,7 @@ def stylesheet(module: str, name: str) -> str:
 STYLE = stylesheet(__file__, "sheet.css")
 
 
-# Words that are read from right to left. Isolated, they do not turn round the numbers beside them.
-_LETTER = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
-FROM_RIGHT = re.compile(f"{_LETTER}(?:[ _]*{_LETTER})*")
-
-
 def sheet(*parts: str, kind: str = "") -> str:
     """What a notebook shows: the parts, with the look that all tables share."""
     classes = f"cgviz-sheet {kind}".strip()
-    shown = FROM_RIGHT.sub("\u2068\\g<0>\u2069", "".join(parts))
-    return f'{STYLE}\n<div class="{classes}">\n{shown}</div>'
+    return f'{STYLE}\n<div class="{classes}">\n{"".join(parts)}</div>'

@@ -26,21 +26,22 @@ export function built(part, step, make = h) {
 
 /** Replace the children of an element by these, unless they are the same; empty ones, such as null, are left out. */
 export function fill(element, ...children) {
-  const found = children.filter((child) => ![null, undefined, false, ""].includes(child)).map((child) => (typeof child === "string" ? isolated(child) : child));
+  const found = children.filter((child) => ![null, undefined, false, ""].includes(child));
   const { childNodes } = element;
   if (found.length !== childNodes.length || found.some((child, n) => child !== childNodes[n])) element.replaceChildren(...found);
   return element;
 }
 
-/** A text in which words that are read from right to left do not turn round the numbers beside them, as in reading/format.py. */
-export const isolated = (text) => text.replace(/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc](?:[ _]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc])*/g, "\u2068$&\u2069");
-
 /** Set the text of an element only where it changed. */
-export const say = (element, text, shown = isolated(text)) => element.textContent === shown || (element.textContent = shown);
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
 
 /** Set attributes of an element only where they changed. */
 export function set(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
 }
 
 export const toggle = (element, name, on) => element.classList.toggle(`cgviz-${name}`, Boolean(on));

@@ -1,6 +1,6 @@
 // The picture: the SVG of one display list, built once, then painted at a step.
 import { extentOf } from "./camera.mjs";
-import { h, isolated, s, set, toggle } from "./dom.mjs";
+import { h, s, set, toggle } from "./dom.mjs";
 import { spoken, textAt } from "./time.mjs";
 
 const STEP = 1.12; // from one line of a text to the next, in font sizes, as on paper
@@ -81,10 +81,10 @@ export function write(element, words) {
   if (element.cgvizWords === words) return;
   element.cgvizWords = words;
   element.classList.toggle("cgviz-notequal", words.includes("\u2260")); // where a rule does not return the product
-  const lines = isolated(words).split("\n");
+  const lines = words.split("\n");
   const x = element.getAttribute("x");
   const more = (lines.length - 1) * STEP;
-  element.replaceChildren(...(more ? lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)) : lines));
+  element.replaceChildren(...(more ? lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)) : [words]));
   alignRows(element, words);
   const away = (0.5 - ALIGNED[element.dataset.side]) * (more + HEIGHT);
   element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
