@@ -233,7 +233,10 @@ class _Writer:
 
     def record(self, found: Any) -> list[Any]:
         if self.full and isinstance(found, Statistics):
-            raise ValueError("`full` needs all numbers, and this trace's own file had not")
+            raise ValueError(
+                "`full` needs all numbers, and the file that this trace was read from has only "
+                "statistics of some"
+            )
         given = _shown(found)
         fields = (given.get(name, getattr(found, name)) for name in FIELDS[type(found)])
         return [type(found).__name__, *map(self.node, fields)]

@@ -225,7 +225,7 @@ def _named(
             text.append(name)
         cells.append(replace(cell, source=source) if cell.role == "answer" else cell)
     strange = ", ".join([name for name in other if name not in known][:9])
-    if strange and not any(cell.role == "answer" for cell in cells):
+    if strange and not any(cell.role in ("answer", "tests") for cell in cells):
         raise UnreadableError(f"The notebook belongs to another exercise ({strange})")
     notices = []
     if other:

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -177,8 +176,7 @@ def over_time(history: History) -> Diagnosis:
         end = len(history)
     told += [each for ask in OVER_TIME for each in ask(history, end)]
     last = history.traces[history.steps[-1]]
-    inner = [each for each in map(partial(PassGraph, last), last.passes) if not each.first_order]
-    flat = [x for each in inner for x in numbers.zero(each) if x.level == "note"]
+    flat = [x for p in last.passes for x in numbers.zero(PassGraph(last, p)) if x.level == "note"]
     told += [(end, replace(x, message=f"at the last step, {x.message}")) for x in flat]
     told.sort(key=lambda each: each[0])
     notes = [history.note] if history.note else []
@@ -260,7 +258,8 @@ def lost(history: History, end: int) -> Iterator[Told]:
     named: set[str] = set()
     for name, series in history.series.items():
         state = series.state[end - 1] if end and series.kind in numbers.GIVEN else ""
-        if state not in ("none", "zero") or name in named:
+        told = ("none", "zero") if series.kind == "variable" else ("none",)
+        if state not in told or name in named:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0
         since = _since(history, place)

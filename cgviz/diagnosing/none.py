@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from ..findings import Finding
 from ..graph import Op, Pass, Source, Value
@@ -66,21 +67,27 @@ def dropped(graph: PassGraph) -> list[Finding]:
 
 def beside(graph: PassGraph) -> list[Finding]:
     """Note where one of several paths is cut: at an op without a gradient, or at a cast."""
-    found, ends = [], {edge.source for edge in graph.selection.targets}
+    found: list[Finding] = []
+    ends = {edge.source for edge in graph.selection.targets}
 
+    @cache
     def onward(node: int) -> list[int]:  # tf.stop_gradient leaves a path out on purpose
         after = (edge.target for edge in graph.onward(node))
         return [each for each in after if graph.op(each).type != "StopGradient"]
 
-    for before, after, why in ((e.source, e.target, e.reason) for e in graph.selection.edges):
-        op = graph.op(after)
+    @cache
+    def reached(node: int) -> set[int]:
+        return {*walk([node], onward)}
+
+    given = [v for v, g in graph.gradients if g is not None and v.key in graph.nodes]
+    for edge in graph.selection.edges if graph.first_order else ():
+        op, why = graph.op(edge.target), edge.reason
         cast = f"{op.type} {why}" in ("Cast integer", "AsString text")
-        cut = graph.first_order and (cast or why.startswith("no gradient for"))
-        if cut and after in onward(before) and ends & {*walk([after], onward)}:
-            some = ((v, graph.nodes.get(v.key, after)) for v, g in graph.gradients if g is not None)
-            sources = [v for v, start in some if before in walk([start], onward)]
+        cut = (cast or why.startswith("no gradient for")) and edge.target in onward(edge.source)
+        if cut and len(found) < MOST_ORIGINS and ends & reached(edge.target):
+            sources = [v for v in given if edge.source in reached(graph.nodes[v.key])]
             found += [Cut(graph, "one path", op, sources=sources).finding()] if sources else []
-    return found[:MOST_ORIGINS]
+    return found
 
 
 # --- where a path is cut -----------------------------------------------------------------------

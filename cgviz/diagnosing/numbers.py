@@ -220,13 +220,10 @@ ZERO = (
         "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
         "Keep its input near 0: scale the input, or start with smaller weights.",
     ),
-    Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other) and case.weightless).says(
-        "The other factor is 0.",
-        "A product's derivative is the other factor: weights that all start at 0 learn nothing.",
-    ),
     Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
-        "A product's derivative is the other factor. Look where that becomes 0.",
+        "A product's derivative is the other factor. Look where that becomes 0; weights that all "
+        "start at 0 learn nothing.",
     ),
     Cause("custom rule", UPSTREAM, ops="custom").says(
         "Its rule returned 0 for the upstream {upstream}.",
@@ -373,14 +370,6 @@ class GradientCase(Case):
     def cancels(self) -> bool | None:
         """Whether the rule returns anything but 0 for an upstream whose products do not cancel."""
         return self.flows_for(lambda u: unlike(u) * (u != 0))
-
-    @property
-    def weightless(self) -> bool:
-        """Whether the other factor is a variable, or made of weights, that are all 0."""
-        graph, other = self.graph, self.step.op.inputs[1 - self.j]
-        made = walk([other], lambda v: op.inputs if (op := graph.maker(v)) else ())
-        weights = (v for v in made if v is other or len(v.shape) > 1)
-        return any(graph.kind(v) == "variable" and is_zero(numbers(v)) for v in weights)
 
     @property
     def saturated(self) -> bool:

@@ -307,7 +307,8 @@ class Sweeper:
         """The points before which f jumps, or has a pole: halving the way does not halve a jump."""
         with np.errstate(invalid="ignore"):  # infinity minus infinity
             rise = np.nan_to_num(np.abs(np.diff(ys)), posinf=0.0)
-        others = np.append(0.0, rise[:-1]) + np.append(rise[1:], 0.0)
+        near = np.array([rise[2], *rise[1:-1], rise[-3]])  # the first and the last step are short
+        others = np.append(0.0, near[:-1]) + np.append(near[1:], 0.0)
         found = []
         for k in np.flatnonzero(rise > STEEP * others + lost).tolist():
             ends = [(xs[k], ys[k]), (xs[k + 1], ys[k + 1])]

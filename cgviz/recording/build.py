@@ -52,7 +52,8 @@ class _Variable:
     name: str
     place: int  # the index of its op among those of the root
     versions: list[Value] = field(default_factory=list)
-    stale: bool = True
+    stale: bool = True  # the next read begins a new version
+    doubted: bool = False  # it does so only if the numbers differ
 
 
 class Builder:
@@ -230,12 +231,15 @@ class Builder:
             self._touch(event)
             if event.type == "ReadVariableOp":
                 self._read(event.inputs[0], event.outputs[0])
-            elif event.outputs:
+                continue
+            if event.outputs:
                 self._add(event)
-            else:  # an op without outputs has written to each variable it is given
-                for tensor in event.inputs:
-                    if written := self.variables.get(id(tensor)):
-                        written.stale = True
+            # An op without outputs has written to each variable that it is given; a closed function
+            # may have. Numbers of a gathered one, such as an embedding, are too many to compare.
+            for tensor in event.inputs if "Gather" not in event.type else ():
+                if written := self.variables.get(id(tensor)):
+                    written.doubted = bool(event.outputs) and (written.doubted or not written.stale)
+                    written.stale = True
         for handle, variable in self.variables.items():
             name = self._unique(variable.name)
             op = Op(name, "variable", "Variable", (), tuple(variable.versions))
@@ -312,9 +316,11 @@ class Builder:
             name = variable_name(known) if known is not None else "variable"
             variable = self.variables[id(handle)] = _Variable(name, len(root))
             root.append(None)  # type: ignore[arg-type]  # for its op, once all reads are known
+        if variable.doubted and np.array_equal(variable.versions[-1].numpy(), readable(tensor)):
+            variable.stale = variable.doubted = False
         if variable.stale:
             variable.versions.append(self.value(tensor))
-            variable.stale = False
+            variable.stale = variable.doubted = False
             self.values.setdefault(id(handle), variable.versions[0])
         self.values[id(tensor)] = variable.versions[-1]
         return variable.versions[-1]

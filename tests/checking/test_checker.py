@@ -354,7 +354,7 @@ def test_a_loop_that_raises_in_float64_leaves_tensorflow_as_it_was():
     w = tf.Variable([1.0, 2.0])
     loop = tf.function(lambda x: tf.map_fn(lambda row: row * w, x))
     assert cgviz.check(loop, [[1.0, 2.0], [3.0, 4.0]]).ok
-    assert float(tf.recompute_grad(tf.square)(tf.constant(3.0))) == 9.0
+    assert tf.compat.v1.get_variable_scope().caching_device is None
 
 
 def test_a_random_function_leaves_the_streams_as_they_were():

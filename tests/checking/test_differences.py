@@ -71,8 +71,9 @@ def test_the_stated_error_covers_the_true_one_on_random_waves(x, a, b):
         (lambda x: np.float32(1e8) + 16 * np.abs(1 - np.float32(0.5) / x), 1.0, 8.0),
         (lambda x: np.float32(1.7) - np.float32(1e-7) * np.log(np.clip(x, 1e-7, 1.0)), 0.2, -5e-7),
         (lambda x: np.minimum(x, np.float32(0.99995)), 0.9997, 1.0),
+        (lambda x: np.float32(0.1) - np.log(1 - np.clip(x, 1e-7, 1 - 1e-7)) / 8, 1e-4, 0.1250125),
     ],
-    ids=["lost beside 1e8", "clipped far away", "clipped near by"],
+    ids=["lost beside 1e8", "clipped far away", "clipped near by", "clipped at 0"],
 )
 def test_in_float32_what_f_does_farther_away_is_not_taken_for_its_slope(f, x, true):
     value, error, _ = at(f, x, np.float32)

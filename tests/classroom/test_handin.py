@@ -300,6 +300,15 @@ def test_the_notebook_of_another_exercise_is_said_to_be_one():
         merge(written(load("03_multiple_inputs")), GIVEN)
 
 
+def test_a_cell_of_another_exercise_among_retyped_answers_does_not_make_it_another_one():
+    notebook = handins.retyped("cube")
+    for name in [each.name for each in GIVEN if each.role == "answer" and each.name != "cube"]:
+        handins.cell_of(notebook, name).metadata.pop("nbgrader")
+    notebook.cells.append(copy.deepcopy(handins.cell_of(load("03_multiple_inputs"), "area")))
+    cells, _ = merged(notebook)
+    assert "x**3" in cell(cells, "cube").source
+
+
 def test_an_old_format_is_named_and_the_ends_of_lines_may_be_those_of_windows():
     notebook = json.loads(nbformat.writes(diligent()))
     for one in notebook["cells"]:

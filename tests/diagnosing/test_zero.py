@@ -154,17 +154,6 @@ def test_a_derivative_of_a_gradient_that_is_zero_in_every_entry_is_a_note():
     assert not cgviz.trace(tf.nn.softplus, [2.0, 1.0], order=2).diagnose().notes
 
 
-def test_weights_that_start_at_0_are_named_only_where_a_weight_is_0():
-    def hint(start):
-        w, b = tf.Variable([[start, start]], name="w"), tf.Variable([0.0, 0.0], name="b")
-        v = tf.Variable([[1.0], [2.0]], name="v")
-        trace = cgviz.trace(lambda x: tf.nn.relu(x @ w + b) @ v, [[-1.0]])
-        return next(each for each in trace.diagnose() if each.sources == ("v",)).hint
-
-    assert "weights that all start at 0" in hint(0.0)
-    assert "Look where that becomes 0" in hint(1.0)
-
-
 def test_a_second_order_that_is_zero_is_right():
     trace = cgviz.trace(tf.nn.relu, 2.0, order=2)
     assert not np.any(trace.passes[1].gradients[0])

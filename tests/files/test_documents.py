@@ -241,7 +241,7 @@ def test_asking_for_numbers_that_are_not_in_the_file_says_how_to_keep_them(tmp_p
 
 def test_statistics_are_not_saved_as_all_numbers_and_diagnose_says_what_it_misses(tmp_path):
     back = again(cgviz.trace(tf.sin, np.ones(2000, "float32")), tmp_path)
-    with pytest.raises(ValueError, match="`full` needs all numbers, and this trace's own"):
+    with pytest.raises(ValueError, match="`full` needs all numbers, and the file"):
         back.save(tmp_path / "all.json", full=True)
     with pytest.raises(RuntimeError, match="save the trace with `full=True` to keep its numbers"):
         back.diagnose()

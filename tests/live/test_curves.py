@@ -51,6 +51,11 @@ def test_where_f_jumps_its_curve_has_a_gap_and_there_are_no_differences(f):
     assert np.allclose(given, np.round(given), atol=1e-3)
 
 
+def test_stairs_finer_than_the_points_have_no_gap_at_the_ends_alone():
+    _, lines, _ = sweep(lambda x: tf.round(8 * x) / 8, {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=False)
+    assert np.isfinite(lines["f"]).all()
+
+
 def test_a_steep_slope_is_no_jump_and_a_rule_goes_on_across_one():
     _, lines, _ = sweep(lambda x: tf.tanh(99.0 * x), {"x": (-3.0, 3.0)}, [1.0, 1.0])
     assert np.isfinite([*lines.values()]).all()

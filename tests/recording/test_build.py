@@ -416,6 +416,19 @@ def test_a_closed_function_has_the_numbers_that_a_variable_holds_when_it_runs():
     assert [step.local[0][1] for step in (first, second)] == [3.0, 4.0]
 
 
+def test_what_a_closed_function_assigns_is_a_new_version_and_what_it_only_reads_is_none():
+    w = tf.Variable(2.0, name="w")
+    times = tf.function(lambda x: x * w)
+    stepped = tf.function(lambda x: w.assign_sub(x) * x)
+    with cgviz.record(open_functions=False) as trace:
+        for run in (times, times, stepped, times):
+            with tf.GradientTape() as tape:
+                y = run(tf.constant(0.5))
+            tape.gradient(y, w)
+    (variable,) = (op for op in trace.ops if op.kind == "variable")
+    assert [value.numpy() for value in variable.outputs] == [2.0, 1.5]
+
+
 def test_the_rule_of_a_custom_op_names_the_variables_it_was_handed():
     w = tf.Variable([1.0, 1.0], name="weights")
 

@@ -89,7 +89,7 @@ const value = (text) => {
 
 /** The numbers typed, in any brackets, between spaces, `,` or `;`; none if there is anything else. `mark` is the decimal mark. */
 function numbers(text, mark) {
-  const one = `[-+]?\\s*(?:(?:\\d+\\.(?!\\d)|\\d*[${mark}]?\\d+)(?:e[-+]?\\d+)?|inf(?:inity)?|\u221e|\\bnan\\b)`;
+  const one = `[-+]?\\s*(?:(?:\\d+\\.(?!\\d)|\\d+(?:[${mark}]\\d+)?|\\.\\d+)(?:e[-+]?\\d+)?|inf(?:inity)?|\u221e|\\bnan\\b)`;
   const found = new RegExp(`${one}(?:\\s*/\\s*${one})?`, "gi");
   return /[^\s,;()[\]]/.test(text.replace(found, " ")) ? [] : (text.match(found) ?? []).map(value);
 }
