@@ -101,6 +101,12 @@ def marked(one, other, of="node"):
     return said
 
 
+def test_beside_an_op_more_equal_texts_of_the_others_are_not_marked():
+    one = cgviz.trace(lambda x: 3.0 * (x + 1.0), 2.0)
+    other = cgviz.trace(lambda x: 3.0 * tf.sin(x + 1.0), 2.0)
+    assert marked(one, other) == [["x (input)"], ["x (input)", "sin"]]
+
+
 def test_two_traces_of_one_program_do_not_differ():
     assert marked(with_rule(square), with_rule(square)) == [[], []]
 

@@ -416,6 +416,18 @@ def test_a_closed_function_has_the_numbers_that_a_variable_holds_when_it_runs():
     assert [step.local[0][1] for step in (first, second)] == [3.0, 4.0]
 
 
+def test_a_variable_that_is_only_assigned_is_not_read():
+    w = tf.Variable(1.0, name="w")
+    with cgviz.record() as trace:
+        w.assign(2.0)
+        w.assign_add(1.0)
+        with tf.GradientTape() as tape:
+            y = w * 2.0
+        tape.gradient(y, w)
+    (variable,) = (op for op in trace.ops if op.kind == "variable")
+    assert [value.numpy() for value in variable.outputs] == [3.0]
+
+
 def test_what_a_closed_function_assigns_is_a_new_version_and_what_it_only_reads_is_none():
     w = tf.Variable(2.0, name="w")
     times = tf.function(lambda x: x * w)
