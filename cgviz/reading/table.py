@@ -11,10 +11,10 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from html import escape
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -304,63 +304,30 @@ def rule_lines(step: Step) -> list[Line]:
     if rule is None:
         return []
     found: list[Line] = [(text, []) for text in rule.code]
-    code = _parsed(rule.code)
-    if code is None:
-        return found
-    upstream = list(map(style.array, step.upstream))
-    if len(rule.parameters) < len(upstream):  # *upstream, or some by name and *rest
-        last = len(rule.parameters) - 1
-        upstream[last:] = [", ".join(upstream[last:])]
-    # The closure was read after the recording: no numbers of it where it has changed since.
-    closure = rule.closure if rule.closure and repeats(step) else {}
-    known = {name: style.array(as_numpy(x)) for name, x in closure.items()}
-    known |= dict(zip(rule.parameters, upstream, strict=False))
-    known |= _made(step, rule, code)
-    notes = dict.fromkeys([*code.uses, *((code.line, name) for name in rule.parameters)])
-    for line, name in notes:
-        if name in known and (code.times[name] + (name in rule.parameters)) < 2:
-            found[line - 1][1].append(f"{name} = {known[name]}")
-    if len(code.returns) == 1:
-        given = ", ".join(map(style.array, step.downstream))
-        found[code.returns[0] - 1][1].append(f"returns {given}")
-    return found
-
-
-class _Code(NamedTuple):
-    """What the source of a rule tells without being run; lines are numbered from 1."""
-
-    line: int  # of `def`
-    uses: list[tuple[int, str]]  # a line and a name in it, each once
-    times: Counter[str]  # how often a name is assigned; an assignment in a loop counts twice
-    assigned: list[tuple[str, range]]  # a name and the lines of an assignment to it
-    returns: list[int]  # the last line of each `return`
-
-
-@lru_cache(maxsize=64)  # a slider asks for the same few rules at each of its moves
-def _parsed(code: tuple[str, ...]) -> _Code | None:
     try:
-        (function,) = ast.parse("\n".join(code)).body
+        (function,) = ast.parse("\n".join(rule.code)).body
     except (SyntaxError, ValueError):  # a lambda within an expression
-        return None
+        return found
     if not isinstance(function, ast.FunctionDef):
-        return None
+        return found
     nodes = [part for node in function.body for part in _walk(node)]
-    called = [node for node in nodes if isinstance(node, ast.Name)]
-    times = Counter(node.id for node in called if isinstance(node.ctx, ast.Store))
-    loops = (ast.For, ast.While, ast.comprehension)
-    inside = {part for n in nodes if isinstance(n, loops) for part in ast.walk(n)}
-    assigned = []
-    for node in nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            assigned.append((node.targets[0].id, range(node.lineno, _end(node) + 1)))
-            times[node.targets[0].id] += node in inside
-    returns = [_end(node) for node in nodes if isinstance(node, ast.Return)]
-    uses = [*dict.fromkeys((node.lineno, node.id) for node in called)]
-    return _Code(function.lineno, uses, times, assigned, returns)
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.While | ast.comprehension)]
+    repeated = {part for loop in loops for part in ast.walk(loop)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = [node for node in names if isinstance(node.ctx, ast.Store)]
+    times = Counter([*rule.parameters, *(node.id for node in bound)])
+    times.update(node.id for node in bound if node in repeated)
+    known = _given(step, rule) | _made(step, rule, nodes)
+    notes = [(function.lineno, name) for name in rule.parameters]
+    notes += [(node.lineno, node.id) for node in names]
+    for line, name in dict.fromkeys(notes):
+        if name in known and times[name] < 2:
+            found[line - 1][1].append(f"{name} = {known[name]}")
+    returns = [node for node in nodes if isinstance(node, ast.Return)]
+    if len(returns) == 1:
+        given = ", ".join(map(style.array, step.downstream))
+        found[_lines(returns[0])[-1] - 1][1].append(f"returns {given}")
+    return found
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -371,16 +338,34 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
             yield from _walk(part)
 
 
-def _made(step: Step, rule: Rule, code: _Code) -> dict[str, str]:
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _given(step: Step, rule: Rule) -> dict[str, str]:
+    """The numbers of a rule's closure and of its parameters."""
+    upstream = list(map(style.array, step.upstream))
+    if len(rule.parameters) < len(upstream):  # *upstream, or some by name and *rest
+        last = len(rule.parameters) - 1
+        upstream[last:] = [", ".join(upstream[last:])]
+    # The closure was read after the recording: no numbers of it where it has changed since.
+    closure = rule.closure if rule.closure and repeats(step) else {}
+    found = {name: style.array(as_numpy(x)) for name, x in closure.items()}
+    return found | dict(zip(rule.parameters, upstream, strict=False))
+
+
+def _made(step: Step, rule: Rule, nodes: Sequence[ast.AST]) -> dict[str, str]:
     """The numbers that ops gave to names: an op has the name that its value is assigned to."""
     made = [
         (op, op.source.line - rule.line + 1)
         for op in step.ops
         if op.source and op.source.file == rule.file and len(op.outputs) == 1
     ]
-    return {
-        name: style.array(op.outputs[0].numpy())
-        for name, lines in code.assigned
-        for op, line in reversed(made)  # reversed: the first one stays
-        if line in lines and re.fullmatch(rf"{name}(_\d+)?", op.name)
-    }
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            for op, line in reversed(made):  # reversed: the first one stays
+                if line in _lines(node) and re.fullmatch(rf"{name}(_\d+)?", op.name):
+                    found[name] = style.array(op.outputs[0].numpy())
+    return found

@@ -265,7 +265,6 @@ def test_a_large_jacobian_leaves_the_sum_open():
     found = derivative(lambda x: tf.reduce_sum(tf.sin(x)), np.ones(300, "f"))
     assert found.total is None
     assert found.agrees is None
-    assert found.paths[0].product is None
 
 
 def test_an_empty_tensor_has_an_empty_sum():
