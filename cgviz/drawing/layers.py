@@ -472,10 +472,7 @@ def swap(layer: list[Item]) -> int:
             for ours, theirs in ((left[1], right[1]), (left[2], right[2])):
                 for p in ours:
                     for q in theirs:
-                        if p > q:
-                            saved += 1
-                        elif p < q:
-                            saved -= 1
+                        saved += (p > q) - (p < q)
         if saved >= 0:
             total += saved
         else:

@@ -11,7 +11,6 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from html import escape
 from itertools import chain
 from typing import Any
@@ -65,12 +64,10 @@ class Row(Mapping[str, Any]):
             "source": None if op.source is None else str(op.source),
         }
 
-    @cached_property
-    def _local(self) -> Any:
-        return _one([_one([_plain(x) for x in row]) for row in self.step.local])
-
     def __getitem__(self, name: str) -> Any:
-        return self._local if name == "local" else self._known[name]
+        if name == "local":
+            return _one([_one([_plain(x) for x in row]) for row in self.step.local])
+        return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)
@@ -310,32 +307,22 @@ def rule_lines(step: Step) -> list[Line]:
         return found
     if not isinstance(function, ast.FunctionDef):
         return found
-    nodes = [part for node in function.body for part in _walk(node)]
-    loops = [node for node in nodes if isinstance(node, ast.For | ast.While | ast.comprehension)]
-    repeated = {part for loop in loops for part in ast.walk(loop)}
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    bound = [node for node in names if isinstance(node.ctx, ast.Store)]
-    times = Counter([*rule.parameters, *(node.id for node in bound)])
-    times.update(node.id for node in bound if node in repeated)
+    nodes = [*ast.walk(function)]
+    names, bound = [], Counter[str]()
+    for node in nodes:
+        if isinstance(node, ast.Name | ast.arg):
+            name = node.id if isinstance(node, ast.Name) else node.arg
+            names.append((node.lineno, node.col_offset, name))
+            bound[name] += not isinstance(getattr(node, "ctx", None), ast.Load)
     known = _given(step, rule) | _made(step, rule, nodes)
-    notes = [(function.lineno, name) for name in rule.parameters]
-    notes += [(node.lineno, node.id) for node in names]
-    for line, name in dict.fromkeys(notes):
-        if name in known and times[name] < 2:
+    for line, name in dict.fromkeys((line, name) for line, _, name in sorted(names)):
+        if name in known and bound[name] < 2:
             found[line - 1][1].append(f"{name} = {known[name]}")
     returns = [node for node in nodes if isinstance(node, ast.Return)]
     if len(returns) == 1:
         given = ", ".join(map(style.array, step.downstream))
         found[_lines(returns[0])[-1] - 1][1].append(f"returns {given}")
     return found
-
-
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes in source order, except inside inner functions, which have names of their own."""
-    yield node
-    if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-        for part in ast.iter_child_nodes(node):
-            yield from _walk(part)
 
 
 def _lines(node: ast.stmt) -> range:
@@ -364,8 +351,8 @@ def _made(step: Step, rule: Rule, nodes: Sequence[ast.AST]) -> dict[str, str]:
     found = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            for op, line in reversed(made):  # reversed: the first one stays
-                if line in _lines(node) and re.fullmatch(rf"{name}(_\d+)?", op.name):
-                    found[name] = style.array(op.outputs[0].numpy())
+            name = re.compile(rf"{node.targets[0].id}(_\d+)?")
+            values = [op for op, line in made if line in _lines(node) and name.fullmatch(op.name)]
+            if len(values) == 1:  # more have come from the turns of a loop
+                found[node.targets[0].id] = style.array(values[0].outputs[0].numpy())
     return found
