@@ -91,18 +91,14 @@ DARK = Palette(
 )
 
 
-def _luminance(rgb: tuple[float, float, float]) -> float:
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def palette(background: tuple[float, float, float]) -> Palette:
     """The palette that is legible on a background, given as red, green and blue from 0 to 1.
 
     >>> palette((0, 0, 0)) is DARK
     True
     """
-    return LIGHT if _luminance(background) > 0.18 else DARK
+    luminance = np.dot((0.2126, 0.7152, 0.0722), np.power(background, 2.2))
+    return LIGHT if luminance > 0.18 else DARK
 
 
 @dataclass(frozen=True)

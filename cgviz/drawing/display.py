@@ -348,14 +348,15 @@ class _Arranged:
             back=levels[0] == levels[1] and levels[0] % 2 == 1,
         )
 
-    def _title(self, k: int) -> list[list[Text]]:
-        """The texts in the title of a frame, row by row."""
+    def _title(self, k: int) -> tuple[list[list[Text]], list[float], float]:
+        """The rows of texts in the title of a frame, their heights, and its width."""
         node = self.shown.frames[k].node
-        if node < 0:
-            return [[self.by_owner["frame", k]["title"]]]
-        own = self.by_owner["node", node]
-        rest = [own[role] for role in ("kind", "name", "gradient") if role in own]
-        return [row for row in ([own["title"]], rest) if row]
+        own = self.by_owner["frame", k] if node < 0 else self.by_owner["node", node]
+        second = [own[role] for role in ("kind", "name", "gradient") if role in own]
+        rows = [[own["title"]], *([second] if second else [])]
+        sizes = [[self._extent(text) for text in row] for row in rows]
+        width = HANDLE + max(sum(w + GAP for w, _ in row) for row in sizes)
+        return rows, [max(h for _, h in row) for row in sizes], width
 
     # --- layout ---
 
@@ -373,11 +374,10 @@ class _Arranged:
         return layout.place(boxes, self.links, self.direction, around, BAND)
 
     def _frame(self, k: int, top: int) -> layout.Frame:
-        rows = [[self._extent(text) for text in row] for row in self._title(k)]
-        width = HANDLE + max(sum(w + GAP for w, _ in row) for row in rows)
-        height = sum(max(h for _, h in row) for row in rows) + 8
         frame = self.shown.frames[k]
-        return layout.Frame((width, height), frame.parent, frame.node, top - frame.level)
+        _, heights, width = self._title(k)
+        title = width, sum(heights) + 8
+        return layout.Frame(title, frame.parent, frame.node, top - frame.level)
 
     def _ports(self) -> list[tuple[int, int]]:
         """Per link, its ends in the layout: at an open custom op, the port of the value."""
@@ -461,19 +461,17 @@ class _Arranged:
         of, i = ("frame", k) if frame.node < 0 else ("node", frame.node)
         step, now = (self.moments.start, ()) if frame.node < 0 else self._node_time(frame.node)
         self._path("frame", of, i, shapes.box(x, x + width, y, y + height, 8), step, *now)
-        rows, low, wide = self._title(k), y + 4, 0.0
-        high = [max(self._extent(text)[1] for text in row) for row in rows]
+        (rows, heights, wide), low = self._title(k), y + 4
         if frame.node < 0:
-            wide = HANDLE + self._extent(rows[0][0])[0] + GAP
-            self._path("tab", of, i, shapes.box(x, x + wide, y, y + high[0] + 8, 8), step)
-        self._path("handle", of, i, _handle(x + 12, low + high[0] / 2, True), step)
-        for row, tall in zip(rows, high, strict=True):
+            self._path("tab", of, i, shapes.box(x, x + wide, y, y + heights[0] + 8, 8), step)
+        self._path("handle", of, i, _handle(x + 12, low + heights[0] / 2, True), step)
+        for row, tall in zip(rows, heights, strict=True):
             at = x + HANDLE
             for text in row:
                 self._text(text, at, low + tall / 2, "start", "around", now, step)
                 at += self._extent(text)[0] + GAP
-            wide, low = max(wide, at - x), low + tall
-        box, title = _rounded(x, y, width, height), _rounded(x, y, wide, high[0] + 8)
+            low += tall
+        box, title = _rounded(x, y, width, height), _rounded(x, y, wide, heights[0] + 8)
         label = rows[0][0].at(inf)
         self.found.frames.append(
             Frame(frame.name, label, frame.node, frame.parent, *box, title=title)

@@ -16,6 +16,7 @@ Everything is computed for a picture that runs down; for one that runs right, ax
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
@@ -135,11 +136,11 @@ class Item:
     left: float  # its extent on either side of its own line
     right: float
     height: float
+    firm: float  # how strongly it pulls its neighbours
     is_box: bool = False
     at: int = 0  # its position in its rank
     apart: float = 0.0  # its least distance from the item before it
     x: float = 0.0
-    firm: float = 1.0  # how strongly it pulls its neighbours
     # Its neighbours on the even ranks above and below, and how far from the middle of each its
     # link ends, in positions: where links are held at a wide box, their order counts.
     near: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
@@ -174,10 +175,11 @@ class Layers:
     def __init__(self, boxes: Sequence[Box], links: Sequence[Link], held: Sequence[Held]) -> None:
         ends = [(x.target, x.source) if x.back else (x.source, x.target) for x in links]
         found = ranks(boxes, ends)
-        self.boxes = [
-            Item(2 * rank, 2 * box.level, box.width / 2, box.width / 2, box.height, is_box=True)
-            for box, rank in zip(boxes, found, strict=True)
-        ]
+        links_of = Counter(chain(*ends))
+        self.boxes = []
+        for i, (box, rank) in enumerate(zip(boxes, found, strict=True)):
+            half, firm = box.width / 2, 1.0 if links_of[i] > 1 else LOOSE
+            self.boxes.append(Item(2 * rank, 2 * box.level, half, half, box.height, firm, True))
         spans = np.sort([2 * (found[b] - found[a]) for a, b in ends])
         self.longest = spans[spans.cumsum() <= 2 * MOST].max(initial=2)
         self.lines = [
@@ -193,11 +195,11 @@ class Layers:
         beside = upper.rank + 1 if link.back else lower.rank - 1  # its label is beside the target
         long = lower.rank - upper.rank > self.longest
         level = max(upper.level, lower.level) - (upper.level != lower.level)
-        items = [upper]
+        items, firm = [upper], min(upper.firm, lower.firm)
         for rank in [beside] if long else range(upper.rank + 1, lower.rank):
             space = (link.before, link.after, link.along) if rank == beside else (0.0, 0.0, 0.0)
             left, right = (max(side, PORT / 4) for side in space[:2])
-            items.append(Item(rank, level, left, right, space[2]))
+            items.append(Item(rank, level, left, right, space[2], firm))
         items.append(lower)
         first, last = ports = [at or 0.0 for at in held]
         shifts = [first, *[0.0] * (len(items) - 2), last]
@@ -271,11 +273,6 @@ class Layers:
 
     def _near_neighbours(self) -> None:
         """Move every item as near to its neighbours as the items beside it on its rank allow."""
-        for box in self.boxes:
-            box.firm = 1.0 if len(box.pulls[0] + box.pulls[1]) > 1 else LOOSE
-        for line in self.lines:
-            for item in line.items[1:-1]:
-                item.firm = min(line.items[0].firm, line.items[-1].firm)
         for turn in range(TURNS):
             down = turn % 2 == 0
             # First by the neighbours on one side only, which carries a straight line through in one

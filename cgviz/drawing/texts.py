@@ -126,12 +126,10 @@ def _texts(shown: Selection) -> list[Text]:
 
 def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> Text:
     """A text without the versions that change nothing; one that is always empty has no versions."""
-    kept: list[tuple[float, str]] = []
-    for step, words in versions:
-        if words != (kept[-1][1] if kept else ""):
-            kept.append((step, words))
+    pairs = pairwise([(0.0, ""), *versions])
+    kept = tuple((step, words) for (_, before), (step, words) in pairs if words != before)
     size = TITLE if (role, of) == ("title", "node") else TEXT  # what a node does is read first
-    return Text(role, of, i, tuple(kept), size)
+    return Text(role, of, i, kept, size)
 
 
 # --- labels --------------------------------------------------------------------------------------
