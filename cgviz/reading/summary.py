@@ -182,7 +182,7 @@ def summary(trace: Trace, which: int | None = None) -> Summary:
     rows = [_layer(each, layer, updates) for layer in _layers(trace, each)]
     known = sorted(size for row in rows if (size := _size(row)) is not None)
     middle = known[len(known) // 2] if known else 0.0
-    signs = [style.NAN, style.POSITIVE_INFINITY, style.NONE, style.ZERO, None]
+    signs = [style.NAN, style.INFINITE, style.NONE, style.ZERO, None]
 
     def badness(row: Row) -> tuple[int, float]:
         size = _size(row)
@@ -308,7 +308,7 @@ def _zeros(found: Statistics | None) -> float | None:
 def _sign(row: Row) -> style.Sign | None:
     """What is wrong with a layer: NaN, an infinity, a variable without gradient, all zero."""
     if row["nan"] or row["inf"]:
-        return style.NAN if row["nan"] else style.POSITIVE_INFINITY
+        return style.NAN if row["nan"] else style.INFINITE
     asked = [each for each in row["variables"] if each["asked"]]
     if any(each["gradient"] is None for each in asked):
         return style.NONE
