@@ -24,14 +24,13 @@ from typing import Any
 from ..graph import selection
 from ..graph.selection import Selection
 from . import layout, shapes
-from .layout import PORT, SIDE, Direction
+from .layout import BAND, PORT, SIDE, Direction
 from .shapes import Anchor, Side, extent
 from .texts import SEED, TEXT, Moments, Text, written
 
 APART = 3.4  # from the middle between a forward and a backward arrow to each: two line widths
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0  # around the picture, so that nothing touches a cell's border
-BAND = 34.0  # above a band, for its title
 HANDLE, GAP = 24.0, 8.0  # on a frame: for the handle that closes it; between two of its texts
 RADIUS = 6.5  # of a handle: 13 points across can be clicked
 NARROWEST = 40.0  # the least width of a node: a symbol alone would be hard to click
@@ -371,7 +370,7 @@ class _Arranged:
                 pin = 1 if outward != bool(node.level % 2) else -1
             boxes.append(layout.Box(*size, node.frame, pin, top - node.level))
         around = [self._frame(k, top) for k in range(len(self.shown.frames))]
-        return layout.place(boxes, self.links, self.direction, around, BAND)
+        return layout.place(boxes, self.links, self.direction, around)
 
     def _frame(self, k: int, top: int) -> layout.Frame:
         frame = self.shown.frames[k]

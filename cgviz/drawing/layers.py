@@ -31,6 +31,7 @@ from ..graph import Array
 PORT = 18.0  # between two links at one side of a box: each has an arrow forward and one back
 # The share of a box's width that its links use on either side of the middle: corners are round.
 SIDE = 0.38
+BAND = 34.0  # above a band, for its title
 GAP = 14.0  # between a box and its neighbour on a rank: two arrows fit in; half of it between links
 RANK_GAP = 11.0  # between ranks: a link's stem and a little more
 STEM = 8.0  # how far a link runs straight before it bends, so that its arrow points at the box
@@ -53,8 +54,6 @@ MOST = 4000
 
 Direction = Literal["down", "right"]
 Point = tuple[float, float]
-# Where a link must leave its source and meet its target, from the side's middle; None: anywhere.
-Held = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,8 @@ class Link:
     after: float = 0.0
     along: float = 0.0
     back: bool = False  # it runs against the direction
+    # Where it must leave its source and meet its target, from the side's middle; None: anywhere.
+    held: tuple[float | None, float | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -99,31 +100,14 @@ class Layout:
     bands: tuple[Point, ...] = ()  # per level: where it begins and ends, across the direction
 
 
-def arranged(
-    boxes: Sequence[Box],
-    links: Sequence[Link],
-    held: Sequence[Held],
-    direction: Direction,
-    band: float,
-) -> Layout:
-    """Place boxes and links without regard to frames.
-
-    Args:
-        boxes: The boxes.
-        links: The links.
-        held: Per link, where along the boxes' sides it must leave its source and meet its target.
-        direction: "down" or "right".
-        band: The space before each level, if there is more than one.
-
-    Returns:
-        The layout.
-    """
+def arranged(boxes: Sequence[Box], links: Sequence[Link], direction: Direction) -> Layout:
+    """Place boxes and links without regard to frames."""
     if direction == "right":
         boxes = [replace(box, width=box.height, height=box.width) for box in boxes]
-    layers = Layers(boxes, links, held)
+    layers = Layers(boxes, links)
     layers.order()
     layers.place()
-    bands = layers.stack(band) if len({box.level for box in boxes}) > 1 else []
+    bands = layers.stack() if len({box.level for box in boxes}) > 1 else []
     return layers.layout(direction, bands)
 
 
@@ -158,7 +142,7 @@ class Line:
     link: Link
     items: list[Item]
     label: Item
-    held: Held  # as in `arranged`, the upper end first
+    held: tuple[float | None, float | None]  # that of the link, the upper end first
     ports: list[float]  # where it ends at the upper and at the lower box, from their middles
     # Below each of its items: how far its bend is held back, and how far the last bend there is.
     waits: list[Point] = field(default_factory=list)
@@ -172,7 +156,7 @@ class Line:
 class Layers:
     """Boxes and links as items on their ranks."""
 
-    def __init__(self, boxes: Sequence[Box], links: Sequence[Link], held: Sequence[Held]) -> None:
+    def __init__(self, boxes: Sequence[Box], links: Sequence[Link]) -> None:
         ends = [(x.target, x.source) if x.back else (x.source, x.target) for x in links]
         found = ranks(boxes, ends)
         links_of = Counter(chain(*ends))
@@ -183,14 +167,14 @@ class Layers:
         spans = np.sort([2 * (found[b] - found[a]) for a, b in ends])
         self.longest = spans[spans.cumsum() <= 2 * MOST].max(initial=2)
         self.lines = [
-            self._line(link, self.boxes[a], self.boxes[b], at[::-1] if link.back else at)
-            for link, (a, b), at in zip(links, ends, held, strict=True)
+            self._line(link, self.boxes[a], self.boxes[b])
+            for link, (a, b) in zip(links, ends, strict=True)
         ]
         self.layers: list[list[Item]] = [[] for _ in range(2 * max(found, default=-1) + 1)]
         for item in self._depth_first():
             self.layers[item.rank].append(item)
 
-    def _line(self, link: Link, upper: Item, lower: Item, held: Held) -> Line:
+    def _line(self, link: Link, upper: Item, lower: Item) -> Line:
         """A link as items: waypoints on the ranks it passes, one with space for its label."""
         beside = upper.rank + 1 if link.back else lower.rank - 1  # its label is beside the target
         long = lower.rank - upper.rank > self.longest
@@ -201,6 +185,7 @@ class Layers:
             left, right = (max(side, PORT / 4) for side in space[:2])
             items.append(Item(rank, level, left, right, space[2], firm))
         items.append(lower)
+        held = link.held[::-1] if link.back else link.held
         first, last = ports = [at or 0.0 for at in held]
         shifts = [first, *[0.0] * (len(items) - 2), last]
         for (a, p), (b, q) in pairwise(zip(items, shifts, strict=True)):
@@ -324,7 +309,7 @@ class Layers:
                 low, high = -half + n * step, half - (len(side) - 1 - n) * step
                 line.ports[end] = min(max(place, low), high)
 
-    def stack(self, band: float) -> list[Point]:
+    def stack(self) -> list[Point]:
         """Put the levels side by side, and return where each begins and ends."""
         levels: dict[int, list[Item]] = {}
         for layer in self.layers:
@@ -333,7 +318,7 @@ class Layers:
         found, end = [], 0.0
         for level, items in sorted(levels.items()):
             between = level % 2 == 1  # links that pass between two levels need no title
-            start = end + (band / 4 if between else band)
+            start = end + (BAND / 4 if between else BAND)
             shift = start - min(item.x - item.left for item in items)
             for item in items:
                 item.x += shift
