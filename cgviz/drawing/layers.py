@@ -139,10 +139,9 @@ Beside = tuple[Item, float]
 class Line:
     """A link as its items, the upper end first."""
 
-    link: Link
+    link: Link  # turned if it runs back
     items: list[Item]
     label: Item
-    held: tuple[float | None, float | None]  # that of the link, the upper end first
     ports: list[float]  # where it ends at the upper and at the lower box, from their middles
     # Below each of its items: how far its bend is held back, and how far the last bend there is.
     waits: list[Point] = field(default_factory=list)
@@ -153,11 +152,16 @@ class Line:
         return [first.x + self.ports[0], *[item.x for item in between], last.x + self.ports[1]]
 
 
+def _turned(link: Link) -> Link:
+    return replace(link, source=link.target, target=link.source, held=link.held[::-1])
+
+
 class Layers:
     """Boxes and links as items on their ranks."""
 
     def __init__(self, boxes: Sequence[Box], links: Sequence[Link]) -> None:
-        ends = [(x.target, x.source) if x.back else (x.source, x.target) for x in links]
+        links = [_turned(link) if link.back else link for link in links]
+        ends = [(link.source, link.target) for link in links]
         found = ranks(boxes, ends)
         links_of = Counter(chain(*ends))
         self.boxes = []
@@ -166,16 +170,14 @@ class Layers:
             self.boxes.append(Item(2 * rank, 2 * box.level, half, half, box.height, firm, True))
         spans = np.sort([2 * (found[b] - found[a]) for a, b in ends])
         self.longest = spans[spans.cumsum() <= 2 * MOST].max(initial=2)
-        self.lines = [
-            self._line(link, self.boxes[a], self.boxes[b])
-            for link, (a, b) in zip(links, ends, strict=True)
-        ]
+        self.lines = list(map(self._line, links))
         self.layers: list[list[Item]] = [[] for _ in range(2 * max(found, default=-1) + 1)]
         for item in self._depth_first():
             self.layers[item.rank].append(item)
 
-    def _line(self, link: Link, upper: Item, lower: Item) -> Line:
+    def _line(self, link: Link) -> Line:
         """A link as items: waypoints on the ranks it passes, one with space for its label."""
+        upper, lower = self.boxes[link.source], self.boxes[link.target]
         beside = upper.rank + 1 if link.back else lower.rank - 1  # its label is beside the target
         long = lower.rank - upper.rank > self.longest
         level = max(upper.level, lower.level) - (upper.level != lower.level)
@@ -185,8 +187,7 @@ class Layers:
             left, right = (max(side, PORT / 4) for side in space[:2])
             items.append(Item(rank, level, left, right, space[2], firm))
         items.append(lower)
-        held = link.held[::-1] if link.back else link.held
-        first, last = ports = [at or 0.0 for at in held]
+        first, last = ports = [at or 0.0 for at in link.held]
         shifts = [first, *[0.0] * (len(items) - 2), last]
         for (a, p), (b, q) in pairwise(zip(items, shifts, strict=True)):
             a.pulls[1].append((b, q - p))
@@ -200,8 +201,7 @@ class Layers:
             if not long:
                 above[0].near[1].append(below)
                 below[0].near[0].append(above)
-        label = next(item for item in items if item.rank == beside)
-        return Line(link, items, label, held, ports)
+        return Line(link, items, items[1 if link.back else -2], ports)
 
     # --- order ---
 
@@ -295,7 +295,7 @@ class Layers:
         sides: dict[tuple[Item, int], list[tuple[int, float, Line]]] = {}
         for line in self.lines:
             for end, near in ((0, line.items[1]), (-1, line.items[-2])):
-                if line.held[end] is None:
+                if line.link.held[end] is None:
                     sides.setdefault((line.items[end], end), []).append((near.at, near.x, line))
         for (box, end), side in sides.items():
             side.sort(key=lambda each: each[:2])
@@ -454,7 +454,8 @@ def swap(layer: list[Item]) -> int:
             for ours, theirs in ((left[1], right[1]), (left[2], right[2])):
                 for p in ours:
                     for q in theirs:
-                        saved += (p > q) - (p < q)
+                        if p != q:
+                            saved += 1 if p > q else -1
         if saved >= 0:
             total += saved
         else:

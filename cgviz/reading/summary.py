@@ -282,8 +282,7 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 def _row(layer: str, variable: str, kind: str, tensors: Sequence[Value], gradient: Any) -> Row:
     known = _joined([v.numpy() for v in tensors if v.differentiable])
-    value = None if known is None else statistics(known)
-    back = None if gradient is None else statistics(gradient)
+    value, back = (None if x is None else statistics(x) for x in (known, gradient))
     both = [x for x in (value, back) if x is not None]
     return {
         "layer": layer,

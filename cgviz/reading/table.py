@@ -261,25 +261,24 @@ def _html(lines: Sequence[Sequence[str | None]]) -> str:
     span = f' rowspan="{len(lines)}"' if len(lines) > 1 else ""
     found = []
     for line in lines:
-        cells = []
-        for name, cell in zip(HEAD, line, strict=True):
-            if cell is None:
-                continue
-            text, tag = escape(cell), "td"
-            how = NUMBER if name in NUMERIC else ""
-            how += span if name not in ("input", "local", "downstream") else ""
-            if name == "op":
-                tag, how = "th", f' scope="row"{span}'
-            elif name == "type" and cell.endswith(CUSTOM):
-                text = (
-                    f'{escape(cell.removesuffix(CUSTOM))} <span class="cgviz-custom">custom</span>'
-                )
-            elif name == "source":
-                how, text = f'{span} title="{text}"', escape(clipped(cell, MOST_SOURCE))
-            cells.append(f"<{tag}{how}>{text}</{tag}>")
+        cells = zip(HEAD, line, strict=True)
+        row = "".join(_html_cell(name, cell, span) for name, cell in cells if cell is not None)
         first = ' class="cgviz-first"' if line is lines[0] else ""
-        found.append(f"<tr{first}>{''.join(cells)}</tr>\n")
+        found.append(f"<tr{first}>{row}</tr>\n")
     return "".join(found)
+
+
+def _html_cell(name: str, cell: str, span: str) -> str:
+    text = escape(cell)
+    if name == "op":
+        return f'<th scope="row"{span}>{text}</th>'
+    if name == "source":
+        return f'<td{span} title="{text}">{escape(clipped(cell, MOST_SOURCE))}</td>'
+    if name in ("input", "local", "downstream"):  # of one input
+        span = ""
+    if name == "type" and cell.endswith(CUSTOM):
+        text = f'{escape(cell.removesuffix(CUSTOM))} <span class="cgviz-custom">custom</span>'
+    return f"<td{NUMBER if name in NUMERIC else ''}{span}>{text}</td>"
 
 
 # --- the code of a rule -------------------------------------------------------------------------

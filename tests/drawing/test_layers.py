@@ -122,7 +122,7 @@ def test_a_label_is_at_the_target_of_its_link_also_where_that_is_above():
 
 def test_where_a_link_is_held_stays_with_its_box_when_it_runs_back():
     made = grid(2, [Link(0, 1, back=True, held=(-5.0, 7.0))])
-    assert made.lines[0].held == (7.0, -5.0)
+    assert made.lines[0].link.held == (7.0, -5.0)
 
 
 def test_the_longest_links_of_a_huge_picture_have_no_waypoints():
