@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from .. import style
 from ..graph import Trace
-from ..graph.selection import Selection, select
+from ..graph.selection import select
 from . import display, shapes, texts
 from .display import Display, Path
 from .texts import Text
@@ -57,7 +57,10 @@ def plot(
     """Draw the flow of a trace: see `Trace.plot`."""
     _check_axes(ax)
     shown = replace(select(trace, which, full), local=local)
-    _check_step(step, shown)
+    if step is not None and step not in range(shown.steps + 1):  # nor is a text or a fraction
+        raise ValueError(
+            f"`step` is {step!r}, but this pass has {shown.steps} steps: 0 to {shown.steps}"
+        )
     found = display.make(shown, _space(ax), enough=LARGEST) if ax else display.make(shown)
     ax = ax or new_figure(*_inches(found)).add_axes((0, 0, 1, 1))
     draw(ax, found, step)
@@ -67,13 +70,6 @@ def plot(
 def _check_axes(ax: Axes | None) -> None:
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
-
-
-def _check_step(step: int | None, shown: Selection) -> None:
-    if step is not None and step not in range(shown.steps + 1):  # nor is a text or a fraction
-        raise ValueError(
-            f"`step` is {step!r}, but this pass has {shown.steps} steps: 0 to {shown.steps}"
-        )
 
 
 # --- axes --------------------------------------------------------------------------------------
