@@ -73,7 +73,6 @@ class Node:
     orders: tuple[int, ...] = ()
     level: int = 0
     group: str = ""
-    frame: int = -1
     owner: int = -1
 
 
@@ -95,7 +94,6 @@ class Frame:
     name: str
     label: str
     node: int  # the custom op whose inside it shows; -1: it shows a scope
-    parent: int
     x: float
     y: float
     width: float
@@ -472,9 +470,7 @@ class _Arranged:
             low += tall
         box, title = _rounded(x, y, width, height), _rounded(x, y, wide, heights[0] + 8)
         label = rows[0][0].at(inf)
-        self.found.frames.append(
-            Frame(frame.name, label, frame.node, frame.parent, *box, title=title)
-        )
+        self.found.frames.append(Frame(frame.name, label, frame.node, *box, title=title))
 
     def _draw_link(self, i: int) -> None:
         """An arrow the way the value flows, one the way the gradient flows, and their labels."""
@@ -525,13 +521,12 @@ class _Arranged:
             for n, d in enumerate(self.outlines[i]):
                 self._path("inner" if n else "outline", "node", i, d, step, *now)
             self._draw_rows(i, x, y, step, now)
-        if node.group and i not in self.opened:
-            corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
-            self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
-        names = ("orders", "level", "group", "frame", "owner")
-        known = {name: getattr(node, name) for name in names}
+            if node.group:
+                corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
+                self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
         where = _rounded(x, y, *size)
-        self.found.nodes.append(Node(node.key, node.kind, *where, step, now, **known))
+        known = node.orders, node.level, node.group, node.owner
+        self.found.nodes.append(Node(node.key, node.kind, *where, step, now, *known))
 
     def _draw_rows(self, i: int, x: float, y: float, step: int, now: Sequence[int]) -> None:
         """The texts of a node, in the middle of its outline."""
