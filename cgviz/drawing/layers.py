@@ -125,9 +125,8 @@ class Item:
     at: int = 0  # its position in its rank
     apart: float = 0.0  # its least distance from the item before it
     x: float = 0.0
-    # Its neighbours on the even ranks above and below, and how far from the middle of each its
-    # link ends, in positions: where links are held at a wide box, their order counts.
-    near: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
+    # On an even rank, its neighbours on the even ranks above and below, and the lean of the link.
+    near: Sequence[Sequence[Beside]] = ()
     # Its neighbours on the ranks above and below, and how far beside each its link is upright.
     pulls: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
 
@@ -178,30 +177,22 @@ class Layers:
     def _line(self, link: Link) -> Line:
         """A link as items: waypoints on the ranks it passes, one with space for its label."""
         upper, lower = self.boxes[link.source], self.boxes[link.target]
-        beside = upper.rank + 1 if link.back else lower.rank - 1  # its label is beside the target
-        long = lower.rank - upper.rank > self.longest
         level = max(upper.level, lower.level) - (upper.level != lower.level)
-        items, firm = [upper], min(upper.firm, lower.firm)
-        for rank in [beside] if long else range(upper.rank + 1, lower.rank):
-            space = (link.before, link.after, link.along) if rank == beside else (0.0, 0.0, 0.0)
-            left, right = (max(side, PORT / 4) for side in space[:2])
-            items.append(Item(rank, level, left, right, space[2], firm))
-        items.append(lower)
+        firm = min(upper.firm, lower.firm)
+        passed = range(upper.rank + 1, lower.rank)
+        if len(passed) >= self.longest:
+            passed = passed[:1] if link.back else passed[-1:]
+        space = PORT / 4  # on either side
+        items = [upper, *(Item(rank, level, space, space, 0.0, firm) for rank in passed), lower]
+        label = items[1 if link.back else -2]  # beside the target
+        label.left, label.right = max(link.before, space), max(link.after, space)
+        label.height = link.along
         first, last = ports = [at or 0.0 for at in link.held]
         shifts = [first, *[0.0] * (len(items) - 2), last]
         for (a, p), (b, q) in pairwise(zip(items, shifts, strict=True)):
             a.pulls[1].append((b, q - p))
             b.pulls[0].append((a, p - q))
-        # Less than half a position, so that an end never counts as beyond the next box.
-        leans = [0.49 * p / item.left if p else 0.0 for item, p in zip(items, shifts, strict=True)]
-        nearer = list(zip(items, leans, strict=True))
-        for above, (item, _), below in zip(nearer[::2], nearer[1::2], nearer[2::2], strict=False):
-            item.near[0].append(above)
-            item.near[1].append(below)
-            if not long:
-                above[0].near[1].append(below)
-                below[0].near[0].append(above)
-        return Line(link, items, items[1 if link.back else -2], ports)
+        return Line(link, items, label, ports)
 
     # --- order ---
 
@@ -225,6 +216,8 @@ class Layers:
         even = self.layers[::2]
         for layer in even:
             reorder(layer, layer)
+            for item in layer:
+                item.near = _neighbours(item, 0), _neighbours(item, 1)
         best, fewest = [list(layer) for layer in even], crossings(even)
         rounds, turn = ROUNDS, 0
         while fewest and rounds:
@@ -242,7 +235,7 @@ class Layers:
         for layer, order in zip(even, best, strict=True):
             reorder(layer, order)
         for layer in self.layers[1::2]:
-            reorder(layer, sorted(layer, key=lambda x: sum(o.at + p for o, p in chain(*x.near))))
+            reorder(layer, sorted(layer, key=_between))
 
     # --- across the direction ---
 
@@ -413,6 +406,25 @@ def reorder(layer: list[Item], order: Sequence[Item]) -> None:
     layer[:] = sorted(order, key=lambda item: item.level)
     for i, item in enumerate(layer):
         item.at = i
+
+
+def _neighbours(item: Item, side: int) -> list[Beside]:
+    """The neighbours on the next even rank above (0) or below (1), and the leans of their links."""
+    found = [beside for label, _ in item.pulls[side] for beside in label.pulls[side]]
+    return [(o, _lean(o, shift)) for o, shift in found if abs(o.rank - item.rank) == 2]
+
+
+def _lean(item: Item, shift: float) -> float:
+    """How far from an item's middle a link ends, in positions: at a wide box their order counts.
+
+    Less than half a position, so that an end never counts as beyond the next box.
+    """
+    return 0.49 * shift / item.left if shift else 0.0
+
+
+def _between(item: Item) -> float:
+    """Twice the position of an item of an odd rank among the links around it."""
+    return sum(o.at + _lean(o, shift) for o, shift in chain(*item.pulls))
 
 
 def positions(layer: Sequence[Item], side: int) -> list[list[float]]:
