@@ -25,7 +25,7 @@ SIGNS = {  # by `level`, and for the findings of a diagnosis by `what`
     "none": style.NONE,
     "zero": style.ZERO,
     "nan": style.NAN,
-    "inf": style.POSITIVE_INFINITY,
+    "inf": style.INFINITE,
     "vanishing": style.Sign("↓", "vanishing"),
     "exploding": style.Sign("↑", "exploding"),
 }

@@ -91,18 +91,14 @@ DARK = Palette(
 )
 
 
-def _luminance(rgb: tuple[float, float, float]) -> float:
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def palette(background: tuple[float, float, float]) -> Palette:
     """The palette that is legible on a background, given as red, green and blue from 0 to 1.
 
     >>> palette((0, 0, 0)) is DARK
     True
     """
-    return LIGHT if _luminance(background) > 0.18 else DARK
+    luminance = np.dot((0.2126, 0.7152, 0.0722), np.power(background, 2.2))
+    return LIGHT if luminance > 0.18 else DARK
 
 
 @dataclass(frozen=True)
@@ -117,8 +113,7 @@ class Sign:
 
 
 NAN = Sign("⚠", "NaN")
-POSITIVE_INFINITY = Sign("▲", INFINITY)
-NEGATIVE_INFINITY = Sign("▼", MINUS + INFINITY)
+INFINITE = Sign("▲", INFINITY)
 ZERO = Sign("○", "0")
 NONE = Sign("∅", "None")
 BLOCKED = "⊘"
@@ -134,19 +129,14 @@ def sign(a: Any) -> Sign | None:
     """
     if a is None:
         return NONE
-    if isinstance(a, Statistics):
-        if a.nans or a.infinities:
-            return NAN if a.nans else POSITIVE_INFINITY
-        return ZERO if 0 < a.zeros == a.size else None
-    a = readable(np.asarray(a))
-    if a.size == 0 or a.dtype.kind in "OSUbV":
-        return None
-    if a.dtype.kind in "fc":
-        if np.isnan(a).any():
-            return NAN
-        if np.isinf(a).any():
-            return NEGATIVE_INFINITY if (a.real == -np.inf).any() else POSITIVE_INFINITY
-    return ZERO if not a.any() else None
+    if not isinstance(a, Statistics):
+        a = readable(np.asarray(a))
+        if a.dtype.kind in "OSUbV":
+            return None
+    found = statistics(a)
+    if found.nans or found.infinities:
+        return NAN if found.nans else INFINITE
+    return ZERO if 0 < found.zeros == found.size else None
 
 
 def number(x: Any, digits: int = 4) -> str:

@@ -97,8 +97,8 @@ def test_a_large_array_is_called_by_its_own_dtype(dtype):
     [
         (None, style.NONE),
         (np.nan, style.NAN),
-        (np.inf, style.POSITIVE_INFINITY),
-        (-np.inf, style.NEGATIVE_INFINITY),
+        (np.inf, style.INFINITE),
+        (-np.inf, style.INFINITE),
         (np.zeros(3), style.ZERO),
         ([np.inf, np.nan], style.NAN),
         (1.0, None),
@@ -114,8 +114,7 @@ def test_what_is_no_ordinary_number_has_a_sign(a, sign):
 def test_each_sign_has_its_own_symbol_and_word():
     signs = [
         style.NAN,
-        style.POSITIVE_INFINITY,
-        style.NEGATIVE_INFINITY,
+        style.INFINITE,
         style.ZERO,
         style.NONE,
     ]

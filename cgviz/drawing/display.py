@@ -24,14 +24,13 @@ from typing import Any
 from ..graph import selection
 from ..graph.selection import Selection
 from . import layout, shapes
-from .layout import PORT, SIDE, Direction
+from .layout import BAND, PORT, SIDE, Direction
 from .shapes import Anchor, Side, extent
 from .texts import SEED, TEXT, Moments, Text, written
 
 APART = 3.4  # from the middle between a forward and a backward arrow to each: two line widths
 PAD = 4.0  # between an arrow and its label
 MARGIN = 10.0  # around the picture, so that nothing touches a cell's border
-BAND = 34.0  # above a band, for its title
 HANDLE, GAP = 24.0, 8.0  # on a frame: for the handle that closes it; between two of its texts
 RADIUS = 6.5  # of a handle: 13 points across can be clicked
 NARROWEST = 40.0  # the least width of a node: a symbol alone would be hard to click
@@ -74,7 +73,6 @@ class Node:
     orders: tuple[int, ...] = ()
     level: int = 0
     group: str = ""
-    frame: int = -1
     owner: int = -1
 
 
@@ -96,7 +94,6 @@ class Frame:
     name: str
     label: str
     node: int  # the custom op whose inside it shows; -1: it shows a scope
-    parent: int
     x: float
     y: float
     width: float
@@ -348,14 +345,15 @@ class _Arranged:
             back=levels[0] == levels[1] and levels[0] % 2 == 1,
         )
 
-    def _title(self, k: int) -> list[list[Text]]:
-        """The texts in the title of a frame, row by row."""
+    def _title(self, k: int) -> tuple[list[list[Text]], list[float], float]:
+        """The rows of texts in the title of a frame, their heights, and its width."""
         node = self.shown.frames[k].node
-        if node < 0:
-            return [[self.by_owner["frame", k]["title"]]]
-        own = self.by_owner["node", node]
-        rest = [own[role] for role in ("kind", "name", "gradient") if role in own]
-        return [row for row in ([own["title"]], rest) if row]
+        own = self.by_owner["frame", k] if node < 0 else self.by_owner["node", node]
+        second = [own[role] for role in ("kind", "name", "gradient") if role in own]
+        rows = [[own["title"]], *([second] if second else [])]
+        sizes = [[self._extent(text) for text in row] for row in rows]
+        width = HANDLE + max(sum(w + GAP for w, _ in row) for row in sizes)
+        return rows, [max(h for _, h in row) for row in sizes], width
 
     # --- layout ---
 
@@ -370,14 +368,13 @@ class _Arranged:
                 pin = 1 if outward != bool(node.level % 2) else -1
             boxes.append(layout.Box(*size, node.frame, pin, top - node.level))
         around = [self._frame(k, top) for k in range(len(self.shown.frames))]
-        return layout.place(boxes, self.links, self.direction, around, BAND)
+        return layout.place(boxes, self.links, self.direction, around)
 
     def _frame(self, k: int, top: int) -> layout.Frame:
-        rows = [[self._extent(text) for text in row] for row in self._title(k)]
-        width = HANDLE + max(sum(w + GAP for w, _ in row) for row in rows)
-        height = sum(max(h for _, h in row) for row in rows) + 8
         frame = self.shown.frames[k]
-        return layout.Frame((width, height), frame.parent, frame.node, top - frame.level)
+        _, heights, width = self._title(k)
+        title = width, sum(heights) + 8
+        return layout.Frame(title, frame.parent, frame.node, top - frame.level)
 
     def _ports(self) -> list[tuple[int, int]]:
         """Per link, its ends in the layout: at an open custom op, the port of the value."""
@@ -461,23 +458,19 @@ class _Arranged:
         of, i = ("frame", k) if frame.node < 0 else ("node", frame.node)
         step, now = (self.moments.start, ()) if frame.node < 0 else self._node_time(frame.node)
         self._path("frame", of, i, shapes.box(x, x + width, y, y + height, 8), step, *now)
-        rows, low, wide = self._title(k), y + 4, 0.0
-        high = [max(self._extent(text)[1] for text in row) for row in rows]
+        (rows, heights, wide), low = self._title(k), y + 4
         if frame.node < 0:
-            wide = HANDLE + self._extent(rows[0][0])[0] + GAP
-            self._path("tab", of, i, shapes.box(x, x + wide, y, y + high[0] + 8, 8), step)
-        self._path("handle", of, i, _handle(x + 12, low + high[0] / 2, True), step)
-        for row, tall in zip(rows, high, strict=True):
+            self._path("tab", of, i, shapes.box(x, x + wide, y, y + heights[0] + 8, 8), step)
+        self._path("handle", of, i, _handle(x + 12, low + heights[0] / 2, True), step)
+        for row, tall in zip(rows, heights, strict=True):
             at = x + HANDLE
             for text in row:
                 self._text(text, at, low + tall / 2, "start", "around", now, step)
                 at += self._extent(text)[0] + GAP
-            wide, low = max(wide, at - x), low + tall
-        box, title = _rounded(x, y, width, height), _rounded(x, y, wide, high[0] + 8)
+            low += tall
+        box, title = _rounded(x, y, width, height), _rounded(x, y, wide, heights[0] + 8)
         label = rows[0][0].at(inf)
-        self.found.frames.append(
-            Frame(frame.name, label, frame.node, frame.parent, *box, title=title)
-        )
+        self.found.frames.append(Frame(frame.name, label, frame.node, *box, title=title))
 
     def _draw_link(self, i: int) -> None:
         """An arrow the way the value flows, one the way the gradient flows, and their labels."""
@@ -528,13 +521,12 @@ class _Arranged:
             for n, d in enumerate(self.outlines[i]):
                 self._path("inner" if n else "outline", "node", i, d, step, *now)
             self._draw_rows(i, x, y, step, now)
-        if node.group and i not in self.opened:
-            corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
-            self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
-        names = ("orders", "level", "group", "frame", "owner")
-        known = {name: getattr(node, name) for name in names}
+            if node.group:
+                corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
+                self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
         where = _rounded(x, y, *size)
-        self.found.nodes.append(Node(node.key, node.kind, *where, step, now, **known))
+        known = node.orders, node.level, node.group, node.owner
+        self.found.nodes.append(Node(node.key, node.kind, *where, step, now, *known))
 
     def _draw_rows(self, i: int, x: float, y: float, step: int, now: Sequence[int]) -> None:
         """The texts of a node, in the middle of its outline."""

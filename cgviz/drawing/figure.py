@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
@@ -21,7 +20,7 @@ from matplotlib.figure import Figure
 
 from .. import style
 from ..graph import Trace
-from ..graph.selection import Selection, select
+from ..graph.selection import select
 from . import display, shapes, texts
 from .display import Display, Path
 from .texts import Text
@@ -58,9 +57,12 @@ def plot(
     """Draw the flow of a trace: see `Trace.plot`."""
     _check_axes(ax)
     shown = replace(select(trace, which, full), local=local)
-    _check_step(step, shown)
+    if step is not None and step not in range(shown.steps + 1):  # nor is a text or a fraction
+        raise ValueError(
+            f"`step` is {step!r}, but this pass has {shown.steps} steps: 0 to {shown.steps}"
+        )
     found = display.make(shown, _space(ax), enough=LARGEST) if ax else display.make(shown)
-    ax = ax or _whole_axes(found)
+    ax = ax or new_figure(*_inches(found)).add_axes((0, 0, 1, 1))
     draw(ax, found, step)
     return speak(ax, texts.describe(shown, step))
 
@@ -68,17 +70,6 @@ def plot(
 def _check_axes(ax: Axes | None) -> None:
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a Matplotlib Axes, not {type(ax).__name__}")
-
-
-def _check_step(step: int | None, shown: Selection) -> None:
-    if step is None:
-        return
-    if not isinstance(step, int | np.integer) or isinstance(step, bool):
-        raise TypeError(f"`step` must be an integer or None, not {type(step).__name__}")
-    if not 0 <= step <= shown.steps:
-        raise ValueError(
-            f"`step` is {step}, but this pass has {shown.steps} steps: 0 to {shown.steps}"
-        )
 
 
 # --- axes --------------------------------------------------------------------------------------
@@ -91,16 +82,14 @@ def _space(ax: Axes) -> tuple[float, float]:
     return box.width * scale, box.height * scale
 
 
-def _whole_axes(shown: Display) -> Axes:
-    """Axes that fill a new figure of the picture's size."""
+def _inches(shown: Display) -> tuple[float, float]:
     width, height = shown.sheet
-    return new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1))
+    return width / 72, height / 72
 
 
 def sheet(shown: Display) -> Figure:
     """A picture as a figure that pyplot does not know, so that a notebook does not show it."""
-    width, height = shown.sheet
-    found = Figure(figsize=(width / 72, height / 72))
+    found = Figure(figsize=_inches(shown))
     draw(found.add_axes((0, 0, 1, 1)), shown)
     return found
 

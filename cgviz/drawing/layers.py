@@ -16,6 +16,7 @@ Everything is computed for a picture that runs down; for one that runs right, ax
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
@@ -30,6 +31,7 @@ from ..graph import Array
 PORT = 18.0  # between two links at one side of a box: each has an arrow forward and one back
 # The share of a box's width that its links use on either side of the middle: corners are round.
 SIDE = 0.38
+BAND = 34.0  # above a band, for its title
 GAP = 14.0  # between a box and its neighbour on a rank: two arrows fit in; half of it between links
 RANK_GAP = 11.0  # between ranks: a link's stem and a little more
 STEM = 8.0  # how far a link runs straight before it bends, so that its arrow points at the box
@@ -52,8 +54,6 @@ MOST = 4000
 
 Direction = Literal["down", "right"]
 Point = tuple[float, float]
-# Where a link must leave its source and meet its target, from the side's middle; None: anywhere.
-Held = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class Link:
     after: float = 0.0
     along: float = 0.0
     back: bool = False  # it runs against the direction
+    # Where it must leave its source and meet its target, from the side's middle; None: anywhere.
+    held: tuple[float | None, float | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -98,31 +100,14 @@ class Layout:
     bands: tuple[Point, ...] = ()  # per level: where it begins and ends, across the direction
 
 
-def arranged(
-    boxes: Sequence[Box],
-    links: Sequence[Link],
-    held: Sequence[Held],
-    direction: Direction,
-    band: float,
-) -> Layout:
-    """Place boxes and links without regard to frames.
-
-    Args:
-        boxes: The boxes.
-        links: The links.
-        held: Per link, where along the boxes' sides it must leave its source and meet its target.
-        direction: "down" or "right".
-        band: The space before each level, if there is more than one.
-
-    Returns:
-        The layout.
-    """
+def arranged(boxes: Sequence[Box], links: Sequence[Link], direction: Direction) -> Layout:
+    """Place boxes and links without regard to frames."""
     if direction == "right":
         boxes = [replace(box, width=box.height, height=box.width) for box in boxes]
-    layers = Layers(boxes, links, held)
+    layers = Layers(boxes, links)
     layers.order()
     layers.place()
-    bands = layers.stack(band) if len({box.level for box in boxes}) > 1 else []
+    bands = layers.stack() if len({box.level for box in boxes}) > 1 else []
     return layers.layout(direction, bands)
 
 
@@ -135,14 +120,13 @@ class Item:
     left: float  # its extent on either side of its own line
     right: float
     height: float
+    firm: float  # how strongly it pulls its neighbours
     is_box: bool = False
     at: int = 0  # its position in its rank
     apart: float = 0.0  # its least distance from the item before it
     x: float = 0.0
-    firm: float = 1.0  # how strongly it pulls its neighbours
-    # Its neighbours on the even ranks above and below, and how far from the middle of each its
-    # link ends, in positions: where links are held at a wide box, their order counts.
-    near: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
+    # On an even rank, its neighbours on the even ranks above and below, and the lean of the link.
+    near: Sequence[Sequence[Beside]] = ()
     # Its neighbours on the ranks above and below, and how far beside each its link is upright.
     pulls: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
 
@@ -154,10 +138,9 @@ Beside = tuple[Item, float]
 class Line:
     """A link as its items, the upper end first."""
 
-    link: Link
+    link: Link  # turned if it runs back
     items: list[Item]
     label: Item
-    held: Held  # as in `arranged`, the upper end first
     ports: list[float]  # where it ends at the upper and at the lower box, from their middles
     # Below each of its items: how far its bend is held back, and how far the last bend there is.
     waits: list[Point] = field(default_factory=list)
@@ -168,53 +151,48 @@ class Line:
         return [first.x + self.ports[0], *[item.x for item in between], last.x + self.ports[1]]
 
 
+def _turned(link: Link) -> Link:
+    return replace(link, source=link.target, target=link.source, held=link.held[::-1])
+
+
 class Layers:
     """Boxes and links as items on their ranks."""
 
-    def __init__(self, boxes: Sequence[Box], links: Sequence[Link], held: Sequence[Held]) -> None:
-        ends = [(x.target, x.source) if x.back else (x.source, x.target) for x in links]
+    def __init__(self, boxes: Sequence[Box], links: Sequence[Link]) -> None:
+        links = [_turned(link) if link.back else link for link in links]
+        ends = [(link.source, link.target) for link in links]
         found = ranks(boxes, ends)
-        self.boxes = [
-            Item(2 * rank, 2 * box.level, box.width / 2, box.width / 2, box.height, is_box=True)
-            for box, rank in zip(boxes, found, strict=True)
-        ]
+        links_of = Counter(chain(*ends))
+        self.boxes = []
+        for i, (box, rank) in enumerate(zip(boxes, found, strict=True)):
+            half, firm = box.width / 2, 1.0 if links_of[i] > 1 else LOOSE
+            self.boxes.append(Item(2 * rank, 2 * box.level, half, half, box.height, firm, True))
         spans = np.sort([2 * (found[b] - found[a]) for a, b in ends])
         self.longest = spans[spans.cumsum() <= 2 * MOST].max(initial=2)
-        self.lines = [
-            self._line(link, self.boxes[a], self.boxes[b], at[::-1] if link.back else at)
-            for link, (a, b), at in zip(links, ends, held, strict=True)
-        ]
+        self.lines = list(map(self._line, links))
         self.layers: list[list[Item]] = [[] for _ in range(2 * max(found, default=-1) + 1)]
         for item in self._depth_first():
             self.layers[item.rank].append(item)
 
-    def _line(self, link: Link, upper: Item, lower: Item, held: Held) -> Line:
+    def _line(self, link: Link) -> Line:
         """A link as items: waypoints on the ranks it passes, one with space for its label."""
-        beside = upper.rank + 1 if link.back else lower.rank - 1  # its label is beside the target
-        long = lower.rank - upper.rank > self.longest
+        upper, lower = self.boxes[link.source], self.boxes[link.target]
         level = max(upper.level, lower.level) - (upper.level != lower.level)
-        items = [upper]
-        for rank in [beside] if long else range(upper.rank + 1, lower.rank):
-            space = (link.before, link.after, link.along) if rank == beside else (0.0, 0.0, 0.0)
-            left, right = (max(side, PORT / 4) for side in space[:2])
-            items.append(Item(rank, level, left, right, space[2]))
-        items.append(lower)
-        first, last = ports = [at or 0.0 for at in held]
+        firm = min(upper.firm, lower.firm)
+        passed = range(upper.rank + 1, lower.rank)
+        if len(passed) >= self.longest:
+            passed = passed[:1] if link.back else passed[-1:]
+        space = PORT / 4  # on either side
+        items = [upper, *(Item(rank, level, space, space, 0.0, firm) for rank in passed), lower]
+        label = items[1 if link.back else -2]  # beside the target
+        label.left, label.right = max(link.before, space), max(link.after, space)
+        label.height = link.along
+        first, last = ports = [at or 0.0 for at in link.held]
         shifts = [first, *[0.0] * (len(items) - 2), last]
         for (a, p), (b, q) in pairwise(zip(items, shifts, strict=True)):
             a.pulls[1].append((b, q - p))
             b.pulls[0].append((a, p - q))
-        # Less than half a position, so that an end never counts as beyond the next box.
-        leans = [0.49 * p / item.left if p else 0.0 for item, p in zip(items, shifts, strict=True)]
-        nearer = list(zip(items, leans, strict=True))
-        for above, (item, _), below in zip(nearer[::2], nearer[1::2], nearer[2::2], strict=False):
-            item.near[0].append(above)
-            item.near[1].append(below)
-            if not long:
-                above[0].near[1].append(below)
-                below[0].near[0].append(above)
-        label = next(item for item in items if item.rank == beside)
-        return Line(link, items, label, held, ports)
+        return Line(link, items, label, ports)
 
     # --- order ---
 
@@ -238,6 +216,8 @@ class Layers:
         even = self.layers[::2]
         for layer in even:
             reorder(layer, layer)
+            for item in layer:
+                item.near = _neighbours(item, 0), _neighbours(item, 1)
         best, fewest = [list(layer) for layer in even], crossings(even)
         rounds, turn = ROUNDS, 0
         while fewest and rounds:
@@ -255,7 +235,7 @@ class Layers:
         for layer, order in zip(even, best, strict=True):
             reorder(layer, order)
         for layer in self.layers[1::2]:
-            reorder(layer, sorted(layer, key=lambda x: sum(o.at + p for o, p in chain(*x.near))))
+            reorder(layer, sorted(layer, key=_between))
 
     # --- across the direction ---
 
@@ -271,11 +251,6 @@ class Layers:
 
     def _near_neighbours(self) -> None:
         """Move every item as near to its neighbours as the items beside it on its rank allow."""
-        for box in self.boxes:
-            box.firm = 1.0 if len(box.pulls[0] + box.pulls[1]) > 1 else LOOSE
-        for line in self.lines:
-            for item in line.items[1:-1]:
-                item.firm = min(line.items[0].firm, line.items[-1].firm)
         for turn in range(TURNS):
             down = turn % 2 == 0
             # First by the neighbours on one side only, which carries a straight line through in one
@@ -313,7 +288,7 @@ class Layers:
         sides: dict[tuple[Item, int], list[tuple[int, float, Line]]] = {}
         for line in self.lines:
             for end, near in ((0, line.items[1]), (-1, line.items[-2])):
-                if line.held[end] is None:
+                if line.link.held[end] is None:
                     sides.setdefault((line.items[end], end), []).append((near.at, near.x, line))
         for (box, end), side in sides.items():
             side.sort(key=lambda each: each[:2])
@@ -327,7 +302,7 @@ class Layers:
                 low, high = -half + n * step, half - (len(side) - 1 - n) * step
                 line.ports[end] = min(max(place, low), high)
 
-    def stack(self, band: float) -> list[Point]:
+    def stack(self) -> list[Point]:
         """Put the levels side by side, and return where each begins and ends."""
         levels: dict[int, list[Item]] = {}
         for layer in self.layers:
@@ -336,7 +311,7 @@ class Layers:
         found, end = [], 0.0
         for level, items in sorted(levels.items()):
             between = level % 2 == 1  # links that pass between two levels need no title
-            start = end + (band / 4 if between else band)
+            start = end + (BAND / 4 if between else BAND)
             shift = start - min(item.x - item.left for item in items)
             for item in items:
                 item.x += shift
@@ -433,6 +408,25 @@ def reorder(layer: list[Item], order: Sequence[Item]) -> None:
         item.at = i
 
 
+def _neighbours(item: Item, side: int) -> list[Beside]:
+    """The neighbours on the next even rank above (0) or below (1), and the leans of their links."""
+    found = [beside for label, _ in item.pulls[side] for beside in label.pulls[side]]
+    return [(o, _lean(o, shift)) for o, shift in found if abs(o.rank - item.rank) == 2]
+
+
+def _lean(item: Item, shift: float) -> float:
+    """How far from an item's middle a link ends, in positions: at a wide box their order counts.
+
+    Less than half a position, so that an end never counts as beyond the next box.
+    """
+    return 0.49 * shift / item.left if shift else 0.0
+
+
+def _between(item: Item) -> float:
+    """Twice the position of an item of an odd rank among the links around it."""
+    return sum(o.at + _lean(o, shift) for o, shift in chain(*item.pulls))
+
+
 def positions(layer: Sequence[Item], side: int) -> list[list[float]]:
     """Per item, the positions of its neighbours above (0) or below (1) on their rank."""
     return [[other.at + lean for other, lean in item.near[side]] for item in layer]
@@ -472,10 +466,8 @@ def swap(layer: list[Item]) -> int:
             for ours, theirs in ((left[1], right[1]), (left[2], right[2])):
                 for p in ours:
                     for q in theirs:
-                        if p > q:
-                            saved += 1
-                        elif p < q:
-                            saved -= 1
+                        if p != q:
+                            saved += 1 if p > q else -1
         if saved >= 0:
             total += saved
         else:

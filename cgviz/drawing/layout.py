@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from .layers import PORT, SIDE, Box, Direction, Layout, Link, Point, arranged, beside
+from .layers import BAND, PORT, SIDE, Box, Direction, Layout, Link, Point, arranged, beside
 
-__all__ = ["PORT", "SIDE", "Box", "Direction", "Frame", "Layout", "Link", "Point"]
+__all__ = ["BAND", "PORT", "SIDE", "Box", "Direction", "Frame", "Layout", "Link", "Point"]
 __all__ += ["beside", "place"]
 
 PAD = 11.0  # between a frame and its content: space for the handle that closes it
@@ -45,7 +45,6 @@ def place(
     links: Sequence[Link],
     direction: Direction = "down",
     frames: Sequence[Frame] = (),
-    band: float = 40.0,
 ) -> Layout:
     """Find positions for boxes, links and frames.
 
@@ -54,7 +53,6 @@ def place(
         links: The links, without a cycle; the folds of a selection never form one.
         direction: "down" or "right".
         frames: The frames, each after the one around it.
-        band: The space before each level, if there is more than one.
 
     Returns:
         The layout, with its frames in the given order.
@@ -63,7 +61,7 @@ def place(
     >>> layout.centres
     ((20.0, 10.0), (20.0, 52.0))
     """
-    nest = _Nest(boxes, links, direction, frames, band)
+    nest = _Nest(boxes, links, direction, frames)
     for k in range(len(frames) - 1, -2, -1):  # from the innermost out
         nest.solve(k)
     return nest.assembled()
@@ -83,10 +81,8 @@ class _Nest:
         links: Sequence[Link],
         direction: Direction,
         frames: Sequence[Frame],
-        band: float,
     ) -> None:
-        self.boxes, self.links, self.frames = boxes, links, frames
-        self.direction, self.band = direction, band
+        self.boxes, self.links, self.frames, self.direction = boxes, links, frames, direction
         self.across = 0 if direction == "down" else 1
         self.opened = {frame.box for frame in frames}
         # Per frame, the pieces of links in it: the index of the link, and the ends of the piece.
@@ -134,14 +130,14 @@ class _Nest:
                     items[item] = Box(0, 0, pin=-side if self.links[i].back else side)
         self.index[k] = index = {item: n for n, item in enumerate(items)}
         links = []
-        for (i, *_), ((source, _), (target, _)) in zip(self.pieces[k], ends, strict=True):
+        for (i, *_), ((source, first), (target, last)) in zip(self.pieces[k], ends, strict=True):
             link = replace(self.links[i], source=index[source], target=index[target])
+            link = replace(link, held=(first, last))
             if self.ways[i][-1] != k:  # its label is in another frame
                 link = replace(link, before=0.0, after=0.0, along=0.0)
             links.append(link)
         boxes = [box if k < 0 else replace(box, level=0) for box in items.values()]
-        held = [(source[1], target[1]) for source, target in ends]
-        self.layouts[k] = arranged(boxes, links, held, self.direction, self.band)
+        self.layouts[k] = arranged(boxes, links, self.direction)
         if k >= 0:
             self._enclose(k, [n for n, box in enumerate(boxes) if box.pin < 0])
 

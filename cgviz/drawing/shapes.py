@@ -75,8 +75,6 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
         SVG path data, to be filled and stroked in this order.
     """
     left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
-    if kind in ("input", "use"):
-        return [box(left, right, top, bottom, _pill(width, height))]
     if kind == "variable":
         return _drum(left, right, top, bottom)
     if kind == "constant":
@@ -90,8 +88,9 @@ def outlines(kind: str, x: float, y: float, width: float, height: float) -> list
         ]
     if kind == "target":
         return [box(x - r, x + r, y - r, y + r, r) for r in (TARGET / 2 - 0.5, TARGET / 4 - 1)]
-    if kind == "port":
-        return [box(left, right, top, bottom, width / 2)]
+    if kind in ("input", "use", "port"):
+        # A tall pill keeps a flat piece, so that text stays inside.
+        return [box(left, right, top, bottom, min(width / 2, height / 2, 24.0))]
     return [box(left, right, top, bottom, WIDE if kind == "open" else CORNER)]
 
 
@@ -135,11 +134,6 @@ def meets(outlines: Sequence[str], across: int, at: float, side: int) -> float:
         part = (near - a[:, across]) / way[:, across]
         found += (a[:, 1 - across] + part * way[:, 1 - across]).tolist()
     return max(found, key=lambda place: side * place)
-
-
-def _pill(width: float, height: float) -> float:
-    """The radius of a pill's ends; a tall one keeps a flat piece, so that text stays inside."""
-    return min(width / 2, height / 2, 24.0)
 
 
 def data(*parts: str | float) -> str:

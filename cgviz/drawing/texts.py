@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from textwrap import fill
 from weakref import WeakKeyDictionary
 
 from .. import style
@@ -26,6 +27,7 @@ from ..graph.trace import walk
 from .shapes import Anchor, Side
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
+REASON = 16  # letters in a line of why nothing flows back
 LONGEST = 22  # letters in a line of a label: two labels and their lines fit between two nodes
 MOST = 12  # the most entries of an array that are written out: a 3x4 matrix
 SUM, MOVED = 38, 23  # the most letters of a sum that is written out; of one that a slider changes
@@ -126,12 +128,10 @@ def _texts(shown: Selection) -> list[Text]:
 
 def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> Text:
     """A text without the versions that change nothing; one that is always empty has no versions."""
-    kept: list[tuple[float, str]] = []
-    for step, words in versions:
-        if words != (kept[-1][1] if kept else ""):
-            kept.append((step, words))
+    pairs = pairwise([(0.0, ""), *versions])
+    kept = tuple((step, words) for (_, before), (step, words) in pairs if words != before)
     size = TITLE if (role, of) == ("title", "node") else TEXT  # what a node does is read first
-    return Text(role, of, i, tuple(kept), size)
+    return Text(role, of, i, kept, size)
 
 
 # --- labels --------------------------------------------------------------------------------------
@@ -147,7 +147,8 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
             product = _product(shown, edge)
             yield _text("gradient", "link", i, [(come, product + short(edge.contribution))])
         elif edge.reason and edge.reason != "nothing arrives":
-            yield _text("reason", "link", i, [(come, _broken(f"{style.BLOCKED} {edge.reason}"))])
+            words = fill(f"{style.BLOCKED} {edge.reason}", REASON, break_long_words=False)
+            yield _text("reason", "link", i, [(come, words)])
     for i, edge in enumerate(shown.targets, len(shown.edges)):
         yield _text("value", "link", i, [(moments.of_node(edge.source), short(edge.value.numpy()))])
         yield _text("gradient", "link", i, [(SEED, short(edge.contribution))])
@@ -206,18 +207,6 @@ def _inside(shown: Selection, i: int) -> bool:
 def _at_port(shown: Selection, edge: Edge) -> bool:
     """Whether an edge has an end at a port: its value is written where its line goes on outside."""
     return "port" in (shown.nodes[edge.source].kind, shown.nodes[edge.target].kind)
-
-
-def _broken(text: str) -> str:
-    """A long reason on two lines."""
-    if len(text) <= 16:
-        return text
-    middle = min(
-        (i for i, c in enumerate(text) if c == " " and i > 2),
-        key=lambda i: abs(i - len(text) / 2),
-        default=0,
-    )
-    return f"{text[:middle]}\n{text[middle + 1 :]}" if middle else text
 
 
 # --- nodes ---------------------------------------------------------------------------------------
@@ -288,30 +277,28 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     if node.asked and node.kind != "variable":  # whose gradient is that of all its values
         uses, parts = ([e for e in each if e.output in node.asked] for each in (uses, parts))
     terms, outputs = [e.contribution for e in parts], {e.output for e in parts}
-    if any(e.values > 1 for e in uses):
-        return ""
-    if not node.asked and (len(terms) < 2 or len(outputs) > 1):
+    summed = len(terms) > 1 and len(outputs) == 1
+    if any(e.values > 1 for e in uses) or not (node.asked or summed):
         return ""
     come = [e for e in uses if e.order <= step]
     if len(come) < len(uses) or (not uses and step < shown.steps):
-        if len(terms) < 2 or not come or len(outputs) > 1:
+        if not (come and summed):
             return ""
         each = [short(e.contribution) if e in come else "…" for e in uses]
         text = style.added([b for a, b in pairwise(["", *each]) if (a, b) != ("…", "…")])
         return text if len(text) <= 34 else f"Σ of {len(come)} + …"
     result = ", ".join(short(node.upstream[k]) for k in node.asked or outputs)
-    asked = _asked(shown, i) if node.asked else ""
-    sign = "="
-    if len(outputs) == 1 and len(terms) > 1:
+    sides, sign = [_asked(shown, i)] if node.asked else [], "="
+    if summed:
         numbers = [*map(short, terms)]
         text, most = style.added(numbers), SUM if shown.moved is None else MOVED
         if "\n" not in text and len(text) + len(result) <= most:
             sign = style.equals([[x] for x in numbers], result)
         else:
             text = f"Σ of {len(terms)}"
-        asked = f"{asked} = {text}" if asked else text
+        sides.append(text)
     space = "\n" if "\n" in result else " "
-    return f"{asked} {sign}{space}{result}" if asked else result
+    return f"{' = '.join(sides)} {sign}{space}{result}"
 
 
 def _asked(shown: Selection, i: int) -> str:

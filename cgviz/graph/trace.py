@@ -236,7 +236,7 @@ class Trace:
             The axes. `ax.cgviz_alt` holds the picture in sentences.
 
         Raises:
-            TypeError: `ax` is no Axes, or `step` no integer.
+            TypeError: `ax` is no Axes.
             ValueError: No such step or pass.
 
         Example:

@@ -130,8 +130,10 @@ class Factor:
 
     @property
     def local(self) -> Any:
-        """The local Jacobian: a number, an array, or a `LargeJacobian`."""
-        return self.step.local[self.output][self.input]
+        """The local Jacobian: an array, zeros where the rule claims None, or a `LargeJacobian`."""
+        local = self.step.local[self.output][self.input]
+        shape = self.op.outputs[self.output].shape + self.op.inputs[self.input].shape
+        return np.zeros(shape) if local is None else local
 
     @property
     def slot(self) -> int:
@@ -154,11 +156,9 @@ class Path:
         return tuple(factor.local for factor in self.factors)
 
     @cached_property
-    def product(self) -> Array | None:
-        """Upstream · local · ... · local, of the source's shape; None if a local is too large."""
-        if any(isinstance(local, LargeJacobian) for local in self.locals):
-            return None
-        return reduce(_times_or_zero, self.factors, wide(self.upstream))
+    def product(self) -> Array:
+        """Upstream · local · ... · local, of the source's shape."""
+        return reduce(times, self.locals, wide(self.upstream))
 
 
 class Derivative:
@@ -268,13 +268,6 @@ class Derivative:
         return same(self.gradient, *self._sums)
 
 
-def _times_or_zero(row: Array, factor: Factor) -> Array:
-    """The next row vector along a path; a rule that returned nothing here claims zeros."""
-    if factor.local is None:
-        return np.zeros(factor.op.inputs[factor.input].shape)
-    return times(row, factor.local)
-
-
 # --- written out -----------------------------------------------------------------------------
 
 
@@ -293,6 +286,7 @@ class Matrix:
     """Numbers in rows; a single number is written without brackets."""
 
     rows: tuple[tuple[str, ...], ...]
+    exact: bool = True  # whether no digit was cut
 
 
 Part = Fraction | Matrix | str  # a string is words, or dots for what is left out
@@ -344,7 +338,8 @@ class Writer:
 
     def lines(self) -> list[Line]:
         """The whole formula."""
-        found = split("=", [self.symbols(path) for path in self.paths])
+        named = [self.product(path, self.seed(path.target), self.symbol) for path in self.paths]
+        found = split("=", named)
         if self.left:
             words = f"{DOTS} ({count(self.left)} more path{'s' * (self.left != 1)})"
             found.append(("+", [[words]]))
@@ -355,25 +350,21 @@ class Writer:
         # The value of a product of one factor is not repeated; terms that read the same all stay.
         return found[:1] + [b for a, b in pairwise(found) if a != b or b[0] == "+"]
 
-    def symbols(self, path: Path) -> list[Part]:
-        """The product of a path in the learner's names."""
-        factors = self.seed(path.target)
-        for factor in self.cut(path):
-            if factor is None:
-                factors.append(DOTS)
-                continue
-            y = self.name(factor.op.outputs[factor.output])
-            x = self.name(factor.op.inputs[factor.input])
-            factors.append(Fraction(y, x, slot=factor.slot))
-        return factors or [row(1)]
-
-    def cut(self, path: Path) -> list[Any]:
-        """The factors except identities, with one None for those left out of a long product."""
+    def product(
+        self, path: Path, seed: Sequence[Part], write: Callable[[Factor], Part]
+    ) -> list[Part]:
+        """The product of a path without identities; of a long one, dots stand for the middle."""
         factors = [factor for factor in path.factors if not is_folded(factor.op)]
         if len(factors) <= MOST_FACTORS:
-            return factors
+            return [*seed, *map(write, factors)] or [row(1)]
         half = MOST_FACTORS // 2
-        return [*factors[:half], None, *factors[1 - half :]]
+        return [*seed, *map(write, factors[:half]), DOTS, *map(write, factors[1 - half :])]
+
+    def symbol(self, factor: Factor) -> Fraction:
+        """A factor in the learner's names."""
+        y = self.name(factor.op.outputs[factor.output])
+        x = self.name(factor.op.inputs[factor.input])
+        return Fraction(y, x, slot=factor.slot)
 
     def is_small(self) -> bool:
         """Whether every tensor on the paths is small enough to write its Jacobians down."""
@@ -383,24 +374,15 @@ class Writer:
 
     def numbers(self) -> list[Line]:
         """The products in numbers and, if there are several paths, the value of each product."""
-        products = [self.arrays(path) for path in self.paths]
-        terms = [[DOTS if a is None else matrix(a) for a in arrays] for arrays in products]
-        found = split(relation(*(a for arrays in products for a in arrays)), terms)
+        seeds = [[row(path.upstream)] if self.seeded else [] for path in self.paths]
+        terms = [
+            self.product(path, seed, jacobian) for path, seed in zip(self.paths, seeds, strict=True)
+        ]
+        found = split(relation(terms), terms)
         if len(self.paths) > 1 and max(map(len, terms)) > 1:
-            values = [path.product for path in self.paths]
-            found += split(relation(*values), [[row(v)] for v in values])
+            values = [[row(path.product)] for path in self.paths]
+            found += split(relation(values), values)
         return found
-
-    def arrays(self, path: Path) -> list[Array | None]:
-        """The factors of a path as matrices; None for those left out."""
-        found: list[Array | None] = [path.upstream.reshape(1, -1)] if self.seeded else []
-        for factor in self.cut(path):
-            if factor is None:
-                found.append(None)
-                continue
-            local = np.zeros(1) if factor.local is None else np.asarray(factor.local)
-            found.append(local.reshape(factor.op.outputs[factor.output].size, -1))
-        return found or [np.ones((1, 1))]
 
     def problem(self) -> str:
         """Why the product of the locals cannot be written as the gradient; empty if it can."""
@@ -415,14 +397,9 @@ class Writer:
             nonlinear = [s.op.name for s in self.derivative.steps if not is_linear(s)]
         except RuntimeError as error:
             return str(error)
-        total = style.array(self.derivative.total)
-        why = "a factor that is not finite does not keep to the rules of numbers"
-        if nonlinear:
-            rules = " and ".join(f"`{name}`" for name in nonlinear[:3])
-            why = f"the rule of {rules} is not linear in its upstream"
-        elif np.isfinite(self.derivative.total).all():  # type: ignore[arg-type]
-            why = "they differ by more than rounding"
-        return f"the product of the locals would be {total}: {why}"
+        found = f"the product of the locals would be {style.array(self.derivative.total)}"
+        rules = " and ".join(f"`{name}`" for name in nonlinear[:3])
+        return f"{found}: the rule of {rules} is not linear in its upstream" if rules else found
 
     def result(self, problem: str) -> list[Line]:
         """The gradient of the trace and, if it is not the product, the reason."""
@@ -430,7 +407,7 @@ class Writer:
         small = 0 < gradient.size <= 4 * MOST_ENTRIES
         result = row(gradient, alone=True) if small else style.array(gradient)
         if not problem:
-            return [(relation(gradient) if small else "=", [[result]])]
+            return [(relation([[result]]), [[result]])]
         said = f"gradient in this trace: {plain(result)}"
         return [("", [[words]]) for words in (said, *textwrap.wrap(f"({problem})", WIDTH - 20))]
 
@@ -447,16 +424,10 @@ def count(n: int) -> str:
     return f"{n:,}" if n < 10**15 else f"about 10^{len(str(n)) - 1}"
 
 
-def relation(*arrays: Any) -> str:
+def relation(terms: Terms) -> str:
     """The sign before numbers: `=` if they are printed exactly, else `≈`."""
-    for array in (np.asarray(a) for a in arrays if a is not None):
-        for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):
-            for x in part.reshape(-1):
-                text = number(x).replace(style.MINUS, "-").replace(style.INFINITY, "inf")
-                # The text is read in the array's dtype, because NumPy 1 would compare in float64.
-                if not np.isnan(x) and part.dtype.type(float(text)) != x:
-                    return "≈"
-    return "="
+    matrices = [part for term in terms for part in term if isinstance(part, Matrix)]
+    return "=" if all(each.exact for each in matrices) else "≈"
 
 
 def number(x: Any) -> str:
@@ -469,12 +440,25 @@ def matrix(array: Array, alone: bool = False) -> Matrix:
     rows = tuple(tuple(map(number, entries)) for entries in array)
     if array.size == 1 and not alone and re.search(rf"^{style.MINUS}|i$", rows[0][0]):
         rows = ((f"({rows[0][0]})",),)
-    return Matrix(rows)
+    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+    return Matrix(rows, all(is_exact(x) for part in parts for x in part.reshape(-1)))
+
+
+def is_exact(x: Any) -> bool:
+    """Whether a real number is printed in full."""
+    text = number(x).replace(style.MINUS, "-").replace(style.INFINITY, "inf")
+    # The text is read in the number's dtype, because NumPy 1 would compare in float64.
+    return bool(np.isnan(x) or x.dtype.type(float(text)) == x)
 
 
 def row(array: Any, alone: bool = False) -> Matrix:
     """A tensor as a row vector of all its entries."""
     return matrix(np.asarray(array).reshape(1, -1), alone)
+
+
+def jacobian(factor: Factor) -> Matrix:
+    """The local Jacobian of a factor, a row for each entry of its output."""
+    return matrix(factor.local.reshape(factor.op.outputs[factor.output].size, -1))
 
 
 # --- notations -----------------------------------------------------------------------------------

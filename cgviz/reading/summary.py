@@ -19,6 +19,7 @@ from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
 from ..graph.folding import prune
 from ..graph.names import value_name
+from ..graph.selection import NO_PASS
 from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, stylesheet, text_table
 from .table import table
 
@@ -70,7 +71,7 @@ COLUMNS = (
     *("layer", "variable", "kind", "shape", "parameters", "value", "zeros"),
     *("gradient", "zero_gradient", "nan", "inf", "update"),
 )
-TITLES = {"zeros": "zeros", "zero_gradient": "zeros", "update": "update/weight"}
+TITLES = {"zero_gradient": "zeros", "update": "update/weight"}
 Row = dict[str, Any]
 Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
 
@@ -177,26 +178,26 @@ BARS = stylesheet(__file__, "bars.css")
 
 def summary(trace: Trace, which: int | None = None) -> Summary:
     """The `Summary` that `trace.summary` returns."""
-    each = trace.pass_(which) if trace.passes or which is not None else None
+    each = trace.pass_(which) if trace.passes or which is not None else NO_PASS
     updates = _updates(trace, each)
     rows = [_layer(each, layer, updates) for layer in _layers(trace, each)]
     known = sorted(size for row in rows if (size := _size(row)) is not None)
     middle = known[len(known) // 2] if known else 0.0
-    signs = [style.NAN, style.POSITIVE_INFINITY, style.NONE, style.ZERO, None]
+    signs = [style.NAN, style.INFINITE, style.NONE, style.ZERO, None]
 
     def badness(row: Row) -> tuple[int, float]:
         size = _size(row)
         return signs.index(_sign(row)), 0.0 if size is None else -abs(size - middle)
 
-    of = "" if each is None else f", backward pass {each.index}"
+    of = f", backward pass {each.index}" if trace.passes else ""
     of += f" (of 0 to {len(trace.passes) - 1})" * (len(trace.passes) > 1)
     title = f"summary of {trace.title}: {counted(len(rows), 'layer')}{of}, the worst first"
     return Summary(title, sorted(rows, key=badness))
 
 
-def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
+def _layers(trace: Trace, each: Pass) -> list[Layer]:
     """The layers of a pass, in the order they ran."""
-    pruned = prune(trace, each, full=False)
+    pruned = prune(trace, each if trace.passes else None, full=False)
     ops = [op for op in pruned.ops if op.kind in ("op", "custom")]
     shared = commonpath([op.scope for op in ops if op.scope] or [""])
     layer_of: dict[Op, str] = {}
@@ -214,7 +215,7 @@ def _layers(trace: Trace, each: Pass | None) -> list[Layer]:
     return list(layers.values())
 
 
-def _updates(trace: Trace, each: Pass | None) -> dict[Op, float]:
+def _updates(trace: Trace, each: Pass) -> dict[Op, float]:
     """How far the recorded code moved each variable after a pass, over its norm.
 
     Empty if it moved none.
@@ -230,18 +231,17 @@ def _updates(trace: Trace, each: Pass | None) -> dict[Op, float]:
     return found if any(found.values()) else {}
 
 
-def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
+def _layer(each: Pass, layer: Layer, updates: Mapping[Op, float]) -> Row:
     name, ops, own = layer
     variables = []
     for op in own:
         row = _row(name, op.name, "variable", [_used(each, op)], _gradient(each, op))
         row["update"] = updates.get(op)
-        row["asked"] = each is not None and any(v in each.sources for v in op.outputs)
+        row["asked"] = any(v in each.sources for v in op.outputs)
         variables.append(row)
     if ops:
         last = ops[-1]
-        arrived = [] if each is None else [each.upstream(v) for v in last.outputs]
-        gradient = _joined([g for g in arrived if g is not None])
+        gradient = _joined([g for v in last.outputs if (g := each.upstream(v)) is not None])
         kind = "scope" if len(ops) > 1 or last.scope else last.kind
         found = _row(name, "", kind, last.outputs, gradient)
         for bad in ("nan", "inf"):
@@ -256,17 +256,15 @@ def _layer(each: Pass | None, layer: Layer, updates: Mapping[Op, float]) -> Row:
     }
 
 
-def _used(each: Pass | None, op: Op) -> Value:
+def _used(each: Pass, op: Op) -> Value:
     """The value of a variable that a pass used; its last one where none was used."""
-    asked = () if each is None else each.sources
-    arrived = [v for v in op.outputs if each is not None and each.upstream(v) is not None]
-    return ([v for v in op.outputs if v in asked] or arrived or op.outputs)[-1]
+    asked = [v for v in op.outputs if v in each.sources]
+    arrived = [v for v in op.outputs if each.upstream(v) is not None]
+    return (asked or arrived or op.outputs)[-1]
 
 
-def _gradient(each: Pass | None, op: Op) -> Array | None:
+def _gradient(each: Pass, op: Op) -> Array | None:
     """The gradient of a variable: as the tape returned it, or else summed over its values."""
-    if each is None:
-        return None
     of_sources = {v.key: g for v, g in zip(each.sources, each.gradients, strict=True)}
     whole = [g for v in op.outputs if (g := of_sources.get(v.key)) is not None]
     found = whole[:1] or [g for v in op.outputs if (g := each.upstream(v)) is not None]
@@ -282,8 +280,7 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 def _row(layer: str, variable: str, kind: str, tensors: Sequence[Value], gradient: Any) -> Row:
     known = _joined([v.numpy() for v in tensors if v.differentiable])
-    value = None if known is None else statistics(known)
-    back = None if gradient is None else statistics(gradient)
+    value, back = (None if x is None else statistics(x) for x in (known, gradient))
     both = [x for x in (value, back) if x is not None]
     return {
         "layer": layer,
@@ -308,7 +305,7 @@ def _zeros(found: Statistics | None) -> float | None:
 def _sign(row: Row) -> style.Sign | None:
     """What is wrong with a layer: NaN, an infinity, a variable without gradient, all zero."""
     if row["nan"] or row["inf"]:
-        return style.NAN if row["nan"] else style.POSITIVE_INFINITY
+        return style.NAN if row["nan"] else style.INFINITE
     asked = [each for each in row["variables"] if each["asked"]]
     if any(each["gradient"] is None for each in asked):
         return style.NONE

@@ -11,10 +11,9 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
 from html import escape
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -65,12 +64,10 @@ class Row(Mapping[str, Any]):
             "source": None if op.source is None else str(op.source),
         }
 
-    @cached_property
-    def _local(self) -> Any:
-        return _one([_one([_plain(x) for x in row]) for row in self.step.local])
-
     def __getitem__(self, name: str) -> Any:
-        return self._local if name == "local" else self._known[name]
+        if name == "local":
+            return _one([_one([_plain(x) for x in row]) for row in self.step.local])
+        return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)
@@ -264,25 +261,24 @@ def _html(lines: Sequence[Sequence[str | None]]) -> str:
     span = f' rowspan="{len(lines)}"' if len(lines) > 1 else ""
     found = []
     for line in lines:
-        cells = []
-        for name, cell in zip(HEAD, line, strict=True):
-            if cell is None:
-                continue
-            text, tag = escape(cell), "td"
-            how = NUMBER if name in NUMERIC else ""
-            how += span if name not in ("input", "local", "downstream") else ""
-            if name == "op":
-                tag, how = "th", f' scope="row"{span}'
-            elif name == "type" and cell.endswith(CUSTOM):
-                text = (
-                    f'{escape(cell.removesuffix(CUSTOM))} <span class="cgviz-custom">custom</span>'
-                )
-            elif name == "source":
-                how, text = f'{span} title="{text}"', escape(clipped(cell, MOST_SOURCE))
-            cells.append(f"<{tag}{how}>{text}</{tag}>")
+        cells = zip(HEAD, line, strict=True)
+        row = "".join(_html_cell(name, cell, span) for name, cell in cells if cell is not None)
         first = ' class="cgviz-first"' if line is lines[0] else ""
-        found.append(f"<tr{first}>{''.join(cells)}</tr>\n")
+        found.append(f"<tr{first}>{row}</tr>\n")
     return "".join(found)
+
+
+def _html_cell(name: str, cell: str, span: str) -> str:
+    text = escape(cell)
+    if name == "op":
+        return f'<th scope="row"{span}>{text}</th>'
+    if name == "source":
+        return f'<td{span} title="{text}">{escape(clipped(cell, MOST_SOURCE))}</td>'
+    if name in ("input", "local", "downstream"):  # of one input
+        span = ""
+    if name == "type" and cell.endswith(CUSTOM):
+        text = f'{escape(cell.removesuffix(CUSTOM))} <span class="cgviz-custom">custom</span>'
+    return f"<td{NUMBER if name in NUMERIC else ''}{span}>{text}</td>"
 
 
 # --- the code of a rule -------------------------------------------------------------------------
@@ -304,83 +300,58 @@ def rule_lines(step: Step) -> list[Line]:
     if rule is None:
         return []
     found: list[Line] = [(text, []) for text in rule.code]
-    code = _parsed(rule.code)
-    if code is None:
+    try:
+        (function,) = ast.parse("\n".join(rule.code)).body
+    except (SyntaxError, ValueError):  # a lambda within an expression
         return found
+    if not isinstance(function, ast.FunctionDef):
+        return found
+    nodes = [*ast.walk(function)]
+    names, bound = [], Counter[str]()
+    for node in nodes:
+        if isinstance(node, ast.Name | ast.arg):
+            name = node.id if isinstance(node, ast.Name) else node.arg
+            names.append((node.lineno, node.col_offset, name))
+            bound[name] += not isinstance(getattr(node, "ctx", None), ast.Load)
+    known = _given(step, rule) | _made(step, rule, nodes)
+    for line, name in dict.fromkeys((line, name) for line, _, name in sorted(names)):
+        if name in known and bound[name] < 2:
+            found[line - 1][1].append(f"{name} = {known[name]}")
+    returns = [node for node in nodes if isinstance(node, ast.Return)]
+    if len(returns) == 1:
+        given = ", ".join(map(style.array, step.downstream))
+        found[_lines(returns[0])[-1] - 1][1].append(f"returns {given}")
+    return found
+
+
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _given(step: Step, rule: Rule) -> dict[str, str]:
+    """The numbers of a rule's closure and of its parameters."""
     upstream = list(map(style.array, step.upstream))
     if len(rule.parameters) < len(upstream):  # *upstream, or some by name and *rest
         last = len(rule.parameters) - 1
         upstream[last:] = [", ".join(upstream[last:])]
     # The closure was read after the recording: no numbers of it where it has changed since.
     closure = rule.closure if rule.closure and repeats(step) else {}
-    known = {name: style.array(as_numpy(x)) for name, x in closure.items()}
-    known |= dict(zip(rule.parameters, upstream, strict=False))
-    known |= _made(step, rule, code)
-    notes = dict.fromkeys([*code.uses, *((code.line, name) for name in rule.parameters)])
-    for line, name in notes:
-        if name in known and (code.times[name] + (name in rule.parameters)) < 2:
-            found[line - 1][1].append(f"{name} = {known[name]}")
-    if len(code.returns) == 1:
-        given = ", ".join(map(style.array, step.downstream))
-        found[code.returns[0] - 1][1].append(f"returns {given}")
-    return found
+    found = {name: style.array(as_numpy(x)) for name, x in closure.items()}
+    return found | dict(zip(rule.parameters, upstream, strict=False))
 
 
-class _Code(NamedTuple):
-    """What the source of a rule tells without being run; lines are numbered from 1."""
-
-    line: int  # of `def`
-    uses: list[tuple[int, str]]  # a line and a name in it, each once
-    times: Counter[str]  # how often a name is assigned; an assignment in a loop counts twice
-    assigned: list[tuple[str, range]]  # a name and the lines of an assignment to it
-    returns: list[int]  # the last line of each `return`
-
-
-@lru_cache(maxsize=64)  # a slider asks for the same few rules at each of its moves
-def _parsed(code: tuple[str, ...]) -> _Code | None:
-    try:
-        (function,) = ast.parse("\n".join(code)).body
-    except (SyntaxError, ValueError):  # a lambda within an expression
-        return None
-    if not isinstance(function, ast.FunctionDef):
-        return None
-    nodes = [part for node in function.body for part in _walk(node)]
-    called = [node for node in nodes if isinstance(node, ast.Name)]
-    times = Counter(node.id for node in called if isinstance(node.ctx, ast.Store))
-    loops = (ast.For, ast.While, ast.comprehension)
-    inside = {part for n in nodes if isinstance(n, loops) for part in ast.walk(n)}
-    assigned = []
-    for node in nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            assigned.append((node.targets[0].id, range(node.lineno, _end(node) + 1)))
-            times[node.targets[0].id] += node in inside
-    returns = [_end(node) for node in nodes if isinstance(node, ast.Return)]
-    uses = [*dict.fromkeys((node.lineno, node.id) for node in called)]
-    return _Code(function.lineno, uses, times, assigned, returns)
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
-
-
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes in source order, except inside inner functions, which have names of their own."""
-    yield node
-    if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-        for part in ast.iter_child_nodes(node):
-            yield from _walk(part)
-
-
-def _made(step: Step, rule: Rule, code: _Code) -> dict[str, str]:
+def _made(step: Step, rule: Rule, nodes: Sequence[ast.AST]) -> dict[str, str]:
     """The numbers that ops gave to names: an op has the name that its value is assigned to."""
     made = [
         (op, op.source.line - rule.line + 1)
         for op in step.ops
         if op.source and op.source.file == rule.file and len(op.outputs) == 1
     ]
-    return {
-        name: style.array(op.outputs[0].numpy())
-        for name, lines in code.assigned
-        for op, line in reversed(made)  # reversed: the first one stays
-        if line in lines and re.fullmatch(rf"{name}(_\d+)?", op.name)
-    }
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = re.compile(rf"{node.targets[0].id}(_\d+)?")
+            values = [op for op, line in made if line in _lines(node) and name.fullmatch(op.name)]
+            if len(values) == 1:  # more have come from the turns of a loop
+                found[node.targets[0].id] = style.array(values[0].outputs[0].numpy())
+    return found

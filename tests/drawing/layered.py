@@ -51,9 +51,9 @@ def recurrent(steps):
     return [BOX] * count, links
 
 
-def grid(boxes, links, held=None):
+def grid(boxes, links):
     """Boxes on their ranks in a good order; `boxes` may be a number of equal ones."""
     boxes = [BOX] * boxes if isinstance(boxes, int) else boxes
-    made = Layers(boxes, links, held or [(None, None)] * len(links))
+    made = Layers(boxes, links)
     made.order()
     return made

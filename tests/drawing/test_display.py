@@ -145,11 +145,13 @@ def test_bands_have_titles():
 
 def test_a_frame_is_around_its_nodes_and_has_its_title_in_it():
     trace = cgviz.trace(nested, 2.0)
-    found = display.make(select(trace, framed=True, toggled=["custom:square"]))
+    here = select(trace, framed=True, toggled=["custom:square"])
+    found = display.make(here)
     assert [frame.label for frame in found.frames] == ["part", "square"]
     for k, frame in enumerate(found.frames):
         right, bottom = frame.x + frame.width, frame.y + frame.height
-        inside = [(node.x, node.y) for node in found.nodes if node.frame == k]
+        pairs = zip(here.nodes, found.nodes, strict=False)
+        inside = [(node.x, node.y) for own, node in pairs if own.frame == k]
         of = ("frame", k) if frame.node < 0 else ("node", frame.node)
         inside += [(text.x, text.y) for text in found.texts if (text.of, text.i) == of]
         assert len(inside) > 1

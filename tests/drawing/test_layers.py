@@ -121,8 +121,8 @@ def test_a_label_is_at_the_target_of_its_link_also_where_that_is_above():
 
 
 def test_where_a_link_is_held_stays_with_its_box_when_it_runs_back():
-    made = grid(2, [Link(0, 1, back=True)], [(-5.0, 7.0)])
-    assert made.lines[0].held == (7.0, -5.0)
+    made = grid(2, [Link(0, 1, back=True, held=(-5.0, 7.0))])
+    assert made.lines[0].link.held == (7.0, -5.0)
 
 
 def test_the_longest_links_of_a_huge_picture_have_no_waypoints():
@@ -174,8 +174,8 @@ def test_inputs_keep_their_order_where_nothing_speaks_against_it():
 
 
 def test_lines_held_at_a_wide_box_come_in_that_order():
-    held = [(None, 80.0), (None, -80.0), (None, 0.0)]
-    made = grid([BOX] * 3 + [Box(200.0, 20.0)], [Link(0, 3), Link(1, 3), Link(2, 3)], held)
+    links = [Link(i, 3, held=(None, at)) for i, at in enumerate((80.0, -80.0, 0.0))]
+    made = grid([BOX] * 3 + [Box(200.0, 20.0)], links)
     assert orders_of(made)[0] == [1, 2, 0]
 
 

@@ -142,9 +142,9 @@ def test_a_frame_contains_its_members_and_nobody_else(program, direction):
 
 @settings(max_examples=60)
 @given(with_levels(), DIRECTIONS)
-def test_levels_are_apart_with_the_space_asked_for(program, direction):
+def test_levels_are_apart_with_space_for_a_title(program, direction):
     boxes, links = program
-    placed = layout.place(boxes, links, direction, band=40.0)
+    placed = layout.place(boxes, links, direction)
     levels = sorted({box.level for box in boxes})
     if len(levels) == 1:
         assert placed.bands == ()
@@ -152,7 +152,7 @@ def test_levels_are_apart_with_the_space_asked_for(program, direction):
     across = 0 if direction == "down" else 1
     end = 0.0
     for level, (low, high) in zip(levels, placed.bands, strict=True):
-        assert low >= end + 40 - 0.01
+        assert low >= end + layout.BAND - 0.01
         end = high
         for box, each in zip(boxes, edges(placed, boxes), strict=True):
             inside = low - 0.01 <= each[across] and each[across + 2] <= high + 0.01

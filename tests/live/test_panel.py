@@ -321,7 +321,7 @@ def test_it_is_strict_json():
 
 def read(text):
     """A printed number, and how far it may be off: half of its fourth digit."""
-    plain = re.sub("^[⚠▲▼] ", "", text).replace("−", "-").replace("∞", "inf")
+    plain = re.sub("^[⚠▲] ", "", text).replace("−", "-").replace("∞", "inf")
     try:
         x = float(plain)
     except ValueError:

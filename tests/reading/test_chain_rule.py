@@ -129,7 +129,8 @@ def test_the_sum_over_the_paths_is_what_the_tape_computes(choices):
         assert found.agrees
         np.testing.assert_allclose(found.total, expected[found.name], rtol=1e-3, atol=1e-5)
         walked = list(found.walk())
-        np.testing.assert_allclose(sum(p.product for p in walked), found.total, rtol=1e-9)
+        total = sum(p.product for p in walked)
+        np.testing.assert_allclose(total, found.total, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=40)
@@ -265,7 +266,6 @@ def test_a_large_jacobian_leaves_the_sum_open():
     found = derivative(lambda x: tf.reduce_sum(tf.sin(x)), np.ones(300, "f"))
     assert found.total is None
     assert found.agrees is None
-    assert found.paths[0].product is None
 
 
 def test_an_empty_tensor_has_an_empty_sum():
