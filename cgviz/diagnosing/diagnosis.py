@@ -70,9 +70,6 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     told = _unique(_first_in_time(found, sizes.diverging(graphs)), trace)
     notes = [*_integers(trace, graphs), *trace.notes]
-    gone = any(step.pull is None for graph in graphs for step in graph.pass_.steps)
-    if gone and any(each.what != "none" and each.which is not None for each in told):
-        notes.append("Read from a file: no rule could run again, so the cause may be another.")
     return Diagnosis(trace.title, told, _healthy(trace, graphs), notes)
 
 

@@ -187,8 +187,6 @@ CANCELS = (
     "Either the function does not change that way, as a softmax does not when its inputs shift, or "
     "this is a point such as a minimum, where the terms balance."
 )
-_BRANCHES = "Relu6 Maximum Minimum SelectV2 Select"
-_FLATTEN = "Sigmoid Tanh Erf Erfc Softmax Exp"
 _PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 ZERO = (
     Cause("started with 0", UPSTREAM, ops="seed").says(
@@ -211,14 +209,6 @@ ZERO = (
     Cause("sign", KINKS, ops="Sign").says(
         "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
-    ),
-    Cause("branch", KINKS, _BRANCHES, lambda case: case.flows_for(np.abs) is False).says(
-        "Another branch or bound wins wherever upstream is not 0.",
-        "Only what wins gets the gradient. Use wider bounds, or a straight-through rule.",
-    ),
-    Cause("saturated", STABILITY, _FLATTEN, lambda case: case.saturated).says(
-        "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
-        "Keep its input near 0: scale the input, or start with smaller weights.",
     ),
     Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
@@ -244,7 +234,8 @@ ZERO = (
     ),
     Cause("flat").says(
         "It returned 0 for the upstream {upstream} at the input {x}.",
-        "Try another input: the function may be flat here. Or upstream is 0 where it is not.",
+        "It may be flat here, as where it is saturated or clipped, or where another branch wins: "
+        "try another input, or smaller weights. Or upstream is 0 where it is not flat.",
     ),
 )
 
@@ -262,14 +253,13 @@ ROUNDED = Cause("underflow", STABILITY).says(
 # --- why a gradient is not finite --------------------------------------------------------------
 
 _unstable = partial(Cause, lesson=STABILITY)
-UNKNOWN = _unstable("unknown").says("", "Look at the numbers that it was given.")
-_SCALE_DOWN = "Scale the loss down, or compute in a wider type."
 BACKWARD = (
     _unstable("started with it", ops="seed").says(
         "the upstream it started with is not.", "Start with a finite upstream."
     ),
     _unstable("uses add up", ops="sum").says(
-        "what the uses of {name} return adds up to more than {dtype} holds.", _SCALE_DOWN
+        "what the uses of {name} return adds up to more than {dtype} holds.",
+        "Scale the loss down, or compute in a wider type.",
     ),
     _unstable("tf.where", when=lambda case: case.arrived == 0 and case.not_taken).says(
         "tf.where did not take this branch and sent it the upstream 0, but 0 times ∞ or NaN is "
@@ -279,20 +269,17 @@ BACKWARD = (
     _unstable("custom rule", ops="custom").says(
         "The rule itself made it.", "Rewrite the rule so that it stays finite here."
     ),
-    _unstable("0 × ∞", when=lambda case: case.arrived == 0 and not case.fed_nan).says(
+    _unstable("0 × ∞", when=lambda case: case.arrived == 0 and not _any_bad(case.op.inputs)).says(
         "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
     ),
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
         "The forward value is not finite there either.", "Fix the forward pass first."
     ),
-    _unstable("steep", when=lambda case: case.what == "nan" or case.steep).says(
-        "Its derivative is infinite or not defined there.",
-        "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient.",
+    _unstable("steep").says(
+        "Its derivative is infinite or not defined there, or too large for {dtype}.",
+        "Keep the input away from that point, scale the loss down, or write a rule of its own with "
+        "@tf.custom_gradient.",
     ),
-    _unstable("too large", when=lambda case: case.steep is False).says(
-        "Upstream times its derivative is too large for {dtype}.", _SCALE_DOWN
-    ),
-    UNKNOWN,
 )
 
 
@@ -316,7 +303,6 @@ class GradientCase(Case):
         self.inputs = list(map(numbers, self.op.inputs))
         self.x = self.inputs[self.j]
         self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.inputs[-1]
-        self.y = numbers(self.op.outputs[0])
         given = [wide(u) for u in self.step.upstream if u is not None and u.size]
         self.upstream = next((u for u in given if u.any()), np.zeros(0))
         self.largest = max((float(np.abs(u).max()) for u in given), default=0.0)
@@ -344,21 +330,13 @@ class GradientCase(Case):
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
-        bias = all(graph.kind(v) == "variable" and len(v.shape) < 2 for v in values)
-        cancels = self.cause.name == "cancels" or (self.cause.name == "uses cancel" and bias)
-        level = "note" if cancels and learns else "error"
+        level = "note" if learns and self.cause.name in ("cancels", "uses cancel") else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
     def flows_for(self, change: Callable[[Array], Array]) -> bool | None:
         """Whether the rule returns anything but 0 for a changed upstream; None if it cannot run."""
         again = rerun(self.step, self.j, change)
         return None if again is None else bool(again.any())
-
-    @property
-    def fed_nan(self) -> bool:
-        """Whether an input of the op was NaN there already in the forward pass."""
-        there = (number_at(self.step.op, x, self.index, self.value) for x in self.inputs)
-        return any(n is not None and np.isnan(n) for n in there)
 
     @property
     def underflows(self) -> bool | None:
@@ -370,12 +348,6 @@ class GradientCase(Case):
     def cancels(self) -> bool | None:
         """Whether the rule returns anything but 0 for an upstream whose products do not cancel."""
         return self.flows_for(lambda u: unlike(u) * (u != 0))
-
-    @property
-    def saturated(self) -> bool:
-        """Whether every output entry is a value that the op approaches at ±∞."""
-        away = self.type == "Softmax" or self.x.all()  # tanh is 0 at 0, and steep
-        return bool(away and np.isin(self.y, (-1.0, 0.0, 1.0, 2.0)).all())
 
     @property
     def not_taken(self) -> bool:
@@ -390,23 +362,13 @@ class GradientCase(Case):
             for op, j in choices
         )
 
-    @property
-    def steep(self) -> bool | None:
-        """Whether the derivative itself is infinite, so that a tiny upstream gives infinity too."""
-        size = math.sqrt(self.smallest)  # no finite derivative times this overflows
-        again = rerun(self.step, self.j, lambda u: np.sign(u) * size)
-        return None if again is None else bool(np.isinf(again).any())
-
 
 # --- the forward pass --------------------------------------------------------------------------
 
 _DOMAINS = {
     **{"Log": "above 0", "Log1p": "above −1", "Sqrt": "of 0 or more", "Rsqrt": "above 0"},
     **{"Acos": "from −1 to 1", "Asin": "from −1 to 1", "Acosh": "of 1 or more"},
-    **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1", "Ndtri": "between 0 and 1"},
-    **dict.fromkeys(("Lgamma", "Digamma"), "other than 0, −1, −2 and so on"),
-    "Xlogy": "of which the second is above 0",
-    "Xlog1py": "of which the second is above −1",
+    **{"Atanh": "between −1 and 1"},
 }
 _DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod Pow"
 GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers were given, not computed
@@ -432,9 +394,9 @@ FORWARD = (
     ),
     _unstable("too large", when=lambda case: case.what == "inf").says(
         "The result is beyond ±{largest}, the largest {real}.",
-        "Scale the numbers, or compute in a wider type.",
+        "Keep its input away from that point, scale the numbers, or compute in a wider type.",
     ),
-    UNKNOWN,
+    _unstable("unknown").says("", "Look at the numbers that it was given."),
 )
 
 
