@@ -24,9 +24,9 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Trace, Value, wide
+from ..graph import Array, Op, Step, Trace, Value, wide, wide_norm
 from ..graph.dtypes import limits
-from ..graph.jacobian import rerun
+from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
 from ..lessons import CHAIN, GRAPHS, KINKS, NESTED, STABILITY, UPSTREAM
@@ -156,11 +156,10 @@ def rounded(step: Step, j: int) -> float:
     if known is None or not known.coarse or given is None or not given.any():
         return 0.0
     zeros = wide(given) == 0
-    upstream = [wide(u) for u in step.upstream if u is not None and u.size]
-    if zeros.mean() <= UNDERFLOW or any(map(is_bad, upstream)):  # a larger one overflows too
+    overflows = any(is_bad(u) for u in step.upstream if u is not None)  # a larger one does so too
+    if zeros.mean() <= UNDERFLOW or overflows:
         return 0.0
-    largest = max(float(np.abs(u).max()) for u in upstream)
-    again = rerun(step, j, lambda u: u / largest)
+    again = amplified(step, j)
     return 0.0 if again is None else float((zeros & (again != 0)).mean())
 
 
@@ -224,13 +223,13 @@ ZERO = (
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
     # The next two are found by running TensorFlow's own rule again for other upstreams.
-    Cause("underflow", STABILITY, when=lambda case: case.underflows).says(
-        "Upstream is {largest}, and the product is below {smallest}: that is 0 in {dtype}.",
-        "Scale the loss up, or compute in float64 or with logarithms.",
-    ),
-    Cause("cancels", CHAIN, when=lambda case: case.cancels).says(
+    Cause("cancels", CHAIN, when=lambda case: cancels(case.step, case.j)).says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         CANCELS,
+    ),
+    Cause("underflow", STABILITY, when=lambda case: np.any(amplified(case.step, case.j))).says(
+        "Its product with the upstream {upstream} is below {smallest}: that is 0 in {dtype}.",
+        "Scale the loss up, or compute in float64 or with logarithms.",
     ),
     Cause("flat").says(
         "It returned 0 for the upstream {upstream} at the input {x}.",
@@ -300,12 +299,11 @@ class GradientCase(Case):
             return
         self.step, self.j, self.op = origin.step, origin.position, origin.step.op
         self.type = "custom" if self.op.kind == "custom" else self.op.type
-        self.inputs = list(map(numbers, self.op.inputs))
-        self.x = self.inputs[self.j]
-        self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.inputs[-1]
+        inputs = list(map(numbers, self.op.inputs))
+        self.x = inputs[self.j]
+        self.other = inputs[1 - self.j] if len(inputs) == 2 else inputs[-1]
         given = [wide(u) for u in self.step.upstream if u is not None and u.size]
         self.upstream = next((u for u in given if u.any()), np.zeros(0))
-        self.largest = max((float(np.abs(u).max()) for u in given), default=0.0)
         at_entry = (number_at(self.op, u, self.index, self.value) for u in given)
         self.arrived = next((n for n in at_entry if n is not None), None)  # None if not unique
 
@@ -332,22 +330,6 @@ class GradientCase(Case):
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
         level = "note" if learns and self.cause.name in ("cancels", "uses cancel") else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
-
-    def flows_for(self, change: Callable[[Array], Array]) -> bool | None:
-        """Whether the rule returns anything but 0 for a changed upstream; None if it cannot run."""
-        again = rerun(self.step, self.j, change)
-        return None if again is None else bool(again.any())
-
-    @property
-    def underflows(self) -> bool | None:
-        """Whether each product with the upstream is 0, and not with a larger one."""
-        alone = self.flows_for(lambda u: np.abs(u) * unlike(u) / 2)  # smaller, and none cancels
-        return not alone and self.flows_for(lambda u: u / self.largest)
-
-    @property
-    def cancels(self) -> bool | None:
-        """Whether the rule returns anything but 0 for an upstream whose products do not cancel."""
-        return self.flows_for(lambda u: unlike(u) * (u != 0))
 
     @property
     def not_taken(self) -> bool:
@@ -557,7 +539,29 @@ def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
     return f"made at {at(op)}{entry(index)}{inputs}"
 
 
+# --- a rule run again ----------------------------------------------------------------------------
+
+
+def amplified(step: Step, j: int) -> Array | None:
+    """What a step returns for an input if its upstream is scaled until the largest entry is 1."""
+    given = [np.abs(wide(u)).max(initial=0.0) for u in step.upstream if u is not None]
+    return rerun(step, j, lambda u: u / max(given)) if any(given) else None
+
+
+def cancels(step: Step, j: int) -> bool:
+    """Whether the terms that one of TensorFlow's rules adds up cancel, except for rounding.
+
+    It runs again for the absolute values of upstream, each scaled by a different factor below 1, so
+    that nothing cancels and nothing that was 0 becomes larger.
+    """
+    given = step.downstream[j]
+    if step.op.kind != "op" or given is None:
+        return False
+    terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
+    return terms is not None and wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
+
+
 def unlike(like: Array) -> Array:
-    """Numbers from 1 to 2 in the shape of `like`, no two equal and in no simple proportion."""
+    """Numbers from ½ to 1 in the shape of `like`, no two equal and in no simple proportion."""
     golden = (np.sqrt(5.0) - 1) / 2  # its multiples modulo 1 spread most evenly, and never meet
-    return (1 + np.arange(like.size) * golden % 1).reshape(like.shape).astype(like.dtype)
+    return (0.5 + np.arange(like.size) * golden % 1 / 2).reshape(like.shape).astype(like.dtype)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from itertools import takewhile
 from typing import NamedTuple
-
-import numpy as np
 
 from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide_norm
-from ..graph.jacobian import rerun, tolerance
 from ..lessons import CHAIN, STABILITY
-from .numbers import CANCELS, is_bad, is_ordinary, is_zero, unlike
+from .numbers import CANCELS, cancels, is_bad, is_ordinary, is_zero
 from .pass_graph import Cause, PassGraph, at, calls, line, listed
 
 # The size of a gradient is compared with that of the upstream that the pass started with. A
@@ -85,22 +83,29 @@ def scale(graph: PassGraph) -> list[Finding]:
         At most one finding for vanishing and one for exploding, with all the sources; and one for
         each op at which gradients cancel, a note if other sources learn.
     """
+    seeds = [s for s in graph.seeds.values() if s is not None and s.size]
+    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
+        return []
+    ordinary = [(v, g) for v, g in graph.gradients if g is not None and is_ordinary(g)]
     judged = cache(cancels)  # paths to many sources have most of their steps in common
-    onward = {size: cache(partial(largest, graph, size)) for size in (wide_norm, typical)}
-    changed: dict[Cause, list[Change]] = {VANISHING: [], EXPLODING: []}
     cancelled: dict[Op, list[Value]] = {}
-    for cause, value, times in far(graph):
-        size, sign = (wide_norm, -1) if cause is VANISHING else (typical, 1)
-        factors = path(onward[size], value)
-        most = max((sign * decades(each.size) for each in factors), default=0.0)
-        at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
-        if op := next(at_sum, None):
-            cancelled.setdefault(op, []).append(value)
-        elif most > 0 and sign * decades(times) - most > SEVERAL:
-            changed[cause].append((times, value, factors))
-    found = [_changed(graph, cause, each) for cause, each in changed.items() if each]
-    ordinary = sum(g is not None and is_ordinary(g) for _, g in graph.gradients)
-    learns = sum(map(len, cancelled.values())) < ordinary
+    found = []
+    for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1)):
+        onward = cache(partial(largest, graph, size))
+        changes: list[Change] = []
+        for value, gradient in ordinary:
+            times = ratio(size([gradient]), size(seeds))
+            if sign * decades(times) <= DECADES:
+                continue
+            factors = path(onward, value)
+            most = max((sign * decades(each.size) for each in factors), default=0.0)
+            at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
+            if op := next(at_sum, None):
+                cancelled.setdefault(op, []).append(value)
+            elif most > 0 and sign * decades(times) - most > SEVERAL:
+                changes.append((times, value, factors))
+        found += [_changed(graph, cause, changes)] if changes else []
+    learns = sum(map(len, cancelled.values())) < len(ordinary)
     for op, values in cancelled.items():
         words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
         level = "note" if learns else "error"
@@ -108,38 +113,9 @@ def scale(graph: PassGraph) -> list[Finding]:
     return found
 
 
-def far(graph: PassGraph) -> list[tuple[Cause, Value, float]]:
-    """The gradients whose size changed by more than `DECADES`: which way, whose, and how much."""
-    seeds = [s for s in graph.seeds.values() if s is not None and s.size]
-    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
-        return []
-    return [
-        (cause, value, times)
-        for value, gradient in graph.gradients
-        if gradient is not None and is_ordinary(gradient)
-        for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1))
-        if sign * decades(times := ratio(size([gradient]), size(seeds))) > DECADES
-    ]
-
-
 def decades(times: float) -> float:
     """How many powers of ten a ratio is; −∞ for 0."""
     return math.log10(times) if times else -math.inf
-
-
-def cancels(step: Step, j: int) -> bool:
-    """Whether the terms that a step adds up cancel except for rounding.
-
-    Its rule is run again for the absolute values of upstream, each scaled by a different
-    factor, so that nothing cancels.
-    """
-    given = step.downstream[j]
-    if step.op.kind != "op" or given is None:
-        return False
-    terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
-    if terms is None:
-        return False
-    return wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
 
 
 def typical(arrays: Sequence[Array]) -> float:
@@ -218,8 +194,7 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
 
     Returns:
         A finding if the gradients become more than 1,000 times as large as at first, and the target
-        grows too; else None. Gradients that become infinite count if before that they or the
-        variables themselves grew as much, so that one bad batch does not.
+        grows too; else None. What follows an infinity or a NaN does not count.
     """
     asked = [[graph.maker(value) for value in graph.pass_.sources] for graph in graphs]
     # If two networks are trained in turns, only the first is examined.
@@ -227,17 +202,12 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
     steps = list({graph.training_step: graph for graph in reversed(alike)}.values())[::-1]
     if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
         return None
-    gradients = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
-    # A variable that a closed `tf.function` made is known at first by its handle, without numbers.
-    values = [_size(v.numpy() for v, _ in graph.gradients if v.differentiable) for graph in steps]
-    targets = [_size([graph.pass_.targets[0].numpy()]) for graph in steps]
-    finite = next((i for i, size in enumerate(gradients) if math.isinf(size)), len(steps))
-    series = gradients[:finite], values[: finite + 1]
-    grown = any(sizes and max(sizes) > GROWN * sizes[0] > 0 for sizes in series)
-    sizes = gradients[: finite + 1]
-    if not grown or not max(sizes) > GROWN * sizes[0] or not targets[-1] > targets[0]:
-        return None
+    every = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
+    sizes = list(takewhile(math.isfinite, every))
     first, target = steps[0], steps[0].pass_.targets[0]
+    grown = bool(sizes) and max(sizes) > GROWN * sizes[0] > 0
+    if not grown or not _size([steps[-1].pass_.targets[0].numpy()]) > _size([target.numpy()]):
+        return None
     maker = first.maker(target)
     update = next((where for _, where in calls(maker.source if maker else None, UPDATES)), None)
     sources = [value for value, gradient in first.gradients if gradient is not None]

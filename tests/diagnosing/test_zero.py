@@ -245,12 +245,17 @@ ZERO = {
     "a rule": (returns_zero, [2.0], "returns_zero", "rule returned 0"),
 }
 NOT_FLAT = {
-    "underflow": (lambda x: x * 1e-30 * 1e-20, [2.0], "Mul", "the product is below"),
+    "underflow": (
+        lambda x: x * 1e-30 * 1e-20,
+        [2.0],
+        "Mul",
+        "Its product with the upstream 1e−20 is below",
+    ),
     "underflow in float16": (
         lambda x: x * np.float16(1e-4) * np.float16(1e-4),
         [np.float16(1.0)],
         "Mul",
-        "the product is below 5.96e−8: that is 0 in float16",
+        "is below 5.96e−8: that is 0 in float16",
     ),
     "a line through a parabola": (
         lambda w: tf.reduce_mean((w * line - line**2) ** 2),
