@@ -18,8 +18,8 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Op, Trace, ratio, readable, wide
-from ..graph.dtypes import limits
+from ..graph import Trace, ratio, wide
+from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
 from ..lessons import DEBUGGING, STABILITY, VARIABLES
@@ -141,7 +141,6 @@ LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
-NEARLY = 0.9  # the share of the steps: what so many do, the training does
 ALIKE = 30.0  # two growths count as equal if neither is this many times the other
 ROUNDING = 1e-5  # relative: a float32 sum in another order differs by less
 
@@ -162,9 +161,6 @@ def over_time(history: History) -> Diagnosis:
     if told and told[0][1].level == "warning":  # the last step is finite again
         end = len(history)
     told += [each for ask in OVER_TIME for each in ask(history, end)]
-    last = history.traces[history.steps[-1]]
-    flat = [x for p in last.passes for x in numbers.zero(PassGraph(last, p)) if x.level == "note"]
-    told += [(end, replace(x, message=f"at the last step, {x.message}")) for x in flat]
     told.sort(key=lambda each: each[0])
     notes = [history.note] if history.note else []
     return Diagnosis("the history", [each for _, each in told], "the gradients flow.", notes)
@@ -174,20 +170,19 @@ def _since(history: History, place: int) -> str:
     return f"since step {history.steps[place]}" if place else "from the first step on"
 
 
-def _told(
-    history: History, place: int, cause: Cause, series: Series, known: Mapping[str, str]
-) -> Told:
-    """The finding that a cause gives for a series, from the step at index `place` on."""
-    where = f" ({series.source})" if series.source else ""
-    message, hint, lesson = cause.words({"name": series.name, **known})
-    last = history.traces[history.steps[-1]]
+def _told(history: History, place: int, cause: Cause, *series: Series, **known: str) -> Told:
+    """The finding that a cause gives for some series, from the step at index `place` on."""
+    first, last = series[0], history.traces[history.steps[-1]]
+    where = f" ({first.source})" if first.source else ""
+    names = listed(f"`{each.name}`" for each in series)
+    message, hint, lesson = cause.words({"names": names, **known})
     return place, Finding(
         cause.name,
         f"{_since(history, place)}, {message}{where}",
         hint,
         lesson,
-        next((op for op in last.ops if op.name == series.name), None),
-        (series.name,) * (series.kind == "variable"),
+        next((op for op in last.ops if op.name == first.name), None),
+        tuple(each.name for each in series if each.kind == "variable"),
         last.main,
         level=cause.level,
     )
@@ -196,10 +191,6 @@ def _told(
 # --- what the trace of one step explains ---
 
 LEARNT = "Of a loss that cannot be less, nothing is left to learn."
-LEFT = (
-    "Look at how the step uses the gradient: does it divide by 0, as an optimiser with epsilon=0 "
-    "does, or is the learning rate too large? Or was it there before the step?"
-)
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
@@ -221,22 +212,13 @@ def broken(history: History, end: int) -> Iterator[Told]:
         return
     when = f"at step {history.steps[end]}"
     found = (each for each in _explained(history, end, when) if each.what in ("nan", "inf"))
-    message, hint = f"{when}, the target or a gradient is not finite.", LOOK
-    asked = [name for name, s in history.variables.items() if s.state[end] in ("", "zero")]
-    left = history.traces[history.steps[end]].after
-    gone = [x for x in asked if x in left and not np.isfinite(readable(left[x])).all()]
-    if gone:
-        names = listed(f"`{name}`" for name in gone)
-        message = f"{when}, NaN or infinity is left in {names}, though the gradient is finite."
-        hint = LEFT
-    first = next(found, Finding("nan", message, hint, STABILITY, sources=tuple(gone)))
+    unknown = Finding("nan", f"{when}, the target or a gradient is not finite.", LOOK, STABILITY)
+    first = next(found, unknown)
     fine = history.fine[end:]
     if fine[-1]:
         many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are fine."
-        message = f"{first.message} {many}"
-        skips = "A loss-scale optimizer skips such a step; without one: "
-        hint = first.hint if first.hint == LEFT else skips + first.hint
-        first = replace(first, message=message, hint=hint, level="warning")
+        hint = f"A loss-scale optimizer skips such a step; without one: {first.hint}"
+        first = replace(first, message=f"{first.message} {many}", hint=hint, level="warning")
     yield end, first
 
 
@@ -259,8 +241,7 @@ def lost(history: History, end: int) -> Iterator[Told]:
             message = f"{since}, the gradient of `{name}` is {word}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
-        done = not any(history.target[place:end])
-        if state == "zero" and done and not all(_weightless(trace, each.op) for each in found):
+        if state == "zero" and any(history.target[:place]) and not any(history.target[place:end]):
             message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
             found = [replace(found[0], message=message, hint=LEARNT, level="note")]
         elif state == "zero" and end - place < OFTEN * end:
@@ -268,32 +249,23 @@ def lost(history: History, end: int) -> Iterator[Told]:
         yield from ((place, each) for each in found)
 
 
-def _weightless(trace: Trace, op: Op | None) -> bool:
-    """Whether an op multiplies by a 0 in which no source has a part, such as a weight."""
-    products = next(each.ops for each in numbers.ZERO if each.name == "factor 0")
-    factors = op.inputs if op and op.type in products.split() else ()
-    zeros = (value for value in factors if numbers.is_zero(numbers.numbers(value)))
-    sources = {*makers(trace, trace.pass_(None).sources)}
-    made = (walk(makers(trace, [v]), lambda each: makers(trace, each.inputs)) for v in zeros)
-    return any(sources.isdisjoint(each) for each in made)
+def underflow(history: History, end: int) -> Iterator[Told]:
+    """16-bit gradients, much of which rounds to 0 in many of the traces kept."""
+    kept = [place for place in range(end) if history.steps[place] in history.traces]
+    found = []
+    for place in kept:
+        trace = _kept(history, place)
+        found += [(place, x) for x in numbers.underflow(PassGraph(trace, trace.pass_(None)))]
+    if found and len(found) >= OFTEN * len(kept):
+        place, first = found[0]
+        yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
 
 
 # --- what only the series show ---
 
 
-def underflow(history: History, end: int) -> Iterator[Told]:
-    """16-bit gradients, much of which often rounds to 0, as the trace of one step explains."""
-    ops = history.ops.values()  # a cast to float32 returns a gradient of the narrower type
-    half = [s for s in ops if s.dtype in ("float16", "bfloat16") or s.type == "Cast"]
-    lost = (np.subtract(s.lost[:end], s.zeros[:end]) > numbers.UNDERFLOW for s in half)
-    places = [place for often in lost if (place := _often(often)) is not None]
-    if places:
-        every = _explained(history, min(places), _since(history, min(places)))
-        yield from ((min(places), each) for each in every if each.what == "underflow")
-
-
 DEPTH = Cause("", STABILITY).says(
-    "the gradient of `{name}` is {times} times that of `{last}`, per entry: it {verb} on its way "
+    "the gradient of {names} is {times} times that of `{last}`, per entry: it {verb} on its way "
     "through {through}.",
     "Normalisation, residual connections, gates (LSTM, GRU), or other initial weights help.",
 )
@@ -326,7 +298,7 @@ def depth(history: History, end: int) -> Iterator[Told]:
             if place is not None:
                 times = style.number(float(np.median(both[0][out])), 2)
                 known = {"times": times, "last": row[-1].name, "verb": verb, "through": through}
-                yield _told(history, place, replace(DEPTH, name=name), row[0], known)
+                yield _told(history, place, replace(DEPTH, name=name), row[0], **known)
                 return
 
 
@@ -349,7 +321,7 @@ def _way(history: History, *ends: Series) -> list[Series]:
 
 
 GROWTH = Cause("exploding", STABILITY).says(
-    "the gradient of `{name}` is more than {limit} times that of the first step, and the target "
+    "the gradient of {names} is more than {limit} times that of the first step, and the target "
     "grows as well.",
     "The learning rate is too large, or the sign of the update is wrong.",
 )
@@ -363,7 +335,7 @@ def growth(history: History, end: int) -> Iterator[Told]:
     """
     if end < 3 or not history.target[end - 1] > history.target[0]:
         return
-    found, limit = [], {"limit": style.number(sizes.GROWN)}
+    found = {}
     for series in history.variables.values():
         gradient = np.asarray(series.gradient[:end])
         place = _tail(gradient > sizes.GROWN * gradient[0]) if gradient[0] > 0 else None
@@ -373,34 +345,34 @@ def growth(history: History, end: int) -> Iterator[Told]:
         moved = _moved(series, end)
         first = next((n for n in moved if n > 0), 0.0)
         if not 1 / ALIKE < times < ALIKE or np.any(moved > ALIKE * first):
-            found.append(_told(history, place, GROWTH, series, limit))
-    yield from sorted(found, key=lambda each: each[0])[:1]
+            found[series.name] = place
+    if found:
+        grown = (history.variables[name] for name in found)
+        limit = style.number(sizes.GROWN)
+        yield _told(history, min(found.values()), GROWTH, *grown, limit=limit)
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
-    "no step moves `{name}`{why} gradient is taken of it.",
-    "Is it given to the optimiser?{small} If it is meant to stay as it is, all is well.",
+    "no step moves {names}.",
+    "Is a gradient taken of it and given to the optimiser, and is each step large enough to change "
+    "numbers of its dtype? If it is meant to stay as it is, all is well.",
 )
 
 
 def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that the target is computed from and that no step moves."""
-    last = history.traces[history.steps[-1]]
-    taken = {op.name for each in last.passes for op in makers(last, each.sources)}
+    still = []
     for series in history.variables.values():
-        moved = np.any(np.asarray(series.update[:end]) > 0) or len(set(series.value[:end])) > 1
+        moved = any(x > 0 for x in series.update[:end]) or len(set(series.value[:end])) > 1
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if series.name in history.ancestors and usual and not moved:
-            known, asked = limits(series.dtype), series.name in taken
-            least = known.eps * series.value[0] / series.size**0.5 if known and asked else 0.0
-            small = f" Or is each step below {style.number(least, 2)}, too small for its numbers"
-            small += f" to change in {series.dtype}?"
-            why = {"why": " although a" if asked else ": no", "small": small if least > 0 else ""}
-            yield _told(history, 0, FROZEN, series, why)
+            still.append(series)
+    if still:
+        yield _told(history, 0, FROZEN, *still)
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
-    "a step moves `{name}` by up to {size} of its own norm{others}; about 0.001 is usual.",
+    "a step moves {names} by up to {size} of its own norm; about 0.001 is usual.",
     "If the target does not fall, try a learning rate ten times smaller.",
 )
 
@@ -411,55 +383,24 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
     A variable that began at 0, such as a bias, is left out: any learning rate moves it by a large
     part of its norm.
     """
-    found = []
     every = [s for s in history.variables.values() if s.size > 1 and end and s.value[0] > 0]
     values = np.array([s.value[:end] for s in every])
     usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # RMS of entries
+    found, places, size = [], [], 0.0
     for series in every:
         update = np.asarray(series.update[:end])
         moved = _moved(series, end) / series.size**0.5
         large = (update > LARGE_UPDATE) & (moved > LARGE_UPDATE * usual)
         place = _often(large)
-        found += [] if place is None else [(place, -float(np.max(update[large])), series)]
+        if place is not None:
+            found.append(series)
+            places.append(place)
+            size = max(size, float(np.max(update[large])))
     if found:
-        place, size, series = min(found, key=lambda each: each[:2])
-        others = f" ({len(found) - 1} more)" if len(found) > 1 else ""
-        yield _told(
-            history, place, LARGE, series, {"size": style.number(-size, 2), "others": others}
-        )
+        yield _told(history, min(places), LARGE, *found, size=style.number(size, 2))
 
 
-ASCENT = Cause("ascent", VARIABLES, level="note").says(
-    "in nearly all steps that were kept, the variables move along the gradient, not against it, "
-    "and the target rises: from {first} to {last}.",
-    "To lower a loss, subtract the gradient. If the target is meant to rise, all is well.",
-)
-
-
-def ascent(history: History, end: int) -> Iterator[Told]:
-    """A target that rises because the steps go along its gradient, as the kept traces tell."""
-    kept = [history.traces[step] for step in history.steps[:end] if step in history.traces]
-    if end < 3 or not history.target[end - 1] > history.target[0]:
-        return
-    if np.mean([_climb(trace) > 0 for trace in kept]) > NEARLY:
-        first, last = (style.number(history.target[place], 2) for place in (0, end - 1))
-        message, hint, lesson = ASCENT.words({"first": first, "last": last})
-        yield 0, Finding(ASCENT.name, message, hint, lesson, level=ASCENT.level)
-
-
-def _climb(trace: Trace) -> float:
-    """By how much the target grows, as its gradient says, where a step moves the variables."""
-    pass_, found = trace.pass_(None), 0.0
-    for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
-        made = trace.producer(value)
-        after = trace.after.get(made[0].name) if made and value.differentiable else None
-        if after is not None and gradient is not None:
-            moved = wide(readable(after)) - wide(readable(value.reference))
-            found += float(np.vdot(wide(gradient), moved).real)
-    return found
-
-
-OVER_TIME = (lost, underflow, depth, growth, ascent, frozen, large_updates)
+OVER_TIME = (lost, underflow, depth, growth, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
@@ -507,10 +448,9 @@ def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
     values = {op.name: op.outputs[0] for op in trace.ops if op.outputs and op.name in known}
     found = {f"the value of `{k}`": v.numpy() for k, v in values.items() if v.differentiable}
     for step in pass_.steps:
-        for k, (used, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True), 1):
-            made = trace.producer(used)
-            words = f"what `{step.op.name}` returns{f' to `{made[0].name}`' if made else ''}"
-            found[f"{words} as input {k}" if words in found else words] = given
+        for used, given in zip(step.op.inputs, step.downstream, strict=True):
+            name = value_name(trace, used)
+            found.setdefault(f"what `{step.op.name}` returns to `{name}`", given)
     for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
         if made := trace.producer(value):
             found[f"the gradient of `{made[0].name}`"] = gradient

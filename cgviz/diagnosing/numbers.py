@@ -355,7 +355,9 @@ _DOMAINS = {
 _DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod Pow"
 GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers were given, not computed
 FORWARD = (
-    _unstable("given", when=lambda case: case.given).says("", "Look where its numbers come from."),
+    _unstable("given", when=lambda case: case.given).says(
+        "", "Look where its numbers come from: those of a variable, at the step that changed it."
+    ),
     _unstable("exp", ops="Exp Expm1", when=lambda case: case.x[0] is not None).says(
         "Above {limit} it overflows in {dtype}.",
         "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
