@@ -98,11 +98,9 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
         return plain if {plain, name} <= tensors else name
 
     for each in found:
-        line = each.source and (each.source.file, each.source.line)
-        where = (each.op and each.op.type, line) if line else each.op or each.message
+        where = each.op and each.op.type, str(each.source) if each.source else each.message
         kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
-    once = {(each.what, each.message): each for each in reversed(kept.values())}
-    return list(reversed(once.values()))
+    return list(kept.values())
 
 
 def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
@@ -251,14 +249,15 @@ def lost(history: History, end: int) -> Iterator[Told]:
 
 def underflow(history: History, end: int) -> Iterator[Told]:
     """16-bit gradients, much of which rounds to 0 in many of the traces kept."""
-    kept = [place for place in range(end) if history.steps[place] in history.traces]
+    kept = [step for step in history.steps[:end] if step in history.traces]
     found = []
-    for place in kept:
-        trace = _kept(history, place)
-        found += [(place, x) for x in numbers.underflow(PassGraph(trace, trace.pass_(None)))]
+    for step in kept:
+        trace = history.traces[step]
+        found += [(step, x) for x in numbers.underflow(PassGraph(trace, trace.pass_(None)))]
     if found and len(found) >= OFTEN * len(kept):
-        place, first = found[0]
-        yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
+        step, first = found[0]
+        told = replace(first, message=f"at step {step}, {first.message}")
+        yield history.steps.index(step), told
 
 
 # --- what only the series show ---

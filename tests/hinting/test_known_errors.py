@@ -32,7 +32,7 @@ def test_a_loss_without_return_is_named_as_a_reason():
 def test_an_update_of_another_shape_is_not_called_a_gradient():
     mean = tf.Variable(tf.zeros(3))
     said = hints.explain(raised(lambda: mean.assign_add(tf.ones((8, 3)) - mean))).what
-    assert said.startswith("what the variable is changed by has the shape [8,3], and the variable")
+    assert said.startswith("what the variable is changed by has another shape")
 
 
 def test_a_saved_model_without_its_rules_is_explained_in_a_fresh_process(tmp_path):
