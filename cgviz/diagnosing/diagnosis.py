@@ -128,12 +128,8 @@ def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
 
 # --- a training over time ----------------------------------------------------------------------
 
-# The root mean square of the first layer's gradient over that of the last. The derivative of a
-# sigmoid is at most 1/4, so ten sigmoid layers leave at most 1e-6; the healthy trainings in the
-# tests stay above this limit. Above its inverse a gradient is exploding.
-VANISHING = 1e-4
-# Any gradient shrinks more through this many ops of one type, such as the steps of a recurrent
-# network, so the limit for them is lower.
+# The root mean square of the gradient at the first of ten or more ops of one type and line, such as
+# the steps of a recurrent network, over that at the last. Above its inverse it is exploding.
 REPEATED = 10
 LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
@@ -247,81 +243,71 @@ def lost(history: History, end: int) -> Iterator[Told]:
         yield from ((place, each) for each in found)
 
 
-def underflow(history: History, end: int) -> Iterator[Told]:
-    """16-bit gradients, much of which rounds to 0 in many of the traces kept."""
-    kept = [step for step in history.steps[:end] if step in history.traces]
-    found = []
-    for step in kept:
-        trace = history.traces[step]
-        found += [(step, x) for x in numbers.underflow(PassGraph(trace, trace.pass_(None)))]
-    if found and len(found) >= OFTEN * len(kept):
-        step, first = found[0]
-        told = replace(first, message=f"at step {step}, {first.message}")
-        yield history.steps.index(step), told
+def size(history: History, end: int) -> Iterator[Told]:
+    """Gradients that underflow, vanish or explode in many of the traces kept."""
+    kept = [place for place in range(end) if history.steps[place] in history.traces]
+    found: dict[str, list[Told]] = {}
+    for place in kept:
+        trace = _kept(history, place)
+        graph = PassGraph(trace, trace.pass_(None))
+        for each in (*numbers.underflow(graph), *sizes.scale(graph)):
+            found.setdefault(each.what, []).append((place, each))
+    often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
+    for place, first in often:
+        if first.what != "zero":  # `lost` tells of these
+            message = f"at step {history.steps[place]}, {first.message}"
+            yield place, replace(first, message=message)
+    if not any(first.what in ("vanishing", "exploding") for _, first in often):
+        yield from _depth(history, end)
+
+
+DEPTH = Cause("", STABILITY).says(
+    "the gradient of {names} is {times} times that of `{last}`, per entry: it {verb} on its way "
+    "through {count} ops of type {type}.",
+    "Normalisation, residual connections, gates (LSTM, GRU), or other initial weights help.",
+)
+
+
+def _depth(history: History, end: int) -> Iterator[Told]:
+    """Gradients that shrink or grow through repeated ops, as the steps of a recurrent network."""
+
+    def place_of(s: Series) -> tuple[str, str, int]:  # of another size, entries do not compare
+        return s.type, s.source, s.size
+
+    ops = sorted((s for s in history.ops.values() if end and not any(s.state[:end])), key=place_of)
+    for (type_, *_), each in groupby(ops, key=place_of):
+        row = list(each)
+        first, last = row[0], row[-1]
+        if len(row) < REPEATED or not _leads(history, first, last):
+            continue
+        with np.errstate(all="ignore"):
+            times = first.rms[:end] / last.rms[:end]  # 0 / 0 and ∞ / ∞ count as neither
+        for name, verb, out in (
+            ("vanishing", "shrinks", times < LOST_WITH_STEPS),
+            ("exploding", "grows", times > 1 / LOST_WITH_STEPS),
+        ):
+            place = _often(out)
+            if place is not None:
+                known = {"last": last.name, "verb": verb, "count": str(len(row)), "type": type_}
+                known["times"] = style.number(float(np.median(times[out])), 2)
+                yield _told(history, place, replace(DEPTH, name=name), first, **known)
+                return
+
+
+def _leads(history: History, first: Series, last: Series) -> bool:
+    """Whether a path leads from one op to another: terms beside each other are no depth."""
+    trace = history.traces[history.steps[-1]]
+    end = [op for op in trace.ops if op.name == last.name]
+    before = walk(end, lambda op: makers(trace, op.inputs))
+    return first.name in {op.name for op in before}
 
 
 # --- what only the series show ---
 
 
-DEPTH = Cause("", STABILITY).says(
-    "the gradient of {names} is {times} times that of `{last}`, per entry: it {verb} on its way "
-    "through {through}.",
-    "Normalisation, residual connections, gates (LSTM, GRU), or other initial weights help.",
-)
-
-
-def depth(history: History, end: int) -> Iterator[Told]:
-    """Gradients that shrink or grow with depth: from layer to layer, or through repeated ops."""
-    every = [s for s in history.series.values() if end and not any(s.state[:end])]
-    weights = [s for s in every if s.kind == "variable" and s.size > 1]
-    rows = [("the layers between", weights, 3, VANISHING)]
-
-    def place_of(s: Series) -> tuple[str, str, int]:  # of another size, entries do not compare
-        return s.type, s.source, s.size
-
-    ops = sorted((s for s in every if s.kind in ("op", "custom")), key=place_of)
-    for (type_, *_), each in groupby(ops, key=place_of):
-        same = list(each)
-        rows.append((f"{len(same)} ops of type {type_}", same, REPEATED, LOST_WITH_STEPS))
-    for through, row, fewest, low in rows:
-        if len(row) < fewest or not (way := _way(history, row[0], row[-1])):
-            continue
-        pairs = (row[0], row[-1]), way
-        with np.errstate(all="ignore"):
-            both = [a.rms[:end] / b.rms[:end] for a, b in pairs]  # 0 / 0 and ∞ / ∞ count as neither
-        for name, verb, out in (
-            ("vanishing", "shrinks", np.max(both, 0) < low),
-            ("exploding", "grows", np.min(both, 0) > 1 / low),
-        ):
-            place = _often(out)
-            if place is not None:
-                times = style.number(float(np.median(both[0][out])), 2)
-                known = {"times": times, "last": row[-1].name, "verb": verb, "through": through}
-                yield _told(history, place, replace(DEPTH, name=name), row[0], **known)
-                return
-
-
-def _way(history: History, *ends: Series) -> list[Series]:
-    """The ops at which a variable first meets something else; none if no way leads on from one.
-
-    What comes to them does not depend on the scale of the inputs, as the gradient of a weight does.
-    """
-    trace, found = history.traces[history.steps[-1]], []
-    for series in ends:
-        near = {series.name}
-        for op in trace.ops:
-            if near & {op.name, *(each.name for each in makers(trace, op.inputs))}:
-                near.add(op.name)
-                if op.name in history.ops and (op.name == series.name or len(op.inputs) > 1):
-                    found.append(op)
-                    break
-    before = list(walk(found[1:], lambda op: makers(trace, op.inputs)))
-    return [history.ops[op.name] for op in found if found[0] in before]
-
-
 GROWTH = Cause("exploding", STABILITY).says(
-    "the gradient of {names} is more than {limit} times that of the first step, and the target "
-    "grows as well.",
+    "the gradients of {names} together are more than {limit} times those of the first step, and "
+    "the target grows as well.",
     "The learning rate is too large, or the sign of the update is wrong.",
 )
 
@@ -330,25 +316,19 @@ def growth(history: History, end: int) -> Iterator[Told]:
     """Gradients that grow from step to step, and the target with them.
 
     A growing loss scale is no finding: gradient and target grow alike then, and the steps do not
-    move a variable further than before.
+    move the variables further than before.
     """
-    if end < 3 or not history.target[end - 1] > history.target[0]:
+    series = [s for s in history.variables.values() if not any(s.state[:end])]
+    if end < 3 or not series or not history.target[end - 1] > history.target[0]:
         return
-    found = {}
-    for series in history.variables.values():
-        gradient = np.asarray(series.gradient[:end])
-        place = _tail(gradient > sizes.GROWN * gradient[0]) if gradient[0] > 0 else None
-        if place is None:
-            continue
-        times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
-        moved = _moved(series, end)
-        first = next((n for n in moved if n > 0), 0.0)
-        if not 1 / ALIKE < times < ALIKE or np.any(moved > ALIKE * first):
-            found[series.name] = place
-    if found:
-        grown = (history.variables[name] for name in found)
+    gradient = np.linalg.norm([s.gradient[:end] for s in series], axis=0)
+    moved = np.linalg.norm(np.nan_to_num([_moved(s, end) for s in series]), axis=0)
+    place = _tail(gradient > sizes.GROWN * gradient[0])
+    times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
+    further = np.any(moved > ALIKE * next((n for n in moved if n > 0), 0.0))
+    if place is not None and (further or not 1 / ALIKE < times < ALIKE):
         limit = style.number(sizes.GROWN)
-        yield _told(history, min(found.values()), GROWTH, *grown, limit=limit)
+        yield _told(history, place, GROWTH, *series, limit=limit)
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
@@ -399,7 +379,7 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
         yield _told(history, min(places), LARGE, *found, size=style.number(size, 2))
 
 
-OVER_TIME = (lost, underflow, depth, growth, frozen, large_updates)
+OVER_TIME = (lost, size, growth, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
