@@ -318,13 +318,19 @@ class History:
             if value.differentiable:
                 tensor, after = value.reference, trace.after.get(op.name)
             upstream, returned = (taken.received, taken.returned) if taken else (received, ())
-            moment = _moment(
-                _measured(known, tensor, count=False),
-                _measured(known, next((t for t in upstream if t is not None), None)),
-                [_measured(known, t) for t in returned if t is not None],
-                _measured(known, after, tensor, count=False),
+            size = _measured(known, tensor, count=False).norm
+            gradient = _measured(known, next((t for t in upstream if t is not None), None))
+            down = [_measured(known, t) for t in returned if t is not None]
+            whole = float(np.linalg.norm([each.norm for each in down])) if down else np.nan
+            moments[op.name] = Moment(
+                value=size,
+                gradient=gradient.norm,
+                local=ratio(whole, gradient.norm) if gradient.norm else np.nan,
+                update=ratio(_measured(known, after, tensor, count=False).norm, size),
+                zeros=gradient.zeros,
+                lost=max((each.zeros for each in down), default=np.nan),
+                state=gradient.state if upstream else "unasked",
             )
-            moments[op.name] = moment if upstream else moment._replace(state="unasked")
             if op.name not in series:
                 about = op.kind, op.type, value.dtype, value.size, str(op.source or "")
                 series[op.name] = Series(op.name, *about, [Moment()] * len(self.steps))
@@ -395,21 +401,6 @@ def _measured(
             state = "nan" if np.isnan(array).any() else infinite
         known[key] = Measured(size, zeros, state, array.nbytes)
     return known[key]
-
-
-def _moment(
-    value: Measured, gradient: Measured, returned: Sequence[Measured], moved: Measured
-) -> Moment:
-    down = float(np.linalg.norm([each.norm for each in returned])) if returned else np.nan
-    return Moment(
-        value=value.norm,
-        gradient=gradient.norm,
-        local=ratio(down, gradient.norm) if gradient.norm else np.nan,
-        update=ratio(moved.norm, value.norm),
-        zeros=gradient.zeros,
-        lost=max((each.zeros for each in returned), default=np.nan),
-        state=gradient.state,
-    )
 
 
 def watch(

@@ -388,17 +388,16 @@ OVER_TIME = (lost, size, growth, frozen, large_updates)
 def parted(history: History, against: History) -> str:
     """Say at which step and op two trainings begin to differ, with both numbers.
 
-    Every value is compared in forward order, then every gradient in backward order, entry by entry
-    if both kept the trace of the step, else by norm; and then the target.
+    Where both kept the trace of a step, every value is compared in forward order, then every
+    gradient in backward order, entry by entry; in every step, the target.
     """
     first, second = told_apart([history.title, against.title], "training")
-    common, what = [step for step in history.steps if step in against.steps], "numbers"
+    common = [step for step in history.steps if step in against.steps]
     for step in common:
         whole = step in history.traces and step in against.traces
-        what = what if whole else "norms"
-        mine, theirs = (_flow(each, each.steps.index(step), whole) for each in (history, against))
+        mine, theirs = (_flow(each, step, whole) for each in (history, against))
         pairs = list(_pairs(mine, theirs))
-        if len(pairs) == 1:  # the target
+        if whole and len(pairs) == 1:  # the target
             return "They have no names in common. Give what corresponds the same name in both."
         for name, its in pairs:
             one, other = mine[name], theirs[its]
@@ -406,34 +405,28 @@ def parted(history: History, against: History) -> str:
                 there = f" ({its})" if its != name else ""
                 return (
                     f"They part at step {step}: {name} is {style.array(one)} in {first} and "
-                    f"{style.array(other)} in {second}{there}. Before that all {what} compared "
+                    f"{style.array(other)} in {second}{there}. Before that all numbers compared "
                     "agree."
                 )
-    return f"They do not part in {len(common)} recorded steps. All {what} compared agree."
+    return f"They do not part in {len(common)} recorded steps. All numbers compared agree."
 
 
-def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
-    """Every value and gradient of one step, in order, by its name in words: arrays, or norms."""
-    known = history.ancestors  # leaves out what runs after the pass, such as the update
-    found: dict[str, Any]
-    if not whole:
-        series = [s for s in history.series.values() if s.name in known]
-        found = {f"the norm of the value of `{s.name}`": s.moments[place].value for s in series}
-        for s in series[::-1]:
-            found[f"the norm of the gradient of `{s.name}`"] = s.moments[place].gradient
-        return found | {"the target": history.target[place]}
-    trace = history.traces[history.steps[place]]
-    pass_ = trace.pass_(None)
-    values = {op.name: op.outputs[0] for op in trace.ops if op.outputs and op.name in known}
-    found = {f"the value of `{k}`": v.numpy() for k, v in values.items() if v.differentiable}
-    for step in pass_.steps:
-        for used, given in zip(step.op.inputs, step.downstream, strict=True):
-            name = value_name(trace, used)
-            found.setdefault(f"what `{step.op.name}` returns to `{name}`", given)
-    for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
-        if made := trace.producer(value):
-            found[f"the gradient of `{made[0].name}`"] = gradient
-    return found | {"the target": history.target[place]}
+def _flow(history: History, step: int, whole: bool) -> dict[str, Any]:
+    """The target of a step, after every value and gradient if `whole`, by their names in words."""
+    found: dict[str, Any] = {}
+    if whole:
+        trace = history.traces[step]
+        pass_ = trace.pass_(None)
+        for op in trace.ops:  # `ancestors` leaves out what runs after the pass, as the update does
+            if op.name in history.ancestors and op.outputs and op.outputs[0].differentiable:
+                found[f"the value of `{op.name}`"] = op.outputs[0].numpy()
+        for each in pass_.steps:
+            for used, given in zip(each.op.inputs, each.downstream, strict=True):
+                name = value_name(trace, used)
+                found.setdefault(f"what `{each.op.name}` returns to `{name}`", given)
+        for source, gradient in zip(pass_.sources, pass_.gradients, strict=True):
+            found[f"the gradient of `{value_name(trace, source)}`"] = gradient
+    return found | {"the target": history.target[history.steps.index(step)]}
 
 
 def _pairs(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

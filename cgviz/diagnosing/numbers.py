@@ -29,7 +29,7 @@ from ..graph.dtypes import limits
 from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
-from ..lessons import CHAIN, GRAPHS, KINKS, NESTED, STABILITY, UPSTREAM
+from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, listed
 
 Test = Callable[[Any], bool]
@@ -118,19 +118,16 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
 def zero(graph: PassGraph) -> list[Finding]:
     """Explain each of a pass's gradients whose entries are all exactly zero.
 
-    Of a pass that differentiates a backward pass they are noted, except those of the variables of a
-    loss: second derivatives of piecewise linear functions are rightly zero. If no variable learns
-    from a loss, they are explained. A target that is not finite is left to `values`.
+    Second derivatives of piecewise linear functions are rightly zero: a pass that differentiates a
+    backward pass is explained only if no variable learns from its loss. A target that is not finite
+    is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
     own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
     stuck = own and bool(learned) and all(map(is_zero, learned))
-    if graph.first_order or stuck:
-        return [] if _any_bad(graph.pass_.targets) else _explained(graph, is_zero, all)
-    flat = [v for v, g in graph.gradients if g is not None and is_zero(g)]
-    flat = [v for v in flat if not own or graph.kind(v) != "variable"]
-    words = FLAT.words({"who": listed(map(graph.name, flat))}) if flat else None
-    return [graph.finding("zero", words, None, flat, level="note")] if words else []
+    if _any_bad(graph.pass_.targets) or not (graph.first_order or stuck):
+        return []
+    return _explained(graph, is_zero, all)
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
@@ -238,11 +235,6 @@ ZERO = (
     ),
 )
 
-FLAT = Cause("flat", NESTED).says(
-    "the gradient of a gradient with respect to {who} is exactly 0 in every entry.",
-    "That is right where the inner gradient does not change, as between the kinks of a ReLU "
-    "network. If it should, use a smooth activation such as tanh.",
-)
 UNDERFLOW = 0.25  # share of entries that become 0: more than rounding does to an ordinary gradient
 ROUNDED = Cause("underflow", STABILITY).says(
     "{share} % of what {at} returns rounds to 0 in {dtype}, and would not with a larger upstream.",
