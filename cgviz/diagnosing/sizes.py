@@ -43,6 +43,7 @@ class Factor(NamedTuple):
     size: float
     step: Step
     position: int
+    output: Value  # of the step's op, from which the largest part of its upstream came
 
 
 Change = tuple[float, Value, list[Factor]]  # by how much, of which gradient, at which steps
@@ -99,7 +100,9 @@ def scale(graph: PassGraph) -> list[Finding]:
                 continue
             factors = path(onward, value)
             most = max((sign * decades(each.size) for each in factors), default=0.0)
-            at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
+            at_sum = (
+                each.step.op for each in factors if sign < 0 and judged(each.step, each.position)
+            )
             if op := next(at_sum, None):
                 cancelled.setdefault(op, []).append(value)
             elif most > 0 and sign * decades(times) - most > SEVERAL:
@@ -124,7 +127,7 @@ def typical(arrays: Sequence[Array]) -> float:
     return wide_norm(arrays) / math.sqrt(count) if count else 0.0
 
 
-def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -> list[Factor]:
+def path(onward: Callable[[Value], Factor | None], value: Value) -> list[Factor]:
     """The steps from a value to the target along the largest contributions.
 
     Args:
@@ -132,14 +135,14 @@ def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -
         value: The value that the path begins at.
     """
     found = []
-    while step := onward(value):
-        factor, value = step
+    while factor := onward(value):
         found.append(factor)
+        value = factor.output
     return found
 
 
-def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] | None:
-    """The step that returned the largest contribution to a value, and the output it came from."""
+def largest(graph: PassGraph, size: Size, here: Value) -> Factor | None:
+    """What the step did that returned the largest contribution to a value; None at a target."""
     parts = graph.contributions(here)
     sizes = [wide_norm([part[2]]) for part in parts]
     alike = [part for part, each in zip(parts, sizes, strict=True) if each >= ALIKE * max(sizes)]
@@ -149,10 +152,8 @@ def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] |
     pairs = zip(step.op.outputs, step.upstream, strict=True)
     arrived = [(v, u) for v, u in pairs if u is not None]
     before = size([u for _, u in arrived])
-    if before == 0:
-        return None
-    factor = Factor(size([gradient]) / before, step, j)
-    return factor, max(arrived, key=lambda pair: wide_norm([pair[1]]))[0]
+    output = max(arrived, key=lambda pair: wide_norm([pair[1]]))[0]
+    return Factor(size([gradient]) / before, step, j, output) if before else None
 
 
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
@@ -162,23 +163,22 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
     by_line: dict[object, list[Factor]] = {}
     for factor in factors:
         op = factor.step.op
-        key = (op.type, op.source.file, op.source.line) if op.source else op
-        by_line.setdefault(key, []).append(factor)
-    totals = [(math.prod(each.size for each in row), row) for row in by_line.values()]
+        by_line.setdefault((op.type, str(op.source or op.name)), []).append(factor)
     fell = times < 1
-    first, *more = sorted(totals, key=lambda pair: pair[0], reverse=not fell)[:3]
-    lines = [
-        f"{at(row[0].step.op)} {f'{len(row)} times, in all' if len(row) > 1 else 'once,'} "
-        f"× {style.number(total, 2)}"
-        for total, row in (first, *(pair for pair in more if (pair[0] < 1) == fell))
-    ]
+    totals = [(math.prod(each.size for each in row), row) for row in by_line.values()]
+    totals.sort(key=lambda pair: pair[0], reverse=not fell)
+    lines = []
+    for total, row in totals[:3]:
+        if (total < 1) == fell:
+            often = f"{len(row)} times, in all" if len(row) > 1 else "once,"
+            lines.append(f"{at(row[0].step.op)} {often} × {style.number(total, 2)}")
     known = {
         "who": listed(map(graph.name, values)),
         "worst": graph.name(worst),
         "ratio": style.number(times, 2),
         "lines": ", ".join(lines),
     }
-    return graph.finding(cause.name, cause.words(known), first[1][0].step.op, values)
+    return graph.finding(cause.name, cause.words(known), totals[0][1][0].step.op, values)
 
 
 # --- from step to step -------------------------------------------------------------------------
