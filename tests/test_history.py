@@ -1073,7 +1073,10 @@ def test_steps_along_the_gradient_that_make_the_target_grow_are_told_once():
     report = cgviz.watch(descent(loss, [w, v], -0.3), 20).diagnose()
     (only,) = [each for each in report if each.what == "exploding"]
     assert (only.what, only.sources) == ("exploding", ("w", "v"))
-    assert "the sign of the update is wrong" in only.hint
+    assert (
+        "the training diverges: the gradient of `w` and `v` grows from step to step" in only.message
+    )
+    assert "the update has a wrong sign" in only.hint
 
 
 def test_a_loss_that_falls_without_end_does_not_grow():

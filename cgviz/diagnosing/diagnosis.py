@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -228,11 +228,10 @@ def lost(history: History, end: int) -> Iterator[Told]:
         since = _since(history, place)
         trace, every = _kept(history, place), _explained(history, place, since)
         found = [each for each in every if each.what == state and name in each.sources]
-        if not found and state == "zero" and not PassGraph(trace, trace.pass_(None)).first_order:
-            continue  # second derivatives may be 0
         if not found:
-            word = "None" if state == "none" else "0"
-            message = f"{since}, the gradient of `{name}` is {word}."
+            if state == "zero" and not PassGraph(trace, trace.pass_(None)).first_order:
+                continue  # second derivatives may be 0
+            message = f"{since}, the gradient of `{name}` is {'None' if state == 'none' else 0}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
         if state == "zero" and any(history.target[:place]) and not any(history.target[place:end]):
@@ -305,13 +304,6 @@ def _leads(history: History, first: Series, last: Series) -> bool:
 # --- what only the series show ---
 
 
-GROWTH = Cause("exploding", STABILITY).says(
-    "the gradients of {names} together are more than {limit} times those of the first step, and "
-    "the target grows as well.",
-    "The learning rate is too large, or the sign of the update is wrong.",
-)
-
-
 def growth(history: History, end: int) -> Iterator[Told]:
     """Gradients that grow from step to step, and the target with them.
 
@@ -327,8 +319,8 @@ def growth(history: History, end: int) -> Iterator[Told]:
     times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
     further = np.any(moved > ALIKE * next((n for n in moved if n > 0), 0.0))
     if place is not None and (further or not 1 / ALIKE < times < ALIKE):
-        limit = style.number(sizes.GROWN)
-        yield _told(history, place, GROWTH, *series, limit=limit)
+        known = {"target": "the target", "line": "", "sizes": sizes.written([*gradient])}
+        yield _told(history, place, sizes.DIVERGING, *series, **known)
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
@@ -389,24 +381,23 @@ def parted(history: History, against: History) -> str:
     """Say at which step and op two trainings begin to differ, with both numbers.
 
     Where both kept the trace of a step, every value is compared in forward order, then every
-    gradient in backward order, entry by entry; in every step, the target.
+    gradient in backward order, entry by entry, if both have one of its name; in every step, the
+    target.
     """
     first, second = told_apart([history.title, against.title], "training")
     common = [step for step in history.steps if step in against.steps]
     for step in common:
         whole = step in history.traces and step in against.traces
         mine, theirs = (_flow(each, step, whole) for each in (history, against))
-        pairs = list(_pairs(mine, theirs))
-        if whole and len(pairs) == 1:  # the target
+        shared = [name for name in mine if name in theirs]
+        if whole and len(shared) == 1:  # the target
             return "They have no names in common. Give what corresponds the same name in both."
-        for name, its in pairs:
-            one, other = mine[name], theirs[its]
+        for name in shared:
+            one, other = mine[name], theirs[name]
             if not _close(one, other):
-                there = f" ({its})" if its != name else ""
                 return (
                     f"They part at step {step}: {name} is {style.array(one)} in {first} and "
-                    f"{style.array(other)} in {second}{there}. Before that all numbers compared "
-                    "agree."
+                    f"{style.array(other)} in {second}. Before that all numbers compared agree."
                 )
     return f"They do not part in {len(common)} recorded steps. All numbers compared agree."
 
@@ -427,16 +418,6 @@ def _flow(history: History, step: int, whole: bool) -> dict[str, Any]:
         for source, gradient in zip(pass_.sources, pass_.gradients, strict=True):
             found[f"the gradient of `{value_name(trace, source)}`"] = gradient
     return found | {"the target": history.target[history.steps.index(step)]}
-
-
-def _pairs(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Pair equal names; other names pair by position if both have equally many, else not at all."""
-    others = (name for name in theirs if name not in mine)
-    for name in mine:
-        if name in theirs:
-            yield name, name
-        elif len(mine) == len(theirs):
-            yield name, next(others)
 
 
 def _close(one: Any, other: Any) -> bool:

@@ -184,11 +184,12 @@ CANCELS = (
     "this is a point such as a minimum, where the terms balance."
 )
 _PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
+SEED = Cause("seed", UPSTREAM, ops="seed").says(
+    "the upstream that the backward pass started with at {name} is {sign}.",
+    "Everything downstream is upstream times something. Start with another upstream.",
+)
 ZERO = (
-    Cause("started with 0", UPSTREAM, ops="seed").says(
-        "the upstream that the backward pass started with at {name} is 0.",
-        "Everything downstream is upstream times something. Start with another upstream.",
-    ),
+    SEED,
     Cause("no path", ops="sum", when=lambda c: not c.graph.contributions(c.value)).says(
         "no path that a tape followed leads from there to the target, and "
         "`unconnected_gradients='zero'` gives 0 in place of None.",
@@ -211,10 +212,6 @@ ZERO = (
         "A product's derivative is the other factor. Look where that becomes 0; weights that all "
         "start at 0 learn nothing.",
     ),
-    Cause("custom rule", UPSTREAM, ops="custom").says(
-        "Its rule returned 0 for the upstream {upstream}.",
-        "Look at what the rule multiplies upstream by.",
-    ),
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
@@ -231,7 +228,8 @@ ZERO = (
     Cause("flat").says(
         "It returned 0 for the upstream {upstream} at the input {x}.",
         "It may be flat here, as where it is saturated or clipped, or where another branch wins: "
-        "try another input, or smaller weights. Or upstream is 0 where it is not flat.",
+        "try another input, or smaller weights. Or upstream is 0 where it is not flat. A rule of "
+        "your own may multiply upstream by 0.",
     ),
 )
 
@@ -245,9 +243,7 @@ ROUNDED = Cause("underflow", STABILITY).says(
 
 _unstable = partial(Cause, lesson=STABILITY)
 BACKWARD = (
-    _unstable("started with it", ops="seed").says(
-        "the upstream it started with is not.", "Start with a finite upstream."
-    ),
+    SEED,
     _unstable("uses add up", ops="sum").says(
         "what the uses of {name} return adds up to more than {dtype} holds.",
         "Scale the loss down, or compute in a wider type.",
@@ -537,7 +533,9 @@ def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
 
 
 def amplified(step: Step, j: int) -> Array | None:
-    """What a step returns for an input if its upstream is scaled until the largest entry is 1."""
+    """What one of TensorFlow's rules returns for upstream scaled to a largest entry of 1."""
+    if step.op.kind != "op":
+        return None
     given = [np.abs(wide(u)).max(initial=0.0) for u in step.upstream if u is not None]
     return rerun(step, j, lambda u: u / max(given)) if any(given) else None
 

@@ -64,8 +64,8 @@ CANCELLED = Cause("zero", CHAIN).says(
     CANCELS,
 )
 DIVERGING = Cause("exploding", STABILITY).says(
-    "the training diverges: the gradient of {who} grows from step to step ({sizes}), and {target} "
-    "grows with it. Each update goes too far{line}.",
+    "the training diverges: the gradient of {names} grows from step to step ({sizes}), and "
+    "{target} grows with it. Each update goes too far{line}.",
     "Make the learning rate ten times smaller. If it still grows, the update has a wrong sign.",
 )
 
@@ -212,12 +212,17 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
     update = next((where for _, where in calls(maker.source if maker else None, UPDATES)), None)
     sources = [value for value, gradient in first.gradients if gradient is not None]
     known = {
-        "who": listed(map(first.name, sources)),
-        "sizes": ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4),
+        "names": listed(map(first.name, sources)),
+        "sizes": written(sizes),
         "target": first.name(target),
         "line": line(update),
     }
     return first.finding("exploding", DIVERGING.words(known), None, sources, line=update)
+
+
+def written(sizes: Sequence[float]) -> str:
+    """The first few of some sizes as text."""
+    return ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4)
 
 
 def _size(arrays: Iterable[Array]) -> float:

@@ -233,7 +233,7 @@ ZERO = {
         "It returned 0 for the upstream 1 at the input 2.723e38",
     ),
     "float64": (tf.exp, [np.float64(-800.0)], "Exp", "at the input −800"),
-    "a rule": (returns_zero, [2.0], "returns_zero", "rule returned 0"),
+    "a rule": (returns_zero, [2.0], "returns_zero", "It returned 0 for the upstream 1"),
 }
 NOT_FLAT = {
     "underflow": (
@@ -356,4 +356,4 @@ def test_an_empty_upstream_is_not_the_one_that_is_told():
     step = Step(Op("y", "custom", "f", (x,), (y, y, y)), given, [np.zeros(())])
     origin = numbers.Number(x, np.zeros(()), "returned", step)
     case = numbers.GradientCase(PassGraph(trace, trace.passes[0]), origin, zero=True)
-    assert case.cause.words(case)[0] == "Its rule returned 0 for the upstream [1, 0]."
+    assert case.cause.words(case)[0].startswith("It returned 0 for the upstream [1, 0] at")
