@@ -287,9 +287,8 @@ class History:
         """
         if not trace.passes:
             raise ValueError(
-                f"`step` took no gradient in its run {step + 1}: it must open its own "
-                "`tf.GradientTape` and call `tape.gradient`. A Keras model that trains in a "
-                "compiled step needs `compile(..., run_eagerly=True)`"
+                f"`step` took no gradient in its run {step + 1}: it must open its own tape and "
+                "call `tape.gradient`. A Keras model needs `compile(..., run_eagerly=True)`"
             )
         trace.main = _followed(trace) if self.which is None else trace.pass_(self.which).index
         trace.title = self.title

@@ -79,11 +79,9 @@ def rows(history: History, names: Sequence[str] | None = None) -> list[Series]:
     By default they are the variables, with the ops if both are few; without variables, the ops.
     """
     if names is not None:
-        known = ", ".join(history.series)
-        if not names:
-            raise ValueError(f"`rows` is empty: name at least one of {known}")
-        if unknown := [name for name in names if name not in history.series]:
-            raise ValueError(f"`rows` names {unknown[0]!r}, which is not among {known}")
+        if not names or not set(names) <= history.series.keys():
+            known = ", ".join(history.series)
+            raise ValueError(f"`rows` is {names!r}, and must name some of {known}")
         return [history.series[name] for name in names]
     variables = list(history.variables.values())
     every = [s for s in history.series.values() if s.kind != "input"]
