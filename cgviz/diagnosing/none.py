@@ -338,8 +338,8 @@ _CAUSES = (
     ),
     Cause("unused").says(
         "{who}: no TensorFlow op that was recorded reads it.",
-        "Use it, or leave it out; `unconnected_gradients='zero'` gives 0. An assignment to a "
-        "variable is no use of it: it passes no gradient on.",
+        "Use it, or leave it out; `unconnected_gradients='zero'` gives 0. If it was only assigned "
+        "to, or to a variable: an assignment passes no gradient on.",
     ),
     Cause("tape not recording").says(
         "{who}: {here} ran {where}.",

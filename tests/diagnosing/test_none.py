@@ -106,7 +106,12 @@ NONE = {
         "Call `tape.watch(w)` first.",
     ),
     "reassigned": (reassigned, "Mul", "v = v - 0.1", "v.assign_sub"),
-    "only assigned": (only_assigned, "", "op that was recorded reads it", "An assignment to a"),
+    "only assigned": (
+        only_assigned,
+        "",
+        "op that was recorded reads it",
+        "an assignment passes no gradient on",
+    ),
     "assigned": (through_an_assignment, "Mul", "never reaches the target", "an assignment"),
     "another tape": (other_tape, "Sin", "asked recorded no path through Sin", "Ask the tape"),
     "not watched, and cut further on": (
