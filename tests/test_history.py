@@ -1067,6 +1067,14 @@ def test_one_quiet_batch_at_the_end_is_a_warning():
     assert [(each.what, each.level) for each in history.diagnose()] == [("zero", "warning")]
 
 
+@pytest.mark.parametrize("rate", [-0.01, 0.01])
+def test_steps_along_the_gradient_are_remarked_on_where_the_target_rises(rate):
+    m = tf.Variable([1.0, -2.0], name="m")
+    report = cgviz.watch(descent(lambda: tf.reduce_sum((m - 0.5) ** 2), [m], rate), 20).diagnose()
+    assert report.ok
+    assert any("subtract the gradient" in note for note in report.notes) == (rate < 0)
+
+
 def test_steps_along_the_gradient_that_make_the_target_grow_are_told_once():
     w, v = tf.Variable([1.0, -2.0], name="w"), tf.Variable([3.0, 1.0], name="v")
     loss = lambda: tf.reduce_sum(w**2) + tf.reduce_sum(v**2)  # noqa: E731

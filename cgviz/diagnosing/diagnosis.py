@@ -135,6 +135,7 @@ LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
+NEARLY = 0.9  # the share of the steps: what so many do, the training does
 ALIKE = 30.0  # two growths count as equal if neither is this many times the other
 ROUNDING = 1e-5  # relative: a float32 sum in another order differs by less
 
@@ -371,7 +372,22 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
         yield _told(history, min(places), LARGE, *found, size=style.number(size, 2))
 
 
-OVER_TIME = (lost, size, growth, frozen, large_updates)
+RISING = Cause("rising", VARIABLES, level="note").says(
+    "the target rises in nearly all steps: from {first} to {last}.",
+    "To lower a loss, subtract the gradient, or try a smaller rate. If it is meant to rise, all is "
+    "well.",
+)
+
+
+def rising(history: History, end: int) -> Iterator[Told]:
+    """A target that rises, as where the gradient is added and not subtracted."""
+    if end >= 3 and np.mean(np.diff(history.target[:end]) > 0) > NEARLY:
+        first, last = (style.number(history.target[place], 2) for place in (0, end - 1))
+        words = RISING.words({"first": first, "last": last})
+        yield 0, Finding(RISING.name, *words, level=RISING.level)
+
+
+OVER_TIME = (lost, size, growth, rising, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
