@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -105,8 +106,8 @@ class History:
             source whose gradient it took, and each variable that a tape followed.
         traces: Step -> its whole trace, if it was kept.
         ancestors: The names of everything that the target was computed from, in the first step.
-        fine: Whether each recorded step is without NaN and infinity: its target, its gradients, and
-            what it leaves in the variables whose gradient it takes.
+        fine: Whether the target and the gradients of each recorded step are without NaN and
+            infinity.
         broken: The first recorded step that is not fine, or None.
         last: The trace of the last recorded step.
         stopped: Whether Ctrl-C ended the training before all steps were run.
@@ -286,9 +287,8 @@ class History:
         """
         if not trace.passes:
             raise ValueError(
-                f"`step` took no gradient in its run {step + 1}: it must open its own "
-                "`tf.GradientTape` and call `tape.gradient`. A Keras model that trains in a "
-                "compiled step needs `compile(..., run_eagerly=True)`"
+                f"`step` took no gradient in its run {step + 1}: it must open its own tape and "
+                "call `tape.gradient`. A Keras model needs `compile(..., run_eagerly=True)`"
             )
         trace.main = _followed(trace) if self.which is None else trace.pass_(self.which).index
         trace.title = self.title
@@ -304,7 +304,6 @@ class History:
         on_tape = {value.key for value, watched in uses if watched}
         series = dict(self.series)
         moments: dict[str, Moment] = {}
-        states: set[str] = set()  # of the gradients, and of the variables after the step
         for op in trace.ops:
             received = [gradients[v.key] for v in op.outputs if v.key in gradients]
             # This excludes an optimizer's variables: its rate and its moments are on no tape.
@@ -318,23 +317,25 @@ class History:
             if value.differentiable:
                 tensor, after = value.reference, trace.after.get(op.name)
             upstream, returned = (taken.received, taken.returned) if taken else (received, ())
-            before = _measured(known, tensor, count=False)
-            moved = _measured(known, after, tensor, count=False)
-            moment = _moment(
-                before,
-                _measured(known, next((t for t in upstream if t is not None), None)),
-                [_measured(known, t) for t in returned if t is not None],
-                moved,
+            size = _measured(known, tensor, count=False).norm
+            gradient = _measured(known, next((t for t in upstream if t is not None), None))
+            down = [_measured(known, t) for t in returned if t is not None]
+            whole = float(np.linalg.norm([each.norm for each in down])) if down else np.nan
+            moments[op.name] = Moment(
+                value=size,
+                gradient=gradient.norm,
+                local=ratio(whole, gradient.norm) if gradient.norm else np.nan,
+                update=ratio(_measured(known, after, tensor, count=False).norm, size),
+                zeros=gradient.zeros,
+                lost=max((each.zeros for each in down), default=np.nan),
+                state=gradient.state if upstream else "unasked",
             )
-            if moment.state != "none":  # a variable without a gradient, such as a mask, may hold −∞
-                states |= {moment.state, *([] if before.state == "inf" else [moved.state])}
-            moments[op.name] = moment if upstream else moment._replace(state="unasked")
             if op.name not in series:
                 about = op.kind, op.type, value.dtype, value.size, str(op.source or "")
                 series[op.name] = Series(op.name, *about, [Moment()] * len(self.steps))
         for name, each in series.items():
             each.moments.append(moments.get(name, Moment()))
-        every = series.values()
+        states = {moment.state for moment in moments.values()}
         fine = bool(np.isfinite(target)) and states.isdisjoint(("nan", "inf"))
         found = walk(makers(trace, pass_.targets), lambda op: makers(trace, op.inputs))
         ancestors = self.ancestors or frozenset(op.name for op in found)
@@ -343,7 +344,7 @@ class History:
         self.fine = [*self.fine, fine]
         self.series, self.ancestors, self.last = series, ancestors, trace
         self.broken = step if self.broken is None and not fine else self.broken
-        changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in every)
+        changed = any(len({m.state for m in s.moments[-2:]}) > 1 for s in series.values())
         return changed, sum(each.bytes for each in known.values())
 
 
@@ -401,21 +402,6 @@ def _measured(
     return known[key]
 
 
-def _moment(
-    value: Measured, gradient: Measured, returned: Sequence[Measured], moved: Measured
-) -> Moment:
-    down = float(np.linalg.norm([each.norm for each in returned])) if returned else np.nan
-    return Moment(
-        value=value.norm,
-        gradient=gradient.norm,
-        local=ratio(down, gradient.norm) if gradient.norm else np.nan,
-        update=ratio(moved.norm, value.norm),
-        zeros=gradient.zeros,
-        lost=max((each.zeros for each in returned), default=np.nan),
-        state=gradient.state,
-    )
-
-
 def watch(
     step: Callable[[], Any],
     steps: int = 50,
@@ -447,8 +433,8 @@ def watch(
 
     Raises:
         TypeError: `step` is not callable, or `keep` is not iterable.
-        ValueError: A number is no integer or too small, `keep` names a step that is not recorded,
-            or the step takes no gradient.
+        ValueError: `steps` or `every` is no integer of at least 1, `keep` names a step that is not
+            recorded, or the step takes no gradient.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -465,20 +451,19 @@ def watch(
 
     if not callable(step):
         raise TypeError(f"`step` must be a function without arguments, not {type(step).__name__}")
+    for argument, x in (("steps", steps), ("every", every)):
+        if not isinstance(x, Integral) or x < 1:
+            raise ValueError(f"`{argument}` is {x!r}, and must be an integer of at least 1")
     if not isinstance(keep, Iterable):
         raise TypeError(f"`keep` is {keep!r}, and must be a list of integers, as in `keep=[3]`")
-    asked = [*keep]
-    given: list[tuple[str, Any, int]] = [("`steps`", steps, 1), ("`every`", every, 1)]
-    for argument, x, least in given + [("an entry of `keep`", x, 0) for x in asked]:
-        if not isinstance(x, int | np.integer) or isinstance(x, bool) or x < least:
-            raise ValueError(f"{argument} is {x!r}, and must be an integer of at least {least}")
-    for x in asked:
-        if x >= steps or x % every:
+    wanted = set()
+    for x in keep:
+        if x not in range(0, steps, every):
             raise ValueError(
-                f"an entry of `keep` is {x!r}, and step {x} is not recorded: "
-                f"{steps} steps run from 0 on, and every={every} records one in {every}"
+                f"an entry of `keep` is {x!r}, and no such step is recorded: {steps} steps run "
+                f"from 0 on, and every={every} records one in {every}"
             )
-    wanted = {*asked}
+        wanted.add(x)
     history = History(getattr(step, "__name__", "step"), which)
     progress = Progress(f"watch of {history.title}")
     changes = 0  # how many more traces may be kept of steps at which something changed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -18,8 +18,8 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Op, Trace, ratio, readable, wide
-from ..graph.dtypes import limits
+from ..graph import Trace, ratio, wide
+from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
 from ..lessons import DEBUGGING, STABILITY, VARIABLES
@@ -70,9 +70,6 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     told = _unique(_first_in_time(found, sizes.diverging(graphs)), trace)
     notes = [*_integers(trace, graphs), *trace.notes]
-    gone = any(step.pull is None for graph in graphs for step in graph.pass_.steps)
-    if gone and any(each.what != "none" and each.which is not None for each in told):
-        notes.append("Read from a file: no rule could run again, so the cause may be another.")
     return Diagnosis(trace.title, told, _healthy(trace, graphs), notes)
 
 
@@ -101,11 +98,9 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
         return plain if {plain, name} <= tensors else name
 
     for each in found:
-        line = each.source and (each.source.file, each.source.line)
-        where = (each.op and each.op.type, line) if line else each.op or each.message
+        where = each.op and each.op.type, str(each.source) if each.source else each.message
         kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
-    once = {(each.what, each.message): each for each in reversed(kept.values())}
-    return list(reversed(once.values()))
+    return list(kept.values())
 
 
 def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
@@ -115,22 +110,12 @@ def _healthy(trace: Trace, graphs: list[PassGraph]) -> str:
         return f"no backward pass, so no gradient{why}."
     if not any(graph.pass_.sources for graph in graphs):
         return "no gradient was asked for: `sources` was empty."
-    gradients = [g for graph in graphs for _, g in graph.gradients]
-    known = [g for g in gradients if g is not None]
+    gradients = [g for graph in graphs for _, g in graph.gradients if g is not None]
     ends = [numbers.numbers(target) for graph in graphs for target in graph.pass_.targets]
-    if any(map(numbers.is_bad, [*known, *ends])):
+    if any(map(numbers.is_bad, [*gradients, *ends])):
         began = "a target or a gradient is NaN or infinite, which began before what was examined"
         return f"{began}: diagnose all passes, and record the whole forward pass."
-    judged = all(graph.first_order for graph in graphs)  # sizes of second derivatives are not
-    far = {cause.name for graph in graphs for cause, *_ in sizes.far(graph)}
-    absent = {
-        "None": len(known) == len(gradients),  # integers have none
-        "zero": not any(map(numbers.is_zero, known)),  # second derivatives may be
-        **{"NaN": True, "infinite": True},
-        **{name: judged and name not in far for name in ("vanishing", "exploding")},
-    }
-    *words, last = (word for word, holds in absent.items() if holds)
-    return f"healthy. No gradient is {', '.join(words)} or {last}."
+    return "healthy. No finding about None, zero, NaN, infinite, vanishing or exploding gradients."
 
 
 def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
@@ -143,12 +128,8 @@ def _integers(trace: Trace, graphs: list[PassGraph]) -> list[str]:
 
 # --- a training over time ----------------------------------------------------------------------
 
-# The root mean square of the first layer's gradient over that of the last. The derivative of a
-# sigmoid is at most 1/4, so ten sigmoid layers leave at most 1e-6; the healthy trainings in the
-# tests stay above this limit. Above its inverse a gradient is exploding.
-VANISHING = 1e-4
-# Any gradient shrinks more through this many ops of one type, such as the steps of a recurrent
-# network, so the limit for them is lower.
+# The root mean square of the gradient at the first of ten or more ops of one type and line, such as
+# the steps of a recurrent network, over that at the last. Above its inverse it is exploding.
 REPEATED = 10
 LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
@@ -175,9 +156,6 @@ def over_time(history: History) -> Diagnosis:
     if told and told[0][1].level == "warning":  # the last step is finite again
         end = len(history)
     told += [each for ask in OVER_TIME for each in ask(history, end)]
-    last = history.traces[history.steps[-1]]
-    flat = [x for p in last.passes for x in numbers.zero(PassGraph(last, p)) if x.level == "note"]
-    told += [(end, replace(x, message=f"at the last step, {x.message}")) for x in flat]
     told.sort(key=lambda each: each[0])
     notes = [history.note] if history.note else []
     return Diagnosis("the history", [each for _, each in told], "the gradients flow.", notes)
@@ -187,20 +165,19 @@ def _since(history: History, place: int) -> str:
     return f"since step {history.steps[place]}" if place else "from the first step on"
 
 
-def _told(
-    history: History, place: int, cause: Cause, series: Series, known: Mapping[str, str]
-) -> Told:
-    """The finding that a cause gives for a series, from the step at index `place` on."""
-    where = f" ({series.source})" if series.source else ""
-    message, hint, lesson = cause.words({"name": series.name, **known})
-    last = history.traces[history.steps[-1]]
+def _told(history: History, place: int, cause: Cause, *series: Series, **known: str) -> Told:
+    """The finding that a cause gives for some series, from the step at index `place` on."""
+    first, last = series[0], history.traces[history.steps[-1]]
+    where = f" ({first.source})" if first.source else ""
+    names = listed(f"`{each.name}`" for each in series)
+    message, hint, lesson = cause.words({"names": names, **known})
     return place, Finding(
         cause.name,
         f"{_since(history, place)}, {message}{where}",
         hint,
         lesson,
-        next((op for op in last.ops if op.name == series.name), None),
-        (series.name,) * (series.kind == "variable"),
+        next((op for op in last.ops if op.name == first.name), None),
+        tuple(each.name for each in series if each.kind == "variable"),
         last.main,
         level=cause.level,
     )
@@ -209,10 +186,6 @@ def _told(
 # --- what the trace of one step explains ---
 
 LEARNT = "Of a loss that cannot be less, nothing is left to learn."
-LEFT = (
-    "Look at how the step uses the gradient: does it divide by 0, as an optimiser with epsilon=0 "
-    "does, or is the learning rate too large? Or was it there before the step?"
-)
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
@@ -234,22 +207,13 @@ def broken(history: History, end: int) -> Iterator[Told]:
         return
     when = f"at step {history.steps[end]}"
     found = (each for each in _explained(history, end, when) if each.what in ("nan", "inf"))
-    message, hint = f"{when}, the target or a gradient is not finite.", LOOK
-    asked = [name for name, s in history.variables.items() if s.state[end] in ("", "zero")]
-    left = history.traces[history.steps[end]].after
-    gone = [x for x in asked if x in left and not np.isfinite(readable(left[x])).all()]
-    if gone:
-        names = listed(f"`{name}`" for name in gone)
-        message = f"{when}, NaN or infinity is left in {names}, though the gradient is finite."
-        hint = LEFT
-    first = next(found, Finding("nan", message, hint, STABILITY, sources=tuple(gone)))
+    unknown = Finding("nan", f"{when}, the target or a gradient is not finite.", LOOK, STABILITY)
+    first = next(found, unknown)
     fine = history.fine[end:]
     if fine[-1]:
         many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are fine."
-        message = f"{first.message} {many}"
-        skips = "A loss-scale optimizer skips such a step; without one: "
-        hint = first.hint if first.hint == LEFT else skips + first.hint
-        first = replace(first, message=message, hint=hint, level="warning")
+        hint = f"A loss-scale optimizer skips such a step; without one: {first.hint}"
+        first = replace(first, message=f"{first.message} {many}", hint=hint, level="warning")
     yield end, first
 
 
@@ -265,15 +229,13 @@ def lost(history: History, end: int) -> Iterator[Told]:
         since = _since(history, place)
         trace, every = _kept(history, place), _explained(history, place, since)
         found = [each for each in every if each.what == state and name in each.sources]
-        if not found and state == "zero" and not PassGraph(trace, trace.pass_(None)).first_order:
-            continue  # second derivatives may be 0
         if not found:
-            word = "None" if state == "none" else "0"
-            message = f"{since}, the gradient of `{name}` is {word}."
+            if state == "zero" and not PassGraph(trace, trace.pass_(None)).first_order:
+                continue  # second derivatives may be 0
+            message = f"{since}, the gradient of `{name}` is {'None' if state == 'none' else 0}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
-        done = not any(history.target[place:end])
-        if state == "zero" and done and not all(_weightless(trace, each.op) for each in found):
+        if state == "zero" and any(history.target[:place]) and not any(history.target[place:end]):
             message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
             found = [replace(found[0], message=message, hint=LEARNT, level="note")]
         elif state == "zero" and end - place < OFTEN * end:
@@ -281,139 +243,108 @@ def lost(history: History, end: int) -> Iterator[Told]:
         yield from ((place, each) for each in found)
 
 
-def _weightless(trace: Trace, op: Op | None) -> bool:
-    """Whether an op multiplies by a 0 in which no source has a part, such as a weight."""
-    products = next(each.ops for each in numbers.ZERO if each.name == "factor 0")
-    factors = op.inputs if op and op.type in products.split() else ()
-    zeros = (value for value in factors if numbers.is_zero(numbers.numbers(value)))
-    sources = {*makers(trace, trace.pass_(None).sources)}
-    made = (walk(makers(trace, [v]), lambda each: makers(trace, each.inputs)) for v in zeros)
-    return any(sources.isdisjoint(each) for each in made)
-
-
-# --- what only the series show ---
-
-
-def underflow(history: History, end: int) -> Iterator[Told]:
-    """16-bit gradients, much of which often rounds to 0, as the trace of one step explains."""
-    ops = history.ops.values()  # a cast to float32 returns a gradient of the narrower type
-    half = [s for s in ops if s.dtype in ("float16", "bfloat16") or s.type == "Cast"]
-    lost = (np.subtract(s.lost[:end], s.zeros[:end]) > numbers.UNDERFLOW for s in half)
-    places = [place for often in lost if (place := _often(often)) is not None]
-    if places:
-        every = _explained(history, min(places), _since(history, min(places)))
-        yield from ((min(places), each) for each in every if each.what == "underflow")
+def size(history: History, end: int) -> Iterator[Told]:
+    """Gradients that underflow, vanish or explode in many of the traces kept."""
+    kept = [place for place in range(end) if history.steps[place] in history.traces]
+    found: dict[str, list[Told]] = {}
+    for place in kept:
+        trace = _kept(history, place)
+        graph = PassGraph(trace, trace.pass_(None))
+        for each in (*numbers.underflow(graph), *sizes.scale(graph)):
+            found.setdefault(each.what, []).append((place, each))
+    often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
+    for place, first in often:
+        if first.what != "zero":  # `lost` tells of these
+            message = f"at step {history.steps[place]}, {first.message}"
+            yield place, replace(first, message=message)
+    if not any(first.what in ("vanishing", "exploding") for _, first in often):
+        yield from _depth(history, end)
 
 
 DEPTH = Cause("", STABILITY).says(
-    "the gradient of `{name}` is {times} times that of `{last}`, per entry: it {verb} on its way "
-    "through {through}.",
+    "the gradient of {names} is {times} times that of `{last}`, per entry: it {verb} on its way "
+    "through {count} ops of type {type}.",
     "Normalisation, residual connections, gates (LSTM, GRU), or other initial weights help.",
 )
 
 
-def depth(history: History, end: int) -> Iterator[Told]:
-    """Gradients that shrink or grow with depth: from layer to layer, or through repeated ops."""
-    every = [s for s in history.series.values() if end and not any(s.state[:end])]
-    weights = [s for s in every if s.kind == "variable" and s.size > 1]
-    rows = [("the layers between", weights, 3, VANISHING)]
+def _depth(history: History, end: int) -> Iterator[Told]:
+    """Gradients that shrink or grow through repeated ops, as the steps of a recurrent network."""
 
     def place_of(s: Series) -> tuple[str, str, int]:  # of another size, entries do not compare
         return s.type, s.source, s.size
 
-    ops = sorted((s for s in every if s.kind in ("op", "custom")), key=place_of)
+    ops = sorted((s for s in history.ops.values() if end and not any(s.state[:end])), key=place_of)
     for (type_, *_), each in groupby(ops, key=place_of):
-        same = list(each)
-        rows.append((f"{len(same)} ops of type {type_}", same, REPEATED, LOST_WITH_STEPS))
-    for through, row, fewest, low in rows:
-        if len(row) < fewest or not (way := _way(history, row[0], row[-1])):
+        row = list(each)
+        first, last = row[0], row[-1]
+        if len(row) < REPEATED or not _leads(history, first, last):
             continue
-        pairs = (row[0], row[-1]), way
         with np.errstate(all="ignore"):
-            both = [a.rms[:end] / b.rms[:end] for a, b in pairs]  # 0 / 0 and ∞ / ∞ count as neither
+            times = first.rms[:end] / last.rms[:end]  # 0 / 0 and ∞ / ∞ count as neither
         for name, verb, out in (
-            ("vanishing", "shrinks", np.max(both, 0) < low),
-            ("exploding", "grows", np.min(both, 0) > 1 / low),
+            ("vanishing", "shrinks", times < LOST_WITH_STEPS),
+            ("exploding", "grows", times > 1 / LOST_WITH_STEPS),
         ):
             place = _often(out)
             if place is not None:
-                times = style.number(float(np.median(both[0][out])), 2)
-                known = {"times": times, "last": row[-1].name, "verb": verb, "through": through}
-                yield _told(history, place, replace(DEPTH, name=name), row[0], known)
+                known = {"last": last.name, "verb": verb, "count": str(len(row)), "type": type_}
+                known["times"] = style.number(float(np.median(times[out])), 2)
+                yield _told(history, place, replace(DEPTH, name=name), first, **known)
                 return
 
 
-def _way(history: History, *ends: Series) -> list[Series]:
-    """The ops at which a variable first meets something else; none if no way leads on from one.
-
-    What comes to them does not depend on the scale of the inputs, as the gradient of a weight does.
-    """
-    trace, found = history.traces[history.steps[-1]], []
-    for series in ends:
-        near = {series.name}
-        for op in trace.ops:
-            if near & {op.name, *(each.name for each in makers(trace, op.inputs))}:
-                near.add(op.name)
-                if op.name in history.ops and (op.name == series.name or len(op.inputs) > 1):
-                    found.append(op)
-                    break
-    before = list(walk(found[1:], lambda op: makers(trace, op.inputs)))
-    return [history.ops[op.name] for op in found if found[0] in before]
+def _leads(history: History, first: Series, last: Series) -> bool:
+    """Whether a path leads from one op to another: terms beside each other are no depth."""
+    trace = history.traces[history.steps[-1]]
+    end = [op for op in trace.ops if op.name == last.name]
+    before = walk(end, lambda op: makers(trace, op.inputs))
+    return first.name in {op.name for op in before}
 
 
-GROWTH = Cause("exploding", STABILITY).says(
-    "the gradient of `{name}` is more than {limit} times that of the first step, and the target "
-    "grows as well.",
-    "The learning rate is too large, or the sign of the update is wrong.",
-)
+# --- what only the series show ---
 
 
 def growth(history: History, end: int) -> Iterator[Told]:
     """Gradients that grow from step to step, and the target with them.
 
     A growing loss scale is no finding: gradient and target grow alike then, and the steps do not
-    move a variable further than before.
+    move the variables further than before.
     """
-    if end < 3 or not history.target[end - 1] > history.target[0]:
+    series = [s for s in history.variables.values() if not any(s.state[:end])]
+    if end < 3 or not series or not history.target[end - 1] > history.target[0]:
         return
-    found, limit = [], {"limit": style.number(sizes.GROWN)}
-    for series in history.variables.values():
-        gradient = np.asarray(series.gradient[:end])
-        place = _tail(gradient > sizes.GROWN * gradient[0]) if gradient[0] > 0 else None
-        if place is None:
-            continue
-        times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
-        moved = _moved(series, end)
-        first = next((n for n in moved if n > 0), 0.0)
-        if not 1 / ALIKE < times < ALIKE or np.any(moved > ALIKE * first):
-            found.append(_told(history, place, GROWTH, series, limit))
-    yield from sorted(found, key=lambda each: each[0])[:1]
+    gradient = np.linalg.norm([s.gradient[:end] for s in series], axis=0)
+    moved = np.linalg.norm(np.nan_to_num([_moved(s, end) for s in series]), axis=0)
+    place = _tail(gradient > sizes.GROWN * gradient[0])
+    times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
+    further = np.any(moved > ALIKE * next((n for n in moved if n > 0), 0.0))
+    if place is not None and (further or not 1 / ALIKE < times < ALIKE):
+        known = {"target": "the target", "line": "", "sizes": sizes.written([*gradient])}
+        yield _told(history, place, sizes.DIVERGING, *series, **known)
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
-    "no step moves `{name}`{why} gradient is taken of it.",
-    "Is it given to the optimiser?{small} If it is meant to stay as it is, all is well.",
+    "no step moves {names}.",
+    "Is a gradient taken of it and given to the optimiser, and is each step large enough to change "
+    "numbers of its dtype? If it is meant to stay as it is, all is well.",
 )
 
 
 def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that the target is computed from and that no step moves."""
-    last = history.traces[history.steps[-1]]
-    taken = {op.name for each in last.passes for op in makers(last, each.sources)}
+    still = []
     for series in history.variables.values():
-        moved = np.any(np.asarray(series.update[:end]) > 0) or len(set(series.value[:end])) > 1
+        moved = any(x > 0 for x in series.update[:end]) or len(set(series.value[:end])) > 1
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if series.name in history.ancestors and usual and not moved:
-            known, asked = limits(series.dtype), series.name in taken
-            least = known.eps * series.value[0] / series.size**0.5 if known and asked else 0.0
-            small = f" Or is each step below {style.number(least, 2)}, too small for its numbers"
-            small += f" to change in {series.dtype}?"
-            why = {"why": " although a" if asked else ": no", "small": small if least > 0 else ""}
-            yield _told(history, 0, FROZEN, series, why)
+            still.append(series)
+    if still:
+        yield _told(history, 0, FROZEN, *still)
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
-    "a step moves `{name}` by up to {size} of its own norm{others}; about 0.001 is usual.",
+    "a step moves {names} by up to {size} of its own norm; about 0.001 is usual.",
     "If the target does not fall, try a learning rate ten times smaller.",
 )
 
@@ -424,55 +355,39 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
     A variable that began at 0, such as a bias, is left out: any learning rate moves it by a large
     part of its norm.
     """
-    found = []
     every = [s for s in history.variables.values() if s.size > 1 and end and s.value[0] > 0]
     values = np.array([s.value[:end] for s in every])
     usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # RMS of entries
+    found, places, size = [], [], 0.0
     for series in every:
         update = np.asarray(series.update[:end])
         moved = _moved(series, end) / series.size**0.5
         large = (update > LARGE_UPDATE) & (moved > LARGE_UPDATE * usual)
         place = _often(large)
-        found += [] if place is None else [(place, -float(np.max(update[large])), series)]
+        if place is not None:
+            found.append(series)
+            places.append(place)
+            size = max(size, float(np.max(update[large])))
     if found:
-        place, size, series = min(found, key=lambda each: each[:2])
-        others = f" ({len(found) - 1} more)" if len(found) > 1 else ""
-        yield _told(
-            history, place, LARGE, series, {"size": style.number(-size, 2), "others": others}
-        )
+        yield _told(history, min(places), LARGE, *found, size=style.number(size, 2))
 
 
-ASCENT = Cause("ascent", VARIABLES, level="note").says(
-    "in nearly all steps that were kept, the variables move along the gradient, not against it, "
-    "and the target rises: from {first} to {last}.",
-    "To lower a loss, subtract the gradient. If the target is meant to rise, all is well.",
+RISING = Cause("rising", VARIABLES, level="note").says(
+    "the target rises in nearly all steps: from {first} to {last}.",
+    "To lower a loss, subtract the gradient, or try a smaller rate. If it is meant to rise, all is "
+    "well.",
 )
 
 
-def ascent(history: History, end: int) -> Iterator[Told]:
-    """A target that rises because the steps go along its gradient, as the kept traces tell."""
-    kept = [history.traces[step] for step in history.steps[:end] if step in history.traces]
-    if end < 3 or not history.target[end - 1] > history.target[0]:
-        return
-    if np.mean([_climb(trace) > 0 for trace in kept]) > NEARLY:
+def rising(history: History, end: int) -> Iterator[Told]:
+    """A target that rises, as where the gradient is added and not subtracted."""
+    if end >= 3 and np.mean(np.diff(history.target[:end]) > 0) > NEARLY:
         first, last = (style.number(history.target[place], 2) for place in (0, end - 1))
-        message, hint, lesson = ASCENT.words({"first": first, "last": last})
-        yield 0, Finding(ASCENT.name, message, hint, lesson, level=ASCENT.level)
+        words = RISING.words({"first": first, "last": last})
+        yield 0, Finding(RISING.name, *words, level=RISING.level)
 
 
-def _climb(trace: Trace) -> float:
-    """By how much the target grows, as its gradient says, where a step moves the variables."""
-    pass_, found = trace.pass_(None), 0.0
-    for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
-        made = trace.producer(value)
-        after = trace.after.get(made[0].name) if made and value.differentiable else None
-        if after is not None and gradient is not None:
-            moved = wide(readable(after)) - wide(readable(value.reference))
-            found += float(np.vdot(wide(gradient), moved).real)
-    return found
-
-
-OVER_TIME = (lost, underflow, depth, growth, ascent, frozen, large_updates)
+OVER_TIME = (lost, size, growth, rising, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
@@ -481,63 +396,44 @@ OVER_TIME = (lost, underflow, depth, growth, ascent, frozen, large_updates)
 def parted(history: History, against: History) -> str:
     """Say at which step and op two trainings begin to differ, with both numbers.
 
-    Every value is compared in forward order, then every gradient in backward order, entry by entry
-    if both kept the trace of the step, else by norm; and then the target.
+    Where both kept the trace of a step, every value is compared in forward order, then every
+    gradient in backward order, entry by entry, if both have one of its name; in every step, the
+    target.
     """
     first, second = told_apart([history.title, against.title], "training")
-    common, what = [step for step in history.steps if step in against.steps], "numbers"
+    common = [step for step in history.steps if step in against.steps]
     for step in common:
         whole = step in history.traces and step in against.traces
-        what = what if whole else "norms"
-        mine, theirs = (_flow(each, each.steps.index(step), whole) for each in (history, against))
-        pairs = list(_pairs(mine, theirs))
-        if len(pairs) == 1:  # the target
+        mine, theirs = (_flow(each, step, whole) for each in (history, against))
+        shared = [name for name in mine if name in theirs]
+        if whole and len(shared) == 1:  # the target
             return "They have no names in common. Give what corresponds the same name in both."
-        for name, its in pairs:
-            one, other = mine[name], theirs[its]
+        for name in shared:
+            one, other = mine[name], theirs[name]
             if not _close(one, other):
-                there = f" ({its})" if its != name else ""
                 return (
                     f"They part at step {step}: {name} is {style.array(one)} in {first} and "
-                    f"{style.array(other)} in {second}{there}. Before that all {what} compared "
-                    "agree."
+                    f"{style.array(other)} in {second}. Before that all numbers compared agree."
                 )
-    return f"They do not part in {len(common)} recorded steps. All {what} compared agree."
+    return f"They do not part in {len(common)} recorded steps. All numbers compared agree."
 
 
-def _flow(history: History, place: int, whole: bool) -> dict[str, Any]:
-    """Every value and gradient of one step, in order, by its name in words: arrays, or norms."""
-    known = history.ancestors  # leaves out what runs after the pass, such as the update
-    found: dict[str, Any]
-    if not whole:
-        series = [s for s in history.series.values() if s.name in known]
-        found = {f"the norm of the value of `{s.name}`": s.moments[place].value for s in series}
-        for s in series[::-1]:
-            found[f"the norm of the gradient of `{s.name}`"] = s.moments[place].gradient
-        return found | {"the target": history.target[place]}
-    trace = history.traces[history.steps[place]]
-    pass_ = trace.pass_(None)
-    values = {op.name: op.outputs[0] for op in trace.ops if op.outputs and op.name in known}
-    found = {f"the value of `{k}`": v.numpy() for k, v in values.items() if v.differentiable}
-    for step in pass_.steps:
-        for k, (used, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True), 1):
-            made = trace.producer(used)
-            words = f"what `{step.op.name}` returns{f' to `{made[0].name}`' if made else ''}"
-            found[f"{words} as input {k}" if words in found else words] = given
-    for value, gradient in zip(pass_.sources, pass_.gradients, strict=True):
-        if made := trace.producer(value):
-            found[f"the gradient of `{made[0].name}`"] = gradient
-    return found | {"the target": history.target[place]}
-
-
-def _pairs(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Pair equal names; other names pair by position if both have equally many, else not at all."""
-    others = (name for name in theirs if name not in mine)
-    for name in mine:
-        if name in theirs:
-            yield name, name
-        elif len(mine) == len(theirs):
-            yield name, next(others)
+def _flow(history: History, step: int, whole: bool) -> dict[str, Any]:
+    """The target of a step, after every value and gradient if `whole`, by their names in words."""
+    found: dict[str, Any] = {}
+    if whole:
+        trace = history.traces[step]
+        pass_ = trace.pass_(None)
+        for op in trace.ops:  # `ancestors` leaves out what runs after the pass, as the update does
+            if op.name in history.ancestors and op.outputs and op.outputs[0].differentiable:
+                found[f"the value of `{op.name}`"] = op.outputs[0].numpy()
+        for each in pass_.steps:
+            for used, given in zip(each.op.inputs, each.downstream, strict=True):
+                name = value_name(trace, used)
+                found.setdefault(f"what `{each.op.name}` returns to `{name}`", given)
+        for source, gradient in zip(pass_.sources, pass_.gradients, strict=True):
+            found[f"the gradient of `{value_name(trace, source)}`"] = gradient
+    return found | {"the target": history.target[history.steps.index(step)]}
 
 
 def _close(one: Any, other: Any) -> bool:

@@ -37,24 +37,10 @@ def find(graph: PassGraph) -> list[Finding]:
                 key = cut.op or value.key, cut.cause
                 groups.setdefault(key, cut).sources.append(value)
     cut_ops = {cut.op for cut in groups.values()}
-    for step in graph.pass_.steps:  # a gradient that is incomplete, though not None
+    for step in graph.pass_.steps:  # a gradient that may be incomplete, though it is not None
         if step.op.captured and step.op not in cut_ops:
-            given = _of_arguments(graph, step.op)
-            cause = "captured and given" if given else "captured by closure"
-            cut = groups[step.op] = Cut(graph, cause, step.op)
-            cut.sources += step.op.captured
+            groups[step.op] = Cut(graph, "closes over", step.op, sources=[*step.op.captured])
     return [cut.finding() for cut in groups.values()]
-
-
-def _of_arguments(graph: PassGraph, op: Op) -> bool:
-    """Whether all that a custom op captured is computed from its own arguments alone."""
-    arguments = {v.key for v in op.inputs}
-
-    def onward(value: Value) -> list[Value]:
-        maker = None if value.key in arguments else graph.maker(value)
-        return [v for i, v in enumerate(maker.inputs) if maker.follows(i)] if maker else []
-
-    return {v.key for v in walk(op.captured, onward) if not onward(v)} <= arguments
 
 
 def dropped(graph: PassGraph) -> list[Finding]:
@@ -82,8 +68,8 @@ def beside(graph: PassGraph) -> list[Finding]:
     given = [v for v, g in graph.gradients if g is not None and v.key in graph.nodes]
     for edge in graph.selection.edges if graph.first_order else ():
         op, why = graph.op(edge.target), edge.reason
-        cast = f"{op.type} {why}" in ("Cast integer", "AsString text")
-        cut = (cast or why.startswith("no gradient for")) and edge.target in onward(edge.source)
+        cut = why.startswith("no gradient for") or (op.type, why) == ("Cast", "integer")
+        cut = cut and edge.target in onward(edge.source)
         if cut and len(found) < MOST_ORIGINS and ends & reached(edge.target):
             sources = [v for v in given if edge.source in reached(graph.nodes[v.key])]
             found += [Cut(graph, "one path", op, sources=sources).finding()] if sources else []
@@ -106,7 +92,6 @@ def cuts(graph: PassGraph, value: Value) -> list[Cut]:
             if cut is None:
                 yield edge.target
             else:
-                cut = _at_inner_pass(graph, cut)
                 found.setdefault((cut.op, cut.cause), cut)
 
     for _ in walk([start], onward):
@@ -139,7 +124,7 @@ def _unwatched(graph: PassGraph, op: Op, value: Value, reason: str) -> str:
     if reason != "tape not recording":
         uses = (u for each in graph.trace.ops for u in zip(each.inputs, each.watched, strict=False))
         if any(used is value and watched for used, watched in uses):
-            return "watched elsewhere"
+            return "another tape"
     # The block may be that of a function that called this one: then a tape followed other inputs.
     outside = inside_tape(op.source) in ("stopped", "outside") and not any(op.watched)
     if outside or reason == "tape not recording":
@@ -159,7 +144,7 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
     if not value.differentiable and value.dtype != "resource":
         return Cut(graph, "no float", None, value)
     if start is None or not value.differentiable:
-        return Cut(graph, _unused(graph, value), None, value)
+        return Cut(graph, _unused(graph), None, value)
     leaving = graph.selection.outgoing
     reached = sorted(walk([start], lambda node: [edge.target for edge in leaving[node]]))
     ends = [graph.nodes[t.key] for t in graph.pass_.targets if t.key in graph.nodes]
@@ -174,23 +159,17 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
                 return Cut(graph, "NumPy", op, output, taken)
     uses = [node for node in reached if start < node <= last] or reached[1:2]
     used = graph.op(uses[-1]) if uses else None
-    return Cut(graph, _unused(graph, value, used), used, value)
+    return Cut(graph, _unused(graph, used), used, value)
 
 
-def _unused(graph: PassGraph, value: Value, used: Op | None = None) -> str:
+def _unused(graph: PassGraph, used: Op | None = None) -> str:
     """Why a source does not lead to the target, though an op may have used it."""
-    forward = {v.key for op in graph.trace.ops for v in op.outputs}
-    # The target is a gradient, on which the source has no influence.
-    if graph.pass_.index > 0 and any(t.key not in forward for t in graph.pass_.targets):
-        return "independent"
-    if used and _inner_gradients(graph):
+    if used and _inner_gradients(graph):  # the source has no influence on them
         return "independent"
     pass_ = graph.pass_
     if all(graph.kind(t) == "input" and t not in pass_.sources for t in pass_.targets):
         return "target unseen"
-    if used:
-        return "dead end"
-    return "not read" if graph.kind(value) == "variable" else "unused"
+    return "dead end" if used else "unused"
 
 
 def _inner_gradients(graph: PassGraph) -> list[tuple[Value, Pass]]:
@@ -214,16 +193,6 @@ def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
     return None
 
 
-def _at_inner_pass(graph: PassGraph, cut: Cut) -> Cut:
-    """The cut, or that of the earlier pass that ran its op and that the asked tape did not see."""
-    if cut.cause in ("another tape", "watched elsewhere"):
-        for inner in graph.trace.passes[: graph.pass_.index]:
-            if cut.op in inner.ops and graph.pass_.step_of.keys().isdisjoint(inner.ops):
-                target = inner.targets[0]
-                return Cut(graph, "inner gradient unseen", graph.maker(target), target)
-    return cut
-
-
 @dataclass
 class Cut:
     """One place where a path is cut."""
@@ -241,11 +210,10 @@ class Cut:
         who = listed(map(graph.name, sources)) if sources else ""
         made = graph.maker(sources[0]) if sources else None
         captured = ([value] if value else op.captured) if op else ()
-        is_none = not sources or sources[0] in graph.pass_.sources
         source = op.source if op else None
         where, due = _BLOCKS.get(inside_tape(source), _BLOCKS[""])
         known = {
-            "who": f"{who} got None" if is_none else f"the gradient of {who} is incomplete",
+            "who": f"{who} got None",
             "here": at(op) if op else "",
             "call": line(source),
             "rule": line(op.rule if op else None),
@@ -348,12 +316,6 @@ _CAUSES = (
         "{who}: the inner gradient was taken outside the outer tape{taken}, which saw a constant.",
         "Call the inner tape's `gradient` inside the `with` block of the outer tape.",
     ),
-    Cause("inner gradient unseen", NESTED).says(
-        "{who}: the tape that was asked did not record the inner gradient, that of {name}{call}. "
-        "It is a constant to that tape.",
-        "Call the inner tape's `gradient` inside the `with` block of the tape that is asked; a "
-        "tensor it must `watch` first.",
-    ),
     Cause("NumPy").says(
         "{who}: the numbers of {name} left TensorFlow{taken}. No tape follows NumPy.",
         "Use TensorFlow's own functions there, and the tensor itself in place of its numbers.",
@@ -370,21 +332,14 @@ _CAUSES = (
         "passed on in place of a tensor: by NumPy, `float()`, a new tf.Variable, an assignment or "
         "a Keras metric.",
     ),
-    Cause("not read", VARIABLES).says(
-        "{who}: no op that ran reads this variable, and an assignment passes no gradient on.",
-        "Use it in what is differentiated, or leave it out of the sources.",
-    ),
     Cause("target unseen").says(
         "{who}: no TensorFlow op that was recorded made the target.",
         "Compute it with TensorFlow's functions, not NumPy's, and record the forward pass.",
     ),
     Cause("unused").says(
-        "{who}: no TensorFlow op that was recorded uses it.",
-        "Use it, or leave it out; `unconnected_gradients='zero'` gives 0.",
-    ),
-    Cause("watched elsewhere").says(
-        "{who}: {here} used it before a tape watched it, after `tape.reset()`, or on another tape.",
-        "Move the line into the block of the tape that is asked, below its `watch`.",
+        "{who}: no TensorFlow op that was recorded reads it.",
+        "Use it, or leave it out; `unconnected_gradients='zero'` gives 0. If it was only assigned "
+        "to, or to a variable: an assignment passes no gradient on.",
     ),
     Cause("tape not recording").says(
         "{who}: {here} ran {where}.",
@@ -429,10 +384,10 @@ _CAUSES = (
         "nothing flows back there.",
         "Make {captured} a positional argument, and return a gradient for every argument{rule}.",
     ),
-    Cause("captured and given", INPUTS, level="note").says(
-        "the custom gradient {here} closes over {captured}, which comes from its arguments.",
-        "That is right only if the rule's gradients for the arguments include the way through "
-        "{captured}.",
+    Cause("closes over", INPUTS, level="warning").says(
+        "the custom gradient {here} closes over {captured}, so nothing flows back there.",
+        "Make {captured} a positional argument, and return a gradient for every argument{rule}. "
+        "Else the rule's gradients for its arguments must include the way through {captured}.",
     ),
     Cause("the rule returned None", INPUTS).says(
         "{who}: the rule of {here} returned None for its input {name}.",
@@ -445,8 +400,11 @@ _CAUSES = (
         "over must be an argument too.",
     ),
     Cause("another tape").says(
-        "{who}: {here} is not on the tape that was asked.",
-        "Ask the tape that recorded it, or open one tape around everything.",
+        "{who}: the tape that was asked recorded no path through {here} to the target. That op "
+        "used a value before a tape watched it, after `tape.reset()`, or on another tape; or an "
+        "inner gradient behind it was taken outside this tape.",
+        "Ask the tape that recorded it, or move the line into the block of the tape that is asked, "
+        "below its `watch`.",
     ),
 )
 CAUSES = {cause.name: cause for cause in _CAUSES}

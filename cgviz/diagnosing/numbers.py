@@ -24,12 +24,12 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Trace, Value, wide
+from ..graph import Array, Op, Step, Trace, Value, wide, wide_norm
 from ..graph.dtypes import limits
-from ..graph.jacobian import rerun
+from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
-from ..lessons import CHAIN, GRAPHS, KINKS, NESTED, STABILITY, UPSTREAM
+from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, listed
 
 Test = Callable[[Any], bool]
@@ -118,19 +118,16 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
 def zero(graph: PassGraph) -> list[Finding]:
     """Explain each of a pass's gradients whose entries are all exactly zero.
 
-    Of a pass that differentiates a backward pass they are noted, except those of the variables of a
-    loss: second derivatives of piecewise linear functions are rightly zero. If no variable learns
-    from a loss, they are explained. A target that is not finite is left to `values`.
+    Second derivatives of piecewise linear functions are rightly zero: a pass that differentiates a
+    backward pass is explained only if no variable learns from its loss. A target that is not finite
+    is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
     own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
     stuck = own and bool(learned) and all(map(is_zero, learned))
-    if graph.first_order or stuck:
-        return [] if _any_bad(graph.pass_.targets) else _explained(graph, is_zero, all)
-    flat = [v for v, g in graph.gradients if g is not None and is_zero(g)]
-    flat = [v for v in flat if not own or graph.kind(v) != "variable"]
-    words = FLAT.words({"who": listed(map(graph.name, flat))}) if flat else None
-    return [graph.finding("zero", words, None, flat, level="note")] if words else []
+    if _any_bad(graph.pass_.targets) or not (graph.first_order or stuck):
+        return []
+    return _explained(graph, is_zero, all)
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
@@ -156,11 +153,10 @@ def rounded(step: Step, j: int) -> float:
     if known is None or not known.coarse or given is None or not given.any():
         return 0.0
     zeros = wide(given) == 0
-    upstream = [wide(u) for u in step.upstream if u is not None and u.size]
-    if zeros.mean() <= UNDERFLOW or any(map(is_bad, upstream)):  # a larger one overflows too
+    overflows = any(is_bad(u) for u in step.upstream if u is not None)  # a larger one does so too
+    if zeros.mean() <= UNDERFLOW or overflows:
         return 0.0
-    largest = max(float(np.abs(u).max()) for u in upstream)
-    again = rerun(step, j, lambda u: u / largest)
+    again = amplified(step, j)
     return 0.0 if again is None else float((zeros & (again != 0)).mean())
 
 
@@ -187,14 +183,13 @@ CANCELS = (
     "Either the function does not change that way, as a softmax does not when its inputs shift, or "
     "this is a point such as a minimum, where the terms balance."
 )
-_BRANCHES = "Relu6 Maximum Minimum SelectV2 Select"
-_FLATTEN = "Sigmoid Tanh Erf Erfc Softmax Exp"
 _PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
+SEED = Cause("seed", UPSTREAM, ops="seed").says(
+    "the upstream that the backward pass started with at {name} is {sign}.",
+    "Everything downstream is upstream times something. Start with another upstream.",
+)
 ZERO = (
-    Cause("started with 0", UPSTREAM, ops="seed").says(
-        "the upstream that the backward pass started with at {name} is 0.",
-        "Everything downstream is upstream times something. Start with another upstream.",
-    ),
+    SEED,
     Cause("no path", ops="sum", when=lambda c: not c.graph.contributions(c.value)).says(
         "no path that a tape followed leads from there to the target, and "
         "`unconnected_gradients='zero'` gives 0 in place of None.",
@@ -212,47 +207,32 @@ ZERO = (
         "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("branch", KINKS, _BRANCHES, lambda case: case.flows_for(np.abs) is False).says(
-        "Another branch or bound wins wherever upstream is not 0.",
-        "Only what wins gets the gradient. Use wider bounds, or a straight-through rule.",
-    ),
-    Cause("saturated", STABILITY, _FLATTEN, lambda case: case.saturated).says(
-        "It is saturated: at {x} it gives {y}, flat to the last digit of {dtype}.",
-        "Keep its input near 0: scale the input, or start with smaller weights.",
-    ),
     Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
         "A product's derivative is the other factor. Look where that becomes 0; weights that all "
         "start at 0 learn nothing.",
-    ),
-    Cause("custom rule", UPSTREAM, ops="custom").says(
-        "Its rule returned 0 for the upstream {upstream}.",
-        "Look at what the rule multiplies upstream by.",
     ),
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
     # The next two are found by running TensorFlow's own rule again for other upstreams.
-    Cause("underflow", STABILITY, when=lambda case: case.underflows).says(
-        "Upstream is {largest}, and the product is below {smallest}: that is 0 in {dtype}.",
-        "Scale the loss up, or compute in float64 or with logarithms.",
-    ),
-    Cause("cancels", CHAIN, when=lambda case: case.cancels).says(
+    Cause("cancels", CHAIN, when=lambda case: cancels(case.step, case.j)).says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         CANCELS,
     ),
+    Cause("underflow", STABILITY, when=lambda case: np.any(amplified(case.step, case.j))).says(
+        "Its product with the upstream {upstream} is below {smallest}: that is 0 in {dtype}.",
+        "Scale the loss up, or compute in float64 or with logarithms.",
+    ),
     Cause("flat").says(
         "It returned 0 for the upstream {upstream} at the input {x}.",
-        "Try another input: the function may be flat here. Or upstream is 0 where it is not.",
+        "It may be flat here, as where it is saturated or clipped, or where another branch wins: "
+        "try another input, or smaller weights. Or upstream is 0 where it is not flat. A rule of "
+        "your own may multiply upstream by 0.",
     ),
 )
 
-FLAT = Cause("flat", NESTED).says(
-    "the gradient of a gradient with respect to {who} is exactly 0 in every entry.",
-    "That is right where the inner gradient does not change, as between the kinks of a ReLU "
-    "network. If it should, use a smooth activation such as tanh.",
-)
 UNDERFLOW = 0.25  # share of entries that become 0: more than rounding does to an ordinary gradient
 ROUNDED = Cause("underflow", STABILITY).says(
     "{share} % of what {at} returns rounds to 0 in {dtype}, and would not with a larger upstream.",
@@ -262,14 +242,11 @@ ROUNDED = Cause("underflow", STABILITY).says(
 # --- why a gradient is not finite --------------------------------------------------------------
 
 _unstable = partial(Cause, lesson=STABILITY)
-UNKNOWN = _unstable("unknown").says("", "Look at the numbers that it was given.")
-_SCALE_DOWN = "Scale the loss down, or compute in a wider type."
 BACKWARD = (
-    _unstable("started with it", ops="seed").says(
-        "the upstream it started with is not.", "Start with a finite upstream."
-    ),
+    SEED,
     _unstable("uses add up", ops="sum").says(
-        "what the uses of {name} return adds up to more than {dtype} holds.", _SCALE_DOWN
+        "what the uses of {name} return adds up to more than {dtype} holds.",
+        "Scale the loss down, or compute in a wider type.",
     ),
     _unstable("tf.where", when=lambda case: case.arrived == 0 and case.not_taken).says(
         "tf.where did not take this branch and sent it the upstream 0, but 0 times ∞ or NaN is "
@@ -279,20 +256,17 @@ BACKWARD = (
     _unstable("custom rule", ops="custom").says(
         "The rule itself made it.", "Rewrite the rule so that it stays finite here."
     ),
-    _unstable("0 × ∞", when=lambda case: case.arrived == 0 and not case.fed_nan).says(
+    _unstable("0 × ∞", when=lambda case: case.arrived == 0 and not _any_bad(case.op.inputs)).says(
         "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
     ),
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
         "The forward value is not finite there either.", "Fix the forward pass first."
     ),
-    _unstable("steep", when=lambda case: case.what == "nan" or case.steep).says(
-        "Its derivative is infinite or not defined there.",
-        "Keep the input away from that point, or write a rule of its own with @tf.custom_gradient.",
+    _unstable("steep").says(
+        "Its derivative is infinite or not defined there, or too large for {dtype}.",
+        "Keep the input away from that point, scale the loss down, or write a rule of its own with "
+        "@tf.custom_gradient.",
     ),
-    _unstable("too large", when=lambda case: case.steep is False).says(
-        "Upstream times its derivative is too large for {dtype}.", _SCALE_DOWN
-    ),
-    UNKNOWN,
 )
 
 
@@ -313,13 +287,11 @@ class GradientCase(Case):
             return
         self.step, self.j, self.op = origin.step, origin.position, origin.step.op
         self.type = "custom" if self.op.kind == "custom" else self.op.type
-        self.inputs = list(map(numbers, self.op.inputs))
-        self.x = self.inputs[self.j]
-        self.other = self.inputs[1 - self.j] if len(self.inputs) == 2 else self.inputs[-1]
-        self.y = numbers(self.op.outputs[0])
+        inputs = list(map(numbers, self.op.inputs))
+        self.x = inputs[self.j]
+        self.other = inputs[1 - self.j] if len(inputs) == 2 else inputs[-1]
         given = [wide(u) for u in self.step.upstream if u is not None and u.size]
         self.upstream = next((u for u in given if u.any()), np.zeros(0))
-        self.largest = max((float(np.abs(u).max()) for u in given), default=0.0)
         at_entry = (number_at(self.op, u, self.index, self.value) for u in given)
         self.arrived = next((n for n in at_entry if n is not None), None)  # None if not unique
 
@@ -344,38 +316,8 @@ class GradientCase(Case):
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
-        bias = all(graph.kind(v) == "variable" and len(v.shape) < 2 for v in values)
-        cancels = self.cause.name == "cancels" or (self.cause.name == "uses cancel" and bias)
-        level = "note" if cancels and learns else "error"
+        level = "note" if learns and self.cause.name in ("cancels", "uses cancel") else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
-
-    def flows_for(self, change: Callable[[Array], Array]) -> bool | None:
-        """Whether the rule returns anything but 0 for a changed upstream; None if it cannot run."""
-        again = rerun(self.step, self.j, change)
-        return None if again is None else bool(again.any())
-
-    @property
-    def fed_nan(self) -> bool:
-        """Whether an input of the op was NaN there already in the forward pass."""
-        there = (number_at(self.step.op, x, self.index, self.value) for x in self.inputs)
-        return any(n is not None and np.isnan(n) for n in there)
-
-    @property
-    def underflows(self) -> bool | None:
-        """Whether each product with the upstream is 0, and not with a larger one."""
-        alone = self.flows_for(lambda u: np.abs(u) * unlike(u) / 2)  # smaller, and none cancels
-        return not alone and self.flows_for(lambda u: u / self.largest)
-
-    @property
-    def cancels(self) -> bool | None:
-        """Whether the rule returns anything but 0 for an upstream whose products do not cancel."""
-        return self.flows_for(lambda u: unlike(u) * (u != 0))
-
-    @property
-    def saturated(self) -> bool:
-        """Whether every output entry is a value that the op approaches at ±∞."""
-        away = self.type == "Softmax" or self.x.all()  # tanh is 0 at 0, and steep
-        return bool(away and np.isin(self.y, (-1.0, 0.0, 1.0, 2.0)).all())
 
     @property
     def not_taken(self) -> bool:
@@ -390,28 +332,20 @@ class GradientCase(Case):
             for op, j in choices
         )
 
-    @property
-    def steep(self) -> bool | None:
-        """Whether the derivative itself is infinite, so that a tiny upstream gives infinity too."""
-        size = math.sqrt(self.smallest)  # no finite derivative times this overflows
-        again = rerun(self.step, self.j, lambda u: np.sign(u) * size)
-        return None if again is None else bool(np.isinf(again).any())
-
 
 # --- the forward pass --------------------------------------------------------------------------
 
 _DOMAINS = {
     **{"Log": "above 0", "Log1p": "above −1", "Sqrt": "of 0 or more", "Rsqrt": "above 0"},
     **{"Acos": "from −1 to 1", "Asin": "from −1 to 1", "Acosh": "of 1 or more"},
-    **{"Atanh": "between −1 and 1", "Erfinv": "between −1 and 1", "Ndtri": "between 0 and 1"},
-    **dict.fromkeys(("Lgamma", "Digamma"), "other than 0, −1, −2 and so on"),
-    "Xlogy": "of which the second is above 0",
-    "Xlog1py": "of which the second is above −1",
+    **{"Atanh": "between −1 and 1"},
 }
 _DIVISIONS = "RealDiv Div Reciprocal Inv Xdivy FloorDiv FloorMod Pow"
 GIVEN = ("input", "variable", "constant")  # kinds of op whose numbers were given, not computed
 FORWARD = (
-    _unstable("given", when=lambda case: case.given).says("", "Look where its numbers come from."),
+    _unstable("given", when=lambda case: case.given).says(
+        "", "Look where its numbers come from: those of a variable, at the step that changed it."
+    ),
     _unstable("exp", ops="Exp Expm1", when=lambda case: case.x[0] is not None).says(
         "Above {limit} it overflows in {dtype}.",
         "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
@@ -432,9 +366,9 @@ FORWARD = (
     ),
     _unstable("too large", when=lambda case: case.what == "inf").says(
         "The result is beyond ±{largest}, the largest {real}.",
-        "Scale the numbers, or compute in a wider type.",
+        "Keep its input away from that point, scale the numbers, or compute in a wider type.",
     ),
-    UNKNOWN,
+    _unstable("unknown").says("", "Look at the numbers that it was given."),
 )
 
 
@@ -595,7 +529,31 @@ def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
     return f"made at {at(op)}{entry(index)}{inputs}"
 
 
+# --- a rule run again ----------------------------------------------------------------------------
+
+
+def amplified(step: Step, j: int) -> Array | None:
+    """What one of TensorFlow's rules returns for upstream scaled to a largest entry of 1."""
+    if step.op.kind != "op":
+        return None
+    given = [np.abs(wide(u)).max(initial=0.0) for u in step.upstream if u is not None]
+    return rerun(step, j, lambda u: u / max(given)) if any(given) else None
+
+
+def cancels(step: Step, j: int) -> bool:
+    """Whether the terms that one of TensorFlow's rules adds up cancel, except for rounding.
+
+    It runs again for the absolute values of upstream, each scaled by a different factor below 1, so
+    that nothing cancels and nothing that was 0 becomes larger.
+    """
+    given = step.downstream[j]
+    if step.op.kind != "op" or given is None:
+        return False
+    terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
+    return terms is not None and wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
+
+
 def unlike(like: Array) -> Array:
-    """Numbers from 1 to 2 in the shape of `like`, no two equal and in no simple proportion."""
+    """Numbers from ½ to 1 in the shape of `like`, no two equal and in no simple proportion."""
     golden = (np.sqrt(5.0) - 1) / 2  # its multiples modulo 1 spread most evenly, and never meet
-    return (1 + np.arange(like.size) * golden % 1).reshape(like.shape).astype(like.dtype)
+    return (0.5 + np.arange(like.size) * golden % 1 / 2).reshape(like.shape).astype(like.dtype)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from itertools import takewhile
 from typing import NamedTuple
-
-import numpy as np
 
 from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide_norm
-from ..graph.jacobian import rerun, tolerance
 from ..lessons import CHAIN, STABILITY
-from .numbers import CANCELS, is_bad, is_ordinary, is_zero, unlike
+from .numbers import CANCELS, cancels, is_bad, is_ordinary, is_zero
 from .pass_graph import Cause, PassGraph, at, calls, line, listed
 
 # The size of a gradient is compared with that of the upstream that the pass started with. A
@@ -45,6 +43,7 @@ class Factor(NamedTuple):
     size: float
     step: Step
     position: int
+    output: Value  # of the step's op, from which the largest part of its upstream came
 
 
 Change = tuple[float, Value, list[Factor]]  # by how much, of which gradient, at which steps
@@ -65,8 +64,8 @@ CANCELLED = Cause("zero", CHAIN).says(
     CANCELS,
 )
 DIVERGING = Cause("exploding", STABILITY).says(
-    "the training diverges: the gradient of {who} grows from step to step ({sizes}), and {target} "
-    "grows with it. Each update goes too far{line}.",
+    "the training diverges: the gradient of {names} grows from step to step ({sizes}), and "
+    "{target} grows with it. Each update goes too far{line}.",
     "Make the learning rate ten times smaller. If it still grows, the update has a wrong sign.",
 )
 
@@ -85,22 +84,31 @@ def scale(graph: PassGraph) -> list[Finding]:
         At most one finding for vanishing and one for exploding, with all the sources; and one for
         each op at which gradients cancel, a note if other sources learn.
     """
+    seeds = [s for s in graph.seeds.values() if s is not None and s.size]
+    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
+        return []
+    ordinary = [(v, g) for v, g in graph.gradients if g is not None and is_ordinary(g)]
     judged = cache(cancels)  # paths to many sources have most of their steps in common
-    onward = {size: cache(partial(largest, graph, size)) for size in (wide_norm, typical)}
-    changed: dict[Cause, list[Change]] = {VANISHING: [], EXPLODING: []}
     cancelled: dict[Op, list[Value]] = {}
-    for cause, value, times in far(graph):
-        size, sign = (wide_norm, -1) if cause is VANISHING else (typical, 1)
-        factors = path(onward[size], value)
-        most = max((sign * decades(each.size) for each in factors), default=0.0)
-        at_sum = (each.step.op for each in factors if sign < 0 and judged(*each[1:]))
-        if op := next(at_sum, None):
-            cancelled.setdefault(op, []).append(value)
-        elif most > 0 and sign * decades(times) - most > SEVERAL:
-            changed[cause].append((times, value, factors))
-    found = [_changed(graph, cause, each) for cause, each in changed.items() if each]
-    ordinary = sum(g is not None and is_ordinary(g) for _, g in graph.gradients)
-    learns = sum(map(len, cancelled.values())) < ordinary
+    found = []
+    for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1)):
+        onward = cache(partial(largest, graph, size))
+        changes: list[Change] = []
+        for value, gradient in ordinary:
+            times = ratio(size([gradient]), size(seeds))
+            if sign * decades(times) <= DECADES:
+                continue
+            factors = path(onward, value)
+            most = max((sign * decades(each.size) for each in factors), default=0.0)
+            at_sum = (
+                each.step.op for each in factors if sign < 0 and judged(each.step, each.position)
+            )
+            if op := next(at_sum, None):
+                cancelled.setdefault(op, []).append(value)
+            elif most > 0 and sign * decades(times) - most > SEVERAL:
+                changes.append((times, value, factors))
+        found += [_changed(graph, cause, changes)] if changes else []
+    learns = sum(map(len, cancelled.values())) < len(ordinary)
     for op, values in cancelled.items():
         words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
         level = "note" if learns else "error"
@@ -108,38 +116,9 @@ def scale(graph: PassGraph) -> list[Finding]:
     return found
 
 
-def far(graph: PassGraph) -> list[tuple[Cause, Value, float]]:
-    """The gradients whose size changed by more than `DECADES`: which way, whose, and how much."""
-    seeds = [s for s in graph.seeds.values() if s is not None and s.size]
-    if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
-        return []
-    return [
-        (cause, value, times)
-        for value, gradient in graph.gradients
-        if gradient is not None and is_ordinary(gradient)
-        for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1))
-        if sign * decades(times := ratio(size([gradient]), size(seeds))) > DECADES
-    ]
-
-
 def decades(times: float) -> float:
     """How many powers of ten a ratio is; −∞ for 0."""
     return math.log10(times) if times else -math.inf
-
-
-def cancels(step: Step, j: int) -> bool:
-    """Whether the terms that a step adds up cancel except for rounding.
-
-    Its rule is run again for the absolute values of upstream, each scaled by a different
-    factor, so that nothing cancels.
-    """
-    given = step.downstream[j]
-    if step.op.kind != "op" or given is None:
-        return False
-    terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
-    if terms is None:
-        return False
-    return wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
 
 
 def typical(arrays: Sequence[Array]) -> float:
@@ -148,7 +127,7 @@ def typical(arrays: Sequence[Array]) -> float:
     return wide_norm(arrays) / math.sqrt(count) if count else 0.0
 
 
-def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -> list[Factor]:
+def path(onward: Callable[[Value], Factor | None], value: Value) -> list[Factor]:
     """The steps from a value to the target along the largest contributions.
 
     Args:
@@ -156,14 +135,14 @@ def path(onward: Callable[[Value], tuple[Factor, Value] | None], value: Value) -
         value: The value that the path begins at.
     """
     found = []
-    while step := onward(value):
-        factor, value = step
+    while factor := onward(value):
         found.append(factor)
+        value = factor.output
     return found
 
 
-def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] | None:
-    """The step that returned the largest contribution to a value, and the output it came from."""
+def largest(graph: PassGraph, size: Size, here: Value) -> Factor | None:
+    """What the step did that returned the largest contribution to a value; None at a target."""
     parts = graph.contributions(here)
     sizes = [wide_norm([part[2]]) for part in parts]
     alike = [part for part, each in zip(parts, sizes, strict=True) if each >= ALIKE * max(sizes)]
@@ -173,10 +152,8 @@ def largest(graph: PassGraph, size: Size, here: Value) -> tuple[Factor, Value] |
     pairs = zip(step.op.outputs, step.upstream, strict=True)
     arrived = [(v, u) for v, u in pairs if u is not None]
     before = size([u for _, u in arrived])
-    if before == 0:
-        return None
-    factor = Factor(size([gradient]) / before, step, j)
-    return factor, max(arrived, key=lambda pair: wide_norm([pair[1]]))[0]
+    output = max(arrived, key=lambda pair: wide_norm([pair[1]]))[0]
+    return Factor(size([gradient]) / before, step, j, output) if before else None
 
 
 def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
@@ -186,23 +163,22 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
     by_line: dict[object, list[Factor]] = {}
     for factor in factors:
         op = factor.step.op
-        key = (op.type, op.source.file, op.source.line) if op.source else op
-        by_line.setdefault(key, []).append(factor)
-    totals = [(math.prod(each.size for each in row), row) for row in by_line.values()]
+        by_line.setdefault((op.type, str(op.source or op.name)), []).append(factor)
     fell = times < 1
-    first, *more = sorted(totals, key=lambda pair: pair[0], reverse=not fell)[:3]
-    lines = [
-        f"{at(row[0].step.op)} {f'{len(row)} times, in all' if len(row) > 1 else 'once,'} "
-        f"× {style.number(total, 2)}"
-        for total, row in (first, *(pair for pair in more if (pair[0] < 1) == fell))
-    ]
+    totals = [(math.prod(each.size for each in row), row) for row in by_line.values()]
+    totals.sort(key=lambda pair: pair[0], reverse=not fell)
+    lines = []
+    for total, row in totals[:3]:
+        if (total < 1) == fell:
+            often = f"{len(row)} times, in all" if len(row) > 1 else "once,"
+            lines.append(f"{at(row[0].step.op)} {often} × {style.number(total, 2)}")
     known = {
         "who": listed(map(graph.name, values)),
         "worst": graph.name(worst),
         "ratio": style.number(times, 2),
         "lines": ", ".join(lines),
     }
-    return graph.finding(cause.name, cause.words(known), first[1][0].step.op, values)
+    return graph.finding(cause.name, cause.words(known), totals[0][1][0].step.op, values)
 
 
 # --- from step to step -------------------------------------------------------------------------
@@ -218,8 +194,7 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
 
     Returns:
         A finding if the gradients become more than 1,000 times as large as at first, and the target
-        grows too; else None. Gradients that become infinite count if before that they or the
-        variables themselves grew as much, so that one bad batch does not.
+        grows too; else None. What follows an infinity or a NaN does not count.
     """
     asked = [[graph.maker(value) for value in graph.pass_.sources] for graph in graphs]
     # If two networks are trained in turns, only the first is examined.
@@ -227,27 +202,27 @@ def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
     steps = list({graph.training_step: graph for graph in reversed(alike)}.values())[::-1]
     if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
         return None
-    gradients = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
-    # A variable that a closed `tf.function` made is known at first by its handle, without numbers.
-    values = [_size(v.numpy() for v, _ in graph.gradients if v.differentiable) for graph in steps]
-    targets = [_size([graph.pass_.targets[0].numpy()]) for graph in steps]
-    finite = next((i for i, size in enumerate(gradients) if math.isinf(size)), len(steps))
-    series = gradients[:finite], values[: finite + 1]
-    grown = any(sizes and max(sizes) > GROWN * sizes[0] > 0 for sizes in series)
-    sizes = gradients[: finite + 1]
-    if not grown or not max(sizes) > GROWN * sizes[0] or not targets[-1] > targets[0]:
-        return None
+    every = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
+    sizes = list(takewhile(math.isfinite, every))
     first, target = steps[0], steps[0].pass_.targets[0]
+    grown = bool(sizes) and max(sizes) > GROWN * sizes[0] > 0
+    if not grown or not _size([steps[-1].pass_.targets[0].numpy()]) > _size([target.numpy()]):
+        return None
     maker = first.maker(target)
     update = next((where for _, where in calls(maker.source if maker else None, UPDATES)), None)
     sources = [value for value, gradient in first.gradients if gradient is not None]
     known = {
-        "who": listed(map(first.name, sources)),
-        "sizes": ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4),
+        "names": listed(map(first.name, sources)),
+        "sizes": written(sizes),
         "target": first.name(target),
         "line": line(update),
     }
     return first.finding("exploding", DIVERGING.words(known), None, sources, line=update)
+
+
+def written(sizes: Sequence[float]) -> str:
+    """The first few of some sizes as text."""
+    return ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4)
 
 
 def _size(arrays: Iterable[Array]) -> float:

@@ -27,6 +27,7 @@ MOST_ROWS = 24  # of a map: more could not be read at the height of a notebook's
 FEW = 10  # up to this many variables, a map shows the ops, too
 ROW = 0.26  # the height of a map's row, in inches: one line of letters
 LINE = 100  # letters in a line of the title: the width of the figure
+MOST_SAID = 6  # series whose numbers a figure says in words
 SIGNS = {  # for a gradient that is not an ordinary number, by `Moment.state`
     "none": style.NONE,
     "zero": style.Sign(style.ZERO.symbol, "zero"),
@@ -49,26 +50,22 @@ def plot(
     maps = [rows(each, names) for each in histories]
     between = ends([powers(series) for series in maps])
     heights = [1.6, *(ROW * len(series) for series in maps)]
-    size = (9.5, sum(heights) + 0.6 * len(maps))
-    figure: Any = returned_figure(*size)
+    figure: Any = returned_figure(9.5, sum(heights) + 0.6 * len(maps))
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(3, 1))
-    above = figure.add_subplot(grid[0, 0])
-    above.set(xlim=_limits(history))
+    above = figure.add_subplot(grid[0, 0], xlim=_limits(history))
     above.xaxis.get_major_locator().set_params(integer=True)
     above.set_title(fill(parted, LINE) or "target", fontsize=9 if parted else None)
     words = [parted] if parted else []
     titles = told_apart([each.title for each in histories], "training")
-    looks = zip(titles, (look.forward, look.custom), "-:", strict=False)
-    for i, (each, series, (title, colour, dashes)) in enumerate(
-        zip(histories, maps, looks, strict=True), 1
-    ):
-        above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=title)
-        below, beside = figure.add_subplot(grid[i, 0]), figure.add_subplot(grid[i, 1])
-        words += [_sentence(each), _map(figure, below, each, series, between, look)]
+    looks = (look.forward, "-"), (look.custom, ":")
+    for i, (each, (colour, dashes)) in enumerate(zip(histories, looks, strict=False)):
+        above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=titles[i])
+        below, beside = (figure.add_subplot(grid[i + 1, column]) for column in (0, 1))
+        words += [_sentence(each), _map(figure, below, each, maps[i], between, look)]
         # Above the map, not beside its colour bar, too short for these words if rows are few.
-        whose = "" if against is None else f"{title}: "
+        whose = "" if against is None else f"{titles[i]}: "
         below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
-        words += _updates(beside, series, look)
+        words += _updates(beside, maps[i], look)
     if against is not None:
         above.set_ylabel("target")
         above.legend(frameon=False)
@@ -82,11 +79,9 @@ def rows(history: History, names: Sequence[str] | None = None) -> list[Series]:
     By default they are the variables, with the ops if both are few; without variables, the ops.
     """
     if names is not None:
-        known = ", ".join(history.series)
-        if not names:
-            raise ValueError(f"`rows` is empty: name at least one of {known}")
-        if unknown := [name for name in names if name not in history.series]:
-            raise ValueError(f"`rows` names {unknown[0]!r}, which is not among {known}")
+        if not names or not set(names) <= history.series.keys():
+            known = ", ".join(history.series)
+            raise ValueError(f"`rows` is {names!r}, and must name some of {known}")
         return [history.series[name] for name in names]
     variables = list(history.variables.values())
     every = [s for s in history.series.values() if s.kind != "input"]
@@ -151,14 +146,12 @@ def _map(
     ax.set(xlim=(left, right), ylim=(len(shown) - 0.5, -0.5), xlabel="step")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_yticks(range(len(shown)), [s.name for s in shown], fontsize=9)
-    first, last = (
-        ", ".join(f"{s.name} {said(s, i)}" for s in shown[:6]) + ", ..." * (len(shown) > 6)
-        for i in (0, -1)
-    )
-    return (
-        f"Gradient per entry at step {history.steps[0]}: {first}. "
-        f"At step {history.steps[-1]}: {last}."
-    )
+    more = ", ..." * (len(shown) > MOST_SAID)
+    words = []
+    for i in (0, -1):
+        told = ", ".join(f"{s.name} {said(s, i)}" for s in shown[:MOST_SAID])
+        words.append(f"Gradient per entry at step {history.steps[i]}: {told}{more}.")
+    return " ".join(words)
 
 
 def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
@@ -170,7 +163,7 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
     if not known:
         ax.remove()
         return []
-    places, names, sizes = zip(*known, strict=True)
+    places, _, sizes = zip(*known, strict=True)
     ax.plot(sizes, places, "D", color=look.variable, markersize=6)
     low, high = np.floor(np.log10([min(sizes), max(sizes)]))
     ax.set(xscale="log", xlim=(10.0**low, 10.0 ** (high + 1)))  # whole powers: their labels fit
@@ -178,8 +171,8 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
     ax.set_title("update / weight", fontsize=9)
     ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=[])
     ax.grid(axis="x", color=look.muted, alpha=0.3)
-    said = ", ".join(f"{n} {style.number(x, 2)}" for n, x in zip(names[:6], sizes, strict=False))
-    return [f"Median of update over weight: {said}{', ...' if len(known) > 6 else ''}."]
+    told = ", ".join(f"{name} {style.number(x, 2)}" for _, name, x in known[:MOST_SAID])
+    return [f"Median of update over weight: {told}{', ...' * (len(known) > MOST_SAID)}."]
 
 
 def _sentence(history: History) -> str:

@@ -175,6 +175,6 @@ def test_the_way_of_the_largest_contribution_is_followed():
     trace = tape.trace(y, [x])
     graph = PassGraph(trace, trace.passes[0])
     onward = partial(sizes.largest, graph, wide_norm)
-    taken = [(step.op.name, factor) for factor, step, _ in sizes.path(onward, x)]
+    taken = [(each.step.op.name, each.size) for each in sizes.path(onward, x)]
     assert taken == [("large", 4.0), ("y", 2.0)]
     assert sizes.path(onward, y) == []

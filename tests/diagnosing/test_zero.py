@@ -37,12 +37,6 @@ def test_ways_that_cancel_are_named():
     assert "add up to 0" in finding.message
 
 
-def test_a_weight_matrix_whose_uses_cancel_is_an_error_though_others_learn():
-    a, b = tf.Variable([[1.0], [2.0]], name="a"), tf.Variable(1.0, name="b")
-    trace = cgviz.trace(lambda x: tf.reduce_mean(x @ a - x @ a) + b * b, tf.constant([[1.0, 2.0]]))
-    assert not trace.diagnose().ok
-
-
 def test_a_bias_that_a_difference_of_scores_cancels_is_a_note_where_the_weights_learn():
     w, c = tf.Variable([[1.0], [2.0]], name="w"), tf.Variable(0.5, name="c")
 
@@ -145,15 +139,6 @@ def test_an_empty_gradient_is_not_zero():
     assert began(tape, y, x) == []
 
 
-def test_a_derivative_of_a_gradient_that_is_zero_in_every_entry_is_a_note():
-    for pass_ in (None, 1):
-        report = cgviz.trace(lambda x: tf.nn.relu(x), [2.0, 1.0], order=2).diagnose(pass_)
-        assert not report.findings
-        (note,) = report.notes
-        assert note.startswith("The gradient of a gradient with respect to `x` is exactly 0")
-    assert not cgviz.trace(tf.nn.softplus, [2.0, 1.0], order=2).diagnose().notes
-
-
 def test_a_second_order_that_is_zero_is_right():
     trace = cgviz.trace(tf.nn.relu, 2.0, order=2)
     assert not np.any(trace.passes[1].gradients[0])
@@ -184,7 +169,7 @@ ZERO = {
         tf.nn.relu6,
         [[-1.0, 9.0]],
         "Relu6",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream [1, 1] at the input [−1, 9]",
     ),
     "abs at 0": (
         tf.abs,
@@ -197,47 +182,47 @@ ZERO = {
         lambda x: tf.clip_by_value(x, 0.0, 1.0),
         [2.0],
         "Minimum",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream 1 at the input 2",
     ),
     "maximum": (
         lambda x: tf.maximum(x, 5.0),
         [2.0],
         "Maximum",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream 1 at the input 2",
     ),
     "minimum": (
         lambda x: tf.minimum(x, 1.0),
         [2.0],
         "Minimum",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream 1 at the input 2",
     ),
     "the second of equals": (
         lambda x: tf.maximum(2.0, x),
         [2.0],
         "Maximum",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream 1 at the input 2",
     ),
     "where": (
         lambda x: tf.where(x > 0.0, x, 3.0),
         [-1.0],
         "SelectV2",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream 1 at the input −1",
     ),
     "where, the other way": (
         lambda x: tf.where(x > 0.0, 3.0, x),
         [1.0],
         "SelectV2",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream 1 at the input 1",
     ),
-    "sigmoid": (tf.sigmoid, [40.0], "Sigmoid", "saturated: at 40 it gives 1"),
-    "tanh": (tf.tanh, [20.0], "Tanh", "saturated"),
+    "sigmoid": (tf.sigmoid, [40.0], "Sigmoid", "for the upstream 1 at the input 40"),
+    "tanh": (tf.tanh, [20.0], "Tanh", "for the upstream 1 at the input 20"),
     "softmax": (
         lambda x: tf.nn.softmax(x)[0],
         [[1000.0, 0.0]],
         "Softmax",
-        "saturated: at [1000, 0] it gives [1, 0]",
+        "at the input [1000, 0]",
     ),
-    "exp": (tf.exp, [-200.0], "Exp", "saturated: at −200 it gives 0"),
+    "exp": (tf.exp, [-200.0], "Exp", "for the upstream 1 at the input −200"),
     "zero weight": (lambda x: x * 0.0, [2.0], "Mul", "other factor is 0"),
     "zero weights": (lambda x: x @ tf.zeros((2, 1)), [[[1.0, 2.0]]], "MatMul", "factor is 0"),
     "square at 0": (tf.square, [0.0], "Square", "It returned 0 for the upstream 1 at the input 0"),
@@ -247,16 +232,21 @@ ZERO = {
         "Log",
         "It returned 0 for the upstream 1 at the input 2.723e38",
     ),
-    "float64": (tf.exp, [np.float64(-800.0)], "Exp", "flat to the last digit of float64"),
-    "a rule": (returns_zero, [2.0], "returns_zero", "rule returned 0"),
+    "float64": (tf.exp, [np.float64(-800.0)], "Exp", "at the input −800"),
+    "a rule": (returns_zero, [2.0], "returns_zero", "It returned 0 for the upstream 1"),
 }
 NOT_FLAT = {
-    "underflow": (lambda x: x * 1e-30 * 1e-20, [2.0], "Mul", "the product is below"),
+    "underflow": (
+        lambda x: x * 1e-30 * 1e-20,
+        [2.0],
+        "Mul",
+        "Its product with the upstream 1e−20 is below",
+    ),
     "underflow in float16": (
         lambda x: x * np.float16(1e-4) * np.float16(1e-4),
         [np.float16(1.0)],
         "Mul",
-        "the product is below 5.96e−8: that is 0 in float16",
+        "is below 5.96e−8: that is 0 in float16",
     ),
     "a line through a parabola": (
         lambda w: tf.reduce_mean((w * line - line**2) ** 2),
@@ -292,13 +282,13 @@ NOT_FLAT = {
         lambda x: tf.maximum(x, 2.0) * right,
         [[2.0, 1.0]],
         "Maximum",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream [0, 1] at the input [2, 1]",
     ),
     "a mask on a where": (
         lambda x: tf.where(x > 0.0, x, 0.0) * left,
         [[-1.0, 2.0]],
         "SelectV2",
-        "Another branch or bound wins wherever upstream is not 0",
+        "It returned 0 for the upstream [1, 0] at the input [−1, 2]",
     ),
     "a mask on a softmax": (
         lambda x: tf.nn.softmax(x) * [left, 0.0 * right],
@@ -366,4 +356,4 @@ def test_an_empty_upstream_is_not_the_one_that_is_told():
     step = Step(Op("y", "custom", "f", (x,), (y, y, y)), given, [np.zeros(())])
     origin = numbers.Number(x, np.zeros(()), "returned", step)
     case = numbers.GradientCase(PassGraph(trace, trace.passes[0]), origin, zero=True)
-    assert case.cause.words(case)[0] == "Its rule returned 0 for the upstream [1, 0]."
+    assert case.cause.words(case)[0].startswith("It returned 0 for the upstream [1, 0] at")

@@ -3,7 +3,7 @@
 import forked
 import pytest
 import tensorflow as tf
-from mistakes import ONE, REAL, gradient, in_a_graph, library_error, mixed_precision, raised
+from mistakes import ONE, REAL, gradient, in_a_graph, mixed_precision, raised
 
 from cgviz.hinting import hints
 
@@ -32,7 +32,7 @@ def test_a_loss_without_return_is_named_as_a_reason():
 def test_an_update_of_another_shape_is_not_called_a_gradient():
     mean = tf.Variable(tf.zeros(3))
     said = hints.explain(raised(lambda: mean.assign_add(tf.ones((8, 3)) - mean))).what
-    assert said.startswith("what the variable is changed by has the shape [8,3], and the variable")
+    assert said.startswith("what the variable is changed by has another shape")
 
 
 def test_a_saved_model_without_its_rules_is_explained_in_a_fresh_process(tmp_path):
@@ -55,43 +55,6 @@ except LookupError as error:
     print(hints.explain(error).fix)
 """)
     assert "Save it with" in forked.printed(program)
-
-
-OLDER = {  # by the words of an older release: its type, and words that its hint must hold
-    "If using @custom_gradient with a function that uses variables, then grad_fn must accept a "
-    "'variables' keyword argument.": (TypeError, "variables=None"),
-    "custom_gradient function expected to return 2 gradients but returned 1 instead.": (
-        ValueError,
-        "its rule returned 1",
-    ),
-    "No gradients provided for any variable: ['dense/kernel:0'].": (ValueError, "was None"),
-    "No gradient defined for operation'IdentityN' (op type: IdentityN). In": (
-        LookupError,
-        "SavedModel",
-    ),
-    "gradient registry has no entry for: CustomGradient-3": (LookupError, "SavedModel"),
-    "Cannot convert a symbolic Keras input/output to a numpy array. This": (TypeError, "layer"),
-    "GradientTape.gradient can only be called once on non-persistent tapes.": (
-        RuntimeError,
-        "persistent=True",
-    ),
-    "'Tensor' object has no attribute 'numpy'": (AttributeError, "numpy_function"),
-    "Tape is already recording.": (ValueError, "one inside the other"),
-}
-
-
-@pytest.mark.parametrize("words", OLDER)
-def test_older_wordings_are_known_too(words):
-    kind, said = OLDER[words]
-    assert said in str(hints.explain(kind(words)))
-
-
-def test_older_wordings_that_need_a_place_are_known_from_there():
-    old = AttributeError("Tensor.graph is meaningless when eager execution is enabled.")
-    assert "tf.cond" in hints.explain(library_error(old, ("ops/cond_v2.py", "f"))).what
-    old = TypeError("grad() takes 1 positional argument but 2 were given")
-    from_rule = library_error(old, ("ops/custom_gradient.py", "actual_grad_fn"))
-    assert "one upstream per output" in hints.explain(from_rule).what
 
 
 def learners_graph():
