@@ -38,10 +38,8 @@ _NOTES = {
     "experimental_use_pfor=False, and the tape persistent=True",
 }
 _NOTES_WITHOUT_A_PASS = {
-    "closed": "run as a graph: {}; a tape inside is not recorded (open_functions=True records what "
-    "is inside)",
-    "library": "run as a graph: {}; a tape inside is not recorded "
-    "(`tf.config.run_functions_eagerly(True)` before the recording opens it)",
+    "closed": "run as a graph: {}; a tape inside is not recorded (to open it: open_functions=True, "
+    "or `tf.config.run_functions_eagerly(True)` before the recording)",
 }
 
 
