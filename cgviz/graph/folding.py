@@ -29,7 +29,6 @@ from .trace import Trace, walk
 
 LEAST = 4  # fewest repeats of which only one is shown: of three, that would hide just two
 
-Group = tuple[Hashable, ...]
 T = TypeVar("T")
 
 
@@ -258,19 +257,29 @@ class _Tree:
 
     def folds(self, own: Sequence[Op], path: tuple[str, ...]) -> Sequence[Fold]:
         """The folds among these ops, whose scopes begin with `path`."""
-        groups: dict[Op, Group] = {}
-        for op in own:
-            inner = self.scopes[op].split("/")[: len(path) + 1]
-            inside = self.scopes[op] and len(inner) > len(path)
-            # Ops of two levels of differentiation never share a fold.
-            groups[op] = ("/".join(inner), self.levels[op]) if inside else (op,)
-        groups = self._without_cycles(groups)
-        members: dict[Group, list[Op]] = {}
+        groups = self._groups(own, len(path))
+        members: dict[Hashable, list[Op]] = {}
         for op, group in groups.items():
             members.setdefault(group, []).append(op)
         parts = [members[group] for group in in_order(between(self.feeding, groups))]
         ordered = [self._fold(x, len(path)) if len(x) > 1 else Fold(op=x[0]) for x in parts]
         return self._stretches(self._repeats(ordered, path) if self.repeating else ordered, path)
+
+    def _groups(self, own: Sequence[Op], depth: int) -> dict[Op, Hashable]:
+        """Which ops may share a fold: those of one scope and one level, next to each other.
+
+        As each group is a run of the execution order, none feeds itself through others.
+        """
+        found: dict[Op, Hashable] = {}
+        run, previous = 0, None
+        for op in reversed(own):  # backwards, so that a variable is in the run that uses it
+            scope = self.scopes[op].split("/")[: depth + 1]
+            group = (*scope, self.levels[op]) if scope[depth:] and self.scopes[op] else op
+            if self.feeding[op] and group != previous:  # inputs and variables end no run
+                run += 1
+                previous = group
+            found[op] = op if group is op else (group, run)
+        return dict(reversed(found.items()))
 
     def _name(self, kind: str, path: Sequence[str]) -> str:
         name = f"{kind}:{'/'.join(path)}"
@@ -300,31 +309,6 @@ class _Tree:
                 result.append(Fold(self._name("run", path), _span(labels), part))
             elif part or not self.movable(each):
                 result.append(each)
-        return result
-
-    # --- cycles ---
-
-    def _without_cycles(self, groups: Mapping[Op, Group]) -> dict[Op, Group]:
-        """Split a group that feeds itself through others wherever the execution order leaves it.
-
-        Each part is a run of that order, and numbered in it, so none feeds itself through others.
-        """
-        feeding = between(self.feeding, groups)
-        fed: dict[Group, set[Group]] = {group: set() for group in feeding}
-        for group, sources in feeding.items():
-            for source in sources:
-                fed[source].add(group)
-        # Groups on a cycle, or between two cycles, are in neither of these orders.
-        from_start, from_end = in_order(feeding), in_order(fed)
-        bad = set(feeding).difference(from_start, from_end)
-        result = dict(groups)
-        run, previous = 0, None
-        for op, group in groups.items():
-            if group in bad or self.feeding[op]:  # inputs and variables end no run
-                run += group != previous
-                previous = group
-            if group in bad:
-                result[op] = (*group, run)
         return result
 
     # --- repeats ---
