@@ -52,7 +52,7 @@ from .graph import (
     as_numpy,
     statistics,
 )
-from .graph.jacobian import LargeJacobian, Local, local_jacobians
+from .graph.jacobian import LargeJacobian, Local
 from .graph.selection import select
 
 FORMAT, VERSION = "cgviz trace", 7
@@ -154,6 +154,7 @@ FIELDS: dict[type, list[str]] = {
     cls: [field.name for field in fields(cls) if field.init]
     for cls in (Source, Rule, Statistics, Value, Op, Step, Pass, Trace)
 }
+FIELDS[Step].insert(4, "local")  # no parameter: it is computed where it is read
 FIELDS[Trace].remove("after")  # as large as the model, and only one column uses it
 
 
@@ -226,7 +227,7 @@ class _Writer:
                 "statistics of some"
             )
         given = _shown(found)
-        row = (given.get(name, getattr(found, name)) for name in FIELDS[type(found)])
+        row = [given[x] if x in given else getattr(found, x) for x in FIELDS[type(found)]]
         return [type(found).__name__, *map(self.node, row)]
 
     def array(self, array: Array) -> Any:
@@ -253,7 +254,7 @@ def _shown(found: Any) -> Document:
         return {"file": os.path.basename(found.file)}
     if isinstance(found, Step):
         given = {"received": found.upstream, "returned": found.downstream, "pull": None}
-        return given | {"find_local": _small_locals(found)}
+        return given | {"local": _small_locals(found)}
     if isinstance(found, Pass):
         return {"seed_references": found.seeds, "gradient_references": found.gradients}
     return {}
@@ -278,13 +279,14 @@ def _is_large(local: Any) -> bool:
 
 def _record(cls: type, *row: Any) -> Any:
     given = dict(zip(FIELDS[cls], row, strict=True))
-    if cls is Step:
-        rows = given["find_local"]
-        given["find_local"] = local_jacobians if rows is None else partial(_kept, rows)
-    return cls(**given)
+    local = given.pop("local", None)
+    made = cls(**given)
+    if local is not None:
+        made.local = _local(local, made)
+    return made
 
 
-def _kept(rows: Sequence[Sequence[Any]], step: Step) -> Local:
+def _local(rows: Sequence[Sequence[Any]], step: Step) -> Local:
     """The local Jacobians that the file holds."""
     return tuple(
         tuple(

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import TopologicalSorter
 from itertools import chain
 from typing import TypeVar
 
@@ -144,27 +145,23 @@ def _ancestors(pruned: Pruned) -> set[Op]:
 
 
 def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:
-    """The keys, each after all that feed it, else in their order; none on or behind a cycle.
+    """The keys, each after all that feed it, and else in their order.
 
     >>> in_order({"a": ["c"], "b": [], "c": ["b"]})
     ['b', 'c', 'a']
     """
     items = list(feeding)
     place = {each: i for i, each in enumerate(items)}
-    users: list[list[int]] = [[] for _ in items]
-    waiting = [len(feeding[each]) for each in items]
-    for i, each in enumerate(items):
-        for source in feeding[each]:
-            users[place[source]].append(i)
-    ready = [i for i, count in enumerate(waiting) if not count]  # sorted, so it is a heap
-    found = []
-    while ready:
-        found.append(heapq.heappop(ready))
-        for user in users[found[-1]]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, user)
-    return [items[i] for i in found]
+    sorter = TopologicalSorter(feeding)
+    sorter.prepare()
+    ready: list[int] = []
+    found: list[T] = []
+    while sorter.is_active():
+        for each in sorter.get_ready():
+            heapq.heappush(ready, place[each])
+        found.append(items[heapq.heappop(ready)])
+        sorter.done(found[-1])
+    return found
 
 
 def between(feeding: Mapping[Op, Collection[Op]], groups: Mapping[Op, T]) -> dict[T, set[T]]:

@@ -23,7 +23,6 @@ import numpy as np
 import tensorflow as tf
 
 from ..graph import Op, Pass, Rule, Step, Value, readable
-from ..graph.jacobian import local_jacobians
 from . import source, tf_hooks
 from .events import Body, CallEvent, NoteEvent, OpEvent, PassEvent, RuleEvent, ThreadRecorder
 
@@ -444,7 +443,6 @@ class Builder:
             _references(upstream, op.outputs),
             _references(given, op.inputs),
             pull(op, ran, upstream, variables),
-            local_jacobians,
             tuple(self.ops.get((run, id(ran)), ())),
             skipped,
         )

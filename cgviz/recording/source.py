@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import textwrap
 from functools import lru_cache, partial
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
@@ -172,13 +173,6 @@ def _name(node: ast.expr) -> str | None:
     return None
 
 
-def _span(code: CodeType, lasti: int) -> Span:
-    for index, span in enumerate(code.co_positions()):
-        if index == lasti // 2:
-            return span
-    return None, None, None, None
-
-
 @lru_cache(maxsize=4096)
 def _expression(
     filename: str, code: CodeType, lasti: int
@@ -187,7 +181,7 @@ def _expression(
 
     Equal code objects may come from two files, so the file name is part of the cache's key.
     """
-    span = _span(code, lasti)
+    span = next(islice(code.co_positions(), lasti // 2, None))
     where = _source(code, span[0] or code.co_firstlineno)
     return (where, *_tree("".join(_lines(code))).get(span, (None, None)))
 

@@ -180,8 +180,6 @@ class _Handle:
     """
 
     def __get__(self, variable: Any, owner: Any = None) -> Any:
-        if variable is None:
-            return self
         # C++ asks from within the generated function of an op, which itself never reads `_handle`.
         asking = sys._getframe(1).f_globals.get("__name__", "")
         recorder = _eager_recorder()
@@ -322,31 +320,23 @@ def _on_body_exit(original: Any, watcher: Any, *error: Any) -> Any:
 
 
 def _on_imperative_grad(
-    original: Any,
-    tape: Any,
-    target: Any,
-    sources: Any,
-    output_gradients: Any = None,
-    sources_raw: Any = None,
-    *args: Any,
-    **kwargs: Any,
+    original: Any, tape: Any, target: Any, sources: Any, output_gradients: Any = None, **others: Any
 ) -> Any:
-    given = (tape, target, sources, output_gradients, sources_raw, *args)
     recorder = _open_recorder()
     if recorder is None:
-        return original(*given, **kwargs)
+        return original(tape, target, sources, output_gradients, **others)
     where = recorder.where
     event = PassEvent(where, target, output_gradients, sources)
     if context.executing_eagerly():
         event.code, event.lasti, *_ = place(sys._getframe(1))
         recorder.events.append(event)
-        _note_unread(recorder, sources, sources_raw or (), where)
+        _note_unread(recorder, sources, others.get("sources_raw") or (), where)
         recorder.where = event
     else:
         recorder.where = None  # building a graph (tape.jacobian): there are no numbers to note
     heard = _hear(not _no_tape())  # without a tape, nobody differentiates the ops of the pass
     try:
-        event.result = original(*given, **kwargs)
+        event.result = original(tape, target, sources, output_gradients, **others)
         return event.result
     finally:
         recorder.where = where
