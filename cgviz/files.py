@@ -3,7 +3,6 @@ r"""Save a trace to a file, and load one.
     save    a trace -> a picture, a page or a document, by the suffix of the path
     load    a document -> the trace
     target  a path, or an error that says what is wrong with it
-    write   bytes -> a file, whole or not at all
 
 A document is strict JSON: `{"format", "version", "nodes", "trace"}`. Whatever JSON cannot express
 is a node, a list that begins with its kind:
@@ -79,19 +78,7 @@ def target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
         *others, last = suffixes
         known = f"{', '.join(others)} or {last}" if others else last
         raise ValueError(f"`path` is {path!s}, and its suffix says what to write: {known}")
-    if not found.parent.is_dir():
-        raise FileNotFoundError(f"`path` is {path!s}, but there is no folder {str(found.parent)!r}")
     return found
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a failure leaves what was there before."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> None:
@@ -104,11 +91,12 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
         from .live.assets import page
         from .live.pages import PageBuilder
 
-        write(found, page([PageBuilder(trace)]).encode())
+        content = page([PageBuilder(trace)]).encode()
     elif suffix == ".dot":
-        write(found, dot(trace).encode())
+        content = dot(trace).encode()
     else:
-        write(found, picture(trace, suffix) if suffix in ABOUT else document(trace, full))
+        content = picture(trace, suffix) if suffix in ABOUT else document(trace, full)
+    found.write_bytes(content)
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -358,26 +346,17 @@ def dot(trace: Trace) -> str:
     gradient.
     """
     shown = select(trace)
-    lines = [f"digraph {_quoted(trace.title)} {{", "  node [shape=box];"]
+    quoted = partial(json.dumps, ensure_ascii=False)  # escapes as DOT does
+    lines = [f"digraph {quoted(trace.title)} {{", "  node [shape=box];"]
     for i, node in enumerate(shown.nodes):
         label = "\n".join(x for x in (node.label, node.symbol) if x)
-        lines.append(f"  n{i} [label={_quoted(label)}, kind={_quoted(node.kind)}];")
+        lines.append(f"  n{i} [label={quoted(label)}, kind={quoted(node.kind)}];")
     blue, orange = style.LIGHT.forward, style.LIGHT.backward
     for edge in shown.edges:
-        label = _quoted(style.array(edge.value.numpy()))
+        label = quoted(style.array(edge.value.numpy()))
         lines.append(f'  n{edge.source} -> n{edge.target} [label={label}, color="{blue}"];')
         if edge.contribution is not None:
-            label = _quoted(style.array(edge.contribution))
+            label = quoted(style.array(edge.contribution))
             how = f'style=dashed, color="{orange}", constraint=false, step={edge.order}'
             lines.append(f"  n{edge.target} -> n{edge.source} [label={label}, {how}];")
     return "\n".join([*lines, "}\n"])
-
-
-def _quoted(text: str) -> str:
-    r"""Text as a DOT string.
-
-    >>> print(_quoted('a "b"'))
-    "a \"b\""
-    """
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

@@ -269,37 +269,31 @@ def _on_record(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    if _ignored.get() and backward_function.__name__ == "actual_grad_fn":
+    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records as a whole."""
+    rule = backward_function
+    if _ignored.get() and rule.__name__ == "actual_grad_fn":
         return
     recorder = _eager_recorder()
     if recorder is not None:
-        event = _note_call(recorder, op_type, output_tensors, input_tensors, backward_function)
-        backward_function = partial(_note_rule, event)
-    original(op_type, output_tensors, input_tensors, backward_function, *args, **kwargs)
-
-
-def _note_call(
-    recorder: ThreadRecorder, op_type: str, outputs: Any, inputs: Any, rule: Any
-) -> CallEvent:
-    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records as a whole."""
-    event = CallEvent(
-        op_type,
-        tuple(inputs),
-        tuple(outputs),
-        (),
-        recorder.where,
-        context.context().scope_name,
-        _watched(inputs),
-        *place(sys._getframe(1)),
-        rule=rule,
-    )
-    body, recorder.finished = recorder.finished, None
-    if body is not None and body.outer is recorder.where:
-        event.body = body
-        event.grad_fn = _free_variable(rule, "grad_fn")
-        event.variables = _free_variable(rule, "variables") or ()
-    recorder.events.append(event)
-    return event
+        event = CallEvent(
+            op_type,
+            tuple(input_tensors),
+            tuple(output_tensors),
+            (),
+            recorder.where,
+            context.context().scope_name,
+            _watched(input_tensors),
+            *place(sys._getframe(1)),
+            rule=backward_function,
+        )
+        body, recorder.finished = recorder.finished, None
+        if body is not None and body.outer is recorder.where:
+            event.body = body
+            event.grad_fn = _free_variable(backward_function, "grad_fn")
+            event.variables = _free_variable(backward_function, "variables") or ()
+        recorder.events.append(event)
+        rule = partial(_note_rule, event)
+    original(op_type, output_tensors, input_tensors, rule, *args, **kwargs)
 
 
 def _on_body_enter(original: Any, watcher: Any) -> Any:
@@ -606,18 +600,13 @@ def registered_gradients() -> int:
 
 @contextmanager
 def state_kept() -> Iterator[None]:
-    """Leave TensorFlow's global seed and stream, and the variable scope, as they were.
-
-    No public API reads the first two. `tf.map_fn` leaves the scope changed where its body raises.
-    """
-    now, scope = context.context(), tf.compat.v1.get_variable_scope()
-    device = scope.caching_device
+    """Leave TensorFlow's global seed and stream as they were; no public API reads them."""
+    now = context.context()
     seed, stream = now._seed, getattr(now, "_rng", None)  # a context begins without a stream
     place = None if stream is None else stream.getstate()
     try:
         yield
     finally:
-        scope._caching_device = device
         if getattr(now, "_rng", None) is not stream:
             now._set_global_seed(seed)
             now._rng = stream
