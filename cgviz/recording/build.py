@@ -12,7 +12,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -35,8 +35,6 @@ _NOTES = {
     "opened": "run eagerly: {}",
     "jacobian": "a Jacobian's backward pass ran as a graph, so it is not recorded: give `jacobian` "
     "experimental_use_pfor=False, and the tape persistent=True",
-}
-_NOTES_WITHOUT_A_PASS = {
     "closed": "run as a graph: {}; a tape inside is not recorded (to open it: open_functions=True, "
     "or `tf.config.run_functions_eagerly(True)` before the recording)",
 }
@@ -451,11 +449,9 @@ class Builder:
         """What ran otherwise than without a recording, and what is not recorded."""
         names: dict[str, dict[str, None]] = {}
         for each in self.note_events:
-            names.setdefault(each.what, {})[each.name] = None
-        texts = _NOTES if passes else _NOTES | _NOTES_WITHOUT_A_PASS
-        return tuple(
-            text.format(", ".join(names[what])) for what, text in texts.items() if what in names
-        )
+            if each.what != "closed" or not passes:  # a pass beside it may be all that was meant
+                names.setdefault(each.what, {})[each.name] = None
+        return tuple(text.format(", ".join(names[x])) for x, text in _NOTES.items() if x in names)
 
 
 def pull(
@@ -468,8 +464,7 @@ def pull(
     """
 
     def run(upstream: Sequence[Any]) -> Sequence[Any]:
-        custom = isinstance(ran, CallEvent)
-        with tf_hooks.unrecorded(), tf_hooks.as_they_were(variables) if custom else nullcontext():
+        with tf_hooks.unrecorded(), tf_hooks.as_they_were(variables):
             tensors = [
                 tf.convert_to_tensor(new, dtype=output.dtype)
                 if new is not None
