@@ -15,8 +15,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -166,22 +164,17 @@ class Builder:
 
         In between, the call may run functions of the learner's, with lines of their own. A call
         that repeats the same ops is a loop, and the last op of each round gets the name; but of
-        `sum` and its like, which run one op for each item, only the last op of all. If a function
-        is called in two places, or in a loop that runs ops of its own, each call of it names its
-        ops anew.
+        `sum` and its like, which run one op for each item, only the last op of all. A function that
+        is called in two places names its ops in both.
         """
-        made = []
-        rounds: Counter[CodeType | None] = Counter()  # how many ops each function has run
-        for event in self.events:
-            if event.outputs and event.type != "ReadVariableOp":
-                called = event.caller is not event.code and rounds[event.caller]
-                place = id(event.where), id(event.code), id(event.caller), event.called_at, called
-                made.append((place, event))
-                rounds[event.code] += 1
-        made.sort(key=itemgetter(0))
+
+        def call(event: OpEvent) -> tuple[int, ...]:
+            return id(event.where), id(event.code), id(event.caller), event.called_at
+
+        made = [e for e in self.events if e.outputs and e.type != "ReadVariableOp"]
         found: set[int] = set()
-        for _, run in groupby(made, lambda each: (each[0], each[1].lasti)):
-            events = [event for _, event in run]
+        for _, run in groupby(sorted(made, key=call), lambda e: (call(e), e.lasti)):
+            events = list(run)
             types = [e.type for e in events]
             count = len(types)
             lengths = (n for n in range(1, count + 1) if count % n == 0)

@@ -224,20 +224,6 @@ def test_a_line_of_a_function_that_is_called_in_two_places_has_its_name_in_both(
     assert [(op.name, op.outputs[0].numpy().item()) for op in found] == [("r", 5.0), ("r_1", 35.0)]
 
 
-def test_a_line_of_a_function_that_is_called_in_a_loop_has_its_name_in_each_round():
-    def activate(x, kind):
-        h = kind(x)
-        return h
-
-    def f(x):
-        for kind in (tf.nn.relu, tf.sin, tf.tanh):
-            x = activate(x * 2.0, kind)
-        return x
-
-    found = [(op.name, op.type) for op in cgviz.trace(f, 1.0).ops if op.name.startswith("h")]
-    assert found == [("h", "Relu"), ("h_1", "Sin"), ("h_2", "Tanh")]
-
-
 def test_a_line_that_two_functions_of_one_line_reach_has_its_name_in_both():
     def root(x, n):
         r = tf.norm(x, ord=n)
