@@ -254,29 +254,29 @@ class _Tree:
 
     def folds(self, own: Sequence[Op], path: tuple[str, ...]) -> Sequence[Fold]:
         """The folds among these ops, whose scopes begin with `path`."""
-        groups = self._groups(own, len(path))
-        members: dict[Hashable, list[Op]] = {}
-        for op, group in groups.items():
-            members.setdefault(group, []).append(op)
-        parts = [members[group] for group in in_order(between(self.feeding, groups))]
-        ordered = [self._fold(x, len(path)) if len(x) > 1 else Fold(op=x[0]) for x in parts]
+        runs = self._runs(own, len(path))
+        ordered = [self._fold(x, len(path)) if len(x) > 1 else Fold(op=x[0]) for x in runs]
         return self._stretches(self._repeats(ordered, path) if self.repeating else ordered, path)
 
-    def _groups(self, own: Sequence[Op], depth: int) -> dict[Op, Hashable]:
-        """Which ops may share a fold: those of one scope and one level, next to each other.
+    def _runs(self, own: Sequence[Op], depth: int) -> list[list[Op]]:
+        """Ops of one scope and one level that are next to each other, and single ops.
 
-        As each group is a run of the execution order, none feeds itself through others.
+        What starts from nothing, such as a variable, ends no run: it comes before the run, or is
+        part of it. So none feeds itself through others, and each comes after all that it uses.
         """
-        found: dict[Op, Hashable] = {}
-        run, previous = 0, None
-        for op in reversed(own):  # backwards, so that a variable is in the run that uses it
+        runs: list[list[Op]] = []
+        current: list[Op] = []
+        kind: Hashable = None
+        for op in reversed(own):  # backwards, because a variable is read before it is used
             scope = self.scopes[op].split("/")[: depth + 1]
-            group = (*scope, self.levels[op]) if scope[depth:] and self.scopes[op] else op
-            if self.feeding[op] and group != previous:  # inputs and variables end no run
-                run += 1
-                previous = group
-            found[op] = op if group is op else (group, run)
-        return dict(reversed(found.items()))
+            own_kind = (*scope, self.levels[op]) if scope[depth:] and self.scopes[op] else op
+            if own_kind == kind:
+                current.append(op)
+                continue
+            runs.append([op])
+            if self.feeding[op]:
+                current, kind = runs[-1], own_kind
+        return [run[::-1] for run in reversed(runs)]
 
     def _name(self, kind: str, path: Sequence[str]) -> str:
         name = f"{kind}:{'/'.join(path)}"
