@@ -3,7 +3,6 @@
     prune     a trace and a pass -> a Pruned: the ancestors of its targets, without constants
     tree      a Pruned -> its ops, in folds within folds
     opened    folds, and about how many nodes may be shown -> which folds are open
-    between   groups of ops -> which group feeds which
     in_order  which item feeds which -> an order in which each comes after all that it uses
 
 Ops share a node by name scope, then as repeats, then as stretches of the execution order. A fold
@@ -164,14 +163,6 @@ def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:
     return found
 
 
-def between(feeding: Mapping[Op, Collection[Op]], groups: Mapping[Op, T]) -> dict[T, set[T]]:
-    """Each group, and the other groups that feed it; `feeding` has the ops that feed each op."""
-    found: dict[T, set[T]] = {group: set() for group in groups.values()}
-    for op, group in groups.items():
-        found[group] |= {groups[x] for x in feeding[op] if x in groups} - {group}
-    return found
-
-
 # --- folds ---------------------------------------------------------------------------------------
 
 
@@ -297,15 +288,18 @@ class _Tree:
         if len(found) <= self.limit or not loose:
             return found
         length = -(-len(loose) // max(4, self.limit - (len(found) - len(loose))))
-        parts = {loose[i]: tuple(loose[i : i + length]) for i in range(0, len(loose), length)}
         result: list[Fold] = []
-        for each in found:
-            part = parts.get(each, ())
-            if len(part) > 1:
-                labels = [x.label for x in part if x.members]
-                result.append(Fold(self._name("run", path), _span(labels), part))
-            elif part or not self.movable(each):
+        part: list[Fold] = []
+        for each in found:  # what starts from nothing comes before the stretch that it interrupts
+            if not self.movable(each):
                 result.append(each)
+                continue
+            part.append(each)
+            if len(part) == length or each is loose[-1]:
+                labels = [x.label for x in part if x.members]
+                stretch = Fold(self._name("run", path), _span(labels), tuple(part))
+                result.append(stretch if len(part) > 1 else each)
+                part = []
         return result
 
     # --- repeats ---

@@ -212,7 +212,7 @@ class _Builder:
         self.repeats: list[folding.Repeats] = []
         self._unfold(found, -1)
         self.where = {op: fold for fold in self.around for op in fold.ops}
-        self.folds = folding.in_order(folding.between(pruned.feeding(), self.where))
+        self.folds = list(self.around)
         self.index = {fold: i for i, fold in enumerate(self.folds)}
         self.outputs = self._outputs()
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
