@@ -64,8 +64,6 @@ SUFFIXES = (".html", *ABOUT, ".json", ".dot")
 MOST_KEPT = 1_024  # numbers of an array that a document holds: nobody reads more one by one
 MOST_LOCAL = 256  # entries of a Jacobian that a document holds: one of 16 by 16 fits
 
-Document = dict[str, Any]
-
 
 def target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     """The path, or an error that says what is wrong with it.
@@ -235,7 +233,7 @@ class _Writer:
         return self.once((name, array.shape, raw), packed)
 
 
-def _shown(found: Any) -> Document:
+def _shown(found: Any) -> dict[str, Any]:
     """Substitutes for the fields of an object that a document does not hold as they are."""
     if isinstance(found, Source):
         # The file's name without its folder, which tells other readers of the trace nothing.

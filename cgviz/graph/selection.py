@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from . import folding, names
@@ -445,12 +447,10 @@ def _with_uses(shown: Selection) -> Selection:
     nodes: list[Node] = []
     place: dict[int, int] = {}
     edges = []
-    arriving: list[list[Edge]] = [[] for _ in shown.nodes]
-    for edge in shown.edges:
-        arriving[edge.target].append(edge)
+    arriving = {i: list(own) for i, own in groupby(shown.edges, attrgetter("target"))}
     for i, node in enumerate(shown.nodes):
         own = []
-        for edge in arriving[i]:
+        for edge in arriving.get(i, ()):
             own.append(replace(edge, source=place[edge.source]))
             if edge.source in often:
                 own[-1] = replace(edge, source=len(nodes))

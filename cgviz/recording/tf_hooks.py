@@ -239,14 +239,13 @@ def _note_unread(
     for variable, handle in zip(map(as_source, raw), sources, strict=False):
         if handle.dtype == tf.resource and id(handle) not in recorder.variables:
             recorder.know(variable, handle)
-            _note_read(recorder, handle, where)
+            _note_read(recorder, variable, handle, where)
 
 
-def _note_read(recorder: ThreadRecorder, handle: Any, where: Any) -> None:
+def _note_read(recorder: ThreadRecorder, variable: Any, handle: Any, where: Any) -> None:
     """Note the read of a variable for which no read op ran."""
-    if (variable := recorder.variables.get(id(handle))) is not None:
-        value = read(variable, handle)
-        recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
+    value = read(variable, handle)
+    recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
 
 
 def _free_variable(function: Any, name: str) -> Any:
@@ -343,7 +342,7 @@ def _on_variable_accessed(original: Any, variable: Any) -> None:
         recorder.know(variable, variable.handle)
         # A gather and a closed function get the handle; a read has an op, an assignment reads not.
         if sys._getframe(2).f_code.co_name not in ("_read_variable_op", "_lazy_read"):
-            _note_read(recorder, variable.handle, recorder.where)
+            _note_read(recorder, variable, variable.handle, recorder.where)
     original(variable)
 
 
