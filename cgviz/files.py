@@ -73,8 +73,7 @@ def target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     """
     found = Path(path)
     if found.suffix.lower() not in suffixes:
-        *others, last = suffixes
-        known = f"{', '.join(others)} or {last}" if others else last
+        known = " or ".join(suffixes)
         raise ValueError(f"`path` is {path!s}, and its suffix says what to write: {known}")
     return found
 

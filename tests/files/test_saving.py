@@ -81,7 +81,7 @@ def test_saving_a_picture_leaves_no_figure_open(trace, tmp_path):
 
 @pytest.mark.parametrize("name", ["trace.htm", "trace.txt", "trace", ".json"])
 def test_an_unknown_suffix_is_refused_and_the_known_ones_are_named(trace, tmp_path, name):
-    message = rf"`path` is .*{re.escape(name)}, .*: \.html, \.svg, \.png, \.pdf, \.json or \.dot"
+    message = rf"`path` is .*{re.escape(name)}, .*: \.html or .* or \.json or \.dot"
     with pytest.raises(ValueError, match=message):
         trace.save(tmp_path / name)
     assert os.listdir(tmp_path) == []
