@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -252,14 +253,34 @@ class Op:
         return bool(self.watched) and self.watched[position]
 
 
-_SILENCE = threading.RLock()  # all threads share sys.stdout
+_SILENT: list[int] = []  # ids of threads whose prints are dropped, one per open block
+_SWITCH = threading.Lock()  # all threads share sys.stdout
+
+
+class _Others(io.StringIO):
+    """In place of a stream: drops what silenced threads print, passes on what others print."""
+
+    stream: Any
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() in _SILENT else int(self.stream.write(text))
 
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Drop what is printed inside the block; one thread at a time is inside."""
-    with _SILENCE, redirect_stdout(io.StringIO()):
+    """Drop what this thread prints inside the block; other threads print as usual."""
+    with _SWITCH:
+        _SILENT.append(threading.get_ident())
+        if not isinstance(now := sys.stdout, _Others):
+            sys.stdout = others = _Others()
+            others.stream = now
+    try:
         yield
+    finally:
+        with _SWITCH:
+            _SILENT.remove(threading.get_ident())
+            if not _SILENT and isinstance(sys.stdout, _Others):
+                sys.stdout = sys.stdout.stream
 
 
 @dataclass(eq=False, repr=False)

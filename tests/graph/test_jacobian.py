@@ -1,5 +1,8 @@
 """Local Jacobians, against TensorFlow's own `tape.jacobian` without any recording."""
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -196,6 +199,32 @@ def test_what_a_rule_prints_is_not_printed_again(capsys):
     trace.diagnose()
     trace.view()
     assert capsys.readouterr().out == ""
+
+
+def test_what_others_print_while_a_rule_runs_again_is_printed(capsys):
+    stdout = sys.stdout
+    inside, beyond = threading.Barrier(3, timeout=60), threading.Barrier(2, timeout=60)
+
+    def rule(upstream):
+        print("the rule runs")
+        inside.wait()
+        if threading.current_thread() is last:
+            beyond.wait()
+            print("the rule still runs")
+        return upstream
+
+    step = made_by_hand(list, [np.ones(1)], [np.ones(1)])
+    step.pull = rule
+    first, last = (threading.Thread(target=step.vjp, args=([np.ones(1)],)) for _ in range(2))
+    first.start()
+    last.start()
+    inside.wait()
+    print("outside")
+    first.join()
+    beyond.wait()
+    last.join()
+    assert sys.stdout is stdout
+    assert capsys.readouterr().out == "outside\n"
 
 
 # --- rules that are not linear -----------------------------------------------------------------
