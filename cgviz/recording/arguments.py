@@ -187,7 +187,8 @@ def _tensor(given: Any, name: str, caller: str) -> Any:
         return given
     is_numpy = isinstance(given, np.ndarray | np.generic)
     # What else has a dtype is a tensor without numbers, as in a graph, or a ragged or sparse one.
-    array = None if hasattr(given, "dtype") and not is_numpy else _array(given, f"`{name}`")
+    is_other = hasattr(given, "dtype") and not is_numpy
+    array = None if is_other else _array(given, f"{caller}: `{name}`")
     if array is None or (array.dtype.kind not in "fciub" and array.dtype.name != "bfloat16"):
         raise TypeError(
             f"{caller}: `{name}` is {_kind(given)}, and must be made of numbers: a float, an "
