@@ -599,13 +599,18 @@ def registered_gradients() -> int:
 
 @contextmanager
 def state_kept() -> Iterator[None]:
-    """Leave TensorFlow's global seed and stream as they were; no public API reads them."""
-    now = context.context()
+    """Leave TensorFlow's global seed and stream, and the variable scope, as they were.
+
+    No public API reads the first two. `tf.map_fn` leaves the scope changed where its body raises.
+    """
+    now, scope = context.context(), tf.compat.v1.get_variable_scope()
+    device = scope.caching_device
     seed, stream = now._seed, getattr(now, "_rng", None)  # a context begins without a stream
     place = None if stream is None else stream.getstate()
     try:
         yield
     finally:
+        scope._caching_device = device
         if getattr(now, "_rng", None) is not stream:
             now._set_global_seed(seed)
             now._rng = stream

@@ -350,6 +350,13 @@ def test_dropout_of_one_number_is_right_however_often_two_draws_agree():
         assert "same seed" in str(report)
 
 
+def test_a_loop_that_raises_in_float64_leaves_tensorflow_as_it_was():
+    w = tf.Variable([1.0, 2.0])
+    loop = tf.function(lambda x: tf.map_fn(lambda row: row * w, x))
+    assert cgviz.check(loop, [[1.0, 2.0], [3.0, 4.0]]).ok
+    assert tf.compat.v1.get_variable_scope().caching_device is None
+
+
 def test_a_random_function_leaves_the_streams_as_they_were():
     np.random.seed(1)
     tf.random.set_seed(1)
