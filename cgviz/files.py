@@ -3,7 +3,6 @@ r"""Save a trace to a file, and load one.
     save    a trace -> a picture, a page or a document, by the suffix of the path
     load    a document -> the trace
     target  a path, or an error that says what is wrong with it
-    write   bytes -> a file, whole or not at all
 
 A document is strict JSON: `{"format", "version", "nodes", "trace"}`. Whatever JSON cannot express
 is a node, a list that begins with its kind:
@@ -30,11 +29,11 @@ import math
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from html import escape
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ from .graph import (
     as_numpy,
     statistics,
 )
-from .graph.jacobian import LargeJacobian, Local, local_jacobians
+from .graph.jacobian import LargeJacobian, Local
 from .graph.selection import select
 
 FORMAT, VERSION = "cgviz trace", 7
@@ -64,12 +63,6 @@ ABOUT: dict[str, tuple[str, str, dict[str, Any]]] = {  # the names of a picture'
 SUFFIXES = (".html", *ABOUT, ".json", ".dot")
 MOST_KEPT = 1_024  # numbers of an array that a document holds: nobody reads more one by one
 MOST_LOCAL = 256  # entries of a Jacobian that a document holds: one of 16 by 16 fits
-DAMAGE = (
-    *(ArithmeticError, AttributeError, ImportError, LookupError, MemoryError, RecursionError),
-    *(TypeError, ValueError, zlib.error),
-)
-
-Document = dict[str, Any]
 
 
 def target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
@@ -80,22 +73,9 @@ def target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     """
     found = Path(path)
     if found.suffix.lower() not in suffixes:
-        *others, last = suffixes
-        known = f"{', '.join(others)} or {last}" if others else last
+        known = " or ".join(suffixes)
         raise ValueError(f"`path` is {path!s}, and its suffix says what to write: {known}")
-    if not found.parent.is_dir():
-        raise FileNotFoundError(f"`path` is {path!s}, but there is no folder {str(found.parent)!r}")
     return found
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a failure leaves what was there before."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> None:
@@ -108,11 +88,12 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
         from .live.assets import page
         from .live.pages import PageBuilder
 
-        write(found, page([PageBuilder(trace)]).encode())
+        content = page([PageBuilder(trace)]).encode()
     elif suffix == ".dot":
-        write(found, dot(trace).encode())
+        content = dot(trace).encode()
     else:
-        write(found, picture(trace, suffix) if suffix in ABOUT else document(trace, full))
+        content = picture(trace, suffix) if suffix in ABOUT else document(trace, full)
+    found.write_bytes(content)
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -153,20 +134,13 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 # --- documents -----------------------------------------------------------------------------------
 
-Arrays = tuple[np.ndarray | Statistics | None, ...]
-Values, Ops = tuple[Value, ...], tuple[Op, ...]
-# Class -> the parameters of its constructor, which are also attributes, with their types.
-FIELDS: dict[type, dict[str, Any]] = {
-    **{each: get_type_hints(each) for each in (Source, Rule, Statistics, Value, Op)},
-    Step: get_type_hints(Step)
-    | {"received": Arrays, "returned": Arrays, "pull": NoneType, "find_local": tuple | None},
-    Pass: get_type_hints(Pass) | {"seed_references": Arrays, "gradient_references": Arrays},
-    Trace: {
-        name: hint
-        for name, hint in get_type_hints(Trace).items()
-        if name[0] != "_" and name != "after"  # as large as the model, and only one column uses it
-    },
+# Class -> the parameters of its constructor, which are also attributes.
+FIELDS: dict[type, list[str]] = {
+    cls: [field.name for field in fields(cls) if field.init]
+    for cls in (Source, Rule, Statistics, Value, Op, Step, Pass, Trace)
 }
+FIELDS[Step].insert(4, "local")  # no parameter: it is computed where it is read
+FIELDS[Trace].remove("after")  # as large as the model, and only one column uses it
 
 
 def document(trace: Trace, full: bool) -> bytes:
@@ -201,7 +175,7 @@ def read(found: Any) -> Trace:
         if not isinstance(trace, Trace):
             raise TypeError("it holds something other than a trace")
         return trace
-    except DAMAGE as error:
+    except Exception as error:
         raise ValueError(f"a damaged trace: {error!r}") from error
 
 
@@ -238,8 +212,8 @@ class _Writer:
                 "statistics of some"
             )
         given = _shown(found)
-        fields = (given.get(name, getattr(found, name)) for name in FIELDS[type(found)])
-        return [type(found).__name__, *map(self.node, fields)]
+        row = [given[x] if x in given else getattr(found, x) for x in FIELDS[type(found)]]
+        return [type(found).__name__, *map(self.node, row)]
 
     def array(self, array: Array) -> Any:
         shape, name = self.node(array.shape), array.dtype.name
@@ -258,14 +232,14 @@ class _Writer:
         return self.once((name, array.shape, raw), packed)
 
 
-def _shown(found: Any) -> Document:
+def _shown(found: Any) -> dict[str, Any]:
     """Substitutes for the fields of an object that a document does not hold as they are."""
     if isinstance(found, Source):
         # The file's name without its folder, which tells other readers of the trace nothing.
         return {"file": os.path.basename(found.file)}
     if isinstance(found, Step):
         given = {"received": found.upstream, "returned": found.downstream, "pull": None}
-        return given | {"find_local": _small_locals(found)}
+        return given | {"local": _small_locals(found)}
     if isinstance(found, Pass):
         return {"seed_references": found.seeds, "gradient_references": found.gradients}
     return {}
@@ -290,23 +264,14 @@ def _is_large(local: Any) -> bool:
 
 def _record(cls: type, *row: Any) -> Any:
     given = dict(zip(FIELDS[cls], row, strict=True))
-    for name, expected in FIELDS[cls].items():
-        if not _fits(given[name], expected):
-            raise TypeError(f"{name!r} of a {cls.__name__} is a {type(given[name]).__name__}")
-    if cls is Step:
-        rows = given["find_local"]
-        given["find_local"] = local_jacobians if rows is None else partial(_kept, rows)
-    return cls(**given)
+    local = given.pop("local", None)
+    made = cls(**given)
+    if local is not None:
+        made.local = _local(local, made)
+    return made
 
 
-def _fits(found: Any, hint: Any) -> bool:
-    kind = get_origin(hint) or hint
-    if kind is tuple:
-        return isinstance(found, tuple) and all(_fits(x, get_args(hint)[0]) for x in found)
-    return hint is Any or isinstance(found, hint if kind is UnionType else kind)
-
-
-def _kept(rows: Sequence[Sequence[Any]], step: Step) -> Local:
+def _local(rows: Sequence[Sequence[Any]], step: Step) -> Local:
     """The local Jacobians that the file holds."""
     return tuple(
         tuple(
@@ -322,11 +287,7 @@ def _array(name: str, shape: tuple[int, ...], packed: str) -> Array:
         dtype = np.dtype(name)
     except TypeError:  # bfloat16 and smaller floats are in a package that TensorFlow needs
         dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
-    # Unpack no more than the shape needs (and a byte), however much was packed.
-    if min(shape, default=0) < 0:
-        raise ValueError(f"an array of shape {shape}")
-    most = dtype.itemsize * math.prod(shape) + 1
-    raw = zlib.decompressobj().decompress(base64.b64decode(packed), most)
+    raw = zlib.decompress(base64.b64decode(packed))
     return np.frombuffer(raw, dtype).reshape(shape)
 
 
@@ -382,26 +343,17 @@ def dot(trace: Trace) -> str:
     gradient.
     """
     shown = select(trace)
-    lines = [f"digraph {_quoted(trace.title)} {{", "  node [shape=box];"]
+    quoted = partial(json.dumps, ensure_ascii=False)  # escapes as DOT does
+    lines = [f"digraph {quoted(trace.title)} {{", "  node [shape=box];"]
     for i, node in enumerate(shown.nodes):
         label = "\n".join(x for x in (node.label, node.symbol) if x)
-        lines.append(f"  n{i} [label={_quoted(label)}, kind={_quoted(node.kind)}];")
+        lines.append(f"  n{i} [label={quoted(label)}, kind={quoted(node.kind)}];")
     blue, orange = style.LIGHT.forward, style.LIGHT.backward
     for edge in shown.edges:
-        label = _quoted(style.array(edge.value.numpy()))
+        label = quoted(style.array(edge.value.numpy()))
         lines.append(f'  n{edge.source} -> n{edge.target} [label={label}, color="{blue}"];')
         if edge.contribution is not None:
-            label = _quoted(style.array(edge.contribution))
+            label = quoted(style.array(edge.contribution))
             how = f'style=dashed, color="{orange}", constraint=false, step={edge.order}'
             lines.append(f"  n{edge.target} -> n{edge.source} [label={label}, {how}];")
     return "\n".join([*lines, "}\n"])
-
-
-def _quoted(text: str) -> str:
-    r"""Text as a DOT string.
-
-    >>> print(_quoted('a "b"'))
-    "a \"b\""
-    """
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

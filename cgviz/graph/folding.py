@@ -3,7 +3,6 @@
     prune     a trace and a pass -> a Pruned: the ancestors of its targets, without constants
     tree      a Pruned -> its ops, in folds within folds
     opened    folds, and about how many nodes may be shown -> which folds are open
-    between   groups of ops -> which group feeds which
     in_order  which item feeds which -> an order in which each comes after all that it uses
 
 Ops share a node by name scope, then as repeats, then as stretches of the execution order. A fold
@@ -20,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import TopologicalSorter
 from itertools import chain
 from typing import TypeVar
 
@@ -29,7 +29,6 @@ from .trace import Trace, walk
 
 LEAST = 4  # fewest repeats of which only one is shown: of three, that would hide just two
 
-Group = tuple[Hashable, ...]
 T = TypeVar("T")
 
 
@@ -145,34 +144,22 @@ def _ancestors(pruned: Pruned) -> set[Op]:
 
 
 def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:
-    """The keys, each after all that feed it, else in their order; none on or behind a cycle.
+    """The keys, each after all that feed it, and else in their order.
 
     >>> in_order({"a": ["c"], "b": [], "c": ["b"]})
     ['b', 'c', 'a']
     """
     items = list(feeding)
     place = {each: i for i, each in enumerate(items)}
-    users: list[list[int]] = [[] for _ in items]
-    waiting = [len(feeding[each]) for each in items]
-    for i, each in enumerate(items):
-        for source in feeding[each]:
-            users[place[source]].append(i)
-    ready = [i for i, count in enumerate(waiting) if not count]  # sorted, so it is a heap
-    found = []
-    while ready:
-        found.append(heapq.heappop(ready))
-        for user in users[found[-1]]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, user)
-    return [items[i] for i in found]
-
-
-def between(feeding: Mapping[Op, Collection[Op]], groups: Mapping[Op, T]) -> dict[T, set[T]]:
-    """Each group, and the other groups that feed it; `feeding` has the ops that feed each op."""
-    found: dict[T, set[T]] = {group: set() for group in groups.values()}
-    for op, group in groups.items():
-        found[group] |= {groups[x] for x in feeding[op] if x in groups} - {group}
+    sorter = TopologicalSorter(feeding)
+    sorter.prepare()
+    ready: list[int] = []
+    found: list[T] = []
+    while sorter.is_active():
+        for each in sorter.get_ready():
+            heapq.heappush(ready, place[each])
+        found.append(items[heapq.heappop(ready)])
+        sorter.done(found[-1])
     return found
 
 
@@ -258,19 +245,29 @@ class _Tree:
 
     def folds(self, own: Sequence[Op], path: tuple[str, ...]) -> Sequence[Fold]:
         """The folds among these ops, whose scopes begin with `path`."""
-        groups: dict[Op, Group] = {}
-        for op in own:
-            inner = self.scopes[op].split("/")[: len(path) + 1]
-            inside = self.scopes[op] and len(inner) > len(path)
-            # Ops of two levels of differentiation never share a fold.
-            groups[op] = ("/".join(inner), self.levels[op]) if inside else (op,)
-        groups = self._without_cycles(groups)
-        members: dict[Group, list[Op]] = {}
-        for op, group in groups.items():
-            members.setdefault(group, []).append(op)
-        parts = [members[group] for group in in_order(between(self.feeding, groups))]
-        ordered = [self._fold(x, len(path)) if len(x) > 1 else Fold(op=x[0]) for x in parts]
+        runs = self._runs(own, len(path))
+        ordered = [self._fold(x, len(path)) if len(x) > 1 else Fold(op=x[0]) for x in runs]
         return self._stretches(self._repeats(ordered, path) if self.repeating else ordered, path)
+
+    def _runs(self, own: Sequence[Op], depth: int) -> list[list[Op]]:
+        """Ops of one scope and one level that are next to each other, and single ops.
+
+        What starts from nothing, such as a variable, ends no run: it comes before the run, or is
+        part of it. So none feeds itself through others, and each comes after all that it uses.
+        """
+        runs: list[list[Op]] = []
+        current: list[Op] = []
+        kind: Hashable = None
+        for op in reversed(own):  # backwards, because a variable is read before it is used
+            scope = self.scopes[op].split("/")[: depth + 1]
+            own_kind = (*scope, self.levels[op]) if scope[depth:] and self.scopes[op] else op
+            if own_kind == kind:
+                current.append(op)
+                continue
+            runs.append([op])
+            if self.feeding[op]:
+                current, kind = runs[-1], own_kind
+        return [run[::-1] for run in reversed(runs)]
 
     def _name(self, kind: str, path: Sequence[str]) -> str:
         name = f"{kind}:{'/'.join(path)}"
@@ -291,40 +288,18 @@ class _Tree:
         if len(found) <= self.limit or not loose:
             return found
         length = -(-len(loose) // max(4, self.limit - (len(found) - len(loose))))
-        parts = {loose[i]: tuple(loose[i : i + length]) for i in range(0, len(loose), length)}
         result: list[Fold] = []
-        for each in found:
-            part = parts.get(each, ())
-            if len(part) > 1:
-                labels = [x.label for x in part if x.members]
-                result.append(Fold(self._name("run", path), _span(labels), part))
-            elif part or not self.movable(each):
+        part: list[Fold] = []
+        for each in found:  # what starts from nothing comes before the stretch that it interrupts
+            if not self.movable(each):
                 result.append(each)
-        return result
-
-    # --- cycles ---
-
-    def _without_cycles(self, groups: Mapping[Op, Group]) -> dict[Op, Group]:
-        """Split a group that feeds itself through others wherever the execution order leaves it.
-
-        Each part is a run of that order, and numbered in it, so none feeds itself through others.
-        """
-        feeding = between(self.feeding, groups)
-        fed: dict[Group, set[Group]] = {group: set() for group in feeding}
-        for group, sources in feeding.items():
-            for source in sources:
-                fed[source].add(group)
-        # Groups on a cycle, or between two cycles, are in neither of these orders.
-        from_start, from_end = in_order(feeding), in_order(fed)
-        bad = set(feeding).difference(from_start, from_end)
-        result = dict(groups)
-        run, previous = 0, None
-        for op, group in groups.items():
-            if group in bad or self.feeding[op]:  # inputs and variables end no run
-                run += group != previous
-                previous = group
-            if group in bad:
-                result[op] = (*group, run)
+                continue
+            part.append(each)
+            if len(part) == length or each is loose[-1]:
+                labels = [x.label for x in part if x.members]
+                stretch = Fold(self._name("run", path), _span(labels), tuple(part))
+                result.append(stretch if len(part) > 1 else each)
+                part = []
         return result
 
     # --- repeats ---

@@ -297,7 +297,6 @@ class Step:
     received: Sequence[Any]  # `upstream` by reference, as it was recorded
     returned: Sequence[Any]  # `downstream` by reference
     pull: Callable[[Sequence[Array | None]], Sequence[Any]] | None = None
-    find_local: Callable[[Step], Any] | None = None
     ops: tuple[Op, ...] = ()  # the ops that a custom rule ran
     skipped: tuple[int, ...] = ()  # inputs that other tapes follow, and not the one of this pass
 
@@ -326,9 +325,9 @@ class Step:
         Found by running the rule again, once per entry of the output, with a unit vector as
         upstream. A Jacobian that is too large for this is a `jacobian.LargeJacobian`.
         """
-        if self.find_local is None:
-            raise self._gone()
-        return self.find_local(self)
+        from .jacobian import local_jacobians
+
+        return local_jacobians(self)
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
@@ -350,7 +349,10 @@ class Step:
             60.0
         """
         if self.pull is None:
-            raise self._gone()
+            raise RuntimeError(
+                f"the backward rule of `{self.op.name}` cannot run again: this trace was read "
+                "from a file, which keeps numbers and no rules. Trace the function again."
+            )
         try:
             with silenced():
                 return tuple(as_numpy(t) for t in self.pull(upstream))
@@ -360,12 +362,6 @@ class Step:
                 f"time: {error} A rule that uses a tape of its own can run once only, unless that "
                 "tape is persistent."
             ) from error
-
-    def _gone(self) -> RuntimeError:
-        return RuntimeError(
-            f"the backward rule of `{self.op.name}` cannot run again: this trace was read "
-            "from a file, which keeps numbers and no rules. Trace the function again."
-        )
 
 
 @dataclass(eq=False, repr=False)

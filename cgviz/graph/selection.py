@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from . import folding, names
@@ -212,7 +214,7 @@ class _Builder:
         self.repeats: list[folding.Repeats] = []
         self._unfold(found, -1)
         self.where = {op: fold for fold in self.around for op in fold.ops}
-        self.folds = folding.in_order(folding.between(pruned.feeding(), self.where))
+        self.folds = list(self.around)
         self.index = {fold: i for i, fold in enumerate(self.folds)}
         self.outputs = self._outputs()
         self.step_of = {s.op: (i, s) for i, s in enumerate(self.pass_.steps, 1)}
@@ -445,12 +447,10 @@ def _with_uses(shown: Selection) -> Selection:
     nodes: list[Node] = []
     place: dict[int, int] = {}
     edges = []
-    arriving: list[list[Edge]] = [[] for _ in shown.nodes]
-    for edge in shown.edges:
-        arriving[edge.target].append(edge)
+    arriving = {i: list(own) for i, own in groupby(shown.edges, attrgetter("target"))}
     for i, node in enumerate(shown.nodes):
         own = []
-        for edge in arriving[i]:
+        for edge in arriving.get(i, ()):
             own.append(replace(edge, source=place[edge.source]))
             if edge.source in often:
                 own[-1] = replace(edge, source=len(nodes))

@@ -352,11 +352,9 @@ class Trace:
 
 def with_bodies(ops: Sequence[Op]) -> Iterator[Op]:
     """Each op, followed by the ops of its body, at any depth."""
-    stack = list(reversed(ops))
-    while stack:
-        op = stack.pop()
+    for op in ops:
         yield op
-        stack.extend(reversed(op.body))
+        yield from with_bodies(op.body)
 
 
 def walk(start: Iterable[Item], onward: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:

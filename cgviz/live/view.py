@@ -137,7 +137,7 @@ class View(anywidget.AnyWidget):
         """Write what is shown to an `.html` file that needs no kernel and no network."""
         target = files.target(path, (".html",))
         text = assets.page(self.builders, self.which, self.kept(), self.words, self.start)
-        files.write(target, text.encode())
+        target.write_bytes(text.encode())
 
     def embed(self) -> str:
         """What is shown, as HTML for the middle of another page: live, without a kernel.

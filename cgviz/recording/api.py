@@ -64,7 +64,7 @@ def trace(
     def built() -> Trace:
         builder = Builder(events, recording.recorder, recording.root, names)
         passes = builder.passes()
-        pairs = list(zip(call.sources, call.result, strict=True))
+        pairs = _pairs(builder, call.first)
         leaves = [_number(g, t.shape) for t, g in pairs[: len(tf.nest.flatten(given))]]
         variables = {id(t): (t, g) for t, g in pairs if isinstance(t, tf.Variable)}
         return Trace(
@@ -142,17 +142,15 @@ def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     value: Any = None
     gradients: list[Any] = []
     variables: dict[int, tuple[Any, Any]] = {}
-    known = builder.recorder.variables
     if passes:
         values = tuple(target.numpy() for target in passes[0].targets)
         value = values[0] if len(values) == 1 else values
     for index, event in enumerate(builder.top_passes()):
-        result = event.result or [None] * len(event.sources)
-        for tensor, gradient in zip(event.sources, result, strict=True):
-            if id(tensor) in known:
-                variables.setdefault(id(tensor), (known[id(tensor)], gradient))
+        for given, gradient in _pairs(builder, event):
+            if isinstance(given, tf.Variable):
+                variables.setdefault(id(given), (given, gradient))
             elif index == 0:
-                gradients.append(_number(gradient, tensor.shape))
+                gradients.append(_number(gradient, given.shape))
     return Trace(
         "recording",
         value,
@@ -167,12 +165,14 @@ def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
 
 
 class Differentiated(NamedTuple):
-    """What f returned, and what its first backward pass did."""
+    """What f returned, and its first backward pass.
+
+    The sources of that pass, as of those of higher order, are the arguments, and the variables that
+    f reads.
+    """
 
     value: Any
-    sources: list[Any]  # for every order: the arguments, and the variables that f reads
     first: PassEvent
-    result: list[Any]
 
 
 def differentiate(
@@ -191,7 +191,7 @@ def differentiate(
         sources = flat + [v for v in tapes[-1].watched_variables() if id(v) not in mine]
         place = len(events)
         result = tapes[-1].gradient(targets, sources, output_gradients=seeds)
-        found = Differentiated(value, sources, events[place], result)
+        found = Differentiated(value, events[place])
         for tape in reversed(tapes[:-1]):
             # A sparse gradient cannot be a target, so it is made dense, under the outer tape.
             pairs = zip(sources, result, strict=True)
@@ -199,6 +199,13 @@ def differentiate(
             if targets:
                 result = tape.gradient(targets, sources)
         return found
+
+
+def _pairs(builder: Builder, event: PassEvent) -> list[tuple[Any, Any]]:
+    """The sources of a pass, tensors and variables, each with its gradient."""
+    known = builder.recorder.variables
+    result = event.result or [None] * len(event.sources)
+    return [(known.get(id(t), t), g) for t, g in zip(event.sources, result, strict=True)]
 
 
 def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:

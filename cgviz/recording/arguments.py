@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-_COMPOSITE = tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices
-
 
 def convert(
     f: Any, args: Sequence[Any], caller: str = "cgviz.trace"
@@ -68,18 +66,12 @@ def check_value(value: Any, f: Any) -> list[Any]:
     if value is None:
         raise TypeError(f"`{title(f)}` returned None. Does it end in `return`?")
     leaves = tf.nest.flatten(value)
-    if not leaves:
-        raise TypeError(f"`{title(f)}` returned an empty {type(value).__name__}: no tensor in it")
     for each in leaves:
         if not isinstance(each, tf.Tensor | tf.Variable):
-            why = (
-                "Return what holds its numbers: `.flat_values` if it is ragged, else `.values`."
-                if isinstance(each, _COMPOSITE)
-                else "NumPy and Python numbers inside f cut the path of the gradient: keep to tf "
-                "functions."
-            )
             raise TypeError(
-                f"`{title(f)}` must return a tensor, and it returned {_kind(each)}. {why}"
+                f"`{title(f)}` must return a tensor, and it returned {_kind(each)}. NumPy and "
+                "Python numbers inside f cut the path of the gradient: keep to tf functions. Of a "
+                "ragged or sparse tensor return what holds its numbers: `.flat_values`, `.values`."
             )
     return [tf.convert_to_tensor(each) for each in leaves]
 
@@ -98,15 +90,14 @@ def seeds(upstream: Any, targets: Sequence[Any]) -> list[Any] | None:
 
 
 def _entries(upstream: Any, count: int) -> list[Any]:
-    """The upstreams of `count` tensors; a list of numbers is one upstream if that gives `count`."""
+    """The upstreams of `count` tensors; inside a structure, a list of numbers is one upstream."""
     if count == 1 and not isinstance(upstream, tuple | dict):
         return [upstream]
     outer = tuple(upstream) if isinstance(upstream, list) else upstream
     arrays = _map(
         lambda each, name: None if each is None else _array(each, f"`{name}`"), outer, "upstream"
     )
-    leaves = tf.nest.flatten(arrays)
-    return leaves if len(leaves) == count else tf.nest.flatten(upstream)
+    return tf.nest.flatten(arrays)
 
 
 def _seed(given: Any, target: Any) -> Any:
@@ -114,17 +105,14 @@ def _seed(given: Any, target: Any) -> Any:
     if given is None:  # a None among others makes TensorFlow raise, or ends the process
         return tf.ones_like(target) if can_be_watched(target) else None
     array = _array(given, "`upstream`")
-    if tf.as_dtype(array.dtype) == tf.string:
-        raise TypeError(f"`upstream` is {_kind(given)}, and must be made of numbers")
-    if tf.as_dtype(array.dtype).is_complex and not target.dtype.is_complex:
-        raise ValueError("`upstream` is complex, and f's value is real: they must agree")
-    tensor = tf.convert_to_tensor(array, dtype=target.dtype)
-    if tensor.shape != target.shape:
+    dtype = tf.as_dtype(array.dtype)
+    fits = dtype != tf.string and (target.dtype.is_complex or not dtype.is_complex)
+    if not fits or tuple(array.shape) != tuple(target.shape):
         raise ValueError(
-            f"`upstream` has shape {tuple(tensor.shape)}, and f's value has shape "
-            f"{tuple(target.shape)}: they must agree"
+            f"`upstream` has shape {tuple(array.shape)} and dtype {dtype.name}, and f's value has "
+            f"shape {tuple(target.shape)} and dtype {target.dtype.name}: they must agree"
         )
-    return tensor
+    return tf.convert_to_tensor(array, dtype=target.dtype)
 
 
 def as_source(leaf: Any) -> Any:
@@ -197,22 +185,17 @@ def _array(given: Any, what: str) -> Any:
 def _tensor(given: Any, name: str, caller: str) -> Any:
     if isinstance(as_source(given), tf.Variable) or type(given).__name__ == "EagerTensor":
         return given
-    what = f"{caller}: `{name}` is {_kind(given)}"
-    if isinstance(given, tf.Tensor) or type(given).__name__ == "KerasTensor":
+    is_numpy = isinstance(given, np.ndarray | np.generic)
+    # What else has a dtype is a tensor without numbers, as in a graph, or a ragged or sparse one.
+    is_other = hasattr(given, "dtype") and not is_numpy
+    array = None if is_other else _array(given, f"{caller}: `{name}`")
+    if array is None or (array.dtype.kind not in "fciub" and array.dtype.name != "bfloat16"):
         raise TypeError(
-            f"{what}, a symbolic tensor of a graph or of a Keras model under construction: it has "
-            "no numbers yet. Give a tensor with values."
-        )
-    if isinstance(given, _COMPOSITE):
-        raise TypeError(f"{what}. Give its dense tensors, and build it inside f from them.")
-    array = _array(given, f"{caller}: `{name}`")
-    whole = array.dtype.kind in "iub" or isinstance(given, int)  # NumPy takes no int over 2**64
-    if array.dtype.kind not in "fc" and array.dtype.name != "bfloat16" and not whole:
-        raise TypeError(
-            f"{what}, not made of numbers. Is it a setting? Close over it instead: "
+            f"{caller}: `{name}` is {_kind(given)}, and must be made of numbers: a float, an "
+            "array, a dense tensor with values. Is it a setting? Close over it instead: "
             f"{caller}(lambda x: f(x, setting), x)"
         )
-    if whole and not isinstance(given, np.ndarray | np.generic):
+    if array.dtype.kind in "iub" and not is_numpy:
         raise ValueError(
             f"{caller}: `{name}` is {given!r}, made of integers, and TensorFlow gives integers "
             "no gradient. Write them as floats: `2.` for 2, `1.` for True."

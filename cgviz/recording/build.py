@@ -11,19 +11,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import compress, groupby, pairwise
-from operator import itemgetter
-from types import CodeType
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ..graph import Op, Pass, Rule, Step, Value, readable
-from ..graph.jacobian import local_jacobians
 from . import source, tf_hooks
 from .events import Body, CallEvent, NoteEvent, OpEvent, PassEvent, RuleEvent, ThreadRecorder
 
@@ -36,12 +33,8 @@ _NOTES = {
     "opened": "run eagerly: {}",
     "jacobian": "a Jacobian's backward pass ran as a graph, so it is not recorded: give `jacobian` "
     "experimental_use_pfor=False, and the tape persistent=True",
-}
-_NOTES_WITHOUT_A_PASS = {
-    "closed": "run as a graph: {}; a tape inside is not recorded (open_functions=True records what "
-    "is inside)",
-    "library": "run as a graph: {}; a tape inside is not recorded "
-    "(`tf.config.run_functions_eagerly(True)` before the recording opens it)",
+    "closed": "run as a graph: {}; a tape inside is not recorded (to open it: open_functions=True, "
+    "or `tf.config.run_functions_eagerly(True)` before the recording)",
 }
 
 
@@ -52,8 +45,7 @@ class _Variable:
     name: str
     place: int  # the index of its op among those of the root
     versions: list[Value] = field(default_factory=list)
-    stale: bool = True  # the next read begins a new version
-    doubted: bool = False  # it does so only if the numbers differ
+    stale: bool = True  # the next read begins a new version if the numbers differ
 
 
 class Builder:
@@ -74,13 +66,17 @@ class Builder:
         self.returned: dict[int, list[Any]] = {}  # what the body of a call returned, by its id
         self.made_by: dict[int, OpEvent] = {}  # by id of each output
         self.events = self._on_tape(e for e in events if isinstance(e, OpEvent))
-        self.bodies = self._bodies()
+        self.bodies: dict[Body, list[OpEvent]] = {}  # the events in each custom op, at any depth
+        for event in self.events:
+            for where in self._around(event.where):
+                if isinstance(where, Body):
+                    self.bodies.setdefault(where, []).append(event)
         self.sought = {id(tensor) for each in self.pass_events for tensor in each.sources}
         self.values: dict[int, Value] = {}  # by id of their tensor, or of a variable's handle
         self.variables: dict[int, _Variable] = {}  # by id of their handle
-        # Ops with their events: for a call by the id of its event, for another op by the id of its
-        # attributes. These are an object of its own, unless there are none.
-        self.op_of: dict[int, list[tuple[OpEvent, Op]]] = {}
+        # By type and, for a call, the id of its event, for another op, the id of its attributes.
+        # These are an object of its own, unless there are none.
+        self.op_of: dict[tuple[str, int], list[Op]] = {}
         self.reads: dict[int, list[Any]] = {}  # all that reading a variable returned, by its handle
         for read in self.events:
             if read.type == "ReadVariableOp":
@@ -133,31 +129,24 @@ class Builder:
 
     # --- containers ---
 
+    def _around(self, where: Any) -> Iterator[Any]:
+        """A container and those around it, from the inside out; without the root."""
+        while where is not None and where is not self.root:
+            yield where
+            where = where.outer
+
     def home(self, where: Any) -> Any:
         """The container that holds an event's op: the root, a custom op's body, or a pass."""
-        while where is not None and where is not self.root:
-            if isinstance(where, Body):
-                if where.has_rule:
-                    return where
-            elif isinstance(where, PassEvent) and self.home(where.outer) is self.root:
-                return where
-            where = where.outer
+        for each in self._around(where):
+            if isinstance(each, Body) and each.has_rule:
+                return each
+            if isinstance(each, PassEvent) and self.home(each.outer) is self.root:
+                return each
         return self.root
 
     def top_passes(self) -> list[PassEvent]:
         """The events of the passes at the top level: not inside a custom op or a rule."""
         return [e for e in self.pass_events if self.home(e.outer) is self.root]
-
-    def _bodies(self) -> dict[Body, dict[int, OpEvent]]:
-        """The events in each custom op's body, at any depth, by their id."""
-        found: dict[Body, dict[int, OpEvent]] = {}
-        for event in self.events:
-            where = event.where
-            while where is not None and where is not self.root:
-                if isinstance(where, Body):
-                    found.setdefault(where, {})[id(event)] = event
-                where = where.outer
-        return found
 
     # --- names ---
 
@@ -175,31 +164,24 @@ class Builder:
 
         In between, the call may run functions of the learner's, with lines of their own. A call
         that repeats the same ops is a loop, and the last op of each round gets the name; but of
-        `sum` and its like, which run one op for each item, only the last op of all. If a function
-        is called in two places, or in a loop that runs ops of its own, each call of it names its
-        ops anew.
+        `sum` and its like, which run one op for each item, only the last op of all. A function that
+        is called in two places names its ops in both.
         """
-        made = []
-        rounds: Counter[CodeType | None] = Counter()  # how many ops each function has run
-        for event in self.events:
-            if event.outputs and event.type != "ReadVariableOp":
-                called = event.caller is not event.code and rounds[event.caller]
-                place = id(event.where), id(event.code), id(event.caller), event.called_at, called
-                made.append((place, rounds[event.code], event))
-                rounds[event.code] += 1
-        made.sort(key=itemgetter(0))
+
+        def call(event: OpEvent) -> tuple[int, ...]:
+            return id(event.where), id(event.code), id(event.caller), event.called_at
+
+        made = [e for e in self.events if e.outputs and e.type != "ReadVariableOp"]
         found: set[int] = set()
-        for _, run in groupby(made, lambda each: (each[0], each[2].lasti)):
-            numbers, events = zip(*((number, event) for _, number, event in run), strict=True)
-            if source.reduces(events[0].code, events[0].lasti):
-                last = [b - a != 1 for a, b in pairwise((*numbers, -1))]  # before other ops
-                found.update(map(id, compress(events, last)))
-                continue
+        for _, run in groupby(sorted(made, key=call), lambda e: (call(e), e.lasti)):
+            events = list(run)
             types = [e.type for e in events]
             count = len(types)
             lengths = (n for n in range(1, count + 1) if count % n == 0)
             periods = (n for n in lengths if types[:n] * (count // n) == types)
-            period = next(periods)  # the shortest that, repeated, makes up the whole
+            reduces = source.reduces(events[0].code, events[0].lasti)
+            # The shortest that, repeated, makes up the whole.
+            period = count if reduces else next(periods)
             found.update(map(id, events[period - 1 :: period]))
         return found
 
@@ -234,11 +216,9 @@ class Builder:
                 continue
             if event.outputs:
                 self._add(event)
-            # An op without outputs has written to each variable that it is given; a closed function
-            # may have. Numbers of a gathered one, such as an embedding, are too many to compare.
+            # Such an op may have written to each variable that it is given. A gather only reads.
             for tensor in event.inputs if "Gather" not in event.type else ():
                 if written := self.variables.get(id(tensor)):
-                    written.doubted = bool(event.outputs) and (written.doubted or not written.stale)
                     written.stale = True
         for handle, variable in self.variables.items():
             name = self._unique(variable.name)
@@ -271,7 +251,7 @@ class Builder:
             rule_dropped=ruled is not call,
         )
         known_by = event if isinstance(event, CallEvent) else event.attrs
-        self.op_of.setdefault(id(known_by), []).append((event, op))
+        self.op_of.setdefault((event.type, id(known_by)), []).append(op)
         self.ops.setdefault(home, []).append(op)
         if isinstance(event.where, RuleEvent):
             run = event.where.outer, id(event.where.op)
@@ -279,14 +259,13 @@ class Builder:
 
     def _touch(self, event: OpEvent) -> None:
         """Note which variables a rule touches, and what it read of each before it wrote to it."""
-        where = event.where
-        while where is not None and not isinstance(where, RuleEvent):
-            where = where.outer
-        for tensor in event.inputs:
-            if where is not None and id(tensor) in self.recorder.variables:
+        for where in self._around(event.where):
+            if isinstance(where, RuleEvent):
                 found = self.touched.setdefault((where.outer, id(where.op)), {})
                 read = event.outputs[0] if event.type == "ReadVariableOp" else None
-                found.setdefault(id(tensor), read)
+                for tensor in event.inputs:
+                    if id(tensor) in self.recorder.variables:
+                        found.setdefault(id(tensor), read)
 
     def _rule(self, function: Any) -> Rule | None:
         """The backward rule as its author wrote it, with the numbers of its closure."""
@@ -312,16 +291,16 @@ class Builder:
         variable = self.variables.get(id(handle))
         if variable is None:
             root = self.ops[self.root]
-            known = self.recorder.variables.get(id(handle))
-            name = variable_name(known) if known is not None else "variable"
+            owner = self.recorder.variables.get(id(handle))
+            name = variable_name(owner) if owner is not None else "variable"
             variable = self.variables[id(handle)] = _Variable(name, len(root))
             root.append(None)  # type: ignore[arg-type]  # for its op, once all reads are known
-        if variable.doubted and np.array_equal(variable.versions[-1].numpy(), readable(tensor)):
-            variable.stale = variable.doubted = False
         if variable.stale:
-            variable.versions.append(self.value(tensor))
-            variable.stale = variable.doubted = False
-            self.values.setdefault(id(handle), variable.versions[0])
+            variable.stale = False
+            last = variable.versions[-1].reference if variable.versions else None
+            if last is None or not np.array_equal(readable(last), readable(tensor)):
+                variable.versions.append(self.value(tensor))
+                self.values.setdefault(id(handle), variable.versions[0])
         self.values[id(tensor)] = variable.versions[-1]
         return variable.versions[-1]
 
@@ -350,15 +329,15 @@ class Builder:
 
     def _captured(self, call: CallEvent) -> tuple[Value, ...]:
         """Tensors on a tape that the body uses but does not take as input: they get no gradient."""
-        inside = self.bodies.get(call.body, {})  # type: ignore[arg-type]
+        inside = self.bodies.get(call.body, [])  # type: ignore[arg-type]
         own = {id(tensor) for tensor in call.inputs}
-        own |= {id(tensor) for event in inside.values() for tensor in event.outputs}
+        own |= {id(tensor) for event in inside for tensor in event.outputs}
         given = set(map(self.value, call.inputs))
         # To the rule, TensorFlow gives the variables that the body reads, but none by keyword.
         own |= {h for h, each in self.variables.items() if not given.isdisjoint(each.versions)}
         found = [
             self.value(tensor)
-            for event in inside.values()
+            for event in inside
             for position, tensor in enumerate(event.inputs)
             if id(tensor) not in own and self._live(event, position)
         ]
@@ -431,15 +410,13 @@ class Builder:
         return self._add_source(tensor, "variable", variable_name(known), self.root)
 
     def _op(self, ran: Any) -> Op | None:
-        """The op whose rule ran; None for a read, which is merged into its variable's op."""
-        if isinstance(ran, CallEvent):
-            return next((op for _, op in self.op_of.get(id(ran), ())), None)
-        type_, attrs, _, inputs, outputs, *_ = ran
-        for event, op in self.op_of.get(id(attrs), ()):
-            known = _are(inputs, event.inputs) and _are(outputs, event.outputs)
-            if known and event.type == type_:
-                return op
-        return None
+        """The op whose rule ran; None for a read, which is merged into its variable's op.
+
+        Nor are the calls of an op without attributes told apart, if there are several.
+        """
+        called = isinstance(ran, CallEvent)
+        found = self.op_of.get((ran.type, id(ran)) if called else (ran[0], id(ran[1])), ())
+        return found[0] if len(found) == 1 else None
 
     def _step(
         self, run: PassEvent, op: Op, ran: Any, upstream: Sequence[Any], downstream: Sequence[Any]
@@ -457,7 +434,6 @@ class Builder:
             _references(upstream, op.outputs),
             _references(given, op.inputs),
             pull(op, ran, upstream, variables),
-            local_jacobians,
             tuple(self.ops.get((run, id(ran)), ())),
             skipped,
         )
@@ -466,18 +442,9 @@ class Builder:
         """What ran otherwise than without a recording, and what is not recorded."""
         names: dict[str, dict[str, None]] = {}
         for each in self.note_events:
-            names.setdefault(each.what, {})[each.name] = None
-        texts = _NOTES if passes else _NOTES | _NOTES_WITHOUT_A_PASS
-        return tuple(
-            text.format(", ".join(names[what])) for what, text in texts.items() if what in names
-        )
-
-
-def _are(kept: Sequence[Any] | None, tensors: Sequence[Any]) -> bool:
-    """Whether `tensors` agree with those that a tape `kept` of an op: all, some or none."""
-    if kept is None or kept is tensors:
-        return True
-    return all(one is None or one is other for one, other in zip(kept, tensors, strict=False))
+            if each.what != "closed" or not passes:  # a pass beside it may be all that was meant
+                names.setdefault(each.what, {})[each.name] = None
+        return tuple(text.format(", ".join(names[x])) for x, text in _NOTES.items() if x in names)
 
 
 def pull(
@@ -490,8 +457,7 @@ def pull(
     """
 
     def run(upstream: Sequence[Any]) -> Sequence[Any]:
-        custom = isinstance(ran, CallEvent)
-        with tf_hooks.unrecorded(), tf_hooks.as_they_were(variables) if custom else nullcontext():
+        with tf_hooks.unrecorded(), tf_hooks.as_they_were(variables):
             tensors = [
                 tf.convert_to_tensor(new, dtype=output.dtype)
                 if new is not None

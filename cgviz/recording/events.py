@@ -7,7 +7,6 @@ recording makes.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -88,16 +87,8 @@ class RuleEvent:
 class NoteEvent:
     """A difference between the recorded run and a plain run, or something not recorded."""
 
-    what: str  # "opened", "closed", "library" (both name a `tf.function`) or "jacobian"
+    what: str  # "opened", "closed" (both name a `tf.function`) or "jacobian"
     name: str = ""
-
-
-def current_task() -> Any:
-    """The asyncio task that is running; None outside of any task."""
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no event loop runs
-        return None
 
 
 class ThreadRecorder:
@@ -105,7 +96,6 @@ class ThreadRecorder:
 
     def __init__(self) -> None:
         self.thread = get_ident()
-        self.task = current_task()
         self.recordings: list[Recording] = []  # nested, sharing this recorder; empty: closed
         self.events: list[OpEvent | PassEvent | NoteEvent] = []
         self.where: Any = None

@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import textwrap
 from functools import lru_cache, partial
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
@@ -28,27 +29,10 @@ _STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "plat
 # Functions of ours that run a rule or call f. The search for a learner's frame ends at them: a
 # frame further out called cgviz, and did not run the op.
 _BOUNDARIES = {"run_rule", "differentiate"}
-kinds: dict[str, int] = {}  # by file name, filled by `kind`
 
 Place = tuple[CodeType | None, int, CodeType | None, int]
 NOWHERE: Place = (None, 0, None, 0)
 Span = tuple[int | None, int | None, int | None, int | None]
-
-
-def kind(filename: str) -> int:
-    """Whether a file is the learner's, a library's or cgviz's own."""
-    if filename.startswith(_OWN) and filename != _SUSPECTS:
-        found = OWN
-    elif (
-        filename.startswith((*_STANDARD, "<frozen", "<__array_function__"))
-        or "__autograph_generated_file" in filename
-        or any(filename.startswith(folder + os.sep) for folder in sys.path if _is_installed(folder))
-    ):
-        found = LIBRARY
-    else:
-        found = LEARNER
-    kinds[filename] = found
-    return found
 
 
 @lru_cache(maxsize=256)
@@ -57,13 +41,30 @@ def _is_installed(folder: str) -> bool:
     return os.path.isdir(folder) and any(x.endswith(".dist-info") for x in os.listdir(folder))
 
 
+class _Kinds(dict[str, int]):
+    """Whether a file is the learner's, a library's or cgviz's own; found out once for each."""
+
+    def __missing__(self, filename: str) -> int:
+        is_library = (
+            filename.startswith((*_STANDARD, "<frozen", "<__array_function__"))
+            or "__autograph_generated_file" in filename
+            or any(filename.startswith(x + os.sep) for x in sys.path if _is_installed(x))
+        )
+        is_own = filename.startswith(_OWN) and filename != _SUSPECTS
+        self[filename] = OWN if is_own else LIBRARY if is_library else LEARNER
+        return self[filename]
+
+
+kinds = _Kinds()
+
+
 def is_learners(function: Any) -> bool:
     """Whether a function is written in the learner's files; a callable without code counts too."""
     inner = inspect.unwrap(function)
     while isinstance(inner, partial):
         inner = inspect.unwrap(inner.func)
     code = getattr(inner, "__code__", None)
-    return code is None or kind(code.co_filename) == LEARNER
+    return code is None or kinds[code.co_filename] == LEARNER
 
 
 def place(frame: FrameType | None) -> Place:
@@ -73,9 +74,7 @@ def place(frame: FrameType | None) -> Place:
     """
     while frame is not None:
         code = frame.f_code
-        found = kinds.get(code.co_filename)
-        if found is None:
-            found = kind(code.co_filename)
+        found = kinds[code.co_filename]
         back = frame.f_back
         if found == LEARNER:
             caller = (None, 0) if back is None else (back.f_code, back.f_lasti)
@@ -172,13 +171,6 @@ def _name(node: ast.expr) -> str | None:
     return None
 
 
-def _span(code: CodeType, lasti: int) -> Span:
-    for index, span in enumerate(code.co_positions()):
-        if index == lasti // 2:
-            return span
-    return None, None, None, None
-
-
 @lru_cache(maxsize=4096)
 def _expression(
     filename: str, code: CodeType, lasti: int
@@ -187,7 +179,7 @@ def _expression(
 
     Equal code objects may come from two files, so the file name is part of the cache's key.
     """
-    span = _span(code, lasti)
+    span = next(islice(code.co_positions(), lasti // 2, None))
     where = _source(code, span[0] or code.co_firstlineno)
     return (where, *_tree("".join(_lines(code))).get(span, (None, None)))
 

@@ -31,8 +31,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache, partial
-from operator import attrgetter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,15 +48,24 @@ from .events import (
     Recording,
     RuleEvent,
     ThreadRecorder,
-    current_task,
 )
 from .source import NOWHERE, place
 
+
+def _unsupported(error: Exception) -> RuntimeError:
+    return RuntimeError(
+        f"cgviz cannot record with TensorFlow {tf.__version__}: {error}. "
+        "cgviz is tested with TensorFlow 2.16 to 2.21; install one of these."
+    )
+
+
 try:
-    from tensorflow import python as tf_python
     from tensorflow.python import pywrap_tfe
-    from tensorflow.python.eager import backprop, context, execute, record
+    from tensorflow.python.distribute.mirrored_run import _MirroredReplicaThread
+    from tensorflow.python.eager import backprop, context, execute, imperative_grad, record
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
     from tensorflow.python.framework import ops
+    from tensorflow.python.ops import resource_variable_ops
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
     # TensorFlow's own functions, not the wrappers in `record`, which a recording may replace.
@@ -65,10 +73,10 @@ try:
     _no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
     _gradient_function = backprop._gradient_function
     _register = pywrap_tfe.TFE_Py_RegisterGradientFunction
-
-    _IMPORT_ERROR: Exception | None = None
+    _registry = ops._gradient_registry
+    _execute_with_callbacks = execute.execute_with_callbacks
 except (ImportError, AttributeError) as error:
-    _IMPORT_ERROR = error
+    raise _unsupported(error) from error
 
 _recorder: ContextVar[ThreadRecorder | None] = ContextVar("_recorder", default=None)
 # Whether custom rules are left out, so that their bodies are differentiated.
@@ -172,8 +180,6 @@ class _Handle:
     """
 
     def __get__(self, variable: Any, owner: Any = None) -> Any:
-        if variable is None:
-            return self
         # C++ asks from within the generated function of an op, which itself never reads `_handle`.
         asking = sys._getframe(1).f_globals.get("__name__", "")
         recorder = _eager_recorder()
@@ -230,22 +236,16 @@ def _note_unread(
     recorder: ThreadRecorder, sources: Sequence[Any], raw: Sequence[Any], where: Any
 ) -> None:
     """Note a read of each source of a pass that is a variable the recording has not seen yet."""
-    unknown = {
-        id(t): t for t in sources if id(t) not in recorder.variables and t.dtype == tf.resource
-    }
-    for variable in map(as_source, raw if unknown else ()):
-        with unrecorded():
-            handle = unknown.get(id(getattr(variable, "handle", None)))
-        if handle is not None:
+    for variable, handle in zip(map(as_source, raw), sources, strict=False):
+        if handle.dtype == tf.resource and id(handle) not in recorder.variables:
             recorder.know(variable, handle)
-            _note_read(recorder, handle, where)
+            _note_read(recorder, variable, handle, where)
 
 
-def _note_read(recorder: ThreadRecorder, handle: Any, where: Any) -> None:
+def _note_read(recorder: ThreadRecorder, variable: Any, handle: Any, where: Any) -> None:
     """Note the read of a variable for which no read op ran."""
-    if (variable := recorder.variables.get(id(handle))) is not None:
-        value = read(variable, handle)
-        recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
+    value = read(variable, handle)
+    recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
 
 
 def _free_variable(function: Any, name: str) -> Any:
@@ -268,37 +268,31 @@ def _on_record(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    if _ignored.get() and backward_function.__name__ == "actual_grad_fn":
+    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records as a whole."""
+    rule = backward_function
+    if _ignored.get() and rule.__name__ == "actual_grad_fn":
         return
     recorder = _eager_recorder()
     if recorder is not None:
-        event = _note_call(recorder, op_type, output_tensors, input_tensors, backward_function)
-        backward_function = partial(_note_rule, event)
-    original(op_type, output_tensors, input_tensors, backward_function, *args, **kwargs)
-
-
-def _note_call(
-    recorder: ThreadRecorder, op_type: str, outputs: Any, inputs: Any, rule: Any
-) -> CallEvent:
-    """Note a custom gradient, or a closed `tf.function`, that TensorFlow records as a whole."""
-    event = CallEvent(
-        op_type,
-        tuple(inputs),
-        tuple(outputs),
-        (),
-        recorder.where,
-        context.context().scope_name,
-        _watched(inputs),
-        *place(sys._getframe(1)),
-        rule=rule,
-    )
-    body, recorder.finished = recorder.finished, None
-    if body is not None and body.outer is recorder.where:
-        event.body = body
-        event.grad_fn = _free_variable(rule, "grad_fn")
-        event.variables = _free_variable(rule, "variables") or ()
-    recorder.events.append(event)
-    return event
+        event = CallEvent(
+            op_type,
+            tuple(input_tensors),
+            tuple(output_tensors),
+            (),
+            recorder.where,
+            context.context().scope_name,
+            _watched(input_tensors),
+            *place(sys._getframe(1)),
+            rule=backward_function,
+        )
+        body, recorder.finished = recorder.finished, None
+        if body is not None and body.outer is recorder.where:
+            event.body = body
+            event.grad_fn = _free_variable(backward_function, "grad_fn")
+            event.variables = _free_variable(backward_function, "variables") or ()
+        recorder.events.append(event)
+        rule = partial(_note_rule, event)
+    original(op_type, output_tensors, input_tensors, rule, *args, **kwargs)
 
 
 def _on_body_enter(original: Any, watcher: Any) -> Any:
@@ -319,31 +313,23 @@ def _on_body_exit(original: Any, watcher: Any, *error: Any) -> Any:
 
 
 def _on_imperative_grad(
-    original: Any,
-    tape: Any,
-    target: Any,
-    sources: Any,
-    output_gradients: Any = None,
-    sources_raw: Any = None,
-    *args: Any,
-    **kwargs: Any,
+    original: Any, tape: Any, target: Any, sources: Any, output_gradients: Any = None, **others: Any
 ) -> Any:
-    given = (tape, target, sources, output_gradients, sources_raw, *args)
     recorder = _open_recorder()
     if recorder is None:
-        return original(*given, **kwargs)
+        return original(tape, target, sources, output_gradients, **others)
     where = recorder.where
     event = PassEvent(where, target, output_gradients, sources)
     if context.executing_eagerly():
         event.code, event.lasti, *_ = place(sys._getframe(1))
         recorder.events.append(event)
-        _note_unread(recorder, sources, sources_raw or (), where)
+        _note_unread(recorder, sources, others.get("sources_raw") or (), where)
         recorder.where = event
     else:
         recorder.where = None  # building a graph (tape.jacobian): there are no numbers to note
     heard = _hear(not _no_tape())  # without a tape, nobody differentiates the ops of the pass
     try:
-        event.result = original(*given, **kwargs)
+        event.result = original(tape, target, sources, output_gradients, **others)
         return event.result
     finally:
         recorder.where = where
@@ -356,7 +342,7 @@ def _on_variable_accessed(original: Any, variable: Any) -> None:
         recorder.know(variable, variable.handle)
         # A gather and a closed function get the handle; a read has an op, an assignment reads not.
         if sys._getframe(2).f_code.co_name not in ("_read_variable_op", "_lazy_read"):
-            _note_read(recorder, variable.handle, recorder.where)
+            _note_read(recorder, variable, variable.handle, recorder.where)
     original(variable)
 
 
@@ -378,14 +364,12 @@ def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> 
     if recorder is None:
         return original(called, *args, **kwargs)
     function = called.python_function
-    note = NoteEvent("closed", title(called))
-    if not source.is_learners(function):  # a library's own may need the graph
-        note.what = "library"
-    elif recorder.recordings[-1].open_functions and called not in recorder.graph_only:
-        note.what = "opened"
+    opens = recorder.recordings[-1].open_functions and called not in recorder.graph_only
+    opens = opens and source.is_learners(function)  # a library's own may need the graph
+    note = NoteEvent("opened" if opens else "closed", title(called))
     if not (getattr(function, "__module__", None) or "").startswith("tensorflow."):
         recorder.events.append(note)
-    if note.what == "opened":
+    if opens:
         try:
             return _open(called, args, kwargs)
         except Exception as error:
@@ -464,61 +448,29 @@ def _on_jacobian(original: Any, tape: Any, *args: Any, **kwargs: Any) -> Any:
 
 # --- on and off ------------------------------------------------------------------------------
 
-_FUNCTION = "eager.polymorphic_function.polymorphic_function.Function"  # made by `tf.function`
 _LISTING = "_list_all_concrete_functions_for_serialization"
-# By the path in `tensorflow.python` of the function that each replaces.
-_HOOKS: dict[str, Callable[..., Any]] = {
-    "eager.record.record_operation": _on_record,
-    "eager.record.record_operation_backprop_only": _on_record,
-    "eager.record.VariableWatcher.__enter__": _on_body_enter,
-    "eager.record.VariableWatcher.__exit__": _on_body_exit,
-    "eager.execute.args_to_matching_eager": _on_matching,
-    "eager.imperative_grad.imperative_grad": _on_imperative_grad,
-    "ops.resource_variable_ops.variable_accessed": _on_variable_accessed,
-    f"{_FUNCTION}.__call__": _on_function_call,
-    "distribute.mirrored_run._MirroredReplicaThread.__init__": _on_replica_made,
-    "distribute.mirrored_run._MirroredReplicaThread.run": _on_replica_run,
-    "eager.backprop.GradientTape.jacobian": _on_jacobian,
-    "eager.backprop.GradientTape.batch_jacobian": _on_jacobian,
-}
-# What else a release must have; checked so that the error can name what is missing.
-_NEEDED = (
-    "eager.context.Context.op_callbacks",
-    "framework.ops._gradient_registry",
-    "eager.backprop._gradient_function",
-    "eager.execute.execute_with_callbacks",
-    f"{_FUNCTION}.function_type",
-    f"{_FUNCTION}.{_LISTING}",
-)
+# What each replaces: an attribute, by its owner and its name.
+_HOOKS: list[tuple[Any, str, Callable[..., Any]]] = [
+    (record, "record_operation", _on_record),
+    (record, "record_operation_backprop_only", _on_record),
+    (record.VariableWatcher, "__enter__", _on_body_enter),
+    (record.VariableWatcher, "__exit__", _on_body_exit),
+    (execute, "args_to_matching_eager", _on_matching),
+    (imperative_grad, "imperative_grad", _on_imperative_grad),
+    (resource_variable_ops, "variable_accessed", _on_variable_accessed),
+    (Function, "__call__", _on_function_call),
+    (_MirroredReplicaThread, "__init__", _on_replica_made),
+    (_MirroredReplicaThread, "run", _on_replica_run),
+    (tf.GradientTape, "jacobian", _on_jacobian),
+    (tf.GradientTape, "batch_jacobian", _on_jacobian),
+]
+_NEEDED = ((context.Context, "op_callbacks"), (Function, "function_type"), (Function, _LISTING))
+for _owner, _name in (*((owner, name) for owner, name, _ in _HOOKS), *_NEEDED):
+    if not hasattr(_owner, _name):
+        raise _unsupported(AttributeError(f"`{_owner.__name__}.{_name}` is gone"))
 _lock = threading.Lock()
 _users: list[object] = []  # what needs the hooks now: recorders, and blocks of `rules_ignored`
 _saved: list[tuple[Any, str, Any]] = []
-
-
-def _found(path: str) -> tuple[Any, str]:
-    """The owner and the name of the attribute at a path in `tensorflow.python`."""
-    owner, _, name = path.rpartition(".")
-    found = attrgetter(owner)(tf_python)
-    getattr(found, name)
-    return found, name
-
-
-@cache
-def _hooks() -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Each hook with what it replaces, or one clear error when this TensorFlow lacks a part."""
-    missing = str(_IMPORT_ERROR) if _IMPORT_ERROR else None
-    if missing is None:
-        for path in (*_HOOKS, *_NEEDED):
-            try:
-                _found(path)
-            except AttributeError:
-                missing = f"`tensorflow.python.{path}` is gone"
-    if missing:
-        raise RuntimeError(
-            f"cgviz cannot record with TensorFlow {tf.__version__}: {missing}. "
-            "cgviz is tested with TensorFlow 2.16 to 2.21; install one of these."
-        )
-    return [(*_found(path), hook) for path, hook in _HOOKS.items()]
 
 
 def _hooked(hook: Callable[..., Any], original: Any) -> Callable[..., Any]:
@@ -535,10 +487,10 @@ def _install(user: object) -> None:
         _users.append(user)
         if not _saved:
             _saved.append((execute, "execute", execute.execute))
-            execute.execute = execute.execute_with_callbacks
+            execute.execute = _execute_with_callbacks
             _register(_on_gradient)
             BaseResourceVariable._handle = _Handle()
-            for owner, name, hook in _hooks():
+            for owner, name, hook in _HOOKS:
                 original = getattr(owner, name)
                 _saved.append((owner, name, original))
                 setattr(owner, name, _hooked(hook, original))
@@ -569,18 +521,12 @@ def recording(open_functions: bool) -> Iterator[Recording]:
 
     A recording inside another shares the outer recorder, and has its own part of the events.
     """
-    _hooks()
     if not tf.executing_eagerly():
         raise RuntimeError(
             "cgviz records eager execution, and this code is building a graph: start the "
             "recording outside of `tf.function`. The function itself is opened for you."
         )
     recorder = _open_recorder() or ThreadRecorder()
-    if recorder.task is not current_task():
-        raise RuntimeError(
-            "this asyncio task began inside a recording, which records all that its tasks do in "
-            "turn: record either around the tasks or in each of them"
-        )
     mine = Recording(recorder, len(recorder.events), recorder.where, open_functions)
 
     def end() -> None:
@@ -623,7 +569,6 @@ def unrecorded() -> Iterator[None]:
 @contextmanager
 def rules_ignored() -> Iterator[None]:
     """Differentiate the bodies of custom gradients, in eager mode, as if they had no rule."""
-    _hooks()
     before, user = _ignored.get(), object()
     try:
         _install(user)
@@ -637,7 +582,7 @@ def rules_ignored() -> Iterator[None]:
 def is_differentiable(op_type: str) -> bool:
     """Whether TensorFlow has a gradient function for this op type."""
     try:
-        return ops._gradient_registry.lookup(op_type) is not None
+        return _registry.lookup(op_type) is not None
     except LookupError:
         return False
 
@@ -649,7 +594,7 @@ def is_loaded(f: Any) -> bool:
 
 def registered_gradients() -> int:
     """How many gradients the process-wide registry holds; no public API tells."""
-    return len(ops._gradient_registry.list())
+    return len(_registry.list())
 
 
 @contextmanager

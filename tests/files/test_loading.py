@@ -1,10 +1,8 @@
 """Loading what was saved, and refusing what was not."""
 
-import base64
 import copy
 import json
 import sys
-import zlib
 
 import matplotlib as mpl
 import pytest
@@ -16,7 +14,7 @@ from programs import square
 import cgviz
 from cgviz import files
 from cgviz.files import load
-from cgviz.graph import Trace, Value
+from cgviz.graph import Trace
 
 mpl.use("Agg")
 
@@ -89,24 +87,6 @@ def test_a_damaged_file_is_refused(trace, tmp_path, key, wrong):
     document = {**written(trace), key: wrong}
     if wrong == "gone":
         del document[key]
-    (tmp_path / "trace.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="holds a damaged trace"):
-        load(tmp_path / "trace.json")
-
-
-def test_a_field_of_another_type_is_refused(trace):
-    document = written(trace)
-    value = next(node for node in document["nodes"] if node[0] == "Value")
-    value[1 + list(files.FIELDS[Value]).index("dtype")] = 3
-    with pytest.raises(ValueError, match=r"a damaged trace: .*'dtype' of a Value is a int"):
-        files.read(document)
-
-
-def test_an_array_of_a_negative_size_is_not_unpacked(trace, tmp_path):
-    packed = base64.b64encode(zlib.compress(bytes(3_000_000))).decode()
-    document = written(trace)
-    arrays = [node for node in document["nodes"] if node[0] == "array"]
-    arrays[0][1:] = ["uint8", ["tuple", -1], packed]
     (tmp_path / "trace.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="holds a damaged trace"):
         load(tmp_path / "trace.json")

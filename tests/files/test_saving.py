@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -14,7 +13,7 @@ from programs import square
 
 import cgviz
 from cgviz import files
-from cgviz.files import SUFFIXES, save
+from cgviz.files import SUFFIXES
 
 mpl.use("Agg")
 
@@ -82,53 +81,15 @@ def test_saving_a_picture_leaves_no_figure_open(trace, tmp_path):
 
 @pytest.mark.parametrize("name", ["trace.htm", "trace.txt", "trace", ".json"])
 def test_an_unknown_suffix_is_refused_and_the_known_ones_are_named(trace, tmp_path, name):
-    message = rf"`path` is .*{re.escape(name)}, .*: \.html, \.svg, \.png, \.pdf, \.json or \.dot"
+    message = rf"`path` is .*{re.escape(name)}, .*: \.html or .* or \.json or \.dot"
     with pytest.raises(ValueError, match=message):
         trace.save(tmp_path / name)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_is_not_there_is_named(trace, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere'"):
-        trace.save(tmp_path / "nowhere" / "trace.json")
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_failure_leaves_the_old_file_and_no_half_of_a_new_one(
-    trace, tmp_path, monkeypatch, suffix
-):
-    path = tmp_path / f"trace{suffix}"
-    path.write_text("old")
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        save(trace, path)
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == [path.name]
-
-
-def test_a_file_takes_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
-    path = tmp_path / "kept.json"
-    files.write(path, b"old")
-
-    def full(self, content):
-        raise OSError("no space left")
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    with pytest.raises(OSError, match="no space"):
-        files.write(path, b"new")
-    assert [p.name for p in tmp_path.iterdir()] == ["kept.json"]
-    assert path.read_text() == "old"
-
-
 def test_what_no_suffix_tells_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"its suffix says what to write: \.svg or \.png"):
         files.target(tmp_path / "a.txt", (".svg", ".png"))
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        files.target(tmp_path / "nowhere" / "a.svg", (".svg",))
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".html"])

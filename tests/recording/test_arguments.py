@@ -210,11 +210,6 @@ def test_each_tensor_of_the_value_has_its_upstream(upstream, expected):
         same(ours.numpy(), tf.constant(theirs, tf.float32))
 
 
-def test_an_upstream_of_numbers_follows_a_nested_value():
-    found = seeds({"a": [1.0, 2.0]}, [tf.zeros(()), tf.zeros(())])
-    assert [float(t) for t in found] == [1.0, 2.0]
-
-
 def test_an_upstream_left_out_means_ones():
     assert seeds(None, [tf.zeros(2)]) is None
     trace = cgviz.trace(lambda x: (x, x * x, tf.constant("label")), 3.0, upstream=(None, 2.0, None))
@@ -236,12 +231,11 @@ def test_an_upstream_left_out_means_ones():
         ((square, [1, 2]), ValueError, "made of integers"),
         ((square, np.array([1, 2])), ValueError, "no floating-point numbers"),
         ((square, True), ValueError, "is True, made of integers"),
-        ((square, 2**64), ValueError, "is 18446744073709551616, made of"),
         ((square, ()), ValueError, "nothing to differentiate with respect to: `x`"),
         ((square, "a"), TypeError, r"Close over it instead: cgviz.trace\(lambda x: f\(x, setting"),
-        ((square, {1.0}), TypeError, "`x` is a set, not made of numbers"),
-        ((square, np.array(["2"])), TypeError, "not made of numbers"),
-        ((square, keras.Input((2,))), TypeError, "symbolic tensor"),
+        ((square, {1.0}), TypeError, "`x` is a set, and must be made of numbers"),
+        ((square, np.array(["2"])), TypeError, "a ndarray, and must be made of numbers"),
+        ((square, keras.Input((2,))), TypeError, "`x` is a KerasTensor, .* a dense tensor with"),
         ((square, [[1.0], [1.0, 2.0]]), TypeError, "rows differ in length"),
         ((square, tf.ragged.constant([[1.0], []])), TypeError, "RaggedTensor"),
         ((lambda x: None, 1.0), TypeError, "returned None"),
@@ -253,7 +247,6 @@ def test_an_upstream_left_out_means_ones():
             "flat_values",
         ),
         ((tf.sparse.from_dense, [1.0, 2.0]), TypeError, r"`\.values`"),
-        ((lambda x: (), 1.0), TypeError, "empty tuple"),
     ],
 )
 def test_a_mistake_is_named_in_a_sentence(arguments, error, words):
@@ -270,11 +263,11 @@ def test_a_wrong_order_is_named(order):
 def test_a_wrong_upstream_is_named():
     with pytest.raises(ValueError, match=r"`upstream` has shape \(2,\)"):
         cgviz.trace(square, 1.0, upstream=[1.0, 2.0])
-    with pytest.raises(TypeError, match="`upstream` is the string 'a', and must be made of"):
+    with pytest.raises(ValueError, match=r"`upstream` has shape \(\) and dtype string"):
         cgviz.trace(square, 1.0, upstream="a")
     with pytest.raises(ValueError, match="`upstream` has 1 entries"):
         cgviz.trace(lambda x: (x, x), 1.0, upstream=(1.0,))
-    with pytest.raises(ValueError, match="`upstream` is complex"):
+    with pytest.raises(ValueError, match=r"dtype complex128, .* dtype float32: they must agree"):
         cgviz.trace(square, 1.0, upstream=1j)
     with pytest.raises(TypeError, match=r"`upstream\[0\]` is a list whose rows differ"):
         cgviz.trace(lambda x: (x, x), 1.0, upstream=([[1.0], [1.0, 2.0]], 1.0))
