@@ -450,7 +450,7 @@ class Explorer(View):
         else:
             every = range(len(shown.nodes))
             wanted = every if settled else {content.get("open", -1)} & {*every}
-            found = {i: panel.panel(self.trace, shown, i, panel.small) for i in wanted}
+            found = {i: panel.panel(self.trace, shown, i) for i in wanted}
             answer |= {"texts": texts_of(shown), "panels": found}
             if settled:
                 self.page = self.page | {"texts": answer["texts"], "panels": [*found.values()]}
@@ -540,7 +540,7 @@ class Explorer(View):
         return {
             "flow": [*flows].index(signature),
             "texts": texts_of(shown),
-            "panels": builder.panels(),
+            "panels": builder.patiently().page()["panels"],
             "points": [self.sweeper.points(builder.trace, k) for k in focuses],
         }
 

@@ -10,7 +10,6 @@ Pages are made when they are asked for; their selections and display lists are k
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -158,22 +157,17 @@ class PageBuilder:
         trace, _ = self._at(toggled)
         shown = self.selection(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
-        cheap = self.patient or runs <= MOST_RUNS
+        local = self.patient or runs <= MOST_RUNS
         # No minimap in a quiz, which it would answer, or with sliders, which do not update it.
         mapped = self.framed and self.moved is None and len(shown.nodes) > MANY
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),
-            "panels": panel.panels(trace, shown, panel.small if cheap else lambda _: False),
+            "panels": panel.panels(trace, shown, local),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
             **({"norms": self._norms(trace, shown)} if mapped else {}),
         }
-
-    def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
-        """The side panels with every local Jacobian that is small enough to be read."""
-        shown = self.selection(which, toggled)
-        return panel.panels(self._at(toggled)[0], shown, panel.small)
 
     def _search(self, trace: Trace, shown: Selection) -> Document:
         """What can be found in a picture: ops, variables and scopes, also those in closed folds.
@@ -395,23 +389,15 @@ def mark(one: Document, other: Document) -> None:
 def _said(page: Document, keys: Mapping[tuple[str, int], Any]) -> list[Any]:
     """Each text: the key of its node or link, or else its place; its role; its last words."""
     texts = zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True)
-    found = [((x["of"], x["i"]), x["role"], versions[-1][1]) for x, versions in texts]
-    return [(keys.get(place, place), *text) for place, *text in found]
+    places = ((x, (x["of"], x["i"]), versions[-1][1]) for x, versions in texts)
+    return [(keys.get(place, place), x["role"], words) for x, place, words in places]
 
 
 def _keys(page: Document) -> dict[tuple[str, int], Any]:
     """A key of each node and link, from its name, by which two pages are matched."""
-    said: dict[int, dict[str, str]] = {}
-    for (of, i), role, words in _said(page, {}):
-        if of == "node":
-            said.setdefault(i, {})[role] = words
-    seen: Counter[Any] = Counter()
-    found: dict[tuple[str, int], Any] = {}
-    for i, own in sorted(said.items()):
-        # The kind first: a custom op is compared with another custom op in its place.
-        key = own.get("kind") or own.get("title"), own.get("name", "").split(" = ")[0]
-        seen[key] += 1  # equal keys are numbered in order
-        found["node", i] = key, seen[key]
+    names = page["texts"]["nodes"]
+    nodes = [(name, names[:i].count(name)) for i, name in enumerate(names)]
+    found: dict[tuple[str, int], Any] = {("node", i): key for i, key in enumerate(nodes)}
     for i, x in enumerate(page["displays"][0]["links"]):
         ends = (found.get(("node", x[end]), "target") for end in ("source", "target"))
         found["link", i] = *ends, x["position"]

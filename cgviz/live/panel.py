@@ -10,7 +10,7 @@ each entry of the output, so the caller says whether to ask for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -25,7 +25,6 @@ from ..reading.table import Line, rule_lines
 
 Document = dict[str, Any]
 Element = list[Any]  # its tag, its attributes, and its children, which are elements and texts
-Ask = Callable[[Step], bool]
 Term = tuple[int, Array, Any]  # which output, its upstream, its local with respect to one input
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
@@ -51,16 +50,16 @@ INSIDE = "no gradient comes here: TensorFlow runs the custom rule instead"
 KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; any other kind is its own word
 
 
-def panels(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
-    """The side panel of every node; `ask` tells for which steps to run the rule for the local."""
+def panels(trace: Trace, shown: Selection, local: bool = True) -> list[Document]:
+    """The side panel of every node."""
     moments = Moments(shown)
-    return [panel(trace, shown, i, ask, moments) for i in range(len(shown.nodes))]
+    return [panel(trace, shown, i, local, moments) for i in range(len(shown.nodes))]
 
 
 def panel(
-    trace: Trace, shown: Selection, i: int, ask: Ask, moments: Moments | None = None
+    trace: Trace, shown: Selection, i: int, local: bool = True, moments: Moments | None = None
 ) -> Document:
-    """The side panel of one node.
+    """The side panel of one node, with each small `local`, for which rules run, or without any.
 
     Returns:
         Elements as `element` makes them, each with the step from which on it is told: `about` comes
@@ -78,7 +77,7 @@ def panel(
     found["kind"] += " that a custom rule ran" if node.ruled else ""
     edges = *shown.outgoing[i], *shown.starts(i)
     come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=shown.steps)
-    if each is not None and (paths := _paths(trace, shown, each, node, ask)):
+    if each is not None and local and (paths := _paths(trace, shown, each, node)):
         found["paths"] = paths
     made = [_output(trace, shown, i, k, each) for k in range(len(node.outputs))]
     total = made[0]["come"] if len(made) == 1 and made[0]["parts"] else ""
@@ -88,7 +87,7 @@ def panel(
     level = f"in backward pass {node.level - 1} " if node.level else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
     if node.step is not None and not folded:
-        found |= _rule(trace, shown, i, node.step, upstream, ask)
+        found |= _rule(trace, shown, i, node.step, upstream, local and small(node.step))
     elif node.orders:
         found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
@@ -113,10 +112,12 @@ def panel(
     return found | {"about": about, "more": more, "note": note}
 
 
-def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask: Ask) -> Document:
+def _rule(
+    trace: Trace, shown: Selection, i: int, step: Step, upstream: str, asked: bool
+) -> Document:
     """What the rule of an op did: per input, in the rows of the table, and in a sentence."""
     node = shown.nodes[i]
-    asked, order = ask(step), max(node.orders)
+    order = max(node.orders)
     inputs = _inputs(trace, shown, i, step, asked)
     called = [one["row"][0] for one in inputs]
     sources = {e.position: e.source for e in shown.edges if e.target == i}
@@ -448,7 +449,8 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
             sums = [given] if total is None else [total, given]
             matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
             found["shown"] = _heatmap(terms, matrix, rows, (columns, value), sums)
-            found["matrix"] = f"[{', '.join(f'[{_listing(row)}]' for row in matrix)}]"
+            listed = (f"[{', '.join(_numbers(row))}]" for row in matrix)
+            found["matrix"] = f"[{', '.join(listed)}]"
             shapes = ", ".join(style.shape(part) for *_, part in terms)
             products = [(", ".join(_written(up) for _, up, _ in terms), (SHAPE, shapes))]
     if not products:
@@ -522,10 +524,6 @@ def _numbers(a: Any) -> list[str]:
     return [style.number(x) for x in np.reshape(a, -1)]
 
 
-def _listing(a: Any) -> str:
-    return ", ".join(_numbers(a))
-
-
 def _entries(name: str, value: Value) -> list[str]:
     if not value.shape:
         return [name]
@@ -563,7 +561,7 @@ def _why(step: Step, j: int, given: Array, total: Array) -> str:
 # --- paths ---------------------------------------------------------------------------------------
 
 
-def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> list[Document]:
+def _paths(trace: Trace, shown: Selection, each: Pass, node: Node) -> list[Document]:
     """The paths from the targets to a sum or a source, with upstream and its products on the way.
 
     Empty where not all of them are shown, or where their sum is not the gradient, because a rule is
@@ -577,7 +575,7 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
     if any(shown.nodes[edge.target].step is None for edge in _uses(shown, node, 0)):
         return []
     found = Derivative(trace, each, "", value, node.upstream[0])
-    if found.count > MOST_PATHS or not all(map(ask, found.steps)):
+    if found.count > MOST_PATHS or not all(map(small, found.steps)):
         return []
     links = {
         (id(shown.nodes[edge.target].step), edge.position): i for i, edge in enumerate(shown.edges)

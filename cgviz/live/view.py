@@ -112,8 +112,8 @@ class View(anywidget.AnyWidget):
             self.send({"pages": found, "key": pages.page_key(which, toggled)})
         elif content.get("ask") == "panels":
             side = int(content.get("side", 0))
-            found = self.builders[side].panels(which, toggled)
-            self.send({"panels": found, "side": side, "key": content.get("key")})
+            page = self.builders[side].patiently().page(which, toggled)
+            self.send({"panels": page["panels"], "side": side, "key": content.get("key")})
         elif content.get("ask") == "module":
             self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
 
