@@ -9,7 +9,6 @@ Pages are made when they are asked for; their selections and display lists are k
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -28,7 +27,6 @@ from . import panel
 
 Document = dict[str, Any]
 
-MOST_RUNS = 40  # runs of backward rules that a page may cost unasked: about 20 ms
 MOST_REPEATS = 40  # of one row that a file keeps, so that writing it takes a few seconds at most
 MANY = 20  # nodes up to which there is no minimap: nearly all are in sight in a notebook
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
@@ -68,7 +66,6 @@ class PageBuilder:
     ) -> None:
         self.trace, self.full, self.moved, self.framed = trace, full, moved, framed
         self.local = local
-        self.patient = False
         self.fields: display.Fields = {}  # for which a quiz leaves space in the picture
         self.moments = moments or {}
         self.which = trace.pass_(which).index if trace.passes or which is not None else None
@@ -76,12 +73,6 @@ class PageBuilder:
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, list[Display]] = {}
         self._rows: dict[Any, Any] = {}
-
-    def patiently(self) -> PageBuilder:
-        """A copy whose pages have every local Jacobian that is small enough to be read."""
-        found = copy.copy(self)
-        found.patient = True
-        return found
 
     def _at(self, toggled: Sequence[str]) -> tuple[Trace, tuple[str, ...]]:
         """Which trace is shown, and what is opened and closed in it."""
@@ -156,14 +147,12 @@ class PageBuilder:
         """One picture with its texts and side panels."""
         trace, _ = self._at(toggled)
         shown = self.selection(which, toggled)
-        runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
-        local = self.patient or runs <= MOST_RUNS
         # No minimap in a quiz, which it would answer, or with sliders, which do not update it.
         mapped = self.framed and self.moved is None and len(shown.nodes) > MANY
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),
-            "panels": panel.panels(trace, shown, local),
+            "panels": panel.panels(trace, shown),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
             **({"norms": self._norms(trace, shown)} if mapped else {}),
