@@ -17,7 +17,6 @@ import inspect
 import itertools
 import json
 import re
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -46,8 +45,9 @@ LOST = 8 * float(np.finfo(np.float32).eps)  # the share of a number that roundin
 # way so many times tells it from a slope.
 STEEP, HALVINGS = 0.8, 8
 # In a saved page sliders have a few positions, whose numbers are computed beforehand.
-POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as SECONDS and BYTES allow
-SECONDS = 10.0  # of processor time that saving may take
+POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as MOST and BYTES allow
+MOST = 700  # answers, some 7 s for an f of a few ops; curves take as long as CURVE of them
+CURVE = 13
 BYTES = 1_500_000  # of the answers, each compressed alone; compressed together they take a third
 
 
@@ -476,22 +476,16 @@ class Explorer(View):
     def kept(self) -> Document:
         """The sliders, with the numbers at each combination of their positions.
 
-        The more sliders there are and the slower f is, the fewer positions each slider has. One of
-        them is its present value.
+        The more sliders there are, the fewer positions each of them has. One of them is its present
+        value.
         """
         flows: dict[Any, Document] = {}
-        self._kept_at(self.values, flows)  # warms up: the first run takes longer
-        times = [time.process_time()]
-        first = self._kept_at(self.values, flows)
-        times.append(time.process_time())
-        self._kept_curves(self.values, 0)
-        times.append(time.process_time())
-        answer, curve = np.diff(times)
-        size, many = len(zlib.compress(json.dumps(first).encode())), len(self.sliders)
+        first = json.dumps(self._kept_at(self.values, flows))
+        size, many = len(zlib.compress(first.encode())), len(self.sliders)
 
         def paid(n: int, moving: int) -> bool:
-            all_, each = (n + 1) ** moving, (n + 1) ** (moving - 1)  # n, and where it is now
-            return all_ * size <= BYTES and all_ * answer + moving * each * curve <= SECONDS
+            each = (n + 1) ** (moving - 1)  # n, and where it is now
+            return (n + 1) * each * size <= BYTES and (n + 1 + CURVE * moving) * each <= MOST
 
         # Where even three positions of each cost too much, the last sliders stay where they are.
         every = ((n, k) for k in range(many, 0, -1) for n in POSITIONS if paid(n, k))
@@ -502,9 +496,9 @@ class Explorer(View):
         fixed = " and ".join(f"`{slider.name}`" for slider in self.sliders[moving:])
         if fixed:
             warnings.warn(
-                f"in what is saved {fixed} cannot be moved: the numbers at more positions would "
-                f"take over {SECONDS:g} s, or {BYTES / 1e6:g} MB. Slide fewer arguments, or leave "
-                "upstream at 1 with upstream=None",
+                f"in what is saved {fixed} cannot be moved: that would take over {MOST} runs of f, "
+                f"or {BYTES / 1e6:g} MB. Slide fewer arguments, or leave upstream at 1 with "
+                "upstream=None",
                 stacklevel=3,
             )
         places = [slider["positions"] for slider in extra["sliders"]]

@@ -10,7 +10,7 @@ Pages are made when they are asked for; their selections and display lists are k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -39,6 +39,7 @@ SAMPLES = {
 DEEP = 16  # a deeper picture runs down only: to the right it would be wider than a screen
 
 
+@dataclass(eq=False)
 class PageBuilder:
     """Makes the pages of one trace.
 
@@ -53,22 +54,19 @@ class PageBuilder:
         local: Write upstream · local before each downstream, where all three are one number.
     """
 
-    def __init__(
-        self,
-        trace: Trace,
-        which: int | None = None,
-        full: bool = False,
-        *,
-        moved: Mapping[str, str] | None = None,
-        framed: bool = True,
-        moments: Mapping[str, Trace] | None = None,
-        local: bool = False,
-    ) -> None:
-        self.trace, self.full, self.moved, self.framed = trace, full, moved, framed
-        self.local = local
-        self.fields: display.Fields = {}  # for which a quiz leaves space in the picture
-        self.moments = moments or {}
-        self.which = trace.pass_(which).index if trace.passes or which is not None else None
+    trace: Trace
+    which: int | None = None
+    full: bool = False
+    _: KW_ONLY
+    moved: Mapping[str, str] | None = None
+    framed: bool = True
+    moments: Mapping[str, Trace] = field(default_factory=dict)
+    local: bool = False
+    fields: display.Fields = field(default_factory=dict)  # for which a quiz leaves space
+
+    def __post_init__(self) -> None:
+        chosen = self.trace.passes or self.which is not None
+        self.which = self.trace.pass_(self.which).index if chosen else None
         self._known: dict[Any, Any] = {}
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, list[Display]] = {}

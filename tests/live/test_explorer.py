@@ -209,8 +209,7 @@ def test_a_curve_of_small_numbers_is_no_flat_line(f, ends):
 
 
 def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, monkeypatch):
-    monkeypatch.setattr(explorer_module, "POSITIONS", (3,))  # else as many as the machine can pay
-    monkeypatch.setattr(explorer_module, "SECONDS", 60.0)
+    monkeypatch.setattr(explorer_module, "POSITIONS", (3,))
     explorer = cgviz.explore(f, x=(-3.0, 3.0, 0.7), upstream=(-2.0, 2.0))
     found = explorer.kept()
     xs, ups = (slider["positions"] for slider in found["sliders"])
@@ -234,8 +233,8 @@ def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, 
         )
 
 
-def test_where_f_is_slow_there_are_fewer_positions(monkeypatch):
-    monkeypatch.setattr(explorer_module, "SECONDS", 1e-9)
+def test_what_would_be_too_much_to_save_is_not_moved_and_said(monkeypatch):
+    monkeypatch.setattr(explorer_module, "MOST", 0)
     explorer = cgviz.explore(f, x=(-3.0, 3.0))
     with pytest.warns(UserWarning, match="`x` and `upstream` cannot be moved"):
         found = explorer.kept()
