@@ -104,7 +104,7 @@ def ticks(low: float, high: float) -> list[float]:
     >>> ticks(-3, 3)
     [-2.0, 0.0, 2.0]
     """
-    found = MaxNLocator(TICKS - 1, steps=[1, 2, 5, 10]).tick_values(low, high)
+    found: Any = MaxNLocator(TICKS - 1, steps=[1, 2, 5, 10]).tick_values(low, high)
     slack = 1e-9 * (high - low)
     return [float(x) for x in found + 0.0 if low - slack <= x <= high + slack]
 
