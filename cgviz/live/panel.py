@@ -310,12 +310,6 @@ def _written(a: Any) -> str:
     return text if mark is None or mark is style.ZERO else f"{mark.symbol} {text}"
 
 
-def _value(trace: Trace, value: Value, name: str = "") -> Document:
-    """A value: its name, its number, its dtype and shape."""
-    name = name or names.value_name(trace, value)
-    return {"name": name, "value": _written(value.numpy()), "is": described(value)}
-
-
 def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
     """The name of a node's output: the learner's, or else what the picture calls the node."""
     node = shown.nodes[i]
@@ -328,16 +322,17 @@ def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
 def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | None) -> Document:
     """An output of a node: its value, the gradient that came back to it, and the terms of a sum."""
     node = shown.nodes[i]
-    found = _value(trace, node.outputs[output], _called(trace, shown, i, output))
+    value, name = node.outputs[output], _called(trace, shown, i, output)
+    found: Document = {"value": _written(value.numpy()), "is": described(value)}
     # Where an op has no name of its own, its symbol is left out: "+ = 10" would mislead.
-    nameless = found["name"] == title(node) and not node.label
-    found |= {"named": "" if nameless else f"{found['name']} = ", "upstream": None, "parts": []}
+    nameless = name == title(node) and not node.label
+    found |= {"named": "" if nameless else f"{name} = ", "upstream": None, "parts": []}
     if each is None:
         return found
     uses = _uses(shown, node, output)
     started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
     # The node of a variable that was assigned to has its whole gradient; here is each value's own.
-    own = each.upstream(node.outputs[output]) if len(node.outputs) > 1 else node.upstream[output]
+    own = each.upstream(value) if len(node.outputs) > 1 else node.upstream[output]
     come = found["upstream"] = _written(own)
     # No terms where an edge stands for the uses of many values, which are stacked.
     if len(uses) + len(started) > 1 and all(e.values == 1 for e in uses):
@@ -392,9 +387,10 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step) -> list[Document
     for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
         if given is None and j not in sources:
             continue
-        own = _value(trace, value, _called(trace, shown, *sources[j]) if j in sources else "")
-        name, number = own["name"], own["value"]
-        detail = element("span.small", f" = {number}, {own['is']}")
+        shows = j in sources
+        name = _called(trace, shown, *sources[j]) if shows else names.value_name(trace, value)
+        number = _written(value.numpy())
+        detail = element("span.small", f" = {number}, {described(value)}")
         one: Document = {"position": j, "title": element("p.subtitle", f"to {name}", detail)}
         if given is None:
             none = f"{style.NONE}: nothing flows back to {name}."
@@ -403,9 +399,7 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step) -> list[Document
         else:
             one |= _equation(step, j, given, local, [*called, name])
             one |= {"why": element("p.why", missing)} if missing else {}
-        numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
-        local_numbers = ", ".join(words for kind, words in numbers if kind in ("local", SHAPE))
-        one["row"] = name, number, one.pop("matrix", local_numbers)
+        one["row"] = name, number, one.get("local", "")
         # Where the rule returns nothing, no local is shown, so there is nothing to point at.
         one["depends"] = depends[j] if given is not None and j < len(depends) else ()
         found.append(one)
@@ -417,8 +411,8 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
 
     Returns:
         `equation`: summands, between which a line may break, each a list of signs and of numbers
-        with their names. For a small Jacobian, `shown` replaces it in the panel and `matrix` in the
-        table. `why` tells why the rule returned something else, if it did.
+        with their names; for a small Jacobian, `shown` replaces it in the panel. `local` is what
+        the table has. `why` tells why the rule returned something else, if it did.
     """
     value, columns = step.op.inputs[j], called[-1]
     terms = [
@@ -445,11 +439,12 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
             matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
             found["shown"] = _heatmap(terms, matrix, rows, (columns, value), sums)
             listed = (f"[{', '.join(_numbers(row))}]" for row in matrix)
-            found["matrix"] = f"[{', '.join(listed)}]"
+            found["local"] = f"[{', '.join(listed)}]"
             shapes = ", ".join(style.shape(part) for *_, part in terms)
             products = [(", ".join(_written(up) for _, up, _ in terms), (SHAPE, shapes))]
     if not products:
         products = [(", ".join(map(_written, step.upstream)), ("local", "…"))]
+    found.setdefault("local", ", ".join(words for _, (_, words) in products))
     summands: list[Any] = [[("upstream", up), "×", part] for up, part in products]
     for summand in summands[1:]:
         summand.insert(0, "+")
