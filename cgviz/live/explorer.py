@@ -237,7 +237,8 @@ class Sweeper:
             values: The values of the sliders.
             active: The slider to sweep.
             focus: The slider with respect to which to differentiate; not that of upstream.
-            custom: Whether f has custom rules, so that its body has a derivative of its own.
+            custom: Whether f is known to have custom rules. If not, but it is found to differ from
+                its body somewhere, it has.
 
         Returns:
             The x of the points, the name of the axis, and the plots, with None where a number is
@@ -246,8 +247,9 @@ class Sweeper:
         slider, by = self.sliders[active], self.sliders[focus].name
         xs = np.linspace(slider.low, slider.high, POINTS)
         with silenced():  # a rule that prints has done so already
-            rows = [self._row(_put(values, active, x), focus, custom) for x in xs]
+            rows = [self._row(_put(values, active, x), focus) for x in xs]
             table = np.array(rows, float)  # NaN in place of None
+            custom = custom or not np.array_equal(table[:, 1], table[:, 2], equal_nan=True)
             known = table[np.isfinite(table[:, 0]), 0]
             # The error of f, which a difference magnifies.
             lost = LOST * np.max(np.abs(known), initial=0.0)
@@ -298,7 +300,7 @@ class Sweeper:
                 found.append(k + 1)
         return np.array(found, int)
 
-    def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float | None, ...]:
+    def _row(self, values: Sequence[float], focus: int) -> tuple[float | None, ...]:
         """f and its derivative at one point: by the rule, without the rule, and by differences."""
         body: float | None = np.nan
         try:
@@ -306,11 +308,10 @@ class Sweeper:
             slope = self._difference(values, focus)
         except Exception:  # where f cannot be computed its curves have a gap
             return (np.nan,) * 4
-        if custom:
-            # Not forward mode, which uses the rule where the body has no derivative, as with a
-            # sign. An op of the body may have no gradient at all.
-            with suppress(Exception), tf_hooks.rules_ignored():
-                body = self._gradient(values, focus)[1]
+        # Not forward mode, which uses the rule where the body has no derivative, as with a sign. An
+        # op of the body may have no gradient at all.
+        with suppress(Exception), tf_hooks.rules_ignored():
+            body = self._gradient(values, focus)[1]
         return value, gradient, body, self.upstream(values) * slope
 
     def _difference(self, values: Sequence[float], focus: int) -> float:
@@ -386,12 +387,7 @@ class Explorer(View):
         self.sweeper, self.sliders = sweeper, sweeper.sliders
         self.values = [slider.value for slider in self.sliders]
         self.focus = 0  # the curves differentiate with respect to this slider
-        self.custom = False  # whether f has custom rules, as far as is known
-        self.trace = self._run(self.values)
-        for k, slider in enumerate(self.sliders):  # a branch that runs there may have a rule
-            for end in () if slider.upstream else (slider.low, slider.high):
-                with silenced(), suppress(Exception):  # f may not be defined there
-                    self._run(_put(self.values, k, end))
+        self.trace = sweeper.trace(self.values)
         self.swept: Any = None
         self._sweep(0)
         self.moved = {s.name: s.widest() for s in self.sliders if s.entry is None}
@@ -401,6 +397,11 @@ class Explorer(View):
         words = f"{summary.title(self.trace)}\nsliders: {ranges}"
         super().__init__([builder], self._extra(), start="end", words=words)
         self.page = self.document["pages"][0]
+
+    @property
+    def custom(self) -> bool:
+        """Whether a custom rule runs at the values of the sliders."""
+        return any(op.kind == "custom" for op in self.trace.walk())
 
     def _extra(self) -> Document:
         """The sliders, the curves and the points on them."""
@@ -461,14 +462,8 @@ class Explorer(View):
             self._trait_values["document"] = self.document | self._extra() | {"pages": [self.page]}
         return answer
 
-    def _run(self, values: Sequence[float]) -> Trace:
-        """The trace at these values, of which is noted whether it has a custom rule."""
-        found = self.sweeper.trace(values)
-        self.custom = self.custom or any(op.kind == "custom" for op in found.walk())
-        return found
-
     def _at(self, values: Sequence[float]) -> PageBuilder:
-        found = self._run(values)
+        found = self.sweeper.trace(values)
         return PageBuilder(found, self.which, moved=self.moved, framed=False, local=True)
 
     # --- in a saved page ---
@@ -506,7 +501,6 @@ class Explorer(View):
             at: [each[i] for each, i in zip(places, at, strict=True)]
             for at in itertools.product(*(range(len(each)) for each in places))
         }
-        # All of these first: they find the custom rules that curves need.
         answers = {_key(at): self._kept_at(values, flows) for at, values in grid.items()}
         swept = {}
         for at, values in grid.items():
