@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from .. import style
 from .panel import Element, element
 
 Document = dict[str, Any]
 
-TICKS = 6  # of an axis at most: more would overlap in a plot of 280 pixels
+TICKS = 4  # of an axis, about: more would overlap in a plot of 280 pixels
 DIGITS = 5  # significant, of a tick: those between 999.5 and 1000.5 still differ
 POLE = 0.02  # share of the numbers left out at each end: they may lie beside a pole
 SPARE = 0.08  # share of the range that is left free above and below the curves
@@ -104,9 +103,11 @@ def ticks(low: float, high: float) -> list[float]:
     >>> ticks(-3, 3)
     [-2.0, 0.0, 2.0]
     """
-    found: Any = MaxNLocator(TICKS - 1, steps=[1, 2, 5, 10]).tick_values(low, high)
-    slack = 1e-9 * (high - low)
-    return [float(x) for x in found + 0.0 if low - slack <= x <= high + slack]
+    rough = (high - low) / TICKS
+    base = 10.0 ** np.floor(np.log10(rough))
+    step = base * next(m for m in (1, 2, 5, 10) if m * base >= 0.7 * rough)
+    places = np.arange(np.ceil(low / step), np.floor(high / step + 1e-9) + 1)
+    return [float(x) for x in places * step + 0.0]
 
 
 def limits(curves: Sequence[Any], poles: bool, noise: float = 0.0) -> tuple[float, float]:
