@@ -280,7 +280,7 @@ class Sweeper:
             {"title": f"{name}({by})", "lines": [f], "noise": lost},
             {"title": title, "lines": derivatives, "noise": lost * up / self._width(focus)},
         ][slider.upstream :]
-        return {"xs": xs.tolist(), "axis": slider.name, "plots": plots, "active": active}
+        return {"xs": xs.tolist(), "axis": slider.name, "plots": plots}
 
     def _jumps(self, values: Sequence[float], active: int, xs: Any, ys: Any, lost: float) -> Any:
         """The points before which f jumps, or has a pole: halving the way does not halve a jump."""
@@ -419,8 +419,14 @@ class Explorer(View):
         if swept == self.swept:
             return False
         self.swept = swept
-        self.curves = _plotted(self.sweeper.curves(self.values, active, self.focus, self.custom))
+        self.curves = self._curves(self.values, active, self.focus)
         return True
+
+    def _curves(self, values: Sequence[float], active: int, focus: int) -> Document:
+        """Curves as the browser draws them."""
+        found = self.sweeper.curves(values, active, focus, self.custom)
+        drawn = [curves.plot(axis=found["axis"], xs=found["xs"], **x) for x in found["plots"]]
+        return {"active": active, "plots": drawn}
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Also answer a move: run f at the values of the sliders, and send what changed."""
@@ -506,7 +512,9 @@ class Explorer(View):
         for at, values in grid.items():
             for k in range(moving):
                 if at[k] == 0:  # curves span all positions of this slider
-                    swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
+                    focus = 0 if self.sliders[k].upstream else k
+                    key = f"{k}|{_key([*at[:k], *at[k + 1 :]])}"
+                    swept[key] = self._curves(values, k, focus)
         counts = ", ".join(
             f"{len(each['positions'])} of {each['name']}" for each in extra["sliders"]
         )
@@ -531,17 +539,6 @@ class Explorer(View):
             "panels": panel.panels(builder.trace, shown),
             "points": [self.sweeper.points(builder.trace, k) for k in focuses],
         }
-
-    def _kept_curves(self, values: Sequence[float], active: int) -> Document:
-        focus = 0 if self.sliders[active].upstream else active
-        return _plotted(self.sweeper.curves(values, active, focus, self.custom))
-
-
-def _plotted(found: Document) -> Document:
-    """Curves as the browser draws them."""
-    axis, xs = found["axis"], found["xs"]
-    drawn = [curves.plot(axis=axis, xs=xs, **each) for each in found["plots"]]
-    return {"active": found["active"], "plots": drawn}
 
 
 def _key(places: Sequence[int]) -> str:

@@ -74,12 +74,11 @@ def test_the_legend_says_where_a_gradient_is_none():
 
 
 def test_a_rule_that_ignores_upstream_stays_flat():
-    xs, lines, found = sweep(lambda x: flat(x), {"x": (-3.0, 3.0)}, [1.0, 1.0], active=1)
+    xs, lines, _ = sweep(lambda x: flat(x), {"x": (-3.0, 3.0)}, [1.0, 1.0], active=1)
     assert np.ptp(lines["rule"]) == 0
     assert np.allclose(lines["body"], 2 * xs, atol=1e-5)
     assert np.allclose(lines["differences"], 2 * xs, atol=1e-3)
     assert "f" not in lines
-    assert found["active"] == 1
 
 
 def test_the_body_has_a_derivative_of_its_own():
