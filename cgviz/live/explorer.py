@@ -246,16 +246,23 @@ class Sweeper:
         """
         slider, by = self.sliders[active], self.sliders[focus].name
         xs = np.linspace(slider.low, slider.high, POINTS)
-        with silenced():  # a rule that prints has done so already
+        # A rule that prints has done so already; infinity minus infinity is a gap.
+        with silenced(), np.errstate(invalid="ignore"):
             rows = [self._row(_put(values, active, x), focus) for x in xs]
             table = np.array(rows, float)  # NaN in place of None
             custom = custom or not np.array_equal(table[:, 1], table[:, 2], equal_nan=True)
             known = table[np.isfinite(table[:, 0]), 0]
             # The error of f, which a difference magnifies.
             lost = LOST * np.max(np.abs(known), initial=0.0)
+            up = np.max(np.abs(xs)) if slider.upstream else abs(self.upstream(values))
+            noise = lost * up / self._width(focus)
+            wide, narrow = table[:, 3], table[:, 4]  # across a jump, the slope depends on the width
+            smooth = np.abs(wide - narrow) <= np.abs(wide) / 2 + noise
+            wide[~(smooth & np.isfinite(table[:, 0]))] = np.nan
+            table = table[:, :4]
             after = self._jumps(values, active, xs, table[:, 0], lost)
-        between = (table[after - 1] + table[after]) / 2  # a rule may go on where f jumps
-        between[table[after - 1] * table[after] < 0] = np.nan  # but not through a pole
+            between = (table[after - 1] + table[after]) / 2  # a rule may go on where f jumps
+            between[table[after - 1] * table[after] < 0] = np.nan  # but not through a pole
         between[:, [0, -1]] = np.nan
         table = np.insert(table, after, between, axis=0)
         xs = np.insert(xs, after, (xs[after - 1] + xs[after]) / 2)
@@ -266,7 +273,7 @@ class Sweeper:
             "body": "autodiff of the body",
             "differences": "finite differences",
         }
-        for role, found in zip(names, zip(*rows, strict=True), strict=True):
+        for role, found in zip(names, zip(*rows, strict=True), strict=False):
             if None in found and not np.isfinite(np.array(found, float)).any():
                 names[role] += f": {style.NONE}"
         f, *derivatives = (
@@ -274,18 +281,16 @@ class Sweeper:
             for (role, ys) in zip(names, table.T, strict=True)
             if role != "body" or custom
         )
-        up = np.max(np.abs(xs)) if slider.upstream else abs(self.upstream(values))
         title = f"gradient to {by}"  # not upstream × derivative, which a wrong rule does not give
         plots = [
             {"title": f"{name}({by})", "lines": [f], "noise": lost},
-            {"title": title, "lines": derivatives, "noise": lost * up / self._width(focus)},
+            {"title": title, "lines": derivatives, "noise": noise},
         ][slider.upstream :]
         return {"xs": xs.tolist(), "axis": slider.name, "plots": plots}
 
     def _jumps(self, values: Sequence[float], active: int, xs: Any, ys: Any, lost: float) -> Any:
         """The points before which f jumps, or has a pole: halving the way does not halve a jump."""
-        with np.errstate(invalid="ignore"):  # infinity minus infinity
-            rise = np.nan_to_num(np.abs(np.diff(ys)), posinf=0.0)
+        rise = np.nan_to_num(np.abs(np.diff(ys)), posinf=0.0)
         others = np.append(rise[1], rise[:-1]) + np.append(rise[1:], rise[-2])
         found = []
         for k in np.flatnonzero(rise > STEEP * others + lost).tolist():
@@ -301,28 +306,25 @@ class Sweeper:
         return np.array(found, int)
 
     def _row(self, values: Sequence[float], focus: int) -> tuple[float | None, ...]:
-        """f and its derivative at one point: by the rule, without the rule, and by differences."""
+        """f and its derivative at one point: by the rule, without it, and by two differences."""
         body: float | None = np.nan
         try:
             value, gradient = self._gradient(values, focus)
-            slope = self._difference(values, focus)
+            width = self._width(focus)
+            slopes = [self._slope(values, focus, each) for each in (width, width / 2)]
         except Exception:  # where f cannot be computed its curves have a gap
-            return (np.nan,) * 4
+            return (np.nan,) * 5
         # Not forward mode, which uses the rule where the body has no derivative, as with a sign. An
         # op of the body may have no gradient at all.
         with suppress(Exception), tf_hooks.rules_ignored():
             body = self._gradient(values, focus)[1]
-        return value, gradient, body, self.upstream(values) * slope
+        return value, gradient, body, *slopes
 
-    def _difference(self, values: Sequence[float], focus: int) -> float:
-        """The slope of f by central differences; NaN across a jump, where two widths disagree."""
-        x, width = values[focus], self._width(focus)
-        places = (x + width, x + width / 2, x - width / 2, x - width)
-        ahead, near, close, behind = (self._value(_put(values, focus, each)) for each in places)
-        whole, half = ahead - behind, near - close
-        noise = LOST * max(abs(ahead), abs(behind))
-        smooth = abs(whole - 2 * half) <= abs(whole) / 2 + noise
-        return whole / (2 * width) if smooth else np.nan
+    def _slope(self, values: Sequence[float], focus: int, width: float) -> float:
+        """The central difference of f, so far to each side, times upstream."""
+        near = (_put(values, focus, values[focus] + x) for x in (width, -width))
+        ahead, behind = map(self._value, near)
+        return self.upstream(values) * (ahead - behind) / (2 * width)
 
     def _width(self, focus: int) -> float:
         """How far to each side of a point f is evaluated for a finite difference."""
