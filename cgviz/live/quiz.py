@@ -31,7 +31,6 @@ MISTAKES = {
     "upstream": "You forgot upstream: this is the local derivative alone.",
     "local": "You forgot the local derivative: this is upstream alone.",
     "path": "You forgot to add the other path: a value used twice gets a gradient from each use.",
-    "own": "You took this input itself: the local derivative of a product is the other factor.",
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
@@ -144,8 +143,8 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     step, answer = shown.nodes[i].step, edge.contribution
     if step is None or answer is None:
         return
-    up, local = step.upstream[0], _column(step, edge.position)
-    mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", up)]
+    local = _column(step, edge.position)
+    mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", step.upstream[0])]
     if local is not None:
         product = _product(step.upstream, local)
         if not np.allclose(product, answer, rtol=0.005, equal_nan=True):
@@ -153,9 +152,6 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         ones = [None if u is None else np.ones_like(u) for u in step.upstream]
         mistakes.append(("upstream", _product(ones, local)))
         mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
-        if step.op.type == "Mul" and up is not None:
-            with np.errstate(all="ignore"):
-                mistakes.append(("own", up * edge.value.numpy()))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
     yield _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
 

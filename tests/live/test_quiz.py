@@ -36,7 +36,6 @@ def test_it_knows_what_comes_of_each_mistake():
         "sign": [[-15.0]],
         "upstream": [[3.0]],
         "local": [[5.0]],
-        "own": [[20.0]],
     }
     assert mistakes(second)["upstream"] == [[2.0]]
 
