@@ -17,8 +17,8 @@ import numpy as np
 from .. import style
 from ..drawing.display import Display
 from ..drawing.texts import Text
-from ..graph import Array, Step, Trace, wide
-from ..graph.jacobian import summed, tolerance
+from ..graph import Array, Step, Trace, total, wide
+from ..graph.jacobian import times, tolerance
 from ..graph.selection import Edge, Selection
 from .pages import Document, PageBuilder
 from .panel import named
@@ -31,6 +31,10 @@ MISTAKES = {
     "upstream": "You forgot upstream: this is the local derivative alone.",
     "local": "You forgot the local derivative: this is upstream alone.",
     "path": "You forgot to add the other path: a value used twice gets a gradient from each use.",
+    "times": "That is upstream × local already: the local derivative alone is asked for.",
+    "multiplied": "You multiplied where paths add.",
+    "own": "You took this input itself: the local derivative of a product is the other factor.",
+    "sum": "You added where the chain rule multiplies.",
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
@@ -143,15 +147,20 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     step, answer = shown.nodes[i].step, edge.contribution
     if step is None or answer is None:
         return
-    local = _column(step, edge.position)
-    mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", step.upstream[0])]
+    up, local = step.upstream[0], _column(step, edge.position)
+    mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", up)]
     if local is not None:
-        product = _product(step.upstream, local)
+        product = _product([*step.upstream], local)
         if not np.allclose(product, answer, rtol=0.005, equal_nan=True):
             mistakes.insert(0, ("product", product))
         ones = [None if u is None else np.ones_like(u) for u in step.upstream]
         mistakes.append(("upstream", _product(ones, local)))
         mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
+        if step.op.type == "Mul" and up is not None:
+            with np.errstate(all="ignore"):
+                mistakes.append(("own", up * edge.value.numpy()))
+        if up is not None and up.shape == answer.shape == ():
+            mistakes.append(("sum", up + np.asarray(local[0])))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
     yield _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
 
@@ -164,7 +173,8 @@ def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         return
     words = f"{named(shown, i)} with respect to {_input(shown, edge, step)}"
     text = f"What is the local derivative of {words}?"
-    yield _asked(text, local[0], [("sign", -local[0])], _local_size(step))
+    mistakes = [("sign", -local[0]), ("times", edge.contribution)]
+    yield _asked(text, local[0], mistakes, _local_size(step))
 
 
 def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
@@ -176,6 +186,8 @@ def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
         return
     assert answer is not None
     mistakes = [("sign", -answer), *(("path", term) for term in terms)]
+    with np.errstate(all="ignore"):
+        mistakes.append(("multiplied", np.prod(np.stack(terms), axis=0)))
     text = f"What gradient arrives at {named(shown, i)} in all?"
     found = _asked(text, answer, mistakes, _size(terms))
     yield found | {"step": max(orders), "node": i, "link": None, "nodes": [i]}
@@ -225,9 +237,9 @@ def _column(step: Step, j: int) -> list[Array] | None:
     return found if all(isinstance(x, np.ndarray) for x in found) else None
 
 
-def _product(upstream: Sequence[Array | None], local: Sequence[Array]) -> Array:
-    terms = [(up, j) for up, j in zip(upstream, local, strict=False) if up is not None]
-    return np.asarray(summed(terms)[0])
+def _product(upstream: list[Array | None], local: list[Array]) -> Array:
+    rows = [times(up, j) for up, j in zip(upstream, local, strict=False) if up is not None]
+    return np.asarray(total(rows) if rows else 0.0)
 
 
 def _terms(shown: Selection, i: int) -> list[Array]:

@@ -36,8 +36,13 @@ def test_it_knows_what_comes_of_each_mistake():
         "sign": [[-15.0]],
         "upstream": [[3.0]],
         "local": [[5.0]],
+        "own": [[20.0]],
+        "sum": [[8.0]],
     }
     assert mistakes(second)["upstream"] == [[2.0]]
+    own = cgviz.predict(cgviz.trace(lambda a, b: a * b, 4.0, 5.0)).questions[1]
+    assert list(mistakes(own)).index("own") < list(mistakes(own)).index("sum")  # 5 is 1 + 4, too
+    assert mistakes(own)["own"] == mistakes(own)["sum"] == [[5.0]]
 
 
 def test_who_multiplies_where_a_rule_does_not_is_told_that_the_rule_is_wrong():
@@ -114,13 +119,14 @@ def test_where_there_is_nothing_to_ask_the_error_says_what_a_question_needs(f, x
 def test_local_derivatives_can_be_asked_for():
     quiz = cgviz.predict(cgviz.trace(f, 2.0, upstream=5.0), hide="local")
     assert [q["answer"] for q in quiz.questions] == [[3.0], [2.0], [2.0]]
+    assert mistakes(quiz.questions[0])["times"] == [[15.0]]
 
 
 def test_sums_can_be_asked_for():
     (question,) = cgviz.predict(cgviz.trace(f, 2.0), hide="gradient").questions
     assert question["answer"] == [12.0]
     assert question["step"] == 2
-    assert mistakes(question)["path"] == [[6.0], [6.0]]
+    assert mistakes(question)["multiplied"] == [[36.0]]
 
 
 @pytest.mark.parametrize(
