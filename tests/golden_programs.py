@@ -240,7 +240,7 @@ def _paper(trace, which, step):
 def _builder(trace, which):
     from cgviz.live.pages import PageBuilder
 
-    return PageBuilder(trace, which)
+    return PageBuilder(trace, which).patiently()
 
 
 def _names(trace, which):
