@@ -192,9 +192,10 @@ def _state(
     Without a kernel to ask for a layout, it also needs the pictures of other passes, and those with
     scopes and custom ops opened and closed.
     """
-    which = which if which is not None else builders[0].which or 0
-    document = pages.document(builders, which) | (extra or {})
-    found = {"": document.pop("pages"), **dict(_others(builders, which, len(document["passes"])))}
+    patient = [each.patiently() for each in builders]
+    which = which if which is not None else patient[0].which or 0
+    document = pages.document(patient, which) | (extra or {})
+    found = {"": document.pop("pages"), **dict(_others(patient, which, len(document["passes"])))}
     step = found[""][0]["displays"][0]["steps"] if start == "end" else 0
     state = {"document": document, "which": which, "step": step}
     # Steps of a training share display lists: each is kept once, and pages refer to it by index.

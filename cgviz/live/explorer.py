@@ -538,7 +538,7 @@ class Explorer(View):
         return {
             "flow": [*flows].index(signature),
             "texts": texts_of(shown),
-            "panels": panel.panels(builder.trace, shown),
+            "panels": builder.patiently().page()["panels"],
             "points": [self.sweeper.points(builder.trace, k) for k in focuses],
         }
 

@@ -9,6 +9,8 @@ Pages are made when they are asked for; their selections and display lists are k
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import accumulate
@@ -27,6 +29,7 @@ from . import panel
 
 Document = dict[str, Any]
 
+MOST_RUNS = 40  # runs of backward rules that a page may cost unasked: about 20 ms
 MOST_REPEATS = 40  # of one row that a file keeps, so that writing it takes a few seconds at most
 MANY = 20  # nodes up to which there is no minimap: nearly all are in sight in a notebook
 MOST_BARS = 12  # of a strip: a wider one would hide the node that it flies to
@@ -63,6 +66,7 @@ class PageBuilder:
     moments: Mapping[str, Trace] = field(default_factory=dict)
     local: bool = False
     fields: display.Fields = field(default_factory=dict)  # for which a quiz leaves space
+    patient: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         chosen = self.trace.passes or self.which is not None
@@ -71,6 +75,12 @@ class PageBuilder:
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, list[Display]] = {}
         self._rows: dict[Any, Any] = {}
+
+    def patiently(self) -> PageBuilder:
+        """A copy whose pages have every local Jacobian that is small enough to be read."""
+        found = copy.copy(self)
+        found.patient = True
+        return found
 
     def _at(self, toggled: Sequence[str]) -> tuple[Trace, tuple[str, ...]]:
         """Which trace is shown, and what is opened and closed in it."""
@@ -145,12 +155,14 @@ class PageBuilder:
         """One picture with its texts and side panels."""
         trace, _ = self._at(toggled)
         shown = self.selection(which, toggled)
+        runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
+        local = self.patient or runs <= MOST_RUNS
         # No minimap in a quiz, which it would answer, or with sliders, which do not update it.
         mapped = self.framed and self.moved is None and len(shown.nodes) > MANY
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),
-            "panels": panel.panels(trace, shown),
+            "panels": panel.panels(trace, shown, local),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
             **({"norms": self._norms(trace, shown)} if mapped else {}),
@@ -376,15 +388,23 @@ def mark(one: Document, other: Document) -> None:
 def _said(page: Document, keys: Mapping[tuple[str, int], Any]) -> list[Any]:
     """Each text: the key of its node or link, or else its place; its role; its last words."""
     texts = zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True)
-    places = ((x, (x["of"], x["i"]), versions[-1][1]) for x, versions in texts)
-    return [(keys.get(place, place), x["role"], words) for x, place, words in places]
+    found = [((x["of"], x["i"]), x["role"], versions[-1][1]) for x, versions in texts]
+    return [(keys.get(place, place), *text) for place, *text in found]
 
 
 def _keys(page: Document) -> dict[tuple[str, int], Any]:
     """A key of each node and link, from its name, by which two pages are matched."""
-    names = page["texts"]["nodes"]
-    nodes = [(name, names[:i].count(name)) for i, name in enumerate(names)]
-    found: dict[tuple[str, int], Any] = {("node", i): key for i, key in enumerate(nodes)}
+    said: dict[int, dict[str, str]] = {}
+    for (of, i), role, words in _said(page, {}):
+        if of == "node":
+            said.setdefault(i, {})[role] = words
+    seen: Counter[Any] = Counter()
+    found: dict[tuple[str, int], Any] = {}
+    for i, own in sorted(said.items()):
+        # The kind first: a custom op is compared with another custom op in its place.
+        key = own.get("kind") or own.get("title"), own.get("name", "").split(" = ")[0]
+        seen[key] += 1  # equal keys are numbered in order
+        found["node", i] = key, seen[key]
     for i, x in enumerate(page["displays"][0]["links"]):
         ends = (found.get(("node", x[end]), "target") for end in ("source", "target"))
         found["link", i] = *ends, x["position"]

@@ -1,7 +1,7 @@
 """The side panel of each node in full: `upstream x local = downstream`, with the numbers.
 
 Only texts, made here once for the browser. A local Jacobian costs a run of the backward rule for
-each entry of the output, so only small ones are shown.
+each entry of the output, so the caller says whether to ask for it.
 
     panels   a trace and a selection -> the side panel of every node
     panel    the same for one node
@@ -50,14 +50,16 @@ INSIDE = "no gradient comes here: TensorFlow runs the custom rule instead"
 KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; any other kind is its own word
 
 
-def panels(trace: Trace, shown: Selection) -> list[Document]:
+def panels(trace: Trace, shown: Selection, local: bool = True) -> list[Document]:
     """The side panel of every node."""
     moments = Moments(shown)
-    return [panel(trace, shown, i, moments) for i in range(len(shown.nodes))]
+    return [panel(trace, shown, i, local, moments) for i in range(len(shown.nodes))]
 
 
-def panel(trace: Trace, shown: Selection, i: int, moments: Moments | None = None) -> Document:
-    """The side panel of one node.
+def panel(
+    trace: Trace, shown: Selection, i: int, local: bool = True, moments: Moments | None = None
+) -> Document:
+    """The side panel of one node, with each small `local`, for which rules run, or without any.
 
     Returns:
         Elements as `element` makes them, each with the step from which on it is told: `about` comes
@@ -75,7 +77,7 @@ def panel(trace: Trace, shown: Selection, i: int, moments: Moments | None = None
     found["kind"] += " that a custom rule ran" if node.ruled else ""
     edges = *shown.outgoing[i], *shown.starts(i)
     come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=shown.steps)
-    if each is not None and (paths := _paths(trace, shown, each, node)):
+    if each is not None and local and (paths := _paths(trace, shown, each, node)):
         found["paths"] = paths
     made = [_output(trace, shown, i, k, each) for k in range(len(node.outputs))]
     total = made[0]["come"] if len(made) == 1 and made[0]["parts"] else ""
@@ -85,7 +87,7 @@ def panel(trace: Trace, shown: Selection, i: int, moments: Moments | None = None
     level = f"in backward pass {node.level - 1} " if node.level else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
     if node.step is not None and not folded:
-        found |= _rule(trace, shown, i, node.step, upstream)
+        found |= _rule(trace, shown, i, node.step, upstream, local and small(node.step))
     elif node.orders:
         found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
@@ -110,11 +112,13 @@ def panel(trace: Trace, shown: Selection, i: int, moments: Moments | None = None
     return found | {"about": about, "more": more, "note": note}
 
 
-def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str) -> Document:
+def _rule(
+    trace: Trace, shown: Selection, i: int, step: Step, upstream: str, asked: bool
+) -> Document:
     """What the rule of an op did: per input, in the rows of the table, and in a sentence."""
     node = shown.nodes[i]
     order = max(node.orders)
-    inputs = _inputs(trace, shown, i, step)
+    inputs = _inputs(trace, shown, i, step, asked)
     called = [one["row"][0] for one in inputs]
     sources = {e.position: e.source for e in shown.edges if e.target == i}
     rows, given = [], []
@@ -129,6 +133,7 @@ def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str) -> 
     later = f"Its backward rule runs in step {order}."  # said once
     who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
     return {
+        "asked": asked,
         "rows": rows,
         "inputs": [_section(x, order, "" if n else later) for n, x in enumerate(inputs)],
         "equations": [x["equation"] for x in inputs if len(x["equation"]) > 1],
@@ -251,7 +256,7 @@ def _made_by(shown: Selection, rule: Rule) -> dict[int, list[int]]:
     return found
 
 
-def _small(step: Step) -> bool:
+def small(step: Step) -> bool:
     """Whether the local Jacobians of a step have few rows, each costing a run of its rule."""
     return all(v.size <= MOST_SIDE for v in step.op.outputs)
 
@@ -368,14 +373,14 @@ def _user(node: Node, alike: Mapping[str, int]) -> str:
     return f"{name} = {style.array(node.outputs[0].numpy())}"
 
 
-def _inputs(trace: Trace, shown: Selection, i: int, step: Step) -> list[Document]:
+def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> list[Document]:
     """Per input what the rule returned, and the products whose sum that is.
 
     Without inputs that the picture does not show and to which nothing flows, such as constants.
     """
     local: Any = None
     missing = ""
-    if _small(step) and any(step.flows):
+    if asked and any(step.flows):
         try:
             local = step.local
         except RuntimeError as error:  # a rule that cannot run once more, or does something else
@@ -558,7 +563,7 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node) -> list[Docum
     if any(shown.nodes[edge.target].step is None for edge in _uses(shown, node, 0)):
         return []
     found = Derivative(trace, each, "", value, node.upstream[0])
-    if found.count > MOST_PATHS or not all(map(_small, found.steps)):
+    if found.count > MOST_PATHS or not all(map(small, found.steps)):
         return []
     links = {
         (id(shown.nodes[edge.target].step), edge.position): i for i, edge in enumerate(shown.edges)

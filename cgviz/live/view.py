@@ -1,7 +1,8 @@
 """The live picture: an anywidget that steps through a trace in the browser.
 
 Python makes the display list and its texts; the browser draws it and steps through it without
-asking again. Only another picture is made on demand: that of another pass or of an opened scope.
+asking again. Only what is costly is made on demand, and never for a step: the picture of another
+pass or of an opened scope, the local Jacobians of a large trace.
 
     view     a trace -> a View
     View     the widget: `step` and `which` can be linked to other widgets
@@ -109,6 +110,10 @@ class View(anywidget.AnyWidget):
         if content.get("ask") == "pages":
             found = pages.pages(self.builders, which, toggled)
             self.send({"pages": found, "key": pages.page_key(which, toggled)})
+        elif content.get("ask") == "panels":
+            side = int(content.get("side", 0))
+            page = self.builders[side].patiently().page(which, toggled)
+            self.send({"panels": page["panels"], "side": side, "key": content.get("key")})
         elif content.get("ask") == "module":
             self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
 

@@ -214,7 +214,7 @@ def test_a_saved_one_keeps_its_sliders_with_the_numbers_of_every_position(sent, 
     for i, j in ((0, 0), (len(xs) - 1, 1)):
         answer = found["kept"]["answers"][f"{i},{j}"]
         move(explorer, xs[i], ups[j], settle=True)
-        live = explorer.builders[0].page()
+        live = explorer.builders[0].patiently().page()
         assert answer["texts"] == live["texts"]
         assert answer["panels"] == live["panels"]
         curve = found["kept"]["curves"][f"0|{j}"]

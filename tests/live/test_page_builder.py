@@ -76,6 +76,17 @@ def test_a_picture_without_frames_has_nothing_to_open():
     assert PageBuilder(with_rule(square), framed=False).names() == []
 
 
+def test_many_rules_are_not_run_for_a_first_view():
+    def f(x):
+        for _ in range(pages.MOST_RUNS + 1):
+            x = tf.sin(x)
+        return x
+
+    builder = PageBuilder(cgviz.trace(f, 1.0))
+    assert {each.get("asked") for each in builder.page()["panels"]} == {None, False}
+    assert {each.get("asked") for each in builder.patiently().page()["panels"]} == {None, True}
+
+
 def marked(one, other, of="node"):
     """The nodes of either that have a text that differs; or such texts of its links."""
     found = [PageBuilder(one).page(), PageBuilder(other).page()]

@@ -131,6 +131,19 @@ def test_another_pass_is_sent_when_it_is_asked_for(sent):
     assert answer["pages"][0]["displays"][0]["which"] == 1
 
 
+def test_local_jacobians_are_sent_when_they_are_asked_for(sent):
+    def f(x):
+        for _ in range(41):
+            x = tf.sin(x)
+        return x
+
+    shown = cgviz.trace(f, 1.0).view()
+    shown._answer({"ask": "panels", "which": 0, "opened": [], "side": 0, "key": "0| 0"}, None)
+    (answer,) = sent
+    assert any(each.get("asked") for each in answer["panels"])
+    assert answer["key"] == "0| 0"
+
+
 def test_what_cannot_be_shown_is_named(trace):
     with pytest.raises(TypeError, match="`against` must be a trace, not int"):
         trace.view(against=3)

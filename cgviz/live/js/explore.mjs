@@ -82,6 +82,7 @@ export function makeExplore(view) {
   draw(curves);
   return {
     element,
+    busy: () => busy,
     stop: () => [idle, late].forEach(clearTimeout),
     /** Let the pointer drag the nodes of the sliders in a new picture; the keyboard has the sliders themselves. */
     attach({ page: { display, panels }, items }) {

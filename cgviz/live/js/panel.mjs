@@ -32,6 +32,7 @@ export function makePanel(view) {
     const told = questions.told(view.stepOn(page));
     const asked = questions.at(view.state.step).filter((q) => q.node === i);
     const open = isOpen(display, group);
+    request(panel);
     return [
       h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind)),
       ...[...panel.about, ...panel.inputs, ...panel.more].map((part) => built(part, told)),
@@ -59,6 +60,13 @@ export function makePanel(view) {
     })));
   }
 
+  /** Ask Python for the local Jacobians of a large page, which are made on demand. */
+  function request(panel) {
+    const { model, page, cache: { key, which, names }, state: { side }, explore } = view;
+    if (panel.asked !== false || page.waits || explore?.busy()) return;
+    page.waits = true;
+    model.send({ ask: "panels", which, toggled: names, side, key });
+  }
   return { element, paint };
 }
 

@@ -470,10 +470,11 @@ export class View {
   // --- messages ---
 
   receive(message) {
-    const { moved, key, pages } = message;
+    const { moved, key, side, pages, panels } = message;
     const { cache, explore } = this;
     if (moved) return explore?.receive(message);
     if (pages) cache.kept.set(key, pages);
+    if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
     if (key === cache.key) this.show(cache.pages);
   }
 
