@@ -259,8 +259,7 @@ def compare(
 
     Circles are the upper moon, triangles the lower one; a cross marks a point on the wrong side.
     The hatched side is the one that the network assigns to the triangles; a network that answers
-    NaN has no sides. On a loss curve a cross marks an early end: the last finite loss before NaN,
-    or the last step of the shorter run.
+    NaN has no sides. On a loss curve a cross marks the last finite loss before NaN.
 
     Args:
         right: The run on the left, a broad solid loss curve.
@@ -274,7 +273,6 @@ def compare(
     look = current_palette()
     figure: Any = returned_figure(9.5, 3.2)
     axes = figure.subplots(1, 3)
-    longest = max(len(right.losses), len(wrong.losses))
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
@@ -290,16 +288,13 @@ def compare(
         tone, width = (to_rgba(look.muted, 0.65), 4) if dashes == "-" else (look.text, 1.8)
         axes[2].plot(run.losses, dashes, color=tone, linewidth=width, label=name)
         finite = np.flatnonzero(np.isfinite(run.losses))
-        short = not broken and len(run.losses) < longest
-        then = "then NaN" if broken else "ends here" if short else ""
-        if then and finite.size:
+        if broken and finite.size:
             end = finite[-1], run.losses[finite[-1]]
             axes[2].plot(*end, "x", color=look.text, markersize=10, markeredgewidth=2)
-            axes[2].annotate(then, end, (8, 12), textcoords="offset points", color=look.text)
+            axes[2].annotate("then NaN", end, (8, 12), textcoords="offset points", color=look.text)
         first, last = (style.number(run.losses[i], 2) for i in (0, -1))
         said = said.replace("% right", "% of the points right")
-        after = f" after {len(run.losses)} steps" if short else ""
-        lines.append(f"{name}: {said}, loss {first} -> {last}{after}.")
+        lines.append(f"{name}: {said}, loss {first} -> {last}.")
     if units:
         lines.append("Dotted: where the input of each hidden unit is 0.")
     axes[2].set(title="loss", xlabel="step", ylim=(0, None))

@@ -11,6 +11,7 @@ on_sky     the positions, and orbits through them
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +178,9 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     foot = x - y / to_y * to_x  # where the line through the arrow meets the long axis
     ax.plot([x, foot], [y, 0.0 * y], ":", color=look.muted)
     force = np.hypot(to_x, to_y)
-    drawn: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "zorder": 3}
-    drawn["width"] = 0.006
-    ax.quiver(x, y, 0.18 * to_x / force, 0.18 * to_y / force, color=look.forward, **drawn)
+    drawn: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.006}
+    lengths = 0.18 * to_x / force, 0.18 * to_y / force
+    ax.quiver(x, y, *lengths, color=look.forward, zorder=3, **drawn)
     ax.plot([], [], color=look.forward, lw=3.0, label="acceleration, its direction only")
     ax.plot([], [], ":", color=look.muted, label="where it points")
     ax.plot(x, y, "o", ms=7, color=look.backward, label="the body")
@@ -239,27 +240,24 @@ def on_sky(
         ends = np.array(star)[[0, -1]]
         ax.plot(*np.transpose(star), color=look.text, lw=1.0)
         ax.plot(*ends.T, "*", ms=8, color=look.text)
+    note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
+    box = {"fc": ax.get_facecolor(), "ec": "none", "pad": 1.0}  # no line runs through
     for n, side in LABELLED.items():
-        how: dict[str, Any] = {"ha": "left" if side > 0 else "right", "annotation_clip": True}
-        how |= {"textcoords": "offset points", "va": "center", "color": look.text}
-        how["bbox"] = {"fc": ax.get_facecolor(), "ec": "none", "pad": 1.0}  # no line runs through
-        ax.annotate(f"{dates[n]:.1f}", seen[n], (7 * side, 0), **how)
+        ha = "left" if side > 0 else "right"
+        note(f"{dates[n]:.1f}", seen[n], (7 * side, 0), ha=ha, annotation_clip=True, bbox=box)
     if star is not None and years is not None:
         for year, end in zip(years, ends, strict=True):
-            how = {"textcoords": "offset points", "va": "center", "color": look.text}
-            ax.annotate(f"{year}", end, (6, 4), **how)
+            note(f"{year}", end, (6, 4))
     if years is not None:
-        for n, align in ((0, "right"), (-1, "left")):
-            how = {"ha": align, "va": "center", "color": look.forward}
-            how["xytext"] = (4 if n else -4, 0)
-            ax.annotate(f"{years[n]}", curve[n], textcoords="offset points", **how)
+        note(f"{years[0]}", curve[0], (-4, 0), ha="right", color=look.forward)
+        note(f"{years[-1]}", curve[-1], (4, 0), ha="left", color=look.forward)
     for name, arrow in (("a", a), ("b", b)):
         if arrow is not None:
             middle = (np.min(curve, axis=0) + np.max(curve, axis=0)) / 2.0
             how = {"color": look.text, "arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
             ax.annotate("", middle + arrow, middle, arrowprops=how)
-            how = {"textcoords": "offset points", "weight": "bold", "color": look.text}
-            ax.annotate(name, middle + np.multiply(arrow, 0.3), (5, 5), **how)
+            place = middle + np.multiply(arrow, 0.3)
+            note(name, place, (5, 5), weight="bold", va="baseline")
     ax.set(
         xlim=(95, -95),
         ylim=(-30, 165 if low else 200),

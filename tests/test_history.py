@@ -553,7 +553,7 @@ def test_the_kernel_answers_with_the_numbers_of_each_step_in_one_picture():
         gradient = history.trace(step).variables["w"]
         assert any(words.endswith(f"= {style.array(gradient)}") for words in written(page))
     (answer,) = answers(shown, ask="panels", which=0, toggled=["step:2"], key="k", side=0)
-    assert answer["panels"] == PageBuilder(history.trace(2)).panels()
+    assert answer["panels"] == PageBuilder(history.trace(2)).patiently().page()["panels"]
 
 
 def test_the_picture_has_space_for_the_numbers_of_every_step():

@@ -337,14 +337,6 @@ def test_a_broken_training_has_no_answer_and_its_last_number_is_marked(runs):
     assert losses.lines[-1].get_xydata().tolist() == [[1.0, 0.5]]
 
 
-def test_the_end_of_the_shorter_run_is_marked(runs):
-    right, wrong = runs
-    figure = moons.compare(right, wrong._replace(losses=wrong.losses[:100]))
-    marks = [line for line in figure.axes[2].lines if line.get_marker() == "x"]
-    assert [line.get_xydata().tolist() for line in marks] == [[[99.0, wrong.losses[99]]]]
-    assert re.findall("after (.+) steps", figure.alt) == ["100"]
-
-
 def test_a_unit_is_drawn_where_its_input_is_zero(runs):
     right, _ = runs
     figure = moons.compare(right, right, units=True)

@@ -228,9 +228,8 @@ def _others(
     seen, waiting, size = {*starts}, [*starts], 0
     while waiting:
         toggled = waiting.pop(0)
-        names = list(dict.fromkeys(n for each in builders for n in each.names(which, toggled)))
-        several = [tuple(sorted(names))] if not toggled else []
-        for then in [tuple(sorted({*toggled} ^ {name})) for name in names] + several:
+        names = dict.fromkeys(n for each in builders for n in each.names(which, toggled))
+        for then in [tuple(sorted({*toggled} ^ {name})) for name in names]:
             if then in seen or size > (MOST_FOLDS if toggled in starts else MOST_MORE):
                 continue
             seen.add(then)

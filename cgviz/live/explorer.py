@@ -17,7 +17,6 @@ import inspect
 import itertools
 import json
 import re
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -40,15 +39,15 @@ from . import curves, panel
 from .pages import Document, PageBuilder, texts_of
 from .view import View
 
-POINTS, FEWEST = 49, 33  # of a curve: enough to show a bend; fewer where f is slow
+POINTS = 49  # of a curve: enough to show a bend
 LOST = 8 * float(np.finfo(np.float32).eps)  # the share of a number that rounding in a few ops costs
 # A jump may lie where f rises more than this share of its rises on both sides together; halving the
 # way so many times tells it from a slope.
 STEEP, HALVINGS = 0.8, 8
-CURVES = 0.5  # seconds that computing the curves may take
 # In a saved page sliders have a few positions, whose numbers are computed beforehand.
-POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as SECONDS and BYTES allow
-SECONDS = 10.0  # of processor time that saving may take
+POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as MOST and BYTES allow
+MOST = 700  # answers, some 7 s for an f of a few ops; curves take as long as CURVE of them
+CURVE = 13
 BYTES = 1_500_000  # of the answers, each compressed alone; compressed together they take a third
 
 
@@ -132,27 +131,28 @@ def sliders(
     name, signature = arguments.title(f), inspect.signature(f)
     # What cannot be a tensor with a gradient is passed on as it is.
     flags = {key: x for key, x in given.items() if x is None or isinstance(x, bool | str)}
-    names = arguments.parameter_names(f, len(given) - len(flags))
-    by_position = given.keys() - flags.keys() == set(names)
+    values = {key: x for key, x in given.items() if key not in flags}
+    names = arguments.parameter_names(f, len(values))
+    by_position = values.keys() == set(names)
     if not by_position:
-        names = sorted(given.keys() - flags.keys(), key=[*signature.parameters, *given].index)
-    places = {each: object() for each in names}  # placeholders for the numbers that come later
-    bound = None
-    if by_position:
-        with suppress(TypeError):  # where f takes them by keyword only
-            bound = signature.bind(*places.values(), **flags)
+        names = sorted(values, key=[*signature.parameters, *given].index)
+
+    def bound(numbers: Sequence[Any]) -> inspect.BoundArguments:
+        """By position wherever possible: a custom gradient ignores keywords."""
+        if by_position:
+            with suppress(TypeError):  # where f takes them by keyword only
+                return signature.bind(*numbers, **flags)
+        return signature.bind(**dict(zip(names, numbers, strict=True)), **flags)
+
+    def call(*numbers: Any) -> Any:
+        found = bound(numbers)
+        return f(*found.args, **found.kwargs)
+
     try:
-        bound = bound or signature.bind(**places, **flags)
+        bound(names)
     except TypeError as error:
         both = [", ".join(each) for each in (signature.parameters, given)]
         raise TypeError(f"`{name}` takes {both[0]}, and was given {both[1]}: {error}") from None
-
-    def call(*numbers: Any) -> Any:
-        """Call f, by position wherever possible: a custom gradient ignores keywords."""
-        put = dict(zip(places.values(), numbers, strict=True))
-        by_name = {key: put.get(x, x) for key, x in bound.kwargs.items()}
-        return f(*(put.get(x, x) for x in bound.args), **by_name)
-
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     called: Any = call
     called.__name__ = name
@@ -192,13 +192,13 @@ def _slider(name: str, given: Any, argument: int, entry: int | None = None) -> S
     return Slider(name, low, high, value, argument, entry)
 
 
+@dataclass(frozen=True)
 class Sweeper:
     """Runs one function at the values of sliders."""
 
-    def __init__(
-        self, f: Callable[..., Any], sliders: Sequence[Slider], fixed: Sequence[Any]
-    ) -> None:
-        self.f, self.sliders, self.fixed = f, tuple(sliders), tuple(fixed)
+    f: Callable[..., Any]
+    sliders: Sequence[Slider]
+    fixed: Sequence[Any]
 
     def arguments(self, values: Sequence[float]) -> list[Any]:
         """The arguments of f at these values of the sliders."""
@@ -214,20 +214,14 @@ class Sweeper:
         """The value of upstream; 1 where it has no slider."""
         return float(values[-1]) if self.sliders[-1].upstream else 1.0
 
-    def trace(self, values: Sequence[float], like: Trace | None = None) -> Trace:
-        """The trace at these values; upstream gets its shape from `like`, an earlier trace."""
-        given, up = self._given(values), self.upstream(values)
+    def trace(self, values: Sequence[float]) -> Trace:
+        """The trace at these values; every entry of f's value gets the same upstream."""
+        given = self._given(values)
         if not self.sliders[-1].upstream:
             return api.trace(self.f, *given)
-
-        def seeded(known: Trace) -> Trace:
-            seeds = tf.nest.map_structure(lambda x: np.full_like(x, up), known.value)
-            return api.trace(self.f, *given, upstream=seeds)
-
-        if like is not None:
-            with suppress(ValueError):  # another branch may give another shape
-                return seeded(like)
-        return seeded(api.trace(self.f, *given))
+        with silenced():  # it prints when it is traced
+            _, seeds = self._seeded(self.f(*given), values)
+        return api.trace(self.f, *given, upstream=tuple(seeds))
 
     def points(self, trace: Trace, focus: int) -> Document:
         """The heights of the points on the curves: f, and its gradient with respect to `focus`."""
@@ -243,41 +237,35 @@ class Sweeper:
             values: The values of the sliders.
             active: The slider to sweep.
             focus: The slider with respect to which to differentiate; not that of upstream.
-            custom: Whether f has custom rules, so that its body has a derivative of its own.
+            custom: Whether f is known to have custom rules. If not, but it is found to differ from
+                its body somewhere, it has.
 
         Returns:
             The x of the points, the name of the axis, and the plots, with None where a number is
             not finite.
         """
         slider, by = self.sliders[active], self.sliders[focus].name
-        with silenced():  # a rule that prints has done so already
-            start = time.perf_counter()
-            self._row(values, focus, custom)
-            affordable = int(CURVES / (time.perf_counter() - start))
-            xs = np.linspace(slider.low, slider.high, min(max(affordable, FEWEST), POINTS)).tolist()
-            beyond = self._width(active)  # differences at both ends are across what is there
-            xs = [slider.low - beyond, *xs, slider.high + beyond]
-            rows = [
-                self._row([*values[:active], x, *values[active + 1 :]], focus, custom) for x in xs
-            ]
-        table = np.array(rows, float)  # NaN in place of None
-        known = table[np.isfinite(table[:, 0]), 0]
-        # The error of f, which a difference magnifies. Numbers as large as x may cancel in f; then
-        # what is left jumps from point to point.
-        spread = known.max(initial=-np.inf) - known.min(initial=np.inf)
-        jumps = np.any(2.0 * np.abs(np.diff(known, 2)) > spread)
-        lost = LOST * np.max(np.abs([*known, *(xs if jumps else ())]), initial=0.0)
-        if focus == active:  # a difference across a jump is no derivative
-            with silenced():
-                after = self._jumps(values, focus, xs, table[:, 0], lost)
-            table[[*after, *after - 1], -1] = np.nan
-            table[~np.isfinite(table[:, 0]), -1] = np.nan
-            between = (table[after - 1] + table[after]) / 2  # a rule may go on there
-            between[:, 0] = np.nan
-            table = np.insert(table, after, between, axis=0)
-            xs = np.insert(xs, after, [(xs[k - 1] + xs[k]) / 2 for k in after]).tolist()
-        inside = [slider.low <= x <= slider.high for x in xs]
-        table, xs = table[inside], [*itertools.compress(xs, inside)]
+        xs = np.linspace(slider.low, slider.high, POINTS)
+        # A rule that prints has done so already; infinity minus infinity is a gap.
+        with silenced(), np.errstate(invalid="ignore"):
+            rows = [self._row(_put(values, active, x), focus) for x in xs]
+            table = np.array(rows, float)  # NaN in place of None
+            custom = custom or not np.array_equal(table[:, 1], table[:, 2], equal_nan=True)
+            known = table[np.isfinite(table[:, 0]), 0]
+            # The error of f, which a difference magnifies.
+            lost = LOST * np.max(np.abs(known), initial=0.0)
+            up = np.max(np.abs(xs)) if slider.upstream else abs(self.upstream(values))
+            noise = lost * up / self._width(focus)
+            wide, narrow = table[:, 3], table[:, 4]  # across a jump, the slope depends on the width
+            smooth = np.abs(wide - narrow) <= np.abs(wide) / 2 + noise
+            wide[~(smooth & np.isfinite(table[:, 0]))] = np.nan
+            table = table[:, :4]
+            after = self._jumps(values, active, xs, table[:, 0], lost)
+            between = (table[after - 1] + table[after]) / 2  # a rule may go on where f jumps
+            between[table[after - 1] * table[after] < 0] = np.nan  # but not through a pole
+        between[:, [0, -1]] = np.nan
+        table = np.insert(table, after, between, axis=0)
+        xs = np.insert(xs, after, (xs[after - 1] + xs[after]) / 2)
         name = arguments.title(self.f)
         names = {
             "f": name,
@@ -285,7 +273,7 @@ class Sweeper:
             "body": "autodiff of the body",
             "differences": "finite differences",
         }
-        for role, found in zip(names, zip(*rows, strict=True), strict=True):
+        for role, found in zip(names, zip(*rows, strict=True), strict=False):
             if None in found and not np.isfinite(np.array(found, float)).any():
                 names[role] += f": {style.NONE}"
         f, *derivatives = (
@@ -293,22 +281,17 @@ class Sweeper:
             for (role, ys) in zip(names, table.T, strict=True)
             if role != "body" or custom
         )
-        up = max(map(abs, xs)) if slider.upstream else abs(self.upstream(values))
         title = f"gradient to {by}"  # not upstream × derivative, which a wrong rule does not give
         plots = [
             {"title": f"{name}({by})", "lines": [f], "noise": lost},
-            {"title": title, "lines": derivatives, "noise": lost * up / self._width(focus)},
+            {"title": title, "lines": derivatives, "noise": noise},
         ][slider.upstream :]
-        return {"xs": xs, "axis": slider.name, "plots": plots, "active": active}
+        return {"xs": xs.tolist(), "axis": slider.name, "plots": plots}
 
-    def _jumps(
-        self, values: Sequence[float], focus: int, xs: Sequence[float], ys: Any, lost: float
-    ) -> Any:
+    def _jumps(self, values: Sequence[float], active: int, xs: Any, ys: Any, lost: float) -> Any:
         """The points before which f jumps, or has a pole: halving the way does not halve a jump."""
-        with np.errstate(invalid="ignore"):  # infinity minus infinity
-            rise = np.nan_to_num(np.abs(np.diff(ys)), posinf=0.0)
-        near = np.array([rise[2], *rise[1:-1], rise[-3]])  # the first and the last step are short
-        others = np.append(0.0, near[:-1]) + np.append(near[1:], 0.0)
+        rise = np.nan_to_num(np.abs(np.diff(ys)), posinf=0.0)
+        others = np.append(rise[1], rise[:-1]) + np.append(rise[1:], rise[-2])
         found = []
         for k in np.flatnonzero(rise > STEEP * others + lost).tolist():
             ends = [(xs[k], ys[k]), (xs[k + 1], ys[k + 1])]
@@ -316,28 +299,32 @@ class Sweeper:
                 (low, first), (high, last) = ends
                 x, y = (low + high) / 2, np.nan
                 with suppress(Exception):  # where f cannot be computed
-                    y = _summed(self.f(*self._given([*values[:focus], x, *values[focus + 1 :]])))
+                    y = self._value(_put(values, active, x))
                 ends[int(abs(y - first) > abs(last - y))] = x, y
             if not abs(ends[1][1] - ends[0][1]) < rise[k] / 2:
                 found.append(k + 1)
         return np.array(found, int)
 
-    def _row(self, values: Sequence[float], focus: int, custom: bool) -> tuple[float | None, ...]:
-        """f and its derivative at one point: by the rule, without the rule, and by differences."""
-        width = self._width(focus)
-        near = [[*values[:focus], values[focus] + x, *values[focus + 1 :]] for x in (width, -width)]
+    def _row(self, values: Sequence[float], focus: int) -> tuple[float | None, ...]:
+        """f and its derivative at one point: by the rule, without it, and by two differences."""
         body: float | None = np.nan
         try:
             value, gradient = self._gradient(values, focus)
-            ahead, behind = (_summed(self.f(*self._given(each))) for each in near)
+            width = self._width(focus)
+            slopes = [self._slope(values, focus, each) for each in (width, width / 2)]
         except Exception:  # where f cannot be computed its curves have a gap
-            return (np.nan,) * 4
-        if custom:
-            # Not forward mode, which uses the rule where the body has no derivative, as with a
-            # sign. An op of the body may have no gradient at all.
-            with suppress(Exception), tf_hooks.rules_ignored():
-                body = self._gradient(values, focus)[1]
-        return value, gradient, body, self.upstream(values) * (ahead - behind) / (2 * width)
+            return (np.nan,) * 5
+        # Not forward mode, which uses the rule where the body has no derivative, as with a sign. An
+        # op of the body may have no gradient at all.
+        with suppress(Exception), tf_hooks.rules_ignored():
+            body = self._gradient(values, focus)[1]
+        return value, gradient, body, *slopes
+
+    def _slope(self, values: Sequence[float], focus: int, width: float) -> float:
+        """The central difference of f, so far to each side, times upstream."""
+        near = (_put(values, focus, values[focus] + x) for x in (width, -width))
+        ahead, behind = map(self._value, near)
+        return self.upstream(values) * (ahead - behind) / (2 * width)
 
     def _width(self, focus: int) -> float:
         """How far to each side of a point f is evaluated for a finite difference."""
@@ -346,14 +333,21 @@ class Sweeper:
     def _given(self, values: Sequence[float]) -> tuple[Any, ...]:
         return arguments.convert(self.f, self.arguments(values), "cgviz.explore")[0]
 
+    def _value(self, values: Sequence[float]) -> float:
+        return _summed(self.f(*self._given(values)))
+
+    def _seeded(self, value: Any, values: Sequence[float]) -> tuple[list[Any], list[Any]]:
+        """The tensors in a value of f, and the upstream of each."""
+        targets, up = arguments.check_value(value, self.f), self.upstream(values)
+        return targets, [tf.fill(tf.shape(t), tf.cast(up, t.dtype)) for t in targets]
+
     def _gradient(self, values: Sequence[float], focus: int) -> tuple[float, float | None]:
-        given, up = self._given(values), self.upstream(values)
+        given = self._given(values)
         source = given[self.sliders[focus].argument]
         with tf.GradientTape() as tape:
             tape.watch(source)
             value = self.f(*given)
-        targets = tf.nest.flatten(value)
-        seeds = [tf.fill(tf.shape(t), tf.cast(up, t.dtype)) for t in targets]
+        targets, seeds = self._seeded(value, values)
         found = tape.gradient(targets, source, output_gradients=seeds)
         found = None if found is None else np.asarray(tf.convert_to_tensor(found))
         return _summed(value), self._entry(found, focus)
@@ -364,6 +358,11 @@ class Sweeper:
         if gradient is not None and np.ndim(gradient) != (entry is not None):
             return np.nan
         return None if gradient is None else float(gradient if entry is None else gradient[entry])
+
+
+def _put(values: Sequence[float], k: int, x: float) -> list[float]:
+    """The values, with x in place of number k."""
+    return [*values[:k], x, *values[k + 1 :]]
 
 
 def _summed(value: Any) -> float:
@@ -390,12 +389,7 @@ class Explorer(View):
         self.sweeper, self.sliders = sweeper, sweeper.sliders
         self.values = [slider.value for slider in self.sliders]
         self.focus = 0  # the curves differentiate with respect to this slider
-        self.custom = False  # whether f has custom rules, as far as is known
-        self.trace = self._run(self.values, None)
-        for k, slider in enumerate(self.sliders):  # a branch that runs there may have a rule
-            for end in () if slider.upstream else (slider.low, slider.high):
-                with silenced(), suppress(Exception):  # f may not be defined there
-                    self._run([*self.values[:k], end, *self.values[k + 1 :]], self.trace)
+        self.trace = sweeper.trace(self.values)
         self.swept: Any = None
         self._sweep(0)
         self.moved = {s.name: s.widest() for s in self.sliders if s.entry is None}
@@ -405,6 +399,11 @@ class Explorer(View):
         words = f"{summary.title(self.trace)}\nsliders: {ranges}"
         super().__init__([builder], self._extra(), start="end", words=words)
         self.page = self.document["pages"][0]
+
+    @property
+    def custom(self) -> bool:
+        """Whether a custom rule runs at the values of the sliders."""
+        return any(op.kind == "custom" for op in self.trace.walk())
 
     def _extra(self) -> Document:
         """The sliders, the curves and the points on them."""
@@ -417,13 +416,19 @@ class Explorer(View):
 
     def _sweep(self, active: int) -> bool:
         """Draw the curves again if what they depend on has changed; return whether it had."""
-        others = (*self.values[:active], *self.values[active + 1 :])
+        others = _put(self.values, active, 0.0)
         swept = active, self.focus, self.custom, others
         if swept == self.swept:
             return False
         self.swept = swept
-        self.curves = _plotted(self.sweeper.curves(self.values, active, self.focus, self.custom))
+        self.curves = self._curves(self.values, active, self.focus)
         return True
+
+    def _curves(self, values: Sequence[float], active: int, focus: int) -> Document:
+        """Curves as the browser draws them."""
+        found = self.sweeper.curves(values, active, focus, self.custom)
+        drawn = [curves.plot(axis=found["axis"], xs=found["xs"], **x) for x in found["plots"]]
+        return {"active": active, "plots": drawn}
 
     def _answer(self, content: Document, buffers: Any) -> None:
         """Also answer a move: run f at the values of the sliders, and send what changed."""
@@ -454,7 +459,7 @@ class Explorer(View):
         else:
             every = range(len(shown.nodes))
             wanted = every if settled else {content.get("open", -1)} & {*every}
-            found = {i: panel.panel(self.trace, shown, i, panel.small) for i in wanted}
+            found = {i: panel.panel(self.trace, shown, i) for i in wanted}
             answer |= {"texts": texts_of(shown), "panels": found}
             if settled:
                 self.page = self.page | {"texts": answer["texts"], "panels": [*found.values()]}
@@ -465,14 +470,8 @@ class Explorer(View):
             self._trait_values["document"] = self.document | self._extra() | {"pages": [self.page]}
         return answer
 
-    def _run(self, values: Sequence[float], like: Trace | None) -> Trace:
-        """The trace at these values, of which is noted whether it has a custom rule."""
-        found = self.sweeper.trace(values, like)
-        self.custom = self.custom or any(op.kind == "custom" for op in found.walk())
-        return found
-
     def _at(self, values: Sequence[float]) -> PageBuilder:
-        found = self._run(values, self.trace)
+        found = self.sweeper.trace(values)
         return PageBuilder(found, self.which, moved=self.moved, framed=False, local=True)
 
     # --- in a saved page ---
@@ -480,22 +479,16 @@ class Explorer(View):
     def kept(self) -> Document:
         """The sliders, with the numbers at each combination of their positions.
 
-        The more sliders there are and the slower f is, the fewer positions each slider has. One of
-        them is its present value.
+        The more sliders there are, the fewer positions each of them has. One of them is its present
+        value.
         """
         flows: dict[Any, Document] = {}
-        self._kept_at(self.values, flows)  # warms up: the first run takes longer
-        times = [time.process_time()]
-        first = self._kept_at(self.values, flows)
-        times.append(time.process_time())
-        self._kept_curves(self.values, 0)
-        times.append(time.process_time())
-        answer, curve = np.diff(times)
-        size, many = len(zlib.compress(json.dumps(first).encode())), len(self.sliders)
+        first = json.dumps(self._kept_at(self.values, flows))
+        size, many = len(zlib.compress(first.encode())), len(self.sliders)
 
         def paid(n: int, moving: int) -> bool:
-            all_, each = (n + 1) ** moving, (n + 1) ** (moving - 1)  # n, and where it is now
-            return all_ * size <= BYTES and all_ * answer + moving * each * curve <= SECONDS
+            each = (n + 1) ** (moving - 1)  # n, and where it is now
+            return (n + 1) * each * size <= BYTES and (n + 1 + CURVE * moving) * each <= MOST
 
         # Where even three positions of each cost too much, the last sliders stay where they are.
         every = ((n, k) for k in range(many, 0, -1) for n in POSITIONS if paid(n, k))
@@ -506,9 +499,9 @@ class Explorer(View):
         fixed = " and ".join(f"`{slider.name}`" for slider in self.sliders[moving:])
         if fixed:
             warnings.warn(
-                f"in what is saved {fixed} cannot be moved: the numbers at more positions would "
-                f"take over {SECONDS:g} s, or {BYTES / 1e6:g} MB. Slide fewer arguments, or leave "
-                "upstream at 1 with upstream=None",
+                f"in what is saved {fixed} cannot be moved: that would take over {MOST} runs of f, "
+                f"or {BYTES / 1e6:g} MB. Slide fewer arguments, or leave upstream at 1 with "
+                "upstream=None",
                 stacklevel=3,
             )
         places = [slider["positions"] for slider in extra["sliders"]]
@@ -516,20 +509,20 @@ class Explorer(View):
             at: [each[i] for each, i in zip(places, at, strict=True)]
             for at in itertools.product(*(range(len(each)) for each in places))
         }
-        # All of these first: they find the custom rules that curves need.
         answers = {_key(at): self._kept_at(values, flows) for at, values in grid.items()}
         swept = {}
         for at, values in grid.items():
             for k in range(moving):
                 if at[k] == 0:  # curves span all positions of this slider
-                    swept[f"{k}|{_key([*at[:k], *at[k + 1 :]])}"] = self._kept_curves(values, k)
+                    focus = 0 if self.sliders[k].upstream else k
+                    key = f"{k}|{_key([*at[:k], *at[k + 1 :]])}"
+                    swept[key] = self._curves(values, k, focus)
         counts = ", ".join(
             f"{len(each['positions'])} of {each['name']}" for each in extra["sliders"]
         )
         about = "Saved without a kernel, with the numbers at some positions of the sliders: "
         kept = {"flows": [*flows.values()], "answers": answers, "curves": swept}
-        kept["about"] = f"{about}{counts}."
-        return extra | {"kept": kept}
+        return extra | {"kept": kept | {"about": f"{about}{counts}."}}
 
     def _kept_at(self, values: Sequence[float], flows: dict[Any, Document]) -> Document:
         """What is shown at these values; a picture that is not yet in `flows` is added to it."""
@@ -545,20 +538,9 @@ class Explorer(View):
         return {
             "flow": [*flows].index(signature),
             "texts": texts_of(shown),
-            "panels": builder.panels(),
+            "panels": builder.patiently().page()["panels"],
             "points": [self.sweeper.points(builder.trace, k) for k in focuses],
         }
-
-    def _kept_curves(self, values: Sequence[float], active: int) -> Document:
-        focus = 0 if self.sliders[active].upstream else active
-        return _plotted(self.sweeper.curves(values, active, focus, self.custom))
-
-
-def _plotted(found: Document) -> Document:
-    """Curves as the browser draws them."""
-    axis, xs = found["axis"], found["xs"]
-    drawn = [curves.plot(axis=axis, xs=xs, **each) for each in found["plots"]]
-    return {"active": found["active"], "plots": drawn}
 
 
 def _key(places: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -42,6 +42,7 @@ SAMPLES = {
 DEEP = 16  # a deeper picture runs down only: to the right it would be wider than a screen
 
 
+@dataclass(eq=False)
 class PageBuilder:
     """Makes the pages of one trace.
 
@@ -56,23 +57,20 @@ class PageBuilder:
         local: Write upstream · local before each downstream, where all three are one number.
     """
 
-    def __init__(
-        self,
-        trace: Trace,
-        which: int | None = None,
-        full: bool = False,
-        *,
-        moved: Mapping[str, str] | None = None,
-        framed: bool = True,
-        moments: Mapping[str, Trace] | None = None,
-        local: bool = False,
-    ) -> None:
-        self.trace, self.full, self.moved, self.framed = trace, full, moved, framed
-        self.local = local
-        self.patient = False
-        self.fields: display.Fields = {}  # for which a quiz leaves space in the picture
-        self.moments = moments or {}
-        self.which = trace.pass_(which).index if trace.passes or which is not None else None
+    trace: Trace
+    which: int | None = None
+    full: bool = False
+    _: KW_ONLY
+    moved: Mapping[str, str] | None = None
+    framed: bool = True
+    moments: Mapping[str, Trace] = field(default_factory=dict)
+    local: bool = False
+    fields: display.Fields = field(default_factory=dict)  # for which a quiz leaves space
+    patient: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        chosen = self.trace.passes or self.which is not None
+        self.which = self.trace.pass_(self.which).index if chosen else None
         self._known: dict[Any, Any] = {}
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, list[Display]] = {}
@@ -158,22 +156,17 @@ class PageBuilder:
         trace, _ = self._at(toggled)
         shown = self.selection(which, toggled)
         runs = sum(v.size for n in shown.nodes if n.step for v in n.step.op.outputs)
-        cheap = self.patient or runs <= MOST_RUNS
+        local = self.patient or runs <= MOST_RUNS
         # No minimap in a quiz, which it would answer, or with sliders, which do not update it.
         mapped = self.framed and self.moved is None and len(shown.nodes) > MANY
         return {
             **self.picture(which, toggled),
             "texts": texts_of(shown),
-            "panels": panel.panels(trace, shown, panel.small if cheap else lambda _: False),
+            "panels": panel.panels(trace, shown, local),
             "repeats": [{"name": r.name, "labels": r.labels, "at": r.at} for r in shown.repeats],
             "search": self._search(trace, shown),
             **({"norms": self._norms(trace, shown)} if mapped else {}),
         }
-
-    def panels(self, which: int | None = None, toggled: Sequence[str] = ()) -> list[Document]:
-        """The side panels with every local Jacobian that is small enough to be read."""
-        shown = self.selection(which, toggled)
-        return panel.panels(self._at(toggled)[0], shown, panel.small)
 
     def _search(self, trace: Trace, shown: Selection) -> Document:
         """What can be found in a picture: ops, variables and scopes, also those in closed folds.

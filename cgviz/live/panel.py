@@ -10,7 +10,7 @@ each entry of the output, so the caller says whether to ask for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -25,7 +25,6 @@ from ..reading.table import Line, rule_lines
 
 Document = dict[str, Any]
 Element = list[Any]  # its tag, its attributes, and its children, which are elements and texts
-Ask = Callable[[Step], bool]
 Term = tuple[int, Array, Any]  # which output, its upstream, its local with respect to one input
 
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
@@ -51,16 +50,16 @@ INSIDE = "no gradient comes here: TensorFlow runs the custom rule instead"
 KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; any other kind is its own word
 
 
-def panels(trace: Trace, shown: Selection, ask: Ask) -> list[Document]:
-    """The side panel of every node; `ask` tells for which steps to run the rule for the local."""
+def panels(trace: Trace, shown: Selection, local: bool = True) -> list[Document]:
+    """The side panel of every node."""
     moments = Moments(shown)
-    return [panel(trace, shown, i, ask, moments) for i in range(len(shown.nodes))]
+    return [panel(trace, shown, i, local, moments) for i in range(len(shown.nodes))]
 
 
 def panel(
-    trace: Trace, shown: Selection, i: int, ask: Ask, moments: Moments | None = None
+    trace: Trace, shown: Selection, i: int, local: bool = True, moments: Moments | None = None
 ) -> Document:
-    """The side panel of one node.
+    """The side panel of one node, with each small `local`, for which rules run, or without any.
 
     Returns:
         Elements as `element` makes them, each with the step from which on it is told: `about` comes
@@ -78,7 +77,7 @@ def panel(
     found["kind"] += " that a custom rule ran" if node.ruled else ""
     edges = *shown.outgoing[i], *shown.starts(i)
     come = found["come"] = max((moments.of_edge(edge) for edge in edges), default=shown.steps)
-    if each is not None and (paths := _paths(trace, shown, each, node, ask)):
+    if each is not None and local and (paths := _paths(trace, shown, each, node)):
         found["paths"] = paths
     made = [_output(trace, shown, i, k, each) for k in range(len(node.outputs))]
     total = made[0]["come"] if len(made) == 1 and made[0]["parts"] else ""
@@ -88,7 +87,7 @@ def panel(
     level = f"in backward pass {node.level - 1} " if node.level else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
     if node.step is not None and not folded:
-        found |= _rule(trace, shown, i, node.step, upstream, ask)
+        found |= _rule(trace, shown, i, node.step, upstream, local and small(node.step))
     elif node.orders:
         found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
@@ -113,10 +112,12 @@ def panel(
     return found | {"about": about, "more": more, "note": note}
 
 
-def _rule(trace: Trace, shown: Selection, i: int, step: Step, upstream: str, ask: Ask) -> Document:
+def _rule(
+    trace: Trace, shown: Selection, i: int, step: Step, upstream: str, asked: bool
+) -> Document:
     """What the rule of an op did: per input, in the rows of the table, and in a sentence."""
     node = shown.nodes[i]
-    asked, order = ask(step), max(node.orders)
+    order = max(node.orders)
     inputs = _inputs(trace, shown, i, step, asked)
     called = [one["row"][0] for one in inputs]
     sources = {e.position: e.source for e in shown.edges if e.target == i}
@@ -314,12 +315,6 @@ def _written(a: Any) -> str:
     return text if mark is None or mark is style.ZERO else f"{mark.symbol} {text}"
 
 
-def _value(trace: Trace, value: Value, name: str = "") -> Document:
-    """A value: its name, its number, its dtype and shape."""
-    name = name or names.value_name(trace, value)
-    return {"name": name, "value": _written(value.numpy()), "is": described(value)}
-
-
 def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
     """The name of a node's output: the learner's, or else what the picture calls the node."""
     node = shown.nodes[i]
@@ -332,16 +327,17 @@ def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
 def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | None) -> Document:
     """An output of a node: its value, the gradient that came back to it, and the terms of a sum."""
     node = shown.nodes[i]
-    found = _value(trace, node.outputs[output], _called(trace, shown, i, output))
+    value, name = node.outputs[output], _called(trace, shown, i, output)
+    found: Document = {"value": _written(value.numpy()), "is": described(value)}
     # Where an op has no name of its own, its symbol is left out: "+ = 10" would mislead.
-    nameless = found["name"] == title(node) and not node.label
-    found |= {"named": "" if nameless else f"{found['name']} = ", "upstream": None, "parts": []}
+    nameless = name == title(node) and not node.label
+    found |= {"named": "" if nameless else f"{name} = ", "upstream": None, "parts": []}
     if each is None:
         return found
     uses = _uses(shown, node, output)
     started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
     # The node of a variable that was assigned to has its whole gradient; here is each value's own.
-    own = each.upstream(node.outputs[output]) if len(node.outputs) > 1 else node.upstream[output]
+    own = each.upstream(value) if len(node.outputs) > 1 else node.upstream[output]
     come = found["upstream"] = _written(own)
     # No terms where an edge stands for the uses of many values, which are stacked.
     if len(uses) + len(started) > 1 and all(e.values == 1 for e in uses):
@@ -396,9 +392,10 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
     for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
         if given is None and j not in sources:
             continue
-        own = _value(trace, value, _called(trace, shown, *sources[j]) if j in sources else "")
-        name, number = own["name"], own["value"]
-        detail = element("span.small", f" = {number}, {own['is']}")
+        shows = j in sources
+        name = _called(trace, shown, *sources[j]) if shows else names.value_name(trace, value)
+        number = _written(value.numpy())
+        detail = element("span.small", f" = {number}, {described(value)}")
         one: Document = {"position": j, "title": element("p.subtitle", f"to {name}", detail)}
         if given is None:
             none = f"{style.NONE}: nothing flows back to {name}."
@@ -407,9 +404,7 @@ def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> 
         else:
             one |= _equation(step, j, given, local, [*called, name])
             one |= {"why": element("p.why", missing)} if missing else {}
-        numbers = [x for part in one["equation"] for x in part if isinstance(x, tuple)]
-        local_numbers = ", ".join(words for kind, words in numbers if kind in ("local", SHAPE))
-        one["row"] = name, number, one.pop("matrix", local_numbers)
+        one["row"] = name, number, one.get("local", "")
         # Where the rule returns nothing, no local is shown, so there is nothing to point at.
         one["depends"] = depends[j] if given is not None and j < len(depends) else ()
         found.append(one)
@@ -421,8 +416,8 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
 
     Returns:
         `equation`: summands, between which a line may break, each a list of signs and of numbers
-        with their names. For a small Jacobian, `shown` replaces it in the panel and `matrix` in the
-        table. `why` tells why the rule returned something else, if it did.
+        with their names; for a small Jacobian, `shown` replaces it in the panel. `local` is what
+        the table has. `why` tells why the rule returned something else, if it did.
     """
     value, columns = step.op.inputs[j], called[-1]
     terms = [
@@ -448,11 +443,13 @@ def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str
             sums = [given] if total is None else [total, given]
             matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
             found["shown"] = _heatmap(terms, matrix, rows, (columns, value), sums)
-            found["matrix"] = f"[{', '.join(f'[{_listing(row)}]' for row in matrix)}]"
+            listed = (f"[{', '.join(_numbers(row))}]" for row in matrix)
+            found["local"] = f"[{', '.join(listed)}]"
             shapes = ", ".join(style.shape(part) for *_, part in terms)
             products = [(", ".join(_written(up) for _, up, _ in terms), (SHAPE, shapes))]
     if not products:
         products = [(", ".join(map(_written, step.upstream)), ("local", "…"))]
+    found.setdefault("local", ", ".join(words for _, (_, words) in products))
     summands: list[Any] = [[("upstream", up), "×", part] for up, part in products]
     for summand in summands[1:]:
         summand.insert(0, "+")
@@ -522,10 +519,6 @@ def _numbers(a: Any) -> list[str]:
     return [style.number(x) for x in np.reshape(a, -1)]
 
 
-def _listing(a: Any) -> str:
-    return ", ".join(_numbers(a))
-
-
 def _entries(name: str, value: Value) -> list[str]:
     if not value.shape:
         return [name]
@@ -544,26 +537,19 @@ def heat(matrix: Array) -> list[list[float]]:
 def _why(step: Step, j: int, given: Array, total: Array) -> str:
     """Why a rule returned something other than upstream x local, as a clipping rule does."""
     said = f"The rule returned {_written(given)}, where upstream × local is {_written(total)}"
-    if np.any(given):
+    if np.any(given) and np.all(np.isfinite(wide(given))) and np.all(np.isfinite(total)):
         # Where upstream is 0 in this pass, 0 alone tells nothing. The other one fits any dtype.
         others = [jacobian.rerun(step, j, to) for to in (np.zeros_like, lambda u: 100 - u / 2)]
         if all(x is not None and np.array_equal(x, given) for x in others):
             return f"{said}: it returns this for other upstreams, too, so it ignores its upstream."
-    if given.dtype.kind == "f":
-        limits = np.finfo(given.dtype)
-        size = np.abs(total[np.isfinite(total) & (total != 0)])
-        lost = not np.any(given) and 0 < np.max(size, initial=0.0) < limits.tiny
-        if lost or np.any(size > limits.max):
-            return f"{said}, which {given.dtype.name} cannot hold."
-    if not (np.all(np.isfinite(total)) and np.all(np.isfinite(wide(given)))):
-        return f"{said}."
-    return f"{said}: it is not linear in its upstream."
+        return f"{said}: it is not linear in its upstream."
+    return f"{said}."
 
 
 # --- paths ---------------------------------------------------------------------------------------
 
 
-def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> list[Document]:
+def _paths(trace: Trace, shown: Selection, each: Pass, node: Node) -> list[Document]:
     """The paths from the targets to a sum or a source, with upstream and its products on the way.
 
     Empty where not all of them are shown, or where their sum is not the gradient, because a rule is
@@ -577,7 +563,7 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node, ask: Ask) -> 
     if any(shown.nodes[edge.target].step is None for edge in _uses(shown, node, 0)):
         return []
     found = Derivative(trace, each, "", value, node.upstream[0])
-    if found.count > MOST_PATHS or not all(map(ask, found.steps)):
+    if found.count > MOST_PATHS or not all(map(small, found.steps)):
         return []
     links = {
         (id(shown.nodes[edge.target].step), edge.position): i for i, edge in enumerate(shown.edges)

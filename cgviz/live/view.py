@@ -112,8 +112,8 @@ class View(anywidget.AnyWidget):
             self.send({"pages": found, "key": pages.page_key(which, toggled)})
         elif content.get("ask") == "panels":
             side = int(content.get("side", 0))
-            found = self.builders[side].panels(which, toggled)
-            self.send({"panels": found, "side": side, "key": content.get("key")})
+            page = self.builders[side].patiently().page(which, toggled)
+            self.send({"panels": page["panels"], "side": side, "key": content.get("key")})
         elif content.get("ask") == "module":
             self.send({"module": self.shared.module, "stylesheet": self.shared.stylesheet})
 
@@ -189,7 +189,7 @@ class View(anywidget.AnyWidget):
         """
         if not _in_a_notebook():
             raise NotImplementedError  # and IPython goes on to the text
-        _keep(self)
+        _shown.append(self)
         if self.comm is None:  # closed when its cell ran again; shown anew
             self.layout.open()
             self.shared = Shared.one()
@@ -229,44 +229,34 @@ def display(trace: Trace) -> None:
     view(trace)._ipython_display_()
 
 
-_of_cell: dict[str, tuple[str, list[View]]] = {}  # per cell its last run, and the views it shows
-
-
-def _keep(found: View) -> None:
-    """Note that this cell shows a view, and close views that only its earlier runs showed."""
-    cell, run = _running()
-    if not cell:
-        return
-    last, views = _of_cell.get(cell, ("", []))
-    _of_cell[cell] = run, [*(views if last == run else []), found]
-    still = {id(each) for _, others in _of_cell.values() for each in others}
-    for each in views:
-        if id(each) not in still:
-            each.close()
-
-
-def _keep_boxed(result: Any) -> None:
-    """Note the views in a box that a cell ended in: a box calls no `_ipython_display_`."""
-    waiting = [getattr(result, "result", None)]
-    while waiting:
-        shown = waiting.pop()
-        waiting += getattr(shown, "children", ()) if isinstance(shown, ipywidgets.Box) else ()
-        if isinstance(shown, View):
-            _keep(shown)
+_shown: list[View] = []  # by the cell that runs
+_of_cell: dict[str, list[View]] = {}  # per cell the views that its last run showed
 
 
 @cache
 def _watch_cells() -> None:
-    """Ask to be told when a cell has run; once in a process."""
+    """Ask to be told when a cell runs; once in a process."""
     if _in_a_notebook():
-        get_ipython().events.register("post_run_cell", _keep_boxed)
+        events = get_ipython().events
+        events.register("pre_run_cell", lambda info: _shown.clear())
+        events.register("post_run_cell", _close_earlier)
 
 
-def _running() -> tuple[str, str]:
-    """The id of the cell that runs, and of this run; empty where the notebook does not tell."""
-    parent: Document = getattr(get_ipython(), "get_parent", dict)()
-    cell = parent.get("metadata", {}).get("cellId", "")
-    return str(cell), str(parent.get("header", {}).get("msg_id", ""))
+def _close_earlier(result: Any) -> None:
+    """Close the views that only earlier runs of the cell that has run showed."""
+    waiting = [result.result]
+    while waiting:  # a box at the end of a cell calls no `_ipython_display_`
+        last = waiting.pop()
+        waiting += last.children if isinstance(last, ipywidgets.Box) else ()
+        if isinstance(last, View):
+            _shown.append(last)
+    cell = getattr(result.info, "cell_id", None)  # some notebooks do not tell
+    if cell:
+        earlier, _of_cell[cell] = _of_cell.get(cell, []), [*_shown]
+        still = {id(each) for views in _of_cell.values() for each in views}
+        for each in earlier:
+            if id(each) not in still:
+                each.close()
 
 
 def _in_a_notebook() -> bool:

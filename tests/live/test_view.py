@@ -225,14 +225,15 @@ def test_in_a_notebook_a_trace_is_live(trace, cell):
 
 @pytest.fixture
 def run(cell, monkeypatch):
-    """Runs a function as a cell, by its name; the number of a run is another each time."""
+    """Runs a function as a cell, by its name; the cell ends in what it returns."""
     monkeypatch.setattr(view, "_of_cell", {})
-    running = [("", "")]
-    monkeypatch.setattr(view, "_running", lambda: running[-1])
 
     def runs(cell, make):
-        running.append((cell, str(len(running)) if cell else ""))
-        return make()
+        view._shown.clear()
+        result = make()
+        info = SimpleNamespace(cell_id=cell)
+        view._close_earlier(SimpleNamespace(result=result, info=info))
+        return result
 
     return runs
 
@@ -260,10 +261,12 @@ def test_another_run_of_a_cell_leaves_no_view_behind(trace, run):
 
 def test_views_in_a_box_are_not_left_behind_by_another_run_of_its_cell(trace, run):
     def ended_in(*views):
-        view._keep_boxed(SimpleNamespace(result=ipywidgets.VBox([ipywidgets.HBox(views)])))
-        return views
+        return ipywidgets.VBox([ipywidgets.HBox(views)])
 
-    made = [run("a", lambda: ended_in(trace.view(), trace.view())) for _ in range(20)]
+    def within(box):
+        return box.children[0].children
+
+    made = [within(run("a", lambda: ended_in(trace.view(), trace.view()))) for _ in range(20)]
     assert all(each.comm is not None for each in made[-1])
     assert all(each.comm is each.layout.comm is None for views in made[:-1] for each in views)
     run("b", lambda: ended_in(*made[-1]))

@@ -25,10 +25,7 @@ function keptAnswer({ sliders, kept }, { move, active, id }) {
   const known = { moved: id, settled: true, error };
   if (error) return known;
   const curves = kept.curves[`${active}|${at.filter((_, k) => k !== active)}`];
-  const page = { ...numbers, ...kept.flows[flow] };
-  const same = flow === (kept.flow ?? 0);
-  kept.flow = flow;
-  return { ...known, curves, points: points[active] ?? points[0], ...(same ? numbers : { pages: [page] }) };
+  return { ...known, curves, points: points[active] ?? points[0], pages: [{ ...numbers, ...kept.flows[flow] }] };
 }
 
 /** A view without a kernel, from its compressed state; dark where the page around it is. */
