@@ -32,8 +32,6 @@ from .flattened import Flattened, Kept, Leaf, Pulled
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
 
-# Calls of each rule to judge: each is run some ten times, and a loop may make 1,000 calls.
-MOST_CALLS = 20
 QUICK = 0.01  # seconds of a pull: from here on its time matters, so a first one is not enough
 
 
@@ -111,17 +109,6 @@ class CustomStep:
         line = f" (line {code.co_firstlineno})" if code else ""
         return f"the rule of `{self.event.type}`{line}"
 
-    def coarsest(self, dtype: Dtype) -> Dtype:
-        """The coarsest of `dtype` and the dtypes of the op's inputs and outputs."""
-        names = [t.dtype.name for t in (*self.event.inputs, *self.event.outputs)]
-        known = [each for each in map(dtypes.limits, names) if each is not None]
-        return _coarsest([dtype, *known])
-
-    @property
-    def code(self) -> Any:
-        """The rule's code object, which all its calls share; the rule itself if it has none."""
-        return getattr(self.event.grad_fn, "__code__", self.event.grad_fn)
-
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -161,29 +148,18 @@ class Case:
         found = self.trace.diagnose() if self.trace else None
         return () if found is None else (*found, *found.remarks)
 
-    @cached_property
-    def judged_steps(self) -> list[CustomStep]:
-        """Steps of each rule, evenly chosen: they may differ in closures, shapes and numbers."""
-        by_rule: dict[Any, list[CustomStep]] = {}
-        for step in self.steps:
-            by_rule.setdefault(step.code, []).append(step)
-        return [
-            steps[i]
-            for steps in by_rule.values()
-            for i in np.linspace(0, len(steps) - 1, min(len(steps), MOST_CALLS), dtype=int)
-        ]
-
-    def argument_names(self, step: CustomStep) -> list[str]:
-        """The names of a rule's inputs: the learner's own, or else their positions."""
+    def argument_name(self, step: CustomStep, index: int) -> str:
+        """The name of a rule's input: the learner's own, or else its position."""
         assert self.trace is not None  # steps come from a recorded run
+        count = len(step.event.inputs) - len(step.event.variables)
+        if index >= count:
+            return f"`{variable_name(step.event.variables[index - count])}`"
         made = set(map(id, step.event.outputs))
-        found = (op for op in self.custom if made & {id(v.reference) for v in op.outputs})
-        op = next(found, None)
-        names = [f"input {i} (counted from 0)" for i in range(len(step.event.inputs))]
-        for i, value in enumerate(op.inputs if op else ()):
-            if has_own_name(self.trace, value):
-                names[i] = f"`{value_name(self.trace, value)}`"
-        return names
+        for op in self.custom:
+            found = made & {id(output.reference) for output in op.outputs}
+            if found and has_own_name(self.trace, op.inputs[index]):
+                return f"`{value_name(self.trace, op.inputs[index])}`"
+        return f"input {index} (counted from 0)"
 
     def reached(self, leaf: Leaf) -> set[int]:
         """The keys of a leaf and of all values that are computed from it."""

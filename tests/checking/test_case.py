@@ -31,19 +31,6 @@ def test_custom_steps_are_found_at_any_depth():
     assert len(made.custom) == 3
 
 
-def test_of_a_rule_that_is_called_often_some_calls_are_judged_the_first_and_the_last_among_them():
-    def often(x):
-        for _ in range(100):
-            x = square(x)
-        return x
-
-    made = first(lambda x: tf.custom_gradient(lambda x: (x, lambda dy: dy))(often(x)), 1.0)
-    squares = [step for step in made.steps if step.event.type == "square"]
-    judged = [step for step in made.judged_steps if step.event.type == "square"]
-    assert (len(squares), len(judged), len(made.judged_steps)) == (100, 20, 21)
-    assert (judged[0], judged[-1]) == (squares[0], squares[-1])
-
-
 def test_variables_read_become_leaves_and_those_written_are_named():
     w = tf.Variable(2.0, name="w")
     count = tf.Variable(0.0, trainable=False, name="count")
