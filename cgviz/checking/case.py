@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -112,45 +112,40 @@ class CustomStep:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One check in progress; if f or its backward pass raised, only `error` is known."""
+    """One check in progress: f runs, forward and backward."""
 
     flat: Flattened  # f with its arguments in their own dtype
     judged: Flattened  # f with float64 arguments if it allows them, else `flat`
     results: Results
-    order: int = 1
-    surrogate: bool = False
-    error: Exception | None = None
-    trace: Trace | None = None
-    steps: Sequence[CustomStep] = ()
-    targets: Sequence[Any] = ()  # f's outputs that have a derivative
-    base: Pulled | None = None  # value and gradient for an upstream of ones
-    seconds: float = 0.0  # that the run for `base` took
-    variables: Kept = field(default_factory=dict)  # all that a run touches
-    written: Sequence[str] = ()  # the names of the variables that a run changes
-    deterministic: bool = True
-    dtype: Dtype = dtypes.FLOAT32  # the coarsest that `judged` computes in
-    given: Dtype = dtypes.FLOAT32  # the coarsest that `flat` computes in; float32 at the finest
+    order: int
+    surrogate: bool
+    trace: Trace
+    steps: Sequence[CustomStep]
+    targets: Sequence[Any]  # f's outputs that have a derivative
+    upstream: Array  # that f is given in every place: 1 for a single number, else random
+    eager: Pulled  # value and gradient of `flat` for `upstream`, in eager mode
+    seconds: float  # that the run for `eager` took
+    variables: Kept  # all that a run touches
+    written: Sequence[str]  # the names of the variables that a run changes
+    draws: bool  # whether an op of TensorFlow draws random numbers
+    deterministic: bool
+    dtype: Dtype  # the coarsest that `judged` computes in
+    given: Dtype  # the coarsest that `flat` computes in; float32 at the finest
 
     @cached_property
     def custom(self) -> list[Op]:
         """The custom ops at any depth, and the ops whose custom rule was dropped."""
-        ops = with_bodies(self.trace.ops) if self.trace else ()
+        ops = with_bodies(self.trace.ops)
         return [op for op in ops if op.kind == "custom" or op.rule_dropped]
-
-    @cached_property
-    def draws(self) -> bool:
-        """Whether an op of TensorFlow draws random numbers."""
-        return any(_DRAWS.match(op.type) for op in self.trace.walk()) if self.trace else False
 
     @cached_property
     def diagnosis(self) -> Sequence[Finding]:
         """What `diagnose` finds or remarks about the gradients of the recorded run."""
-        found = self.trace.diagnose() if self.trace else None
-        return () if found is None else (*found, *found.remarks)
+        found = self.trace.diagnose()
+        return (*found, *found.remarks)
 
     def argument_name(self, step: CustomStep, index: int) -> str:
         """The name of a rule's input: the learner's own, or else its position."""
-        assert self.trace is not None  # steps come from a recorded run
         count = len(step.event.inputs) - len(step.event.variables)
         if index >= count:
             return f"`{variable_name(step.event.variables[index - count])}`"
@@ -163,7 +158,6 @@ class Case:
 
     def reached(self, leaf: Leaf) -> set[int]:
         """The keys of a leaf and of all values that are computed from it."""
-        assert self.trace is not None  # without one no derivative is judged
         keys = {v.key for op in self.trace.ops if op.name == leaf.name for v in op.outputs}
         for op in with_bodies(self.trace.ops):
             if keys & {v.key for v in (*op.inputs, *op.captured)}:
@@ -172,7 +166,6 @@ class Case:
 
     def guilty(self, leaf: Leaf) -> str:
         """The custom rule behind a leaf's wrong gradient, to end a message with; "" if unsure."""
-        assert self.trace is not None
         keys = self.reached(leaf)
         met = [op for op in self.trace.ops if keys & {v.key for v in op.inputs}]
         if any(op.type == "StopGradient" for op in met) or not {*met} & {*self.custom}:
@@ -189,20 +182,7 @@ class Case:
     @property
     def y(self) -> Array:
         """f's value."""
-        return np.zeros(0) if self.base is None else self.base.value
-
-    @property
-    def upstream(self) -> Array:
-        """The upstream that f is given in every place: 1 for a single number, else random."""
-        size = self.y.size
-        return np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
-
-    @cached_property
-    def eager(self) -> Pulled:
-        """Value and gradient of `flat` for `upstream`, in eager mode."""
-        if self.base is not None and self.y.size == 1:  # `upstream` is 1
-            return self.base
-        return self.flat.pull(self.upstream)
+        return self.eager.value
 
     @cached_property
     def give(self) -> Array:
@@ -251,25 +231,25 @@ class Case:
 # --- making a case -----------------------------------------------------------------------------
 
 
-def examine(case: Case, variables: Kept) -> Case:
+def examine(
+    flat: Flattened, results: Results, order: int, surrogate: bool, variables: Kept
+) -> Case:
     """Run f, first under a recording, to find out what it is made of and what it changes.
 
     Args:
-        case: Holds f at its point, and what was asked for.
+        flat: f at its point.
+        results: Collects the outcome.
+        order: The order that was asked for.
+        surrogate: Whether the rule differs from the true derivative on purpose.
         variables: The variables among f's arguments; the others that f touches are added.
 
-    Returns:
-        The case with all that is known, or with `error` if f or its backward pass raised.
+    Raises:
+        Exception: What f or its backward pass raises.
     """
-    flat = case.flat
-    trace = error = None
     given = flat.arguments(flat.x)
     with tf_hooks.recording(True) as recording:
         recording.recorder.before = variables
-        try:
-            trace = api.trace(flat.f, *given)
-        except Exception as raised:
-            error = raised
+        trace = api.trace(flat.f, *given)
         log = recording.events()
     written = {variable_name(v) for v in flattened.restore(variables)}
     own = {id(leaf.source) for leaf in flat.leaves}
@@ -278,28 +258,31 @@ def examine(case: Case, variables: Kept) -> Case:
     own |= {id(v) for v in read}
     changed = {k: pair for k, pair in variables.items() if k not in own} if written else {}
     flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # x is read again
-    case = replace(case, flat=flat, judged=flat, error=error, variables=variables, trace=trace)
-    if trace is None:
-        return case
-    try:
-        flat, targets, deterministic = _settled(flat, case.draws)
-        base, seconds = timed(flat.pull, QUICK) if targets else (None, 0.0)
-    except Exception as raised:  # f raises only as a graph: the recording opened its tf.function
-        return replace(case, error=raised)
+    draws = any(_DRAWS.match(op.type) for op in trace.walk())
+    flat, targets, deterministic = _settled(flat, draws)
+    size = flattened.join(targets).size
+    upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
+    eager, seconds = timed(partial(flat.pull, upstream), QUICK)
     narrow = _coarsest([*flat.dtypes, *_met(trace)])
-    judged, dtype = _widened(flat, narrow, flattened.join(targets))
-    return replace(
-        case,
+    judged, dtype = _widened(flat, narrow, eager.value)
+    return Case(
         flat=flat,
         judged=judged,
-        dtype=dtype,
-        given=_coarsest([dtypes.FLOAT32, narrow]),
+        results=results,
+        order=order,
+        surrogate=surrogate,
+        trace=trace,
         steps=_custom_steps(log),
         targets=targets,
-        base=base,
+        upstream=upstream,
+        eager=eager,
         seconds=seconds,
+        variables=variables,
         written=sorted(written),
+        draws=draws,
         deterministic=deterministic,
+        dtype=dtype,
+        given=_coarsest([dtypes.FLOAT32, narrow]),
     )
 
 
@@ -359,21 +342,9 @@ def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dty
 
 def _met(trace: Trace) -> list[Dtype]:
     """The dtypes that the ops of a trace compute in: f may cast to a coarser one inside."""
-    # A cast up rounds nothing; a cast down does.
-    names = [
-        value.dtype
-        for op in with_bodies(trace.ops)
-        if op.kind in ("op", "custom")
-        for value in op.outputs
-        if op.type != "Cast" or _digits(value.dtype) < _digits(op.inputs[0].dtype)
-    ]
-    return [each for each in map(dtypes.limits, names) if each is not None]
-
-
-def _digits(dtype: str) -> float:
-    """How fine a dtype is; 0 if it is not floating, so that a cast from it counts as exact."""
-    known = dtypes.limits(dtype)
-    return 1 / known.eps if known else 0.0
+    ops = [op for op in with_bodies(trace.ops) if op.kind in ("op", "custom")]
+    known = [dtypes.limits(value.dtype) for op in ops for value in op.outputs]
+    return [each for each in known if each is not None]
 
 
 def _coarsest(found: Sequence[Dtype]) -> Dtype:

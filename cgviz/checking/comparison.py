@@ -3,12 +3,10 @@
 The slope along a direction d is J · d, one number for each output. Up to `MANY` inputs, fewer if f
 is slow, are moved one at a time, so every entry of the Jacobian J is seen. More inputs are moved in
 blocks with random weights: each entry is part of one sum, and an error in it shows there. The
-rules' claim for the same sum is found by pulling each output, upstream · J, or, if there are more
-than twice as many outputs as directions, by pushing each direction: upstream · J is linear in
-upstream, so its own derivative with respect to upstream is J (J. Townsend, "A new trick for
-calculating Jacobian vector products", 2017).
-An elementwise rule of 100,000 numbers is judged in 16 directions. If a sum disagrees, halving it
-finds the wrong entry in about log2(n) more slopes.
+rules' claim for the same sum is found by pulling each output, upstream · J; more than `MANY`
+outputs are pulled in blocks, too.
+An elementwise rule of 100,000 numbers is judged in 16 directions and by 16 upstreams. If a sum
+disagrees, halving it finds the wrong entry in about log2(n) more slopes.
 """
 
 from __future__ import annotations
@@ -95,7 +93,6 @@ class Comparison:
         self.f, self.dtype, self.shortest = f, dtype, shortest
         self.mismatches: list[Mismatch] = []
         self.bends: list[tuple[int, int, str]] = []
-        self._longer: dict[tuple[int, float], Slope] = {}
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
             quick = SLOW if f.x.size <= FEW else SECONDS / LADDER / min(f.x.size, MANY)
@@ -119,18 +116,17 @@ class Comparison:
         alone = len(columns) == n
         for bent, words in ((slopes.kink, "has a kink"), (slopes.jump, "jumps")):
             self.bends += [(i, j if alone else -1, words) for i, j in np.argwhere(bent).tolist()]
-        if alone and rows is None:
+        if alone and len(rows) == m:
             self._note(slopes, claims, self._outside(slopes, claims, wobbles, claims))
             return
-        self.summed = int(np.count_nonzero(columns, axis=1).max()) * -(-m // len(claims))
-        sums = slopes if rows is None else slopes.summed(rows)
+        self.summed = int(np.count_nonzero(columns, axis=1).max()) * -(-m // len(rows))
+        sums = slopes if len(rows) == m else slopes.summed(rows)
         # The size of the entries in each sum: with random signs, the mean square of the sums
         # estimates the sum of the squares of their entries.
         sizes = np.fmax(np.abs(claims), sums.reach)
         sizes = np.sqrt(np.mean(sizes**2, axis=1, keepdims=True))
         for row, column in self._outside(sums, claims, wobbles, sizes)[:MOST_LOCATED]:
-            upstream = np.eye(1, m, row)[0] if rows is None else rows[row]
-            if self._locate(upstream, directions[column]):
+            if self._locate(rows[row], directions[column]):
                 break
 
     def _outside(
@@ -183,73 +179,39 @@ class Comparison:
             true = np.where((np.abs(true) <= 10 * error) & np.isfinite(error), 0.0, true)
             self.claimed, self.true = claims, np.where(slopes.jump, np.nan, true)
 
-    def _slope(self, direction: Array, shortest: float = 0.0) -> Slope:
+    def _slope(self, direction: Array) -> Slope:
         """The slope along a direction that is already scaled."""
-        f, eps, shortest = self.f, self.dtype.eps, shortest or self.shortest
-        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, shortest)
+        f, eps = self.f, self.dtype.eps
+        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, self.shortest)
 
-    def far_off(self, wrong: Mismatch, part: float, shortest: float) -> bool:
-        """Whether a claim is off by more than this part of a slope over longer steps, too.
-
-        Args:
-            wrong: The claim.
-            part: The error, relative to that slope.
-            shortest: The shortest step.
-        """
-        scale, at, j = self.f.scale, wrong.output, wrong.input
-        if (j, shortest) not in self._longer:  # several claims may be about one input
-            direction = np.eye(1, scale.size, j)[0] * scale
-            self._longer[j, shortest] = self._slope(direction, shortest)
-        true, yours = self._longer[j, shortest], wrong.yours * scale[j]
+    def confirms(self, wrong: Mismatch) -> bool:
+        """Whether a claim that another comparison found wrong is off over these steps, too."""
+        j, at, scale = wrong.input, wrong.output, self.f.scale
+        true, yours = self._slope(np.eye(1, scale.size, j)[0] * scale), wrong.yours * scale[j]
         gap = max(true.low[at] - yours, yours - true.high[at])
-        return bool(gap > part * true.reach[at] + 10 * true.error[at])
+        return bool(gap > self.dtype.wrong * true.reach[at] + 10 * true.error[at])
 
-    def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
+    def _claims(self, directions: Array, most: int) -> tuple[Array, Array, Array]:
         """What the rules claim for each direction.
 
-        Returns:
-            The weights of the sums of outputs, or None if each output is judged by itself; the
-            claims, one row for each sum or output and one column for each direction; and how far
-            rounding moves each claim.
-        """
-        f, size = self.f, self.middle.size
-        if 2 * len(directions) < size:  # a push costs two pulls
-            pushed = self._pushed(directions)
-            if pushed is not None:
-                return None, *pushed
-        first, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
-        rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
-        known = [first] if len(rows) == size else []
-        found = [self._moving(partial(f.claim, row), *known[i:]) for i, row in enumerate(rows)]
-        claims = np.stack([_along(directions, claim) for claim, _ in found])
-        wobbles = np.stack([_along(np.abs(directions), moved) for _, moved in found])
-        return None if len(rows) == size else rows, claims, wobbles
-
-    def _pushed(self, directions: Array) -> tuple[Array, Array] | None:
-        """The claims found by pushing, and how far rounding moves them.
-
-        None if the rules have no derivative with respect to upstream, or a wrong one.
-        """
-        try:
-            found = [self._moving(partial(self.f.push, each)) for each in directions]
-        except Exception:  # a rule uses an op that has no gradient
-            return None
-        claims, wobbles = np.stack(found, axis=-1)
-        upstream = np.random.default_rng(7).uniform(-1.5, 1.5, self.middle.size)
-        expected = directions @ self.f.claim(upstream, self.f.x)
-        give = self.dtype.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
-        wrong = apart(upstream @ claims, expected, give)  # e.g. a rule's own rule is wrong
-        return None if wrong.size else (claims, wobbles)
-
-    def _moving(self, run: Callable[[Array], Array], *known: Array) -> tuple[Array, Array]:
-        """What the rules claim at the point, and how far rounding moves it: by 0 in float64.
-
         A change that rounding the inputs alone can cause is not the rule's fault: near a singular
-        matrix it is large.
+        matrix it is large. In float64 it counts as 0.
+
+        Returns:
+            The weights of the outputs, one row for each output or sum of them; the claims, one row
+            for each of these and one column for each direction; and how far rounding moves each
+            claim.
         """
-        x, eps = self.f.x, self.dtype.eps
-        here = known[0] if known else run(x)
-        return here, wobble(run, here, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
+        f, size, eps = self.f, self.middle.size, self.dtype.eps
+        _, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
+        rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
+        claims = [f.claim(row, f.x) for row in rows]
+        moved = [np.zeros(f.x.size) for _ in rows]
+        if eps > dtypes.FLOAT64.eps:
+            pairs = zip(rows, claims, strict=True)
+            moved = [wobble(partial(f.claim, row), claim, f.x, eps) for row, claim in pairs]
+        wobbles = [_along(np.abs(directions), each) for each in moved]
+        return rows, np.stack([_along(directions, claim) for claim in claims]), np.stack(wobbles)
 
     def _locate(self, u: Array, direction: Array) -> bool:
         """Find by halving the entry where upstream u and this direction disagree; note it if wrong.

@@ -35,7 +35,6 @@ LONG = 10.0  # seconds that a second order which nobody asked for may take, as e
 def value(case: Case) -> None:
     """The derivative claimed by the rules is right, for each input and variable."""
     results, judged = case.results, case.judged
-    assert case.base is not None
     found = _compared(case)
     dtype = found.dtype
     _kinks(case, found)
@@ -46,7 +45,7 @@ def value(case: Case) -> None:
             by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
     if case.surrogate:  # its gradient may be another one, but None only by tf.stop_gradient
         _bias(case, found)
-        pairs = zip(judged.leaves, case.base.gradients, strict=True)
+        pairs = zip(judged.leaves, case.eager.gradients, strict=True)
         nothing = {leaf for leaf, gradient in pairs if gradient is None and leaf in by_leaf}
         if stopped := sorted(leaf.name for leaf in nothing if _is_stopped(case, leaf)):
             results.skipped("none", f"tf.stop_gradient lets nothing through to {stopped[0]}")
@@ -85,21 +84,20 @@ def _compared(case: Case) -> Comparison:
     """
     judged = case.judged if case.linear else case.judged.summed()
     found = Comparison(judged, case.dtype)
-    if case.dtype is not dtypes.FLOAT64:
-        return found
     tolerant = replace(dtypes.FLOAT32, eps=case.dtype.eps)
     rough = found.unsure > 0 or found.doubt > tolerant.wrong
-    most = 10 * tolerant.wrong
-    far = max((each.part for each in found.mismatches), default=0.0) > most
-    # For most wrong claims one slope over longer steps confirms the error, and saves the others.
-    if rough or (far and not found.far_off(found.mismatches[0], most, LONGER)):
-        longer = Comparison(judged, tolerant, shortest=LONGER)
-        sure = longer.unsure == 0 and longer.doubt <= tolerant.wrong and not longer.bends
-        if sure and (rough or not longer.mismatches):
-            wrong = found.mismatches[: 0 if longer.mismatches else 1]
-            longer.bends = [(each.output, each.input, STAIRS) for each in wrong]
-            return longer
-    return found
+    far = any(each.part > 10 * tolerant.wrong for each in found.mismatches)
+    if case.dtype is not dtypes.FLOAT64 or not (rough or far):
+        return found
+    longer = Comparison(judged, tolerant, shortest=LONGER)
+    sure = longer.unsure == 0 and longer.doubt <= tolerant.wrong and not longer.bends
+    # Sums may hide a wrong entry that was found over shorter steps.
+    wrong = longer.mismatches or any(map(longer.confirms, found.mismatches[:1]))
+    if not sure or (wrong and not rough):
+        return found
+    if not longer.mismatches:
+        longer.bends = [(each.output, each.input, STAIRS) for each in found.mismatches[:1]]
+    return longer
 
 
 def _agreement(case: Case, found: Comparison) -> str:
@@ -225,7 +223,6 @@ _NO_RULE = (
 
 def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch]) -> None:
     """Note what is wrong with one leaf under the rule that explains it best."""
-    assert case.base is not None
     results = case.results
     numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}{_summed(case, found, leaf)}"
     if found.summed > 1:
@@ -234,7 +231,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         return
     reached = case.reached(leaf)
     captured = any(v.key in reached for op in case.custom for v in op.captured)
-    nothing = case.base.gradients[case.judged.leaves.index(leaf)] is None
+    nothing = case.eager.gradients[case.judged.leaves.index(leaf)] is None
     if captured or nothing:
         why = _nothing(case, leaf)
         refused = why is not None and why.op is not None and why.op.kind == "custom"
@@ -476,18 +473,14 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     if found.mismatches:
         # Where terms cancel in the rule, as in that of a softmax, their rounding remains. It moves
         # the first derivative in stairs, which short steps do not leave.
-        step = dtype.eps ** (1 / 3)
+        found = Comparison(first, dtype, FEW, dtype.eps ** (1 / 3))
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
-        found.mismatches = [
-            each
-            for each in found.mismatches
-            if each.size > 4 * dtype.eps * term and found.far_off(each, dtype.wrong, step)
-        ]
+        sure = [each for each in found.mismatches if each.size > 4 * dtype.eps * term]
+        found.mismatches = sure
     return found
 
 
 def _wrong(case: Case, seed: Array, growing: bool, found: Comparison, level: str) -> None:
-    assert case.trace is not None
     wrong = found.mismatches[0]
     one, other = case.input_name(wrong.output), case.input_name(wrong.input)
     numbers = f"yours {style.number(wrong.yours)}, true {_true(wrong)}"

@@ -24,7 +24,7 @@ from ..reading.format import clipped
 from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
 from ..recording.events import OpEvent
-from .case import Case, CustomStep, Rule
+from .case import Case, CustomStep, Results, Rule
 from .comparison import apart, largest, largest_beside
 from .flattened import join, split, to_vector
 
@@ -58,26 +58,27 @@ def more(count: int) -> str:
     return "" if count == 1 else f" (and {count - 1} more)"
 
 
-def runs(case: Case) -> None:
-    """f and its backward pass run."""
-    results = case.results
-    if case.error is None:
-        results.passed("runs", "forward and backward")
-        if case.base is None:
-            results.broken(
-                "none",
-                "no floating-point output",
-                "f's value holds integers or booleans only, and these have no gradient.",
-                "Round, argmax and comparisons need a surrogate rule: tf.custom_gradient.",
-            )
-        elif case.steps:
-            results.passed("arity", "one gradient for each input")
-        return
-    rule, hint = explain(case.error)
-    words = f"f or its backward pass raised {first_line(case.error)}"
-    results.broken(rule, "raises", words, hint)
+def raised(results: Results, error: Exception) -> None:
+    """Note that f or its backward pass raised an error."""
+    rule, hint = explain(error)
+    message = f"f or its backward pass raised {first_line(error)}"
+    results.broken(rule, "raises", message, hint)
     if rule != "runs":
         results.skipped("runs", "see below")
+
+
+def runs(case: Case) -> None:
+    """f and its backward pass run, and f's value has a derivative."""
+    case.results.passed("runs", "forward and backward")
+    if not case.targets:
+        case.results.broken(
+            "none",
+            "no floating-point output",
+            "f's value holds integers or booleans only, and these have no gradient.",
+            "Round, argmax and comparisons need a surrogate rule: tf.custom_gradient.",
+        )
+    elif case.steps:
+        case.results.passed("arity", "one gradient for each input")
 
 
 # --- what a rule returns -----------------------------------------------------------------------
@@ -328,11 +329,10 @@ def finite_forward(case: Case) -> None:
     if not bad.size:
         case.results.passed("finite forward", "every output is finite")
         return
-    assert case.base is not None
     i = int(bad[0])
     wide = case.wide.value[i]
     stable = abs(wide) < max(each.largest for each in case.flat.dtypes)
-    mendable = stable or np.isfinite(case.base.vector).all()
+    mendable = stable or np.isfinite(case.eager.vector).all()
     also = f", and {style.number(wide)} in float64" if stable else ""
     case.results.broken(
         "finite forward",
@@ -347,9 +347,8 @@ def finite_forward(case: Case) -> None:
 
 def finite_gradient(case: Case) -> None:
     """Finite inputs give finite gradients."""
-    assert case.base is not None
-    vector = case.base.vector
-    pairs = zip(case.flat.leaves, case.base.gradients, strict=True)
+    vector = case.eager.vector
+    pairs = zip(case.flat.leaves, case.eager.gradients, strict=True)
     # A gradient of a wrong shape is NaN in the vector too, but does not count here.
     fits = [np.full(x.stop - x.start, g is None or g.shape == x.source.shape) for x, g in pairs]
     wrong = np.flatnonzero(~np.isfinite(vector) & np.concatenate([np.zeros(0, bool), *fits]))
@@ -360,8 +359,8 @@ def finite_gradient(case: Case) -> None:
     case.results.broken(
         "finite gradient",
         style.number(vector[i]),
-        f"d {case.sum_name} / d {case.input_name(i)} is {style.number(vector[i])} at a finite "
-        f"input{more(wrong.size)}.",
+        f"{case.gradient_name(i)} is {style.number(vector[i])} at a finite input"
+        f"{more(wrong.size)}.",
         "Find the step that made it with `cgviz.trace(f, x).diagnose()`. Often it is 0 × ∞: "
         "make the input of the dangerous op safe first, or write a stable rule.",
     )
