@@ -4,7 +4,7 @@ All tensors with respect to which f can be differentiated (arguments, and traina
 it reads) are laid end to end as one float64 vector x, and f's outputs as y. A complex number counts
 as two real ones: TensorFlow's gradient for it is then the pair of real gradients.
 
-    Flattened   f at one point: forward, and pull (upstream · df/dx)
+    Flattened   f at one point: forward, pull (upstream · df/dx), push (df/dx · direction)
     first_derivative   upstream · df/dx as a function, whose pull is the second derivative
     kept        restores what runs may change: variables, random streams, the terminal
 """
@@ -248,6 +248,17 @@ class Flattened:
     def claim(self, upstream: Array, x: Array) -> Array:
         """Upstream · df/dx as one vector."""
         return self.pull(upstream, x).vector
+
+    def push(self, direction: Array, x: Array) -> Array:
+        """df/dx · direction as f's rules claim it: their derivative with respect to upstream."""
+        tape, sources, targets = self.taped(self.arguments(x))
+        upstream = [tf.ones_like(target) for target in targets]
+        with tf.GradientTape(watch_accessed_variables=False) as outer:
+            outer.watch(upstream)
+            found = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
+            pairs = zip(found, sources, strict=True)
+            total = dot([dense(g, s.shape) for g, s in pairs], split(direction, sources))
+        return join(outer.gradient(total, upstream, unconnected_gradients="zero"))
 
     def pulled(self, gradients: Sequence[Any], value: Array) -> Pulled:
         """Gradients as tensors and as one vector."""

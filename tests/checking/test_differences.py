@@ -149,6 +149,9 @@ class Plain:
     def sizes(self):
         return [self.x.size]
 
+    def push(self, direction, x):
+        raise NotImplementedError
+
 
 def linear(true, claimed=None, told=1e-6):
     """The map x -> true · x, claiming another matrix, compared."""

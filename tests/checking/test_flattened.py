@@ -116,6 +116,11 @@ def test_an_upstream_grows_with_each_input_and_part_of_a_complex_number():
     np.testing.assert_allclose(claimed, ((ahead - behind) / 2e-4).T, rtol=1e-6)
 
 
+def test_a_rule_is_pushed_by_differentiating_it():
+    s = in_doubles(lambda x, y: x * y, [1.0, 2.0], [3.0, 4.0])
+    np.testing.assert_array_equal(s.push(np.array([1.0, 0, 0, 10.0]), s.x), [3, 20])
+
+
 def test_a_derivative_is_taken_where_the_variables_were():
     w = tf.Variable(np.float64(3.0))
     s = flattened(lambda w: w**3, w)
