@@ -32,8 +32,6 @@ from .flattened import Flattened, Kept, Leaf, Pulled
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
 
-QUICK = 0.01  # seconds of a pull: from here on its time matters, so a first one is not enough
-
 
 @dataclass(frozen=True)
 class Rule:
@@ -262,7 +260,7 @@ def examine(
     flat, targets, deterministic = _settled(flat, draws)
     size = flattened.join(targets).size
     upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
-    eager, seconds = timed(partial(flat.pull, upstream), QUICK)
+    eager, seconds = timed(partial(flat.pull, upstream))
     narrow = _coarsest([*flat.dtypes, *_met(trace)])
     judged, dtype = _widened(flat, narrow, eager.value)
     return Case(
@@ -316,7 +314,7 @@ def _settled(flat: Flattened, draws: bool) -> tuple[Flattened, list[Any], bool]:
 
 def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs and does the same there, and the coarsest dtype it computes in."""
-    if flat.wide:
+    if all(each is dtypes.FLOAT64 for each in flat.dtypes):
         return flat, given
     try:
         wide = flat.widened()

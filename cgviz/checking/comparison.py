@@ -102,8 +102,7 @@ class Comparison:
         self.bends: list[tuple[int, int, str]] = []
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
-            quick = SLOW if f.x.size <= FEW else SECONDS / LADDER / min(f.x.size, MANY)
-            self.middle, seconds = timed(lambda: f.forward(f.x), quick)
+            self.middle, seconds = timed(lambda: f.forward(f.x))
             if f.x.size and self.middle.size:
                 self._compare(seconds, most)
         self.mismatches.sort(key=lambda each: -each.size)
@@ -216,7 +215,7 @@ class Comparison:
         if 2 * len(directions) < size:  # a push costs two pulls
             with suppress(Exception):  # a rule uses an op that has no gradient, or a wrong one
                 return None, *self._pushed(directions)
-        _, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
+        _, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x))
         rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
         found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
@@ -331,19 +330,14 @@ def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
 # --- vectors -------------------------------------------------------------------------------------
 
 
-def timed(run: Callable[[], Result], quick: float) -> tuple[Result, float]:
-    """What a run returns, and the seconds of the fastest of up to three: a busy machine adds some.
-
-    A run below `quick` seconds is the last: there the exact time does not matter.
-    """
-    seconds = np.inf
+def timed(run: Callable[[], Result]) -> tuple[Result, float]:
+    """What a run returns, and the seconds of the fastest of three: a busy machine adds some."""
+    seconds = []
     for _ in range(3):
         start = time.monotonic()
         result = run()
-        seconds = min(seconds, time.monotonic() - start)
-        if seconds < quick:
-            break
-    return result, seconds
+        seconds.append(time.monotonic() - start)
+    return result, min(seconds)
 
 
 def largest(array: Array) -> float:

@@ -298,11 +298,6 @@ class Flattened:
         """The dtype of each leaf."""
         return [dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in self.leaves]
 
-    @property
-    def wide(self) -> bool:
-        """Whether every leaf is in double precision already."""
-        return all(each is dtypes.FLOAT64 for each in self.dtypes)
-
 
 def _in_double(source: Any) -> Any:
     """A tensor or variable in double precision."""

@@ -105,17 +105,8 @@ def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, s
     for i, (given, gradient) in sorted(pairs, key=lambda pair: names[pair[0]]):
         if gradient is None or not arguments.can_be_watched(given):
             continue
-        name = case.argument_name(step, i)
-        if not tf.is_tensor(gradient):
-            yield (
-                "shape",
-                "no tensor",
-                f"{name} is a tensor, but its gradient is of the type {type(gradient).__name__}, "
-                f"by {step.label}. TensorFlow accepts it, and fails where it is used.",
-                "Return a tensor made of upstream: dy * 2.0, not 2.0.",
-            )
-            continue
-        got = dense(gradient, given.shape).shape
+        name, tensor = case.argument_name(step, i), tf.is_tensor(gradient)
+        got = dense(gradient, given.shape).shape if tensor else given.shape
         if got != given.shape:
             a, b = (style.shape(np.zeros(shape)) or "[]" for shape in (given.shape, got))
             yield (
@@ -127,14 +118,15 @@ def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, s
                 "the input did not have. If nothing was broadcast, look at slices, transposes and "
                 "the order of the gradients in the `return`.",
             )
-        if gradient.dtype != given.dtype:
+        wanted = given.dtype.name
+        kind = gradient.dtype.name if tensor else f"of the type {type(gradient).__name__}"
+        if kind != wanted:
             yield (
                 "dtype",
-                f"{gradient.dtype.name} for {given.dtype.name}",
-                f"{name} is {given.dtype.name}, but its gradient is {gradient.dtype.name}, "
-                f"by {step.label}. TensorFlow accepts it, and fails where it meets another "
-                "gradient.",
-                f"Return the gradient in the input's dtype: tf.cast(g, {given.dtype.name!r}).",
+                f"{kind} for {wanted}",
+                f"{name} is {wanted}, but its gradient is {kind}, by {step.label}. TensorFlow "
+                "accepts it, and fails where it meets another gradient.",
+                f"Return the gradient in the input's dtype: tf.cast(g, {wanted!r}).",
             )
 
 
@@ -185,7 +177,7 @@ def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
 
     def gradients_of(found: Sequence[Any]) -> list[Any]:
         pairs = zip(found, step.event.inputs, strict=False)
-        return [dense(g, t.shape) for g, t in pairs if g is not None]
+        return [tf.zeros(t.shape) if g is None else dense(g, t.shape) for g, t in pairs]
 
     def rule(u: Array) -> Array:
         parts = iter(split(u, known))
@@ -228,12 +220,12 @@ def nonlinearity(
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
     at_u, at_v = pull(u), pull(v)
     give = dtype.wrong * np.fmax(*(largest_beside(each, sizes) for each in (at_u, at_v)))
-    if _apart(pull(u), at_u, give).size:
+    if apart(pull(u), at_u, give).size:
         words = "the same upstream gives two downstreams, as where random numbers are drawn anew"
         return "not the same twice", words
-    left = _apart(pull(0 * u), 0 * at_u, give)
+    left = apart(pull(0 * u), 0 * at_u, give)
     if left.size:
-        if _apart(at_u[left], at_v[left], give[left]).size == left.size:
+        if apart(at_u[left], at_v[left], give[left]).size == left.size:
             return "not linear", "upstream 0 gives a downstream that is not 0"
         return "ignored", "upstream is ignored: any upstream gives the same downstream"
     # The first is beyond the thresholds of rules that clip; float16 has a small range.
@@ -242,7 +234,7 @@ def nonlinearity(
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above
 
     def uneven(give: Array) -> list[float]:
-        return [t for t, one, other, by in tried if _apart(one, other, give * by).size]
+        return [t for t, one, other, by in tried if apart(one, other, give * by).size]
 
     if uneven(give):  # where terms cancel in the rule, as in softmax near 1, their rounding remains
         give = give + 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
@@ -260,11 +252,6 @@ def largest_term(run: Callable[[], Any]) -> float:
     ops = [each for each in recording.events() if isinstance(each, OpEvent)]
     met = (t for op in ops for t in op.outputs if arguments.can_be_watched(t))
     return max((largest(to_vector(t)) for t in met), default=0.0)
-
-
-def _apart(one: Array, other: Array, give: Array | float) -> Array:
-    """Where two vectors differ; a gradient that is None in only one is left to the rule `value`."""
-    return apart(one, other, give) if one.shape == other.shape else np.zeros(0, int)
 
 
 # --- variables ---------------------------------------------------------------------------------

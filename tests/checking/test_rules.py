@@ -391,8 +391,8 @@ def test_a_long_message_becomes_one_line():
 )
 def test_a_gradient_that_is_no_tensor_is_a_finding(returned, words):
     f = tf.custom_gradient(lambda x: (x * x, lambda dy: returned))
-    found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "shape")
-    wanted = f"`x` is a tensor, but its gradient is of the type {words}, by the rule of `<lambda>`"
+    found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "dtype")
+    wanted = f"`x` is float32, but its gradient is of the type {words}, by the rule of `<lambda>`"
     assert found.message.startswith(wanted)
 
 
