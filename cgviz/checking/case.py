@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .comparison import apart, largest, largest_beside, timed, wobble
+from .comparison import apart, largest, largest_beside, wobble
 from .flattened import Flattened, Kept, Leaf, Pulled
 
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
@@ -122,7 +122,6 @@ class Case:
     targets: Sequence[Any]  # f's outputs that have a derivative
     upstream: Array  # that f is given in every place: 1 for a single number, else random
     eager: Pulled  # value and gradient of `flat` for `upstream`, in eager mode
-    seconds: float  # that the run for `eager` took
     variables: Kept  # all that a run touches
     written: Sequence[str]  # the names of the variables that a run changes
     draws: bool  # whether an op of TensorFlow draws random numbers
@@ -260,7 +259,7 @@ def examine(
     flat, targets, deterministic = _settled(flat, draws)
     size = flattened.join(targets).size
     upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
-    eager, seconds = timed(partial(flat.pull, upstream))
+    eager = flat.pull(upstream)
     narrow = _coarsest([*flat.dtypes, *_met(trace)])
     judged, dtype = _widened(flat, narrow, eager.value)
     return Case(
@@ -274,7 +273,6 @@ def examine(
         targets=targets,
         upstream=upstream,
         eager=eager,
-        seconds=seconds,
         variables=variables,
         written=sorted(written),
         draws=draws,

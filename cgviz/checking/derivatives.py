@@ -19,7 +19,7 @@ from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import Comparison, Mismatch, apart, largest
+from .comparison import Comparison, Mismatch, apart, largest, timed
 from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
@@ -117,10 +117,10 @@ def _agreement(case: Case, found: Comparison) -> str:
 
 def _blind(case: Case) -> str:
     """In words, the rule that is broken where a claim is not finite or has a wrong shape."""
-    seen = (
-        rule for rule in ("shape", "finite gradient", "finite forward") if case.results.has(rule)
-    )
-    return next((f"not judged: see {rule}" for rule in seen), "")
+    for rule in ("shape", "finite gradient", "finite forward"):
+        if case.results.has(rule):
+            return f"not judged: see {rule}"
+    return ""
 
 
 def _bias(case: Case, found: Comparison) -> None:
@@ -187,8 +187,7 @@ def precision(case: Case) -> None:
         f"{case.gradient_name(i)} is {style.number(mine[i])}, and "
         f"{style.number(wide[i])} in float64{rules.more(wrong.size)}.",
         "Digits cancel inside the rule, or a number on the way is too small or too large for the "
-        "dtype: write the rule so that nearly equal numbers are not subtracted and no large number "
-        "is divided by another, or compute it in float64 and cast back.",
+        "dtype: write the rule in another form, or compute it in float64 and cast back.",
     )
 
 
@@ -275,8 +274,8 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {why}"
     if _close(mine, right):  # except for small numbers beside large ones
         return general
-    alike = _close(np.sort(mine, axis=None), np.sort(right, axis=None))
-    if alike and not leaf.source.dtype.is_complex:  # it may be the conjugate
+    moved = _close(np.sort(mine, axis=None), np.sort(right, axis=None))
+    if moved and not leaf.source.dtype.is_complex:  # else it may be the conjugate
         swapped = "the upstreams of two outputs swapped, or " if len(case.targets) > 1 else ""
         return (
             f"The numbers are right, in the wrong places: are {swapped}parts stacked in another "
@@ -359,7 +358,7 @@ def second_order(case: Case) -> None:
     reasons = {
         "not judged: the rule is not linear in upstream": not case.linear,
         "not judged: a surrogate, which the second pass applies again": case.surrogate,
-        "not judged: f is slow (order=2 judges it)": case.order < 2 and _long(case) > LONG,
+        "not judged: f is slow (order=2 judges it)": case.order < 2 and _is_slow(case),
         f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
         "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
     }
@@ -386,9 +385,9 @@ def second_order(case: Case) -> None:
         results.skipped("second order", "the first derivative jumps or is not finite here")
 
 
-def _long(case: Case) -> float:
-    """About how many seconds the second order takes."""
-    return GRADIENTS * len(case.judged.leaves) * case.seconds
+def _is_slow(case: Case) -> bool:
+    """Whether the second order would take long."""
+    return GRADIENTS * len(case.judged.leaves) * timed(case.flat.pull)[1] > LONG
 
 
 def _disagreement(case: Case) -> tuple[bool, Comparison]:
@@ -439,7 +438,7 @@ def _wrong(case: Case, growing: bool, found: Comparison, level: str) -> None:
     stops = [at(op) for op in with_bodies(case.trace.ops) if op.type == "StopGradient"]
     hint = _UNTRACKED if case.custom else _STOPPED
     if stops:
-        hint += f" It is stopped at {listed(stops)}."
+        hint += f" A gradient is stopped at {listed(stops)}."
     case.results.broken("second order", "wrong", message, hint, level=level)
 
 

@@ -61,8 +61,8 @@ def registry(case: Case) -> None:
         f"each call of f leaves {counted(grown, 'rule')} in TensorFlow's registry forever: f "
         "builds a new graph whenever it runs.",
         "Build the graph once: make the `tf.function` outside of f. tf.vectorized_map builds one "
-        "with each call: put it into such a function. And where it maps over more than one, it "
-        "drops every custom rule in it: then use tf.map_fn, or write f for a batch.",
+        "with each call and, if it maps over more than one, drops every custom rule in it: use "
+        "tf.map_fn, or write f for a batch.",
     )
 
 
