@@ -13,12 +13,12 @@ finds the wrong entry in about log2(n) more slopes.
 
 from __future__ import annotations
 
-import time
+import timeit
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +38,6 @@ MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred meg
 SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
 SMALL_BESIDE = 1e-5  # of the largest slope for an input: below it digits need not all be right
 MOST_LOCATED = 4  # wrong sums to search until one shows its wrong entry: log2(n) slopes each
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,9 @@ class Comparison:
         self.bends: list[tuple[int, int, str]] = []
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
-            self.middle, seconds = timed(lambda: f.forward(f.x))
+            self.middle = f.forward(f.x)
             if f.x.size and self.middle.size:
-                self._compare(seconds, most)
+                self._compare(seconds_of(lambda: f.forward(f.x)), most)
         self.mismatches.sort(key=lambda each: -each.size)
 
     def _compare(self, seconds: float, most: int) -> None:
@@ -173,17 +171,19 @@ class Comparison:
 
     def _note(self, slopes: Slope, claims: Array, outside: list[list[int]]) -> None:
         """Keep single entries: those with a wrong claim, and all entries of a small Jacobian."""
-        claims, low, high, error, true = (
-            part / self.f.scale
-            for part in (claims, slopes.low, slopes.high, slopes.error, slopes.value)
-        )
-        beside = [largest(column) for column in slopes.reach.T] / self.f.scale
         for i, j in sorted(outside):
-            yours, least, most, off = (float(part[i, j]) for part in (claims, low, high, error))
-            self.mismatches.append(Mismatch(i, j, yours, least, most, off, float(beside[j])))
+            column = Slope(*(part[:, j] for part in slopes))
+            self.mismatches.append(self._mismatch(i, j, claims[i, j], column))
         if claims.size <= SMALL:
-            true = np.where((np.abs(true) <= 10 * error) & np.isfinite(error), 0.0, true)
-            self.claimed, self.true = claims, np.where(slopes.jump, np.nan, true)
+            known = (np.abs(slopes.value) > 10 * slopes.error) | ~np.isfinite(slopes.error)
+            true = np.where(slopes.jump, np.nan, np.where(known, slopes.value, 0.0))
+            self.claimed, self.true = claims / self.f.scale, true / self.f.scale
+
+    def _mismatch(self, i: int, j: int, yours: float, slopes: Slope) -> Mismatch:
+        """The entry for output i and input j: what is claimed, and the slopes along that input."""
+        by = self.f.scale[j]
+        low, high, error = (float(p[i] / by) for p in (slopes.low, slopes.high, slopes.error))
+        return Mismatch(i, j, float(yours / by), low, high, error, largest(slopes.reach) / by)
 
     def _slope(self, direction: Array) -> Slope:
         """The slope along a direction that is already scaled."""
@@ -196,12 +196,10 @@ class Comparison:
         return found.size > self.dtype.wrong * found.reach + 10 * found.error
 
     def _entry(self, i: int, j: int) -> Mismatch:
-        """The entry of the Jacobian for output i and input j: claim and slope."""
-        f, by = self.f, self.f.scale[j]
-        slopes = self._slope(np.eye(1, f.x.size, j)[0] * by)
-        low, high, error = (float(p[i] / by) for p in (slopes.low, slopes.high, slopes.error))
-        yours = float(f.claim(np.eye(1, self.middle.size, i)[0], f.x)[j])
-        return Mismatch(i, j, yours, low, high, error, largest(slopes.value) / by)
+        """The entry for output i and input j, by a run of its own."""
+        unit = np.eye(1, self.f.x.size, j)[0] * self.f.scale
+        claim = self.f.claim(np.eye(1, self.middle.size, i)[0], self.f.x)
+        return self._mismatch(i, j, claim[j] * unit[j], self._slope(unit))
 
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
         """What the rules claim for each direction.
@@ -215,7 +213,7 @@ class Comparison:
         if 2 * len(directions) < size:  # a push costs two pulls
             with suppress(Exception):  # a rule uses an op that has no gradient, or a wrong one
                 return None, *self._pushed(directions)
-        _, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x))
+        seconds = seconds_of(lambda: f.claim(np.eye(1, size)[0], f.x))
         rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
         found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
@@ -330,14 +328,9 @@ def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
 # --- vectors -------------------------------------------------------------------------------------
 
 
-def timed(run: Callable[[], Result]) -> tuple[Result, float]:
-    """What a run returns, and the seconds of the fastest of three: a busy machine adds some."""
-    seconds = []
-    for _ in range(3):
-        start = time.monotonic()
-        result = run()
-        seconds.append(time.monotonic() - start)
-    return result, min(seconds)
+def seconds_of(run: Callable[[], Any]) -> float:
+    """The seconds of the fastest of three runs: a busy machine adds some."""
+    return min(timeit.repeat(run, number=1, repeat=3))
 
 
 def largest(array: Array) -> float:

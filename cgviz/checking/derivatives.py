@@ -12,14 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from .. import style
-from ..diagnosing.pass_graph import at, listed
 from ..findings import Finding
 from ..graph import Array, dtypes
-from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import Comparison, Mismatch, apart, largest, timed
+from .comparison import Comparison, Mismatch, apart, largest, seconds_of
 from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
@@ -63,12 +61,9 @@ def value(case: Case) -> None:
             "An iteration that stops early, a series cut short or a constant with few digits "
             "gives such a difference.",
         )
-    if found.judged:
-        results.passed("value", _agreement(case, found))
-    elif judged.x.size and case.y.size:
+    if judged.x.size and case.y.size and not found.judged:
         results.skipped("value", _blind(case) or UNCERTAIN)
-    else:
-        results.passed("value", "nothing to compare: no numbers")
+    results.passed("value", _agreement(case, found))
     results.passed("none", "None only where the derivative is 0")
     if case.custom:
         results.passed("captured", "nothing is used behind the rule's back")
@@ -302,16 +297,17 @@ def _close(one: Array, other: Array) -> bool:
 def _entry(case: Case, wrong: Mismatch) -> str:
     """One wrong entry in words: `d out[1] / d in[2]: yours 6, true 0`."""
     left = case.output_name(wrong.output) if case.linear else case.sum_name
-    yours, right = style.number(wrong.yours), _true(wrong)
-    if yours == right:
-        yours, right = (f"{n:.7g}".replace("-", style.MINUS) for n in (wrong.yours, wrong.low))
-    return f"d {left} / d {case.input_name(wrong.input)}: yours {yours}, true {right}"
+    return f"d {left} / d {case.input_name(wrong.input)}: {_numbers(wrong)}"
 
 
-def _true(wrong: Mismatch) -> str:
-    """The true slope with the digits that are certain; at a kink, the slopes of both sides."""
+def _numbers(wrong: Mismatch) -> str:
+    """The claim and the true slope with the digits that are certain; at a kink, both slopes."""
+    yours = style.number(wrong.yours)
     low, high = (_sure(number, wrong.error) for number in (wrong.low, wrong.high))
-    return low if low == high else f"between {low} and {high}"
+    if yours == low == high:
+        yours, low = (f"{n:.7g}".replace("-", style.MINUS) for n in (wrong.yours, wrong.low))
+        return f"yours {yours}, true {low}"
+    return f"yours {yours}, true {low if low == high else f'between {low} and {high}'}"
 
 
 def _sure(number: float, error: float) -> str:
@@ -334,20 +330,11 @@ def _summed(case: Case, found: Comparison, leaf: Leaf) -> str:
 
 # --- the second order --------------------------------------------------------------------------
 
-_UNTRACKED = (
-    "Either something hides a part of the rule from the tape, or what it calls has no gradient or "
-    "a wrong one. Write it with TensorFlow's functions, without NumPy and stop_gradient. A custom "
-    "gradient in it takes all that it uses, the input as well as upstream, as arguments, and "
-    "returns a gradient for each."
-)
-_STOPPED = (
-    "A gradient that is stopped can have a right first derivative and a wrong second one, as in "
-    "tf.nn.moments; or a rule that was registered or loaded is wrong."
-)
-_UNSTABLE = (
-    "Find the step that made it with `cgviz.trace(f, x, order=2).diagnose()`. Often it is 0 × ∞: "
-    "make the input of the dangerous op safe first, or build the rule of functions whose own "
-    "gradients are stable, such as tf.sigmoid."
+_HIDDEN = (
+    "Either something hides a part of f or of its rule from the second tape, such as NumPy or "
+    "tf.stop_gradient, which is also inside tf.nn.moments; or what the rule calls has no gradient "
+    "or a wrong one. A custom gradient that it calls takes all that it uses, the input as well as "
+    "upstream, as arguments, and returns a gradient for each."
 )
 
 
@@ -387,7 +374,7 @@ def second_order(case: Case) -> None:
 
 def _is_slow(case: Case) -> bool:
     """Whether the second order would take long."""
-    return GRADIENTS * len(case.judged.leaves) * timed(case.flat.pull)[1] > LONG
+    return GRADIENTS * len(case.judged.leaves) * seconds_of(case.flat.pull) > LONG
 
 
 def _disagreement(case: Case) -> tuple[bool, Comparison]:
@@ -425,8 +412,7 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
 def _wrong(case: Case, growing: bool, found: Comparison, level: str) -> None:
     wrong = found.mismatches[0]
     one, other = case.input_name(wrong.output), case.input_name(wrong.input)
-    numbers = f"yours {style.number(wrong.yours)}, true {_true(wrong)}"
-    numbers += f"{rules.more(len(found.mismatches))}."
+    numbers = f"{_numbers(wrong)}{rules.more(len(found.mismatches))}."
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {case.sum_name} / {by}: {numbers}"
     if growing:
@@ -435,11 +421,7 @@ def _wrong(case: Case, growing: bool, found: Comparison, level: str) -> None:
             "Correct for an upstream of ones; wrong when the upstream depends on the input. "
             f"With one that grows, d (upstream · d {left} / d {one}) / d {other}: {numbers}"
         )
-    stops = [at(op) for op in with_bodies(case.trace.ops) if op.type == "StopGradient"]
-    hint = _UNTRACKED if case.custom else _STOPPED
-    if stops:
-        hint += f" A gradient is stopped at {listed(stops)}."
-    case.results.broken("second order", "wrong", message, hint, level=level)
+    case.results.broken("second order", "wrong", message, _HIDDEN, level=level)
 
 
 def _finite(case: Case, level: str) -> None:
@@ -455,7 +437,7 @@ def _finite(case: Case, level: str) -> None:
         "not finite",
         f"differentiated twice, f gives {style.number(run.vector[wrong[0]])} for "
         f"{case.input_name(int(wrong[0]))}{rules.more(wrong.size)}; its gradient is finite there.",
-        _UNSTABLE,
+        rules.UNSTABLE,
         level=level,
     )
 

@@ -348,11 +348,15 @@ def finite_gradient(case: Case) -> None:
         style.number(vector[i]),
         f"{case.gradient_name(i)} is {style.number(vector[i])} at a finite input"
         f"{more(wrong.size)}.",
-        "Find the step that made it with `cgviz.trace(f, x).diagnose()`. Often it is 0 × ∞: "
-        "make the input of the dangerous op safe first, or write a stable rule.",
+        UNSTABLE,
     )
 
 
+UNSTABLE = (
+    "Find the step that made it with `cgviz.trace(f, x).diagnose()`; a second derivative needs "
+    "`trace(f, x, order=2)`. Often it is 0 × ∞: make the input of the dangerous op safe first, or "
+    "write a stable rule, of functions whose own gradients are stable, such as tf.sigmoid."
+)
 RULES = (
     Rule("runs", DEBUGGING, runs),
     Rule("arity", INPUTS),

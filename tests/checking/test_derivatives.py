@@ -198,15 +198,6 @@ def test_of_many_wrong_second_derivatives_each_input_is_moved_once_more():
     assert len(runs) < 250  # one slope for each of the 16 would take over 400
 
 
-def test_the_line_that_stops_a_gradient_is_named_where_only_the_second_derivative_is_wrong():
-    def tangent(x):
-        slope = tf.stop_gradient(tf.cos(x))
-        return tf.stop_gradient(tf.sin(x)) + slope * (x - tf.stop_gradient(x))
-
-    (found,) = cgviz.check(tangent, 0.3).findings
-    assert "`slope = tf.stop_gradient(tf.cos(x))`" in found.hint
-
-
 def test_a_rule_that_computes_in_less_than_f_is_not_blamed_for_the_second_order_too():
     f = tf.custom_gradient(lambda x: (x * x, lambda dy: tf.cast(2.0 * x * dy, tf.float32)))
     report = cgviz.check(f, np.float64([1.3, -0.7]), order=2)
@@ -270,7 +261,7 @@ def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
     (found,) = cgviz.check(f, np.float64(0.0), order=2).findings
     assert (found.rule, found.level) == ("second order", "error")
     assert "f gives" in found.message
-    assert "order=2).diagnose()" in found.hint
+    assert "order=2" in found.hint
     assert "tf.where" in str(cgviz.trace(f, 0.0, order=2).diagnose())
 
 
