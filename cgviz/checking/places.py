@@ -22,7 +22,7 @@ from ..lessons import GRAPHS
 from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
-from .case import Case, Rule
+from .case import Case, Row, Rule
 from .comparison import largest, largest_beside
 from .flattened import Pulled, join, restore, split
 
@@ -87,8 +87,11 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
     try:
         found = run(case)
     except Exception as error:
-        words = f"{what} raised {rules.first_line(error)}"
-        results.broken(rule, "raises", words, rules.explain(error)[1] or hint)
+        about, mend = rules.explain(error)
+        if results.has(about):
+            results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
+        else:
+            results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
         return
     if case.flat.seeded and not case.draws:
         results.broken(rule, "draws once", *_ONE_DRAW)
