@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,15 +26,11 @@ from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .comparison import apart, largest, largest_beside, timed, wobble
+from .comparison import apart, largest, largest_beside, wobble
 from .flattened import Flattened, Kept, Leaf, Pulled
 
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
-
-# Calls of each rule to judge: each is run some ten times, and a loop may make 1,000 calls.
-MOST_CALLS = 20
-QUICK = 0.01  # seconds of a pull: from here on its time matters, so a first one is not enough
 
 
 @dataclass(frozen=True)
@@ -111,83 +107,54 @@ class CustomStep:
         line = f" (line {code.co_firstlineno})" if code else ""
         return f"the rule of `{self.event.type}`{line}"
 
-    def coarsest(self, dtype: Dtype) -> Dtype:
-        """The coarsest of `dtype` and the dtypes of the op's inputs and outputs."""
-        names = [t.dtype.name for t in (*self.event.inputs, *self.event.outputs)]
-        known = [each for each in map(dtypes.limits, names) if each is not None]
-        return _coarsest([dtype, *known])
-
-    @property
-    def code(self) -> Any:
-        """The rule's code object, which all its calls share; the rule itself if it has none."""
-        return getattr(self.event.grad_fn, "__code__", self.event.grad_fn)
-
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One check in progress; if f or its backward pass raised, only `error` is known."""
+    """One check in progress: f runs, forward and backward."""
 
     flat: Flattened  # f with its arguments in their own dtype
     judged: Flattened  # f with float64 arguments if it allows them, else `flat`
     results: Results
-    order: int = 1
-    surrogate: bool = False
-    error: Exception | None = None
-    trace: Trace | None = None
-    steps: Sequence[CustomStep] = ()
-    targets: Sequence[Any] = ()  # f's outputs that have a derivative
-    base: Pulled | None = None  # value and gradient for an upstream of ones
-    seconds: float = 0.0  # that the run for `base` took
-    variables: Kept = field(default_factory=dict)  # all that a run touches
-    written: Sequence[str] = ()  # the names of the variables that a run changes
-    deterministic: bool = True
-    dtype: Dtype = dtypes.FLOAT32  # the coarsest that `judged` computes in
-    given: Dtype = dtypes.FLOAT32  # the coarsest that `flat` computes in; float32 at the finest
+    order: int
+    surrogate: bool
+    trace: Trace
+    steps: Sequence[CustomStep]
+    targets: Sequence[Any]  # f's outputs that have a derivative
+    upstream: Array  # that f is given in every place: 1 for a single number, else random
+    eager: Pulled  # value and gradient of `flat` for `upstream`, in eager mode
+    variables: Kept  # all that a run touches
+    written: Sequence[str]  # the names of the variables that a run changes
+    draws: bool  # whether an op of TensorFlow draws random numbers
+    deterministic: bool
+    dtype: Dtype  # the coarsest that `judged` computes in
+    given: Dtype  # the coarsest that `flat` computes in; float32 at the finest
 
     @cached_property
     def custom(self) -> list[Op]:
         """The custom ops at any depth, and the ops whose custom rule was dropped."""
-        ops = with_bodies(self.trace.ops) if self.trace else ()
+        ops = with_bodies(self.trace.ops)
         return [op for op in ops if op.kind == "custom" or op.rule_dropped]
-
-    @cached_property
-    def draws(self) -> bool:
-        """Whether an op of TensorFlow draws random numbers."""
-        return any(_DRAWS.match(op.type) for op in self.trace.walk()) if self.trace else False
 
     @cached_property
     def diagnosis(self) -> Sequence[Finding]:
         """What `diagnose` finds or remarks about the gradients of the recorded run."""
-        found = self.trace.diagnose() if self.trace else None
-        return () if found is None else (*found, *found.remarks)
+        found = self.trace.diagnose()
+        return (*found, *found.remarks)
 
-    @cached_property
-    def judged_steps(self) -> list[CustomStep]:
-        """Steps of each rule, evenly chosen: they may differ in closures, shapes and numbers."""
-        by_rule: dict[Any, list[CustomStep]] = {}
-        for step in self.steps:
-            by_rule.setdefault(step.code, []).append(step)
-        return [
-            steps[i]
-            for steps in by_rule.values()
-            for i in np.linspace(0, len(steps) - 1, min(len(steps), MOST_CALLS), dtype=int)
-        ]
-
-    def argument_names(self, step: CustomStep) -> list[str]:
-        """The names of a rule's inputs: the learner's own, or else their positions."""
-        assert self.trace is not None  # steps come from a recorded run
+    def argument_name(self, step: CustomStep, index: int) -> str:
+        """The name of a rule's input: the learner's own, or else its position."""
+        count = len(step.event.inputs) - len(step.event.variables)
+        if index >= count:
+            return f"`{variable_name(step.event.variables[index - count])}`"
         made = set(map(id, step.event.outputs))
-        found = (op for op in self.custom if made & {id(v.reference) for v in op.outputs})
-        op = next(found, None)
-        names = [f"input {i} (counted from 0)" for i in range(len(step.event.inputs))]
-        for i, value in enumerate(op.inputs if op else ()):
-            if has_own_name(self.trace, value):
-                names[i] = f"`{value_name(self.trace, value)}`"
-        return names
+        for op in self.custom:
+            found = made & {id(output.reference) for output in op.outputs}
+            if found and has_own_name(self.trace, op.inputs[index]):
+                return f"`{value_name(self.trace, op.inputs[index])}`"
+        return f"input {index} (counted from 0)"
 
     def reached(self, leaf: Leaf) -> set[int]:
         """The keys of a leaf and of all values that are computed from it."""
-        assert self.trace is not None  # without one no derivative is judged
         keys = {v.key for op in self.trace.ops if op.name == leaf.name for v in op.outputs}
         for op in with_bodies(self.trace.ops):
             if keys & {v.key for v in (*op.inputs, *op.captured)}:
@@ -196,7 +163,6 @@ class Case:
 
     def guilty(self, leaf: Leaf) -> str:
         """The custom rule behind a leaf's wrong gradient, to end a message with; "" if unsure."""
-        assert self.trace is not None
         keys = self.reached(leaf)
         met = [op for op in self.trace.ops if keys & {v.key for v in op.inputs}]
         if any(op.type == "StopGradient" for op in met) or not {*met} & {*self.custom}:
@@ -213,20 +179,7 @@ class Case:
     @property
     def y(self) -> Array:
         """f's value."""
-        return np.zeros(0) if self.base is None else self.base.value
-
-    @property
-    def upstream(self) -> Array:
-        """The upstream that f is given in every place: 1 for a single number, else random."""
-        size = self.y.size
-        return np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
-
-    @cached_property
-    def eager(self) -> Pulled:
-        """Value and gradient of `flat` for `upstream`, in eager mode."""
-        if self.base is not None and self.y.size == 1:  # `upstream` is 1
-            return self.base
-        return self.flat.pull(self.upstream)
+        return self.eager.value
 
     @cached_property
     def give(self) -> Array:
@@ -275,25 +228,25 @@ class Case:
 # --- making a case -----------------------------------------------------------------------------
 
 
-def examine(case: Case, variables: Kept) -> Case:
+def examine(
+    flat: Flattened, results: Results, order: int, surrogate: bool, variables: Kept
+) -> Case:
     """Run f, first under a recording, to find out what it is made of and what it changes.
 
     Args:
-        case: Holds f at its point, and what was asked for.
+        flat: f at its point.
+        results: Collects the outcome.
+        order: The order that was asked for.
+        surrogate: Whether the rule differs from the true derivative on purpose.
         variables: The variables among f's arguments; the others that f touches are added.
 
-    Returns:
-        The case with all that is known, or with `error` if f or its backward pass raised.
+    Raises:
+        Exception: What f or its backward pass raises.
     """
-    flat = case.flat
-    trace = error = None
     given = flat.arguments(flat.x)
     with tf_hooks.recording(True) as recording:
         recording.recorder.before = variables
-        try:
-            trace = api.trace(flat.f, *given)
-        except Exception as raised:
-            error = raised
+        trace = api.trace(flat.f, *given)
         log = recording.events()
     written = {variable_name(v) for v in flattened.restore(variables)}
     own = {id(leaf.source) for leaf in flat.leaves}
@@ -302,28 +255,30 @@ def examine(case: Case, variables: Kept) -> Case:
     own |= {id(v) for v in read}
     changed = {k: pair for k, pair in variables.items() if k not in own} if written else {}
     flat = replace(flat, variables=read, changed=changed, x=np.zeros(0))  # x is read again
-    case = replace(case, flat=flat, judged=flat, error=error, variables=variables, trace=trace)
-    if trace is None:
-        return case
-    try:
-        flat, targets, deterministic = _settled(flat, case.draws)
-        base, seconds = timed(flat.pull, QUICK) if targets else (None, 0.0)
-    except Exception as raised:  # f raises only as a graph: the recording opened its tf.function
-        return replace(case, error=raised)
+    draws = any(_DRAWS.match(op.type) for op in trace.walk())
+    flat, targets, deterministic = _settled(flat, draws)
+    size = flattened.join(targets).size
+    upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
+    eager = flat.pull(upstream)
     narrow = _coarsest([*flat.dtypes, *_met(trace)])
-    judged, dtype = _widened(flat, narrow, flattened.join(targets))
-    return replace(
-        case,
+    judged, dtype = _widened(flat, narrow, eager.value)
+    return Case(
         flat=flat,
         judged=judged,
-        dtype=dtype,
-        given=_coarsest([dtypes.FLOAT32, narrow]),
+        results=results,
+        order=order,
+        surrogate=surrogate,
+        trace=trace,
         steps=_custom_steps(log),
         targets=targets,
-        base=base,
-        seconds=seconds,
+        upstream=upstream,
+        eager=eager,
+        variables=variables,
         written=sorted(written),
+        draws=draws,
         deterministic=deterministic,
+        dtype=dtype,
+        given=_coarsest([dtypes.FLOAT32, narrow]),
     )
 
 
@@ -357,7 +312,7 @@ def _settled(flat: Flattened, draws: bool) -> tuple[Flattened, list[Any], bool]:
 
 def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dtype]:
     """f in float64 if it runs and does the same there, and the coarsest dtype it computes in."""
-    if flat.wide:
+    if all(each is dtypes.FLOAT64 for each in flat.dtypes):
         return flat, given
     try:
         wide = flat.widened()
@@ -383,21 +338,9 @@ def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dty
 
 def _met(trace: Trace) -> list[Dtype]:
     """The dtypes that the ops of a trace compute in: f may cast to a coarser one inside."""
-    # A cast up rounds nothing; a cast down does.
-    names = [
-        value.dtype
-        for op in with_bodies(trace.ops)
-        if op.kind in ("op", "custom")
-        for value in op.outputs
-        if op.type != "Cast" or _digits(value.dtype) < _digits(op.inputs[0].dtype)
-    ]
-    return [each for each in map(dtypes.limits, names) if each is not None]
-
-
-def _digits(dtype: str) -> float:
-    """How fine a dtype is; 0 if it is not floating, so that a cast from it counts as exact."""
-    known = dtypes.limits(dtype)
-    return 1 / known.eps if known else 0.0
+    ops = [op for op in with_bodies(trace.ops) if op.kind in ("op", "custom")]
+    known = [dtypes.limits(value.dtype) for op in ops for value in op.outputs]
+    return [each for each in known if each is not None]
 
 
 def _coarsest(found: Sequence[Dtype]) -> Dtype:

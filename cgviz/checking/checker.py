@@ -102,33 +102,31 @@ def check(
                 "finite numbers. Check at a nearby point."
             )
     results = Results(EVERY_RULE)
-    case = Case(flat, flat, results, order, bool(surrogate))
+    variables = copies(leaf.source for leaf in flat.leaves if leaf.variable)
     try:
-        variables = copies(leaf.source for leaf in flat.leaves if leaf.variable)
         with kept(variables):
-            case = examine(case, variables)
+            try:
+                case = examine(flat, results, order, bool(surrogate), variables)
+            except Exception as error:
+                rules.raised(results, error)
+                eager = Row("eager", "fail", "raises")
+                return Report(title, results, [eager] if "eager" in wanted else [], [], None)
             chosen = [rule for name, rule in places.PLACES.items() if name in wanted]
-            for rule in (*RULES, *chosen) if case.base is not None else rules.RULES[:1]:
+            for rule in (*RULES, *chosen) if case.targets else rules.RULES[:1]:
                 progress.doing = rule.name
                 if rule.judge is not None:
                     rule.judge(case)
     finally:
         progress.close()
-    eager = Row("eager", "pass" if case.error is None else "fail", "runs here")
-    rows = {"eager": eager} | results.rows
+    rows = {"eager": Row("eager", "pass", "runs here")} | results.rows
     visited = [rows[name] for name in known if name in wanted and name in rows]
-    return Report(title, results, visited, _notes(case, wanted), partial(_plot, case))
-
-
-def _notes(case: Case, where: Sequence[str]) -> list[str]:
     notes = []
     if case.flat.seeded:
         notes.append("f draws random numbers: every run here used the same seed.")
-    missing = [name for name in places.PLACES if name not in where]
-    if missing and case.error is None:
-        listed = ", ".join(f'"{name}"' for name in missing)
-        notes.append(f"not run: where=({listed}{',' if len(missing) == 1 else ''})")
-    return notes
+    missing = [f'"{name}"' for name in places.PLACES if name not in wanted]
+    if missing:
+        notes.append(f"not run: where=({', '.join(missing)}{',' if len(missing) == 1 else ''})")
+    return Report(title, results, visited, notes, partial(_plot, case))
 
 
 # --- the report --------------------------------------------------------------------------------
@@ -151,7 +149,7 @@ class Report(Outcome):
         results: Results,
         places: Sequence[Row],
         notes: Sequence[str],
-        plot: Callable[[Axes | None], Axes],
+        plot: Callable[[Axes | None], Axes] | None,
     ) -> None:
         order = list(results.rules)
         found = sorted(results.findings, key=lambda f: (f.level != "error", order.index(f.rule)))
@@ -183,6 +181,8 @@ class Report(Outcome):
         Raises:
             ValueError: f raised or has no derivative, so there is nothing to draw.
         """
+        if self._plot is None:
+            raise ValueError("there is nothing to draw: f raised")
         return self._plot(ax)
 
     def head(self) -> list[str]:
@@ -225,7 +225,7 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
     from ..drawing.figure import new_axes, speak
 
     judged = case.judged
-    if case.error is not None or not case.targets or not judged.x.size:
+    if not case.targets or not judged.x.size:
         raise ValueError("there is nothing to draw: f has no derivative to sweep over")
     leaf = judged.leaves[0]
     here, name = float(judged.x[leaf.start]), case.input_name(leaf.start)

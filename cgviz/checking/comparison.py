@@ -13,11 +13,12 @@ finds the wrong entry in about log2(n) more slopes.
 
 from __future__ import annotations
 
-import time
+import timeit
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,6 @@ SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
 SMALL_BESIDE = 1e-5  # of the largest slope for an input: below it digits need not all be right
 MOST_LOCATED = 4  # wrong sums to search until one shows its wrong entry: log2(n) slopes each
 
-Result = TypeVar("Result")
-
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -51,7 +50,7 @@ class Mismatch:
     low: float  # the true slope; at a kink, the lower of the two sides
     high: float  # the true slope; at a kink, the higher of the two sides
     error: float
-    beside: float = 0.0  # the largest slope of any output for this input
+    beside: float  # the largest slope of any output for this input
 
     @property
     def size(self) -> float:
@@ -59,9 +58,14 @@ class Mismatch:
         return max(self.low - self.yours, self.yours - self.high)
 
     @property
+    def reach(self) -> float:
+        """The size of the true slope; at a kink, that of the steeper side."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
     def part(self) -> float:
         """`size` relative to the true slope, or to `SMALL_BESIDE` · `beside` if that is larger."""
-        true = max(abs(self.low), abs(self.high), SMALL_BESIDE * self.beside)
+        true = max(self.reach, SMALL_BESIDE * self.beside)
         return self.size / true if true else np.inf
 
 
@@ -75,11 +79,10 @@ class Comparison:
         shortest: The shortest step, relative to the size of each input.
 
     Attributes:
-        mismatches: The entries with a wrong claim, the worst first.
+        mismatches: The entries with a wrong claim, the worst first; at most one of wrong sums.
         bends: Where f has a kink or jumps: the output, the input (-1 if several are moved at once),
             and what f does there.
         judged: How many entries, or sums of them, were judged.
-        off: How many of the judged ones have a wrong claim; of sums, one entry at most is located.
         unsure: How many were not judged, because the differences are too uncertain there.
         doubt: The largest relative error that a judged slope may have.
         summed: The number of entries in the longest sum.
@@ -95,13 +98,11 @@ class Comparison:
         self.f, self.dtype, self.shortest = f, dtype, shortest
         self.mismatches: list[Mismatch] = []
         self.bends: list[tuple[int, int, str]] = []
-        self._longer: dict[tuple[int, float], Slope] = {}
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
-            quick = SLOW if f.x.size <= FEW else SECONDS / LADDER / min(f.x.size, MANY)
-            self.middle, seconds = timed(lambda: f.forward(f.x), quick)
+            self.middle = f.forward(f.x)
             if f.x.size and self.middle.size:
-                self._compare(seconds, most)
+                self._compare(seconds_of(lambda: f.forward(f.x)), most)
         self.mismatches.sort(key=lambda each: -each.size)
 
     def _compare(self, seconds: float, most: int) -> None:
@@ -166,43 +167,39 @@ class Comparison:
         self.judged = int(np.sum(judged))
         self.unsure = claims.size - self.judged
         outside = np.argwhere(known & (gap > 0)).tolist()
-        self.off = len(outside)
         return sorted(outside, key=lambda at: -gap[*at])
 
     def _note(self, slopes: Slope, claims: Array, outside: list[list[int]]) -> None:
         """Keep single entries: those with a wrong claim, and all entries of a small Jacobian."""
-        claims, low, high, error, true = (
-            part / self.f.scale
-            for part in (claims, slopes.low, slopes.high, slopes.error, slopes.value)
-        )
-        beside = [largest(column) for column in slopes.reach.T] / self.f.scale
         for i, j in sorted(outside):
-            yours, least, most, off = (float(part[i, j]) for part in (claims, low, high, error))
-            self.mismatches.append(Mismatch(i, j, yours, least, most, off, float(beside[j])))
+            column = Slope(*(part[:, j] for part in slopes))
+            self.mismatches.append(self._mismatch(i, j, claims[i, j], column))
         if claims.size <= SMALL:
-            true = np.where((np.abs(true) <= 10 * error) & np.isfinite(error), 0.0, true)
-            self.claimed, self.true = claims, np.where(slopes.jump, np.nan, true)
+            known = (np.abs(slopes.value) > 10 * slopes.error) | ~np.isfinite(slopes.error)
+            true = np.where(slopes.jump, np.nan, np.where(known, slopes.value, 0.0))
+            self.claimed, self.true = claims / self.f.scale, true / self.f.scale
 
-    def _slope(self, direction: Array, shortest: float = 0.0) -> Slope:
+    def _mismatch(self, i: int, j: int, yours: float, slopes: Slope) -> Mismatch:
+        """The entry for output i and input j: what is claimed, and the slopes along that input."""
+        by = self.f.scale[j]
+        low, high, error = (float(p[i] / by) for p in (slopes.low, slopes.high, slopes.error))
+        return Mismatch(i, j, float(yours / by), low, high, error, largest(slopes.reach) / by)
+
+    def _slope(self, direction: Array) -> Slope:
         """The slope along a direction that is already scaled."""
-        f, eps, shortest = self.f, self.dtype.eps, shortest or self.shortest
-        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, shortest)
+        f, eps = self.f, self.dtype.eps
+        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, self.shortest)
 
-    def far_off(self, wrong: Mismatch, part: float, shortest: float) -> bool:
-        """Whether a claim is off by more than this part of a slope over longer steps, too.
+    def confirms(self, wrong: Mismatch) -> bool:
+        """Whether a claim that another comparison found wrong is off over these steps, too."""
+        found = self._entry(wrong.output, wrong.input)
+        return found.size > self.dtype.wrong * found.reach + 10 * found.error
 
-        Args:
-            wrong: The claim.
-            part: The error, relative to that slope.
-            shortest: The shortest step.
-        """
-        scale, at, j = self.f.scale, wrong.output, wrong.input
-        if (j, shortest) not in self._longer:  # several claims may be about one input
-            direction = np.eye(1, scale.size, j)[0] * scale
-            self._longer[j, shortest] = self._slope(direction, shortest)
-        true, yours = self._longer[j, shortest], wrong.yours * scale[j]
-        gap = max(true.low[at] - yours, yours - true.high[at])
-        return bool(gap > part * true.reach[at] + 10 * true.error[at])
+    def _entry(self, i: int, j: int) -> Mismatch:
+        """The entry for output i and input j, by a run of its own."""
+        unit = np.eye(1, self.f.x.size, j)[0] * self.f.scale
+        claim = self.f.claim(np.eye(1, self.middle.size, i)[0], self.f.x)
+        return self._mismatch(i, j, claim[j] * unit[j], self._slope(unit))
 
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
         """What the rules claim for each direction.
@@ -214,41 +211,39 @@ class Comparison:
         """
         f, size = self.f, self.middle.size
         if 2 * len(directions) < size:  # a push costs two pulls
-            pushed = self._pushed(directions)
-            if pushed is not None:
-                return None, *pushed
-        first, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
+            with suppress(Exception):  # a rule uses an op that has no gradient, or a wrong one
+                return None, *self._pushed(directions)
+        seconds = seconds_of(lambda: f.claim(np.eye(1, size)[0], f.x))
         rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
-        known = [first] if len(rows) == size else []
-        found = [self._moving(partial(f.claim, row), *known[i:]) for i, row in enumerate(rows)]
+        found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
         wobbles = np.stack([_along(np.abs(directions), moved) for _, moved in found])
         return None if len(rows) == size else rows, claims, wobbles
 
-    def _pushed(self, directions: Array) -> tuple[Array, Array] | None:
+    def _pushed(self, directions: Array) -> tuple[Array, Array]:
         """The claims found by pushing, and how far rounding moves them.
 
-        None if the rules have no derivative with respect to upstream, or a wrong one.
+        Raises:
+            ValueError: The rules have a wrong derivative with respect to upstream.
+            Exception: They have none.
         """
-        try:
-            found = [self._moving(partial(self.f.push, each)) for each in directions]
-        except Exception:  # a rule uses an op that has no gradient
-            return None
+        found = [self._moving(partial(self.f.push, each)) for each in directions]
         claims, wobbles = np.stack(found, axis=-1)
         upstream = np.random.default_rng(7).uniform(-1.5, 1.5, self.middle.size)
         expected = directions @ self.f.claim(upstream, self.f.x)
         give = self.dtype.told * (np.abs(upstream) @ np.abs(claims) + largest(expected))
-        wrong = apart(upstream @ claims, expected, give)  # e.g. a rule's own rule is wrong
-        return None if wrong.size else (claims, wobbles)
+        if apart(upstream @ claims, expected, give).size:
+            raise ValueError("a push and a pull differ")
+        return claims, wobbles
 
-    def _moving(self, run: Callable[[Array], Array], *known: Array) -> tuple[Array, Array]:
+    def _moving(self, run: Callable[[Array], Array]) -> tuple[Array, Array]:
         """What the rules claim at the point, and how far rounding moves it: by 0 in float64.
 
         A change that rounding the inputs alone can cause is not the rule's fault: near a singular
         matrix it is large.
         """
         x, eps = self.f.x, self.dtype.eps
-        here = known[0] if known else run(x)
+        here = run(x)
         return here, wobble(run, here, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
 
     def _locate(self, u: Array, direction: Array) -> bool:
@@ -269,15 +264,11 @@ class Comparison:
         j = _halved(np.flatnonzero(direction), lambda part: gap(u, _only(direction, part)))
         heading = _only(direction, j)
         i = _halved(np.flatnonzero(u), lambda part: gap(_only(u, part), heading))
-        truth, by = self._slope(heading), float(heading[j])
-        low, high = sorted((float(truth.low[i] / by), float(truth.high[i] / by)))
-        yours = float(claim(np.eye(1, u.size, i)[0], x)[j])
-        error, beside = float(truth.error[i] / abs(by)), largest(truth.value) / abs(by)
-        mismatch = Mismatch(i, j, yours, low, high, error, beside)
+        found = self._entry(i, j)
         # If the entry is not off, it is rounding errors that add up in the sum.
-        off = mismatch.size > self.dtype.told * max(abs(low), abs(high)) + 5 * error
+        off = found.size > self.dtype.told * found.reach + 5 * found.error
         if off:
-            self.mismatches.append(mismatch)
+            self.mismatches.append(found)
         return off
 
 
@@ -337,19 +328,9 @@ def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
 # --- vectors -------------------------------------------------------------------------------------
 
 
-def timed(run: Callable[[], Result], quick: float) -> tuple[Result, float]:
-    """What a run returns, and the seconds of the fastest of up to three: a busy machine adds some.
-
-    A run below `quick` seconds is the last: there the exact time does not matter.
-    """
-    seconds = np.inf
-    for _ in range(3):
-        start = time.monotonic()
-        result = run()
-        seconds = min(seconds, time.monotonic() - start)
-        if seconds < quick:
-            break
-    return result, seconds
+def seconds_of(run: Callable[[], Any]) -> float:
+    """The seconds of the fastest of three runs: a busy machine adds some."""
+    return min(timeit.repeat(run, number=1, repeat=3))
 
 
 def largest(array: Array) -> float:

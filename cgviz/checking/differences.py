@@ -82,7 +82,8 @@ def slope(
         (True, [False, True])
     """
     if eps > dtypes.FLOAT32.eps:
-        return _coarse(along, middle, eps)
+        steps = [h for h in COARSE_STEPS if h >= 16 * eps]
+        return _read({h: (along(h), along(-h)) for h in steps}, middle, eps)
     shortest = max(shortest, 64 * eps)  # a shorter one shows only rounding
     values: dict[float, tuple[Array, Array]] = {}  # f ahead and behind, by step
     left = [LONGER, SHORTER, CLOSER, FIRST]
@@ -112,29 +113,6 @@ def _holds(found: Slope, along: Callable[[float], Array], eps: float, h: float) 
         return not (off > PLAUSIBLE * noise + 0.1 * np.abs(found.value)).any()
 
 
-def _coarse(along: Callable[[float], Array], middle: Array, eps: float) -> Slope:
-    """The slope of 16-bit values; anything between the slopes of the two sides may be right.
-
-    With so few digits a kink cannot be told from a bend or from rounding.
-    """
-    steps = [h for h in COARSE_STEPS if h >= 16 * eps]
-    h = np.array(steps)[:, None]
-    ahead, behind = (np.stack([along(sign * step) for step in steps]) for sign in (1, -1))
-    with np.errstate(all="ignore"):
-        quotient = (ahead - behind) / (2 * h)
-        # Half a last bit of f, and of the step, which a cast inside f rounds as well.
-        noise = 0.5 * eps * (np.fmax(np.abs(ahead), np.abs(behind)) + np.abs(quotient)) / h
-        still = ((ahead == middle) & (behind == middle)).any(axis=0)  # as in `_read`
-        noise = np.where(still, np.fmax(noise, ROUNDING * eps / h), noise)
-        value, error = extrapolate(quotient, noise, (2, 4))
-        sides = [
-            extrapolate(side, noise, (1, 2))[0]
-            for side in ((ahead - middle) / h, (middle - behind) / h)
-        ]
-    no = np.zeros(middle.shape, bool)
-    return Slope(value, error, np.fmin(*sides), np.fmax(*sides), no, no)
-
-
 def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
     """Whether more step lengths would add nothing that matters."""
     finite = np.isfinite(found.value)
@@ -148,16 +126,26 @@ def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
 
 
 def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -> Slope:
+    """The slope by the values of f ahead and behind, for each step.
+
+    With as few digits as 16 bits have, a kink cannot be told from a bend or from rounding: anything
+    between the slopes of the two sides may be right.
+    """
     h = np.array(list(values))[:, None]
-    limit = partial(extrapolate, longer=int(np.sum(h > FIRST[0])))
+    coarse = eps > dtypes.FLOAT32.eps
+    limit = partial(extrapolate, longer=0 if coarse else int(np.sum(h > FIRST[0])))
     ahead, behind = (np.stack(side) for side in zip(*values.values(), strict=True))
     with np.errstate(all="ignore"):
-        noise = ROUNDING * eps * np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind))) / h
+        quotient = (ahead - behind) / (2 * h)
+        size = np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind)))
+        noise = ROUNDING * eps * size / h
+        if coarse:  # half a last bit of f, and of the step, which a cast inside f rounds as well
+            noise = 0.5 * eps * (size + np.abs(quotient)) / h
         # Where a step changes nothing, f may be flat, or its digits may be lost: in log(1 + x) they
         # are lost beside the 1, and that is far more than f's own last bits.
         still = (ahead == middle) & (behind == middle)
         noise = np.where(still.any(axis=0), np.fmax(noise, ROUNDING * eps / h), noise)
-        value, error = limit((ahead - behind) / (2 * h), noise, (2, 4, 6, 8))
+        value, error = limit(quotient, noise, (2, 4, 6, 8))
         right, right_error = limit((ahead - middle) / h, 2 * noise, (1, 2, 3, 4, 5))
         left, left_error = limit((middle - behind) / h, 2 * noise, (1, 2, 3, 4, 5))
         gap, gap_error = limit((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
@@ -166,9 +154,12 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
         error = np.select(known, [error, right_error], left_error)
         error = np.where(still.all(axis=0), noise[0], error)
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
-        # For a smooth function this quotient falls with the step; at a kink it stays.
-        quotient = np.abs(ahead + behind - 2 * middle) / h + 4 * noise
-        apart &= (quotient[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
+        # For a smooth function this bend falls with the step; at a kink it stays.
+        bend = np.abs(ahead + behind - 2 * middle) / h + 4 * noise
+        apart &= (bend[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
+    if coarse:
+        no = np.zeros(middle.shape, bool)
+        return Slope(value, error, np.fmin(left, right), np.fmax(left, right), no, no)
     reach = np.fmax(np.max(np.abs(ahead - middle), axis=0), np.max(np.abs(behind - middle), axis=0))
     least = np.fmax(100 * noise[-1] * h[-1], 1e-6 * reach)
     step = _steps_away(ahead, middle, least) | _steps_away(behind, middle, least)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -72,11 +72,8 @@ def join(tensors: Sequence[Any]) -> Array:
 
 def split(vector: Array, like: Sequence[Any]) -> list[Any]:
     """The inverse of `join`: tensors of the shapes and dtypes of `like`."""
-    ends = accumulate(map(vector_size, like), initial=0)
-    return [
-        to_tensor(vector[start:stop], tuple(each.shape), each.dtype)
-        for (start, stop), each in zip(pairwise(ends), like, strict=True)
-    ]
+    parts = [vector[leaf.start : leaf.stop] for leaf in lay(like)]
+    return [to_tensor(part, each.shape, each.dtype) for part, each in zip(parts, like, strict=True)]
 
 
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
@@ -116,7 +113,7 @@ class Leaf:
         return f"{part}{self.name}[{indices}]" if indices else f"{part}{self.name}"
 
 
-def lay(tensors: Sequence[Any], names: Sequence[str]) -> tuple[Leaf, ...]:
+def lay(tensors: Sequence[Any], names: Iterable[str] = repeat("")) -> tuple[Leaf, ...]:
     """Leaves for tensors that are laid end to end in one vector."""
     starts = np.cumsum([0, *map(vector_size, tensors)]).tolist()
     return tuple(map(Leaf, names, tensors, starts))
@@ -297,11 +294,6 @@ class Flattened:
     def dtypes(self) -> list[Dtype]:
         """The dtype of each leaf."""
         return [dtypes.limits(leaf.source.dtype.name) or dtypes.BFLOAT16 for leaf in self.leaves]
-
-    @property
-    def wide(self) -> bool:
-        """Whether every leaf is in double precision already."""
-        return all(each is dtypes.FLOAT64 for each in self.dtypes)
 
 
 def _in_double(source: Any) -> Any:

@@ -6,11 +6,10 @@ Each place runs f with the same upstream, and its value and gradients are compar
 from __future__ import annotations
 
 import inspect
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,13 +18,12 @@ import tensorflow as tf
 
 from .. import style
 from ..graph import Array, dtypes
-from ..graph.dtypes import Dtype
 from ..lessons import GRAPHS
 from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import largest_beside
+from .comparison import largest, largest_beside
 from .flattened import Pulled, join, restore, split
 
 # --- run again ---------------------------------------------------------------------------------
@@ -36,18 +34,16 @@ def mutation(case: Case) -> None:
     if not case.written and case.deterministic:
         case.results.passed("mutation", "a run changes nothing")
         return
-    quoted = ", ".join(f"`{name}`" for name in case.written)
+    names = ", ".join(f"`{name}`" for name in case.written)
     case.results.broken(
         "mutation",
         ", ".join(case.written) or "another value each time",
-        f"a run of f changes {quoted}."
-        if quoted
+        f"a run of f changes {names}."
+        if names
         else "f gives another value each time, with every seed fixed.",
         "`check`, `jacobian` and second derivatives run f more than once, and each run changes it "
-        "again. If that is intended, as with moving averages, all is well."
-        if quoted
-        else "Under tf.function Python code runs once only, and `check`, `jacobian` and second "
-        "derivatives run it again: keep such changes out of f and its rule.",
+        "again; under tf.function Python code runs once only. If that is intended, as with moving "
+        "averages, all is well.",
     )
 
 
@@ -65,8 +61,8 @@ def registry(case: Case) -> None:
         f"each call of f leaves {counted(grown, 'rule')} in TensorFlow's registry forever: f "
         "builds a new graph whenever it runs.",
         "Build the graph once: make the `tf.function` outside of f. tf.vectorized_map builds one "
-        "with each call: put it into such a function. And where it maps over more than one, it "
-        "drops every custom rule in it: then use tf.map_fn, or write f for a batch.",
+        "with each call and, if it maps over more than one, drops every custom rule in it: use "
+        "tf.map_fn, or write f for a batch.",
     )
 
 
@@ -95,62 +91,46 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         if results.has(about):
             results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
         else:
-            hint = mend or (_NUMBER if _was_a_number(case, error) else hint)
-            results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", hint)
+            results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
         return
-    eager, dtype = case.eager, case.given
-    message = _difference(found.value, eager.value, case.wide.value, case.output_name, dtype)
-    gradient = (found.vector, eager.vector, case.wide.vector, case.gradient_name, dtype)
-    sizes = case.flat.sizes
-    if not message and _difference(*gradient, sizes):  # `give` takes two runs: only if needed
-        message = _difference(*gradient, sizes, case.give)
     if case.flat.seeded and not case.draws:
         results.broken(rule, "draws once", *_ONE_DRAW)
     elif case.flat.seeded or not case.deterministic:
         results.passed(rule, "f is random, so its numbers differ there; it runs")
     elif results.has("variables"):  # chance decides which variable gets which gradient
         results.skipped(rule, "runs; not compared: see variables")
-    elif message:
+    elif message := _difference(case, found):
         results.broken(rule, "differs", message, hint)
     else:
         results.passed(rule, "the same value and gradients as in eager mode")
 
 
-def _was_a_number(case: Case, error: Exception) -> bool:
-    """Whether f is said to mix two dtypes that one rule gets in eager mode, where it can mix them.
-
-    It can, because one of them is a Python number there.
-    """
-    mixed = re.search(r"has type (\w+) that does not match type (\w+)", str(error))
-    met = [{t.dtype.name for t in step.event.inputs} for step in case.steps]
-    return mixed is not None and any({*mixed.groups()} <= names for names in met)
-
-
-def _difference(
-    mine: Array,
-    usual: Array,
-    wide: Array,
-    name: Callable[[int], str],
-    dtype: Dtype,
-    sizes: Sequence[int] = (),
-    give: Array | float = 0.0,
-) -> str:
+def _difference(case: Case, found: Pulled) -> str:
     """In words, the first number that differs from eager mode's and is no nearer to float64's."""
-    says = "is {} there, and {} in eager mode."
-    if mine.shape != usual.shape:
-        return f"the number of entries {says.format(mine.size, usual.size)}"
-    with np.errstate(all="ignore"):
-        # The operations may run in another order: in float32 three digits stay the same.
-        give = give + max(1e-4, 2 * dtype.eps) * largest_beside(usual, sizes)
+    eager, wide, dtype = case.eager, case.wide, case.given
+    if found.value.shape != eager.value.shape:
+        return f"f returns {found.value.size} numbers there, and {eager.value.size} in eager mode."
+
+    def first(name: Callable[[int], str], mine: Array, usual: Array, true: Array, give: Any) -> str:
         near = np.abs(mine - usual) <= dtype.wrong * np.abs(usual) + give
         # A graph may compute log(1 + x) as log1p, nearer to the truth than eager mode: no fault.
-        near |= np.abs(mine - wide) < np.abs(usual - wide)
-        near |= (usual == 0) & (np.abs(mine) < dtypes.FLOAT32.eps)  # lost beside a 1, in `wide` too
-    same = near | (mine == usual) | (np.isnan(mine) & np.isnan(usual))
-    if same.all():
-        return ""
-    i = int(np.argmin(same))
-    return f"{name(i)} {says.format(style.number(mine[i]), style.number(usual[i]))}"
+        near |= np.abs(mine - true) < np.abs(usual - true)
+        near |= (usual == 0) & (
+            np.abs(mine) < dtypes.FLOAT32.eps
+        )  # lost beside a 1, in float64 too
+        same = near | (mine == usual) | (np.isnan(mine) & np.isnan(usual))
+        if same.all():
+            return ""
+        i = int(np.argmin(same))
+        there, here = style.number(mine[i]), style.number(usual[i])
+        return f"{name(i)} is {there} there, and {here} in eager mode."
+
+    # The operations may run in another order: in float32 three digits stay the same.
+    part = max(1e-4, 2 * dtype.eps)
+    give = part * largest(eager.value)
+    words = first(case.output_name, found.value, eager.value, wide.value, give)
+    moved = part * largest_beside(eager.vector, case.flat.sizes) + case.give
+    return words or first(case.gradient_name, found.vector, eager.vector, wide.vector, moved)
 
 
 def compiled(case: Case, **how: Any) -> Pulled:
@@ -250,11 +230,8 @@ _ONE_DRAW = (
 )
 _TRACED = (
     "A graph runs the Python code of f once, while it is traced: state, prints and Python "
-    "conditions stay as they were at that moment."
-)
-_NUMBER = (
-    "In a graph tf.custom_gradient makes a tensor of each argument, and a Python number becomes "
-    "float32 or int32. Close over the number, or pass tf.constant(number, x.dtype)."
+    "conditions stay as they were at that moment. A Python number given to a custom gradient "
+    "becomes a tensor there, of float32 or int32: close over it instead."
 )
 RULES = (
     Rule("mutation", GRAPHS, mutation, "warning"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..reading.format import clipped
 from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
 from ..recording.events import OpEvent
-from .case import Case, CustomStep, Rule
+from .case import Case, CustomStep, Results, Rule
 from .comparison import apart, largest, largest_beside
 from .flattened import join, split, to_vector
 
@@ -57,30 +58,27 @@ def more(count: int) -> str:
     return "" if count == 1 else f" (and {count - 1} more)"
 
 
-def runs(case: Case) -> None:
-    """f and its backward pass run."""
-    results = case.results
-    if case.error is None:
-        results.passed("runs", "forward and backward")
-        if case.base is None:
-            results.broken(
-                "none",
-                "no floating-point output",
-                "f's value holds integers or booleans only, and these have no gradient.",
-                "Round, argmax and comparisons need a surrogate rule: tf.custom_gradient.",
-            )
-        elif case.steps:
-            results.passed("arity", "one gradient for each input")
-        return
-    try:
-        targets = case.flat.call(case.flat.arguments(case.flat.x))
-    except Exception:
-        targets = None
-    rule, hint = explain(case.error)
-    when = "f raised" if targets is None else "the backward pass raised"
-    results.broken(rule, "raises", f"{when} {first_line(case.error)}", hint)
+def raised(results: Results, error: Exception) -> None:
+    """Note that f or its backward pass raised an error."""
+    rule, hint = explain(error)
+    message = f"f or its backward pass raised {first_line(error)}"
+    results.broken(rule, "raises", message, hint)
     if rule != "runs":
         results.skipped("runs", "see below")
+
+
+def runs(case: Case) -> None:
+    """f and its backward pass run, and f's value has a derivative."""
+    case.results.passed("runs", "forward and backward")
+    if not case.targets:
+        case.results.broken(
+            "none",
+            "no floating-point output",
+            "f's value holds integers or booleans only, and these have no gradient.",
+            "Round, argmax and comparisons need a surrogate rule: tf.custom_gradient.",
+        )
+    elif case.steps:
+        case.results.passed("arity", "one gradient for each input")
 
 
 # --- what a rule returns -----------------------------------------------------------------------
@@ -89,87 +87,47 @@ def runs(case: Case) -> None:
 def returned(case: Case) -> None:
     """Each gradient is a tensor of the shape and the dtype of its input."""
     told = set()
-    for step in case.judged_steps:
-        found = _returned(case, step) if step.code not in told else []
-        for name, given, gradient in found:
-            for complaint in _complaints(name, given, gradient, step.label, found):
-                case.results.broken(*complaint)
-                told.add(step.code)
+    for step in case.steps:
+        for complaint in _complaints(case, step) if step.label not in told else ():
+            case.results.broken(*complaint)
+            told.add(step.label)
     if case.steps:
         case.results.passed("shape", "each gradient has the shape of its input")
         case.results.passed("dtype", "each gradient has the dtype of its input")
 
 
-_Returned = list[tuple[str, Any, Any]]
-
-
-def _returned(case: Case, step: CustomStep) -> _Returned:
-    """Each input of a rule: its name, the tensor, and the gradient that the rule returned.
-
-    Variables come last, sorted by name, because TensorFlow lists them in any order.
-    """
-    read = [f"`{variable_name(v)}`" for v in step.event.variables]
-    count = len(step.event.inputs) - len(read)
-    names = [*case.argument_names(step)[:count], *read]
-    found = list(zip(names, step.event.inputs, step.downstream, strict=False))
-    return found[:count] + sorted(found[count:], key=lambda each: each[0])
-
-
-def _complaints(
-    which: str, given: Any, gradient: Any, label: str, found: _Returned
-) -> Iterator[tuple[str, str, str, str]]:
-    """What is wrong with one gradient: the rule that is broken, the reason, message and hint."""
-    if gradient is None or not arguments.can_be_watched(given):
-        return
-    array = isinstance(gradient, np.ndarray | np.generic)
-    wanted = style.shape(np.zeros(given.shape))
-    if array or not hasattr(gradient, "dtype"):
-        kind = "a NumPy array" if array else f"the Python {type(gradient).__name__} {gradient}"
-        yield (
-            "shape",
-            "no tensor",
-            f"{which} is a tensor{f' of shape {wanted}' if wanted else ''}, but its gradient is "
-            f"{kind}, by {label}. TensorFlow accepts it, and fails where it is used.",
-            "Return a tensor made of upstream: dy * 2.0, not 2.0.",
-        )
-        return
-    if isinstance(gradient, tf.IndexedSlices) and not tf.is_tensor(gradient.dense_shape):
-        got = given.shape[:1] + gradient.values.shape[1:]  # the number of rows is unknown
-    else:
-        got = gradient.shape
-    if got != given.shape:
-        a, b = wanted or "[]", style.shape(np.zeros(got)) or "[]"
-        beside = ((name, t.shape, getattr(g, "shape", None)) for name, t, g in found)
-        other = next((name for name, *shapes in beside if shapes == [got, given.shape]), "")
-        yield (
-            "shape",
-            f"{b} for {a}",
-            f"{which} has the shape {a}, but its gradient has {b}, by {label}. "
-            "TensorFlow's tape does not complain.",
-            f"This is the shape of {other}: are the two swapped in the `return`?"
-            if other
-            else "What was broadcast forward is summed backward: tf.reduce_sum over the axes that "
-            "the input did not have."
-            if _broadcast(given.shape, got)
-            else "Return each gradient in the shape of its input: look at slices, transposes and "
-            "the axes of sums.",
-        )
-    if gradient.dtype != given.dtype:
-        yield (
-            "dtype",
-            f"{gradient.dtype.name} for {given.dtype.name}",
-            f"{which} is {given.dtype.name}, but its gradient is {gradient.dtype.name}, "
-            f"by {label}. TensorFlow accepts it, and fails where it meets another gradient.",
-            f"Return the gradient in the input's dtype: tf.cast(g, {given.dtype.name!r}).",
-        )
-
-
-def _broadcast(small: Any, large: Any) -> bool:
-    """Whether an array of one shape can be broadcast to another one."""
-    try:
-        return np.broadcast_shapes(small, large) == tuple(large)
-    except ValueError:
-        return False
+def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, str]]:
+    """What is wrong with the gradients of one rule: the rule of `check`, reason, message, hint."""
+    # TensorFlow lists variables, which come last, in any order.
+    known = [variable_name(variable) for variable in step.event.variables]
+    names = [""] * (len(step.event.inputs) - len(known)) + known
+    pairs = [*enumerate(zip(step.event.inputs, step.downstream, strict=False))]
+    for i, (given, gradient) in sorted(pairs, key=lambda pair: names[pair[0]]):
+        if gradient is None or not arguments.can_be_watched(given):
+            continue
+        name, tensor = case.argument_name(step, i), tf.is_tensor(gradient)
+        got = dense(gradient, given.shape).shape if tensor else given.shape
+        if got != given.shape:
+            a, b = (style.shape(np.zeros(shape)) or "[]" for shape in (given.shape, got))
+            yield (
+                "shape",
+                f"{b} for {a}",
+                f"{name} has the shape {a}, but its gradient has {b}, by {step.label}. "
+                "TensorFlow's tape does not complain.",
+                "What was broadcast forward is summed backward: tf.reduce_sum over the axes that "
+                "the input did not have. If nothing was broadcast, look at slices, transposes and "
+                "the order of the gradients in the `return`.",
+            )
+        wanted = given.dtype.name
+        kind = gradient.dtype.name if tensor else f"of the type {type(gradient).__name__}"
+        if kind != wanted:
+            yield (
+                "dtype",
+                f"{kind} for {wanted}",
+                f"{name} is {wanted}, but its gradient is {kind}, by {step.label}. TensorFlow "
+                "accepts it, and fails where it meets another gradient.",
+                f"Return the gradient in the input's dtype: tf.cast(g, {wanted!r}).",
+            )
 
 
 def keywords(case: Case) -> None:
@@ -185,13 +143,25 @@ def keywords(case: Case) -> None:
 
 
 def upstream(case: Case) -> None:
-    """A rule is linear in its upstream: 0 gives 0, and twice the upstream twice the downstream."""
-    results = case.results
-    for label, outcome in _uses_of_upstream(case):
+    """A rule is linear in its upstream: 0 gives 0, and twice the upstream twice the downstream.
+
+    Each custom rule is judged, and then f as a whole: it may hold rules that were registered or
+    loaded, or one with a tape of its own, which can run only once.
+    """
+    results, judged = case.results, case.judged
+    found = []
+    for step in case.steps[:: 1 + len(case.steps) // MOST_CALLS]:
+        with suppress(Exception):  # it cannot run again
+            found.append((step.label, _use_of_upstream(step, case.given)))
+    try:
+        if case.deterministic:
+            pull = partial(judged.claim, x=judged.x)
+            whole = nonlinearity(pull, case.y.size, case.dtype, judged.sizes)
+            found.append(("f as a whole", whole))
+    except Exception:
+        results.skipped("upstream", "not judged: the rule cannot be run again")
+    for label, outcome in found:
         reason, words = outcome or ("", "")
-        if outcome == _ONCE:
-            results.skipped("upstream", f"not judged: {words}")
-            return
         if reason and case.surrogate and reason != "ignored":
             results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
         elif reason:
@@ -202,32 +172,20 @@ def upstream(case: Case) -> None:
         results.passed("upstream", "downstream is linear in upstream")
 
 
-def _uses_of_upstream(case: Case) -> Iterator[tuple[str, _Outcome]]:
-    """What is wrong with the use of upstream by each rule, and at last by f as a whole."""
-    once = []
-    for step in case.judged_steps:
-        outcome = _use_of_upstream(step, step.coarsest(case.dtype))
-        if outcome is _ONCE:
-            once.append(step)
-        else:
-            yield step.label, outcome
-    if once:
-        yield once[0].label, _use_by_all(case)
-    elif _hides_a_rule(case):
-        yield "f as a whole", _use_by_all(case)
+def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
+    known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
+    def gradients_of(found: Sequence[Any]) -> list[Any]:
+        pairs = zip(found, step.event.inputs, strict=False)
+        return [tf.zeros(t.shape) if g is None else dense(g, t.shape) for g, t in pairs]
 
-def _hides_a_rule(case: Case) -> bool:
-    """Whether f may use upstream wrongly in a rule that was registered or loaded: no custom step.
+    def rule(u: Array) -> Array:
+        parts = iter(split(u, known))
+        back = step.event.rule(*[None if old is None else next(parts) for old in step.upstream])
+        return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
 
-    One run tells: a power of 2 changes no digit, so downstream is exact where f is linear.
-    """
-    try:
-        scaled = case.flat.claim(-FARTHEST * case.upstream, case.flat.x)
-    except Exception:  # a rule that takes no other upstream
-        return False
-    same = np.array_equal(scaled, -FARTHEST * case.eager.vector, equal_nan=True)
-    return case.deterministic and not same
+    sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
+    return nonlinearity(rule, join(known).size, dtype, sizes)
 
 
 _USES_OF_UPSTREAM = {
@@ -237,10 +195,10 @@ _USES_OF_UPSTREAM = {
     "not linear": "A rule returns upstream · local, which is linear in upstream. If it changes "
     "this on purpose, say so: cgviz.check(..., surrogate=True).",
 }
-FARTHEST = 4096.0  # times the upstream: beyond the thresholds of rules that clip, if finite
 _SUM = "the sum of two upstreams does not give the sum of their downstreams"
+MOST_CALLS = 50  # of rules, evenly chosen: each is run ten times, and a loop may make 1,000 calls
+
 _Outcome = tuple[str, str] | None
-_ONCE = "once", "the rule cannot be run again"
 
 
 def nonlinearity(
@@ -249,12 +207,12 @@ def nonlinearity(
     dtype: Dtype,
     sizes: Sequence[int] = (),
 ) -> _Outcome:
-    """What is wrong with a rule's use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
+    """What is wrong with the use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
 
     Args:
-        pull: The rule, from upstream to downstream, both vectors.
+        pull: From upstream to downstream, both vectors.
         size: How many numbers upstream has.
-        dtype: The coarsest dtype that the rule meets: it sets how far rounding moves downstream.
+        dtype: The coarsest dtype on the way: it sets how far rounding moves downstream.
         sizes: How many numbers downstream has for each input. Each is judged by its own largest
             number, or a large gradient for one input would hide an error in that for another.
     """
@@ -262,20 +220,21 @@ def nonlinearity(
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
     at_u, at_v = pull(u), pull(v)
     give = dtype.wrong * np.fmax(*(largest_beside(each, sizes) for each in (at_u, at_v)))
-    if _apart(pull(u), at_u, give).size:
+    if apart(pull(u), at_u, give).size:
         words = "the same upstream gives two downstreams, as where random numbers are drawn anew"
         return "not the same twice", words
-    left = _apart(pull(0 * u), 0 * at_u, give)
+    left = apart(pull(0 * u), 0 * at_u, give)
     if left.size:
-        if _apart(at_u[left], at_v[left], give[left]).size == left.size:
+        if apart(at_u[left], at_v[left], give[left]).size == left.size:
             return "not linear", "upstream 0 gives a downstream that is not 0"
         return "ignored", "upstream is ignored: any upstream gives the same downstream"
-    factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range
+    # The first is beyond the thresholds of rules that clip; float16 has a small range.
+    factors = (4096.0, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above
 
     def uneven(give: Array) -> list[float]:
-        return [t for t, one, other, by in tried if _apart(one, other, give * by).size]
+        return [t for t, one, other, by in tried if apart(one, other, give * by).size]
 
     if uneven(give):  # where terms cancel in the rule, as in softmax near 1, their rounding remains
         give = give + 4 * dtype.eps * max(largest_term(partial(pull, w)) for w in (u, v))
@@ -295,41 +254,6 @@ def largest_term(run: Callable[[], Any]) -> float:
     return max((largest(to_vector(t)) for t in met), default=0.0)
 
 
-def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
-    """What is wrong with one rule's use of upstream; None if nothing is, `_ONCE` if not known."""
-    known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
-
-    def gradients_of(found: Sequence[Any]) -> list[Any]:
-        pairs = zip(found, step.event.inputs, strict=False)
-        return [dense(g, t.shape) for g, t in pairs if g is not None]
-
-    def rule(u: Array) -> Array:
-        parts = iter(split(u, known))
-        back = step.event.rule(*[None if old is None else next(parts) for old in step.upstream])
-        return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
-
-    try:
-        sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
-        return nonlinearity(rule, join(known).size, dtype, sizes)
-    except Exception:  # a rule with a tape of its own can run only once
-        return _ONCE
-
-
-def _use_by_all(case: Case) -> _Outcome:
-    """The same for all of f, which makes such a rule anew for each upstream."""
-    flat = case.flat
-    try:
-        pull = partial(flat.claim, x=flat.x)
-        return nonlinearity(pull, case.y.size, case.given, flat.sizes)
-    except Exception:
-        return _ONCE
-
-
-def _apart(one: Array, other: Array, give: Array | float) -> Array:
-    """Where two vectors differ; a gradient that is None in only one is left to the rule `value`."""
-    return apart(one, other, give) if one.shape == other.shape else np.zeros(0, int)
-
-
 # --- variables ---------------------------------------------------------------------------------
 
 
@@ -339,13 +263,13 @@ def variables(case: Case) -> None:
     def named(listed: Sequence[Any]) -> str:
         return f"[{', '.join(map(variable_name, listed))}]"
 
-    steps = [s for s in case.judged_steps if len(s.event.variables) > 0]
+    steps = [step for step in case.steps if len(step.event.variables) > 0]
     for step in steps:
         # In eager mode TensorFlow lists them in the order of a set, which differs from run to run.
         listed = sorted(step.event.variables, key=variable_name)
         matters = _order_matters(step, listed, case.dtype.wrong)
         if matters is None:
-            case.results.skipped("variables", f"not judged: {_ONCE[1]}")
+            case.results.skipped("variables", "not judged: the rule cannot be run again")
         if matters:
             case.results.broken(
                 "variables",
@@ -392,30 +316,26 @@ def finite_forward(case: Case) -> None:
     if not bad.size:
         case.results.passed("finite forward", "every output is finite")
         return
-    assert case.base is not None
     i = int(bad[0])
     wide = case.wide.value[i]
     stable = abs(wide) < max(each.largest for each in case.flat.dtypes)
-    mendable = stable or bool(np.isfinite(case.base.vector).all())
-    begin = "The value overflows as f computes it, or has none here. If it has one, write it"
-    begin = "A rule mends the gradient only. Write the value" if mendable else begin
-    also = ", while the rule stays finite" if mendable else ""
-    also = f", and {style.number(wide)} in float64" if stable else also
+    mendable = stable or np.isfinite(case.eager.vector).all()
+    also = f", and {style.number(wide)} in float64" if stable else ""
     case.results.broken(
         "finite forward",
         style.number(case.y[i]),
         f"{case.output_name(i)} is {style.number(case.y[i])} at a finite input{also}.",
-        f"{begin} in a form that does not overflow, such as tf.nn.softplus, tf.nn.log_softmax or "
-        "tf.math.log1p.",
+        "The value overflows as f computes it, or has none here. If it has one, write it in a form "
+        "that does not overflow, such as tf.nn.softplus, tf.nn.log_softmax or tf.math.log1p: a "
+        "rule mends the gradient only.",
         level="error" if mendable else "warning",
     )
 
 
 def finite_gradient(case: Case) -> None:
     """Finite inputs give finite gradients."""
-    assert case.base is not None
-    vector = case.base.vector
-    pairs = zip(case.flat.leaves, case.base.gradients, strict=True)
+    vector = case.eager.vector
+    pairs = zip(case.flat.leaves, case.eager.gradients, strict=True)
     # A gradient of a wrong shape is NaN in the vector too, but does not count here.
     fits = [np.full(x.stop - x.start, g is None or g.shape == x.source.shape) for x, g in pairs]
     wrong = np.flatnonzero(~np.isfinite(vector) & np.concatenate([np.zeros(0, bool), *fits]))
@@ -426,13 +346,17 @@ def finite_gradient(case: Case) -> None:
     case.results.broken(
         "finite gradient",
         style.number(vector[i]),
-        f"d {case.sum_name} / d {case.input_name(i)} is {style.number(vector[i])} at a finite "
-        f"input{more(wrong.size)}.",
-        "Find the step that made it with `cgviz.trace(f, x).diagnose()`. Often it is 0 × ∞: "
-        "make the input of the dangerous op safe first, or write a stable rule.",
+        f"{case.gradient_name(i)} is {style.number(vector[i])} at a finite input"
+        f"{more(wrong.size)}.",
+        UNSTABLE,
     )
 
 
+UNSTABLE = (
+    "Find the step that made it with `cgviz.trace(f, x).diagnose()`; a second derivative needs "
+    "`trace(f, x, order=2)`. Often it is 0 × ∞: make the input of the dangerous op safe first, or "
+    "write a stable rule, of functions whose own gradients are stable, such as tf.sigmoid."
+)
 RULES = (
     Rule("runs", DEBUGGING, runs),
     Rule("arity", INPUTS),

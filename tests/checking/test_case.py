@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from cgviz.checking.case import Case, Results, examine
+from cgviz.checking.case import Results, examine
 from cgviz.checking.checker import EVERY_RULE
 from cgviz.checking.flattened import Flattened, copies, kept
 from cgviz.graph import dtypes
@@ -15,7 +15,7 @@ def first(f, *args):
     flat = Flattened(f, given, {id(t): n for t, n in named})
     variables = copies(leaf.source for leaf in flat.leaves if leaf.variable)
     with kept(variables):
-        return examine(Case(flat, flat, Results(EVERY_RULE)), variables)
+        return examine(flat, Results(EVERY_RULE), 1, False, variables)
 
 
 @tf.custom_gradient
@@ -29,19 +29,6 @@ def test_custom_steps_are_found_at_any_depth():
     assert [step.event.type for step in made.steps] == ["<lambda>", "square"]
     assert "the rule of `square` (line" in made.steps[1].label
     assert len(made.custom) == 3
-
-
-def test_of_a_rule_that_is_called_often_some_calls_are_judged_the_first_and_the_last_among_them():
-    def often(x):
-        for _ in range(100):
-            x = square(x)
-        return x
-
-    made = first(lambda x: tf.custom_gradient(lambda x: (x, lambda dy: dy))(often(x)), 1.0)
-    squares = [step for step in made.steps if step.event.type == "square"]
-    judged = [step for step in made.judged_steps if step.event.type == "square"]
-    assert (len(squares), len(judged), len(made.judged_steps)) == (100, 20, 21)
-    assert (judged[0], judged[-1]) == (squares[0], squares[-1])
 
 
 def test_variables_read_become_leaves_and_those_written_are_named():
@@ -58,29 +45,28 @@ def test_variables_read_become_leaves_and_those_written_are_named():
     assert float(count) == 0.0
 
 
-def test_an_exception_is_kept_for_the_rules():
-    made = first(lambda x: tf.reshape(x, [7]), 1.0)
-    assert made.error is not None
-    assert made.trace is None
+def wide(case):
+    """Whether it is judged in float64."""
+    return all(each is dtypes.FLOAT64 for each in case.judged.dtypes)
 
 
 def test_float32_is_judged_in_float64_where_f_allows_it():
-    assert first(square, [1.0, 2.0]).judged.wide
+    assert wide(first(square, [1.0, 2.0]))
     assert first(square, [1.0, 2.0]).dtype is dtypes.FLOAT64
     stubborn = first(lambda x: x * tf.constant(2.0), 1.0)
-    assert not stubborn.judged.wide
+    assert not wide(stubborn)
     assert stubborn.dtype is dtypes.FLOAT32
 
 
 def test_where_f_reads_a_given_variable_itself_it_is_judged_in_the_dtype_of_the_variable():
     w = tf.Variable([1.0, 2.0], name="w")
-    assert not first(lambda given: w * w, w).judged.wide
-    assert not first(lambda given: w * given, w).judged.wide
-    assert first(lambda given: given * given, w).judged.wide
+    assert not wide(first(lambda given: w * w, w))
+    assert not wide(first(lambda given: w * given, w))
+    assert wide(first(lambda given: given * given, w))
     dense = tf.keras.layers.Dense(1)
     x = tf.ones((2, 2))
     dense(x)
-    assert not first(lambda kernel: dense(x), dense.kernel).judged.wide
+    assert not wide(first(lambda kernel: dense(x), dense.kernel))
 
 
 def test_a_cast_to_less_inside_f_is_noticed():

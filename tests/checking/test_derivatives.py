@@ -73,19 +73,6 @@ def test_what_a_rule_closes_over_is_blamed_only_for_the_gradients_that_it_cuts()
     assert (row.state, row.reason) == ("fail", "nothing flows to w: see captured")
 
 
-def test_where_a_rule_cuts_one_of_two_ways_the_hint_says_what_the_wrong_numbers_look_like_too():
-    def f(x):
-        s = tf.reduce_sum(x * x)
-        return tf.custom_gradient(lambda x: (x * s, lambda dy: dy * s))(x)
-
-    report = cgviz.check(f, [1.0])
-    (found,) = report.findings
-    assert found.rule == "captured"
-    assert "not all flows to x" in [row.reason for row in report.rows]
-    assert "closes over `s`" in found.message
-    assert "Yours is 0.333 times the true one" in found.hint
-
-
 def test_a_right_rule_is_not_blamed_for_a_stop_gradient_beside_it():
     @tf.custom_gradient
     def swish(x):
@@ -195,35 +182,6 @@ def test_the_second_order_is_a_warning_unless_it_is_asked_for():
         assert (found.rule, found.level) == ("second order", level)
 
 
-def test_a_second_derivative_of_0_has_another_cause_than_one_by_a_wrong_factor():
-    @tf.custom_gradient
-    def slope(x, factor):
-        return 2.0 * tf.cos(2.0 * x), lambda dy: (dy * factor * tf.sin(2.0 * x), None)
-
-    def hint(factor):
-        f = tf.custom_gradient(lambda x: (tf.sin(2.0 * x), lambda dy: dy * slope(x, factor)))
-        return [found.hint for found in cgviz.check(f, 0.5, order=2).findings]
-
-    assert not hint(-4.0)
-    (untracked,), (wrong,) = hint(0.0), hint(1.0)
-    assert "a gradient, too" in untracked
-    assert "a custom gradient in it, or one that it calls, is wrong" in wrong
-
-
-def test_a_rule_of_which_a_part_is_hidden_from_the_tape_is_told_both_causes():
-    f = tf.custom_gradient(lambda x: (x**3, lambda dy: dy * 3.0 * x * tf.stop_gradient(x)))
-    (found,) = cgviz.check(f, 1.3, order=2).findings
-    assert "NumPy or stop_gradient hides a part of it" in found.hint
-
-
-def test_where_numpy_hides_the_upstream_no_rule_of_a_rule_is_blamed_alone():
-    twice = tf.custom_gradient(
-        lambda x: (2.0 * x, lambda dy: tf.constant(2.0 * dy.numpy(), dy.dtype))
-    )
-    (found,) = cgviz.check(twice, 1.0, where="eager").findings
-    assert "Either NumPy or stop_gradient hides a part of it" in found.hint
-
-
 def test_of_many_wrong_second_derivatives_each_input_is_moved_once_more():
     runs = []
 
@@ -240,15 +198,6 @@ def test_of_many_wrong_second_derivatives_each_input_is_moved_once_more():
     assert len(runs) < 250  # one slope for each of the 16 would take over 400
 
 
-def test_the_line_that_stops_a_gradient_is_named_where_only_the_second_derivative_is_wrong():
-    def tangent(x):
-        slope = tf.stop_gradient(tf.cos(x))
-        return tf.stop_gradient(tf.sin(x)) + slope * (x - tf.stop_gradient(x))
-
-    (found,) = cgviz.check(tangent, 0.3).findings
-    assert "`slope = tf.stop_gradient(tf.cos(x))`" in found.hint
-
-
 def test_a_rule_that_computes_in_less_than_f_is_not_blamed_for_the_second_order_too():
     f = tf.custom_gradient(lambda x: (x * x, lambda dy: tf.cast(2.0 * x * dy, tf.float32)))
     report = cgviz.check(f, np.float64([1.3, -0.7]), order=2)
@@ -260,7 +209,7 @@ def test_a_rule_of_a_rule_that_is_wrong_in_company_only_is_caught():
     ((level, message),) = second_order(naive, 3.0, order=2)
     assert level == "error"
     assert message == (
-        "Correct for a constant upstream; wrong when the upstream depends on the input. "
+        "Correct for an upstream of ones; wrong when the upstream depends on the input. "
         "With one that grows, d (upstream · d out / d in) / d in: yours 0.9079, true 18.91."
     )
     assert second_order(naive, 3.0)[0][0] == "warning"
@@ -305,12 +254,6 @@ def test_a_tiny_second_derivative_that_is_wrong_is_told():
     assert message == "d² out / d in²: yours 0, true 6e−6."
 
 
-def test_where_the_value_is_infinite_already_the_second_order_is_news_only_if_asked_for():
-    f, args = gallery.documented_log1pexp(np.float32)
-    assert not second_order(f, *args)
-    assert second_order(f, *args, order=2)[0][0] == "error"
-
-
 def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
     def f(x):
         return tf.where(x > 0.0, x, 1.0) * tf.where(x > 0.0, tf.sqrt(x) ** 3, 0.0 * x)
@@ -318,7 +261,7 @@ def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
     (found,) = cgviz.check(f, np.float64(0.0), order=2).findings
     assert (found.rule, found.level) == ("second order", "error")
     assert "f gives" in found.message
-    assert "order=2).diagnose()" in found.hint
+    assert "order=2" in found.hint
     assert "tf.where" in str(cgviz.trace(f, 0.0, order=2).diagnose())
 
 
@@ -370,39 +313,6 @@ def test_two_gradients_are_called_swapped_only_if_both_are_each_others():
     assert found.hint.startswith("The true derivative is 0 here")
     swapped = hint(lambda dy, x, y: (dy * x, dy * y), 0.3, 1.7, forward=lambda x, y: x * y)
     assert "are the two swapped" in swapped
-
-
-def test_of_a_complex_function_a_missing_transpose_is_not_called_a_missing_conjugate():
-    z = tf.constant([1 + 1j, 2 - 1j, 0.5 + 2j], tf.complex128)
-    told = hint(lambda dy, z: tf.cumsum(dy), z, forward=tf.cumsum)
-    assert told.startswith("This is the Jacobian transposed: return upstream · tf.math.conj(J)")
-    told = hint(lambda dy, z: dy * 2.0 * z, z, forward=lambda z: z * z)
-    assert told.startswith("The conjugate is missing")
-
-
-def test_of_a_product_with_a_conjugate_a_missing_conjugate_is_told():
-    z, c = tf.constant([1 + 2j, 0.5 - 1j]), tf.constant([0.3 + 0.7j, 2 + 1j])
-    told = hint(
-        lambda dy, z, c: (dy * tf.math.conj(c), tf.math.conj(dy) * z),
-        *(z, c),
-        forward=lambda z, c: tf.reduce_sum(z * tf.math.conj(c)),
-    )
-    assert told.startswith("The conjugate is missing, or one too many")
-
-
-MATRIX = np.array([[3.0, 0.5, 0.2], [-0.4, 2.0, 0.1], [0.3, 0.7, 4.0]])
-
-
-@pytest.mark.parametrize(
-    ("forward", "rule"),
-    [
-        (lambda a: tf.linalg.slogdet(a)[1], lambda dy, a: dy * tf.linalg.inv(a)),
-        (lambda a: MATRIX @ a, lambda dy, a: tf.transpose(dy) @ MATRIX),
-        (lambda a: tf.linalg.matvec(a, MATRIX[0]), lambda dy, a: MATRIX[0][:, None] * dy),
-    ],
-)
-def test_a_gradient_of_a_matrix_that_is_transposed_is_recognized(forward, rule):
-    assert "transposed: one tf.linalg.matrix_transpose" in hint(rule, MATRIX, forward=forward)
 
 
 def test_upstreams_of_two_outputs_are_named_only_if_there_are_two():
@@ -465,43 +375,6 @@ def test_a_factor_of_one_is_no_hint():
     assert hint(lambda dy, x: 1.002 * dy * tf.cos(x), 0.3).startswith("Work the rule out")
 
 
-def test_a_transposed_jacobian_is_recognized():
-    matrix = tf.constant([[1.0, 2.0], [3.0, 5.0]])
-    said = hint(
-        lambda dy, x: tf.linalg.matvec(matrix, dy),
-        [0.3, 1.1],
-        forward=lambda x: tf.linalg.matvec(matrix, x),
-    )
-    assert "transposed" in said
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        tf.linalg.logdet,
-        lambda a: tf.reduce_sum(tf.linalg.cholesky(a)),
-        tf.custom_gradient(
-            lambda a: (tf.linalg.logdet(a), lambda dy: dy * tf.linalg.inv(a, adjoint=True))
-        ),
-    ],
-)
-def test_a_gradient_for_symmetric_matrices_is_told_and_what_to_check_is_right(f):
-    """They read the lower triangle: moving an entry of the upper one changes nothing."""
-    matrix = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]])
-    (found,) = cgviz.check(f, matrix).findings
-    assert "one triangle" in found.hint
-    cgviz.check(lambda a: f((a + tf.linalg.matrix_transpose(a)) / 2), matrix).assert_ok()
-
-
-def test_a_wrong_gradient_of_a_triangle_is_not_taken_for_one_of_symmetric_matrices():
-    said = hint(
-        lambda dy, a: 2 * dy * tf.linalg.inv(a),
-        [[4.0, 1.0], [1.0, 3.0]],
-        forward=lambda a: tf.linalg.logdet(a),
-    )
-    assert "triangle" not in said
-
-
 @tf.custom_gradient
 def turned(z):
     """A complex product; its rule forgets the conjugate."""
@@ -517,7 +390,7 @@ def test_of_complex_numbers_the_gradient_of_the_sum_is_tensorflows_and_conj_is_n
     assert tape.gradient(y, z).numpy().tolist() == [1 - 2j, 1 - 2j]
     (found,) = cgviz.check(turned, z).findings
     assert "of sum(out): yours [1, 1, 2, 2], true [1, 1, −2, −2]" in found.message
-    assert "tf.math.conj" in found.hint
+    assert "conjugate" in found.hint
 
 
 def test_numbers_alike_in_four_digits_are_written_with_more():

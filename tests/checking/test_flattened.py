@@ -53,8 +53,6 @@ def test_widening_makes_doubles_of_arguments_and_leaves_variables():
     assert all(leaf.source.dtype == tf.float64 for leaf in wide.leaves)
     wide.forward(np.array([2.0, 7.0]))
     assert float(w) == 3.0
-    assert wide.wide
-    assert not s.wide
 
 
 def test_steps_are_powers_of_two_of_the_size_of_each_entry():
