@@ -458,7 +458,8 @@ class _Arranged:
         of, i = ("frame", k) if frame.node < 0 else ("node", frame.node)
         step, now = (self.moments.start, ()) if frame.node < 0 else self._node_time(frame.node)
         self._path("frame", of, i, shapes.box(x, x + width, y, y + height, 8), step, *now)
-        (rows, heights, wide), low = self._title(k), y + 4
+        rows, heights, wide = self._title(k)
+        low = y + 4
         if frame.node < 0:
             self._path("tab", of, i, shapes.box(x, x + wide, y, y + heights[0] + 8, 8), step)
         self._path("handle", of, i, _handle(x + 12, low + heights[0] / 2, True), step)

@@ -57,7 +57,7 @@ def plot(
     """Draw the flow of a trace: see `Trace.plot`."""
     _check_axes(ax)
     shown = replace(select(trace, which, full), local=local)
-    if step is not None and step not in range(shown.steps + 1):  # nor is a text or a fraction
+    if step is not None and step not in range(shown.steps + 1):  # a text or fraction is not in it
         raise ValueError(
             f"`step` is {step!r}, but this pass has {shown.steps} steps: 0 to {shown.steps}"
         )

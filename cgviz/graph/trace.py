@@ -110,7 +110,7 @@ class Trace:
             why = "; ".join(self.notes) or "call `tape.gradient` inside the recording"
             raise ValueError(f"this trace has no backward pass: {why}")
         index = self.main if which is None else which
-        if index not in range(-len(passes), len(passes)):  # nor is a text or a fraction
+        if index not in range(-len(passes), len(passes)):  # a text or fraction is not in it
             raise ValueError(
                 f"`which` is {which!r}, but this trace has {len(passes)} backward "
                 f"pass{'es' if len(passes) > 1 else ''}: 0 to {len(passes) - 1}"

@@ -46,8 +46,8 @@ LOST = 8 * float(np.finfo(np.float32).eps)  # the share of a number that roundin
 STEEP, HALVINGS = 0.8, 8
 # In a saved page sliders have a few positions, whose numbers are computed beforehand.
 POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as MOST and BYTES allow
-MOST = 700  # answers, some 7 s for an f of a few ops; curves take as long as CURVE of them
-CURVE = 13
+MOST, FEW = 700, 4  # answers for an f of at most so many ops, some 10 s, and fewer for a larger f
+CURVE = 13  # a curve takes as long as so many answers
 BYTES = 1_500_000  # of the answers, each compressed alone; compressed together they take a third
 
 
@@ -230,15 +230,13 @@ class Sweeper:
             "rule": _finite(self._entry(trace.gradients[self.sliders[focus].argument], focus)),
         }
 
-    def curves(self, values: Sequence[float], active: int, focus: int, custom: bool) -> Document:
+    def curves(self, values: Sequence[float], active: int, focus: int) -> Document:
         """The curves over the range of one slider, with the others left where they are.
 
         Args:
             values: The values of the sliders.
             active: The slider to sweep.
             focus: The slider with respect to which to differentiate; not that of upstream.
-            custom: Whether f is known to have custom rules. If not, but it is found to differ from
-                its body somewhere, it has.
 
         Returns:
             The x of the points, the name of the axis, and the plots, with None where a number is
@@ -249,17 +247,17 @@ class Sweeper:
         # A rule that prints has done so already; infinity minus infinity is a gap.
         with silenced(), np.errstate(invalid="ignore"):
             rows = [self._row(_put(values, active, x), focus) for x in xs]
-            table = np.array(rows, float)  # NaN in place of None
-            custom = custom or not np.array_equal(table[:, 1], table[:, 2], equal_nan=True)
+            # NaN in place of None; across a jump, the slope depends on the width.
+            *columns, wide, narrow, customs = np.array(rows, float).T
+            table = np.stack([*columns, wide], 1)
+            custom = bool(customs.any())
             known = table[np.isfinite(table[:, 0]), 0]
             # The error of f, which a difference magnifies.
             lost = LOST * np.max(np.abs(known), initial=0.0)
             up = np.max(np.abs(xs)) if slider.upstream else abs(self.upstream(values))
             noise = lost * up / self._width(focus)
-            wide, narrow = table[:, 3], table[:, 4]  # across a jump, the slope depends on the width
             smooth = np.abs(wide - narrow) <= np.abs(wide) / 2 + noise
-            wide[~(smooth & np.isfinite(table[:, 0]))] = np.nan
-            table = table[:, :4]
+            table[~(smooth & np.isfinite(table[:, 0])), 3] = np.nan
             after = self._jumps(values, active, xs, table[:, 0], lost)
             between = (table[after - 1] + table[after]) / 2  # a rule may go on where f jumps
             between[table[after - 1] * table[after] < 0] = np.nan  # but not through a pole
@@ -273,7 +271,7 @@ class Sweeper:
             "body": "autodiff of the body",
             "differences": "finite differences",
         }
-        for role, found in zip(names, zip(*rows, strict=True), strict=False):
+        for role, found in zip(names, [*zip(*rows, strict=True)][: len(names)], strict=True):
             if None in found and not np.isfinite(np.array(found, float)).any():
                 names[role] += f": {style.NONE}"
         f, *derivatives = (
@@ -306,19 +304,22 @@ class Sweeper:
         return np.array(found, int)
 
     def _row(self, values: Sequence[float], focus: int) -> tuple[float | None, ...]:
-        """f and its derivative at one point: by the rule, without it, and by two differences."""
+        """f and its derivative at one point: by the rule, without it, and by two differences.
+
+        The last number is 1 where a custom rule ran.
+        """
         body: float | None = np.nan
         try:
             value, gradient = self._gradient(values, focus)
             width = self._width(focus)
             slopes = [self._slope(values, focus, each) for each in (width, width / 2)]
         except Exception:  # where f cannot be computed its curves have a gap
-            return (np.nan,) * 5
+            return *(np.nan,) * 5, 0.0
         # Not forward mode, which uses the rule where the body has no derivative, as with a sign. An
         # op of the body may have no gradient at all.
-        with suppress(Exception), tf_hooks.rules_ignored():
+        with tf_hooks.rules_ignored() as rules, suppress(Exception):
             body = self._gradient(values, focus)[1]
-        return value, gradient, body, *slopes
+        return value, gradient, body, *slopes, float(bool(rules))
 
     def _slope(self, values: Sequence[float], focus: int, width: float) -> float:
         """The central difference of f, so far to each side, times upstream."""
@@ -400,11 +401,6 @@ class Explorer(View):
         super().__init__([builder], self._extra(), start="end", words=words)
         self.page = self.document["pages"][0]
 
-    @property
-    def custom(self) -> bool:
-        """Whether a custom rule runs at the values of the sliders."""
-        return any(op.kind == "custom" for op in self.trace.walk())
-
     def _extra(self) -> Document:
         """The sliders, the curves and the points on them."""
         shown = [
@@ -416,8 +412,8 @@ class Explorer(View):
 
     def _sweep(self, active: int) -> bool:
         """Draw the curves again if what they depend on has changed; return whether it had."""
-        others = _put(self.values, active, 0.0)
-        swept = active, self.focus, self.custom, others
+        others = _put(self.values, active, 0.0)  # where the active one is does not matter
+        swept = active, self.focus, others
         if swept == self.swept:
             return False
         self.swept = swept
@@ -426,7 +422,7 @@ class Explorer(View):
 
     def _curves(self, values: Sequence[float], active: int, focus: int) -> Document:
         """Curves as the browser draws them."""
-        found = self.sweeper.curves(values, active, focus, self.custom)
+        found = self.sweeper.curves(values, active, focus)
         drawn = [curves.plot(axis=found["axis"], xs=found["xs"], **x) for x in found["plots"]]
         return {"active": active, "plots": drawn}
 
@@ -485,10 +481,11 @@ class Explorer(View):
         flows: dict[Any, Document] = {}
         first = json.dumps(self._kept_at(self.values, flows))
         size, many = len(zlib.compress(first.encode())), len(self.sliders)
+        most = MOST * (FEW / max(FEW, sum(1 for _ in self.trace.walk()))) ** 0.5
 
         def paid(n: int, moving: int) -> bool:
             each = (n + 1) ** (moving - 1)  # n, and where it is now
-            return (n + 1) * each * size <= BYTES and (n + 1 + CURVE * moving) * each <= MOST
+            return (n + 1) * each * size <= BYTES and (n + 1 + CURVE * moving) * each <= most
 
         # Where even three positions of each cost too much, the last sliders stay where they are.
         every = ((n, k) for k in range(many, 0, -1) for n in POSITIONS if paid(n, k))
@@ -499,8 +496,8 @@ class Explorer(View):
         fixed = " and ".join(f"`{slider.name}`" for slider in self.sliders[moving:])
         if fixed:
             warnings.warn(
-                f"in what is saved {fixed} cannot be moved: that would take over {MOST} runs of f, "
-                f"or {BYTES / 1e6:g} MB. Slide fewer arguments, or leave upstream at 1 with "
+                f"in what is saved {fixed} cannot be moved: that would take too long, or over "
+                f"{BYTES / 1e6:g} MB. Slide fewer arguments, or leave upstream at 1 with "
                 "upstream=None",
                 stacklevel=3,
             )

@@ -288,7 +288,7 @@ def rule_lines(step: Step) -> list[Line]:
     """The lines of a custom op's rule, each with the numbers of its names in this step.
 
     Numbers are known for the rule's parameters, for its closure, and for names assigned once, from
-    an op. A name that is assigned twice or in a loop is left out, because it has no single number.
+    an op. A name that is assigned twice, also by a loop, is left out: it has no single number.
 
     Args:
         step: A step of a custom op.
@@ -306,7 +306,9 @@ def rule_lines(step: Step) -> list[Line]:
         return found
     if not isinstance(function, ast.FunctionDef):
         return found
-    nodes = [*ast.walk(function)]
+    inner = [n for n in ast.walk(function) if isinstance(n, ast.FunctionDef | ast.Lambda)][1:]
+    others = {part for each in inner for part in ast.walk(each)}  # they have names of their own
+    nodes = [node for node in ast.walk(function) if node not in others]
     names, bound = [], Counter[str]()
     for node in nodes:
         if isinstance(node, ast.Name | ast.arg):

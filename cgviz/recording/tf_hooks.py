@@ -79,8 +79,8 @@ except (ImportError, AttributeError) as error:
     raise _unsupported(error) from error
 
 _recorder: ContextVar[ThreadRecorder | None] = ContextVar("_recorder", default=None)
-# Whether custom rules are left out, so that their bodies are differentiated.
-_ignored: ContextVar[bool] = ContextVar("_ignored", default=False)
+# Custom rules that were left out, so that their bodies are differentiated; None where none is.
+_ignored: ContextVar[list[Any] | None] = ContextVar("_ignored", default=None)
 
 
 def _open_recorder() -> ThreadRecorder | None:
@@ -270,7 +270,9 @@ def _on_record(
 ) -> None:
     """Note a custom gradient, or a closed `tf.function`, that TensorFlow records as a whole."""
     rule = backward_function
-    if _ignored.get() and rule.__name__ == "actual_grad_fn":
+    ignored = _ignored.get()
+    if ignored is not None and rule.__name__ == "actual_grad_fn":
+        ignored.append(rule)
         return
     recorder = _eager_recorder()
     if recorder is not None:
@@ -567,13 +569,17 @@ def unrecorded() -> Iterator[None]:
 
 
 @contextmanager
-def rules_ignored() -> Iterator[None]:
-    """Differentiate the bodies of custom gradients, in eager mode, as if they had no rule."""
+def rules_ignored() -> Iterator[list[Any]]:
+    """Differentiate the bodies of custom gradients, in eager mode, as if they had no rule.
+
+    Yields the rules that were left out so far.
+    """
     before, user = _ignored.get(), object()
+    found: list[Any] = []
     try:
         _install(user)
-        _ignored.set(True)
-        yield
+        _ignored.set(found)
+        yield found
     finally:
         _ignored.set(before)
         _uninstall(user)

@@ -18,14 +18,14 @@ def flat(x):
     return x * x, grad
 
 
-def sweep(f, given, values, active=0, focus=0, custom=True, upstream=(-2.0, 2.0)):
-    curves = Sweeper(*sliders(f, given, upstream)).curves(values, active, focus, custom)
+def sweep(f, given, values, active=0, focus=0, upstream=(-2.0, 2.0)):
+    curves = Sweeper(*sliders(f, given, upstream)).curves(values, active, focus)
     lines = {line["role"]: line["ys"] for plot in curves["plots"] for line in plot["lines"]}
     return np.array(curves["xs"]), {k: np.array(v, float) for k, v in lines.items()}, curves
 
 
 def test_without_custom_rules_the_curves_agree():
-    xs, lines, _ = sweep(lambda x: tf.sin(x), {"x": (-3.0, 3.0)}, [1.0, 2.0], custom=False)
+    xs, lines, _ = sweep(lambda x: tf.sin(x), {"x": (-3.0, 3.0)}, [1.0, 2.0])
     assert np.allclose(lines["f"], np.sin(xs), atol=1e-5)
     assert np.allclose(lines["rule"], 2 * np.cos(xs), atol=1e-5)
     assert np.allclose(lines["differences"], 2 * np.cos(xs), atol=1e-3)
@@ -33,7 +33,7 @@ def test_without_custom_rules_the_curves_agree():
 
 
 def test_no_difference_is_taken_across_a_pole():
-    xs, lines, _ = sweep(lambda x: 1.0 / x, {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=False)
+    xs, lines, _ = sweep(lambda x: 1.0 / x, {"x": (-3.0, 3.0)}, [1.0, 1.0])
     known = np.isfinite(lines["differences"])
     assert np.sum(~known) <= 3
     assert np.allclose(lines["differences"][known], -1 / xs[known] ** 2, rtol=0.05)
@@ -41,7 +41,7 @@ def test_no_difference_is_taken_across_a_pole():
 
 @pytest.mark.parametrize("f", [tf.floor, tf.sign, lambda x: x * tf.round(x)])
 def test_where_f_jumps_its_curve_has_a_gap_and_there_are_no_differences(f):
-    xs, lines, _ = sweep(f, {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=False)
+    xs, lines, _ = sweep(f, {"x": (-3.0, 3.0)}, [1.0, 1.0])
     assert (xs[0], xs[-1]) == (-3, 3)
     rises = np.diff(lines["f"])
     assert np.isnan(rises).sum() >= 4
@@ -52,12 +52,12 @@ def test_where_f_jumps_its_curve_has_a_gap_and_there_are_no_differences(f):
 
 
 def test_stairs_finer_than_the_points_have_no_gap_at_the_ends_alone():
-    _, lines, _ = sweep(lambda x: tf.round(8 * x) / 8, {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=False)
+    _, lines, _ = sweep(lambda x: tf.round(8 * x) / 8, {"x": (-3.0, 3.0)}, [1.0, 1.0])
     assert np.isfinite(lines["f"]).all()
 
 
 def test_of_a_cube_the_differences_have_no_gap_at_0():
-    _, lines, _ = sweep(lambda x: x**3, {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=False)
+    _, lines, _ = sweep(lambda x: x**3, {"x": (-3.0, 3.0)}, [1.0, 1.0])
     assert np.isfinite(lines["differences"]).all()
 
 
@@ -72,8 +72,8 @@ def test_a_steep_slope_is_no_jump_and_a_rule_goes_on_across_one():
 
 def test_the_legend_says_where_a_gradient_is_none():
     through = tf.custom_gradient(lambda x: (tf.round(x), lambda upstream: upstream))
-    for f, custom, role in ((tf.round, False, "autodiff"), (through, True, "autodiff of the body")):
-        *_, found = sweep(lambda x, f=f: f(x), {"x": (-3.0, 3.0)}, [1.0, 1.0], custom=custom)
+    for f, role in ((tf.round, "autodiff"), (through, "autodiff of the body")):
+        *_, found = sweep(lambda x, f=f: f(x), {"x": (-3.0, 3.0)}, [1.0, 1.0])
         names = [line["name"] for line in found["plots"][1]["lines"]]
         assert names[-2:] == [f"{role}: ∅ None", "finite differences"]
 
@@ -130,7 +130,7 @@ def test_where_f_raises_the_curves_have_a_gap():
             raise ValueError("no")
         return tf.sqrt(x)
 
-    _, lines, _ = sweep(picky, {"x": (-1.0, 1.0)}, [0.5, 1.0], custom=False)
+    _, lines, _ = sweep(picky, {"x": (-1.0, 1.0)}, [0.5, 1.0])
     assert np.isnan(lines["f"][0])
     assert np.isfinite(lines["f"][-1])
 
@@ -149,7 +149,6 @@ def test_the_curve_of_an_entry_is_its_own():
     given = {"v": [(-1.0, 1.0), (-2.0, 2.0)]}
     xs, lines, _ = sweep(f, given, [0.5, 0.5, 1.0], active=1, focus=1)
     assert np.allclose(lines["rule"], 20 * xs, atol=1e-4)
-    assert np.allclose(lines["body"], 20 * xs, atol=1e-4)
 
 
 def test_a_slider_starts_at_one_where_that_is_in_its_range():
@@ -211,7 +210,7 @@ def test_what_has_a_range_has_a_slider_however_f_takes_it(f, names):
     assert [g.item() for g in trace.gradients] == [3.0, 2.0]
     assert trace.title == f.__name__
     assert [op.name for op in trace.ops if op.kind == "input"] == [x, w]
-    (line, _) = sweeper.curves([2.0, 3.0], 0, 0, custom=False)["plots"]
+    (line, _) = sweeper.curves([2.0, 3.0], 0, 0)["plots"]
     assert line["lines"][0]["ys"][-1] == 12.0
 
 
@@ -341,7 +340,7 @@ def numbers(plot):
     ],
 )
 def test_a_constant_is_a_line_in_the_middle_and_its_rounding_no_curve(f, value, slope, active):
-    _, _, found = sweep(f, {"x": (-3.0, 3.0)}, [1.0, 1.0], active=active, custom=False)
+    _, _, found = sweep(f, {"x": (-3.0, 3.0)}, [1.0, 1.0], active=active)
     plots = [curves.plot(axis="x", xs=found["xs"], **plot) for plot in found["plots"]]
     for plot, constant in zip(plots[::-1], (slope, value), strict=False):
         if constant is None or (active == 1 and slope):  # it is upstream times the slope

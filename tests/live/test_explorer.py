@@ -125,17 +125,27 @@ def test_another_branch_brings_another_picture(sent):
     assert sent[1]["pages"][0]["displays"][0]["steps"] == 1
 
 
-def test_a_custom_rule_of_another_branch_is_found_where_it_differs_from_its_body():
-    flat = tf.custom_gradient(lambda x: (x * x, lambda upstream: 0.0 * upstream))
-    explorer = cgviz.explore(lambda x: flat(x) if x < 0 else 3.0 * x, x=(-3.0, 3.0))
+def test_a_custom_rule_of_another_branch_is_told_from_the_start():
+    f = lambda x: square(x) if abs(x) < 0.5 else 3.0 * x  # noqa: E731
+    explorer = cgviz.explore(f, x=(-3.0, 3.0), upstream=None)
     assert "the custom rule" in str(explorer.document["curves"])
-    assert "autodiff of the body" in str(explorer.document["curves"])
+    saved = explorer.kept()["kept"]["curves"].values()
+    assert all("the custom rule" in str(each) for each in saved)
 
 
-def test_a_custom_rule_that_only_a_move_reaches_is_told_from_then_on(sent):
-    explorer = cgviz.explore(lambda x: square(x) if abs(x) < 0.5 else 3.0 * x, x=(-3.0, 3.0))
-    move(explorer, 0.25, 1.0, settle=True)
-    assert "the custom rule" in str(sent[-1]["curves"])
+def test_a_random_function_without_a_rule_is_not_said_to_have_one():
+    explorer = cgviz.explore(lambda x: x * tf.random.normal([]), x=(-3.0, 3.0))
+    assert "custom" not in str(explorer.document["curves"])
+
+
+def test_the_more_ops_f_has_the_fewer_positions_a_saved_slider_has():
+    def deep(x):
+        for _ in range(40):
+            x = tf.sin(x)
+        return x
+
+    found = [cgviz.explore(f, x=(-1.0, 1.0)).kept()["sliders"] for f in (tf.sin, deep)]
+    assert len(found[1][1]["positions"]) < len(found[0][1]["positions"]) / 2
 
 
 def test_what_f_prints_while_curves_are_computed_is_not_shown(capsys):
@@ -195,7 +205,7 @@ def test_what_a_cell_stores_is_stable():
 )
 def test_a_curve_of_small_numbers_is_no_flat_line(f, ends):
     slider = cgviz.explore(f, x=ends)
-    shown = slider.sweeper.curves(slider.values, 0, 0, False)
+    shown = slider.sweeper.curves(slider.values, 0, 0)
     (line,) = shown["plots"][0]["lines"]
     wanted = [float(f(tf.constant(x, tf.float32))) for x in shown["xs"]]
     assert line["ys"] == pytest.approx(wanted, rel=1e-5)

@@ -202,3 +202,21 @@ def test_a_number_of_the_closure_that_changed_after_the_pass_is_left_out():
     (step,) = (s for s in trace.passes[0].steps if s.op.kind == "custom")
     notes = [note for _, numbers in rule_lines(step) for note in numbers]
     assert notes == ["u = 4", "u = 4", "returns −2"]  # in the first line, and where it is used
+
+
+def test_names_and_returns_of_inner_functions_are_not_those_of_the_rule():
+    @tf.custom_gradient
+    def halved(x):
+        def grad(upstream):
+            half = lambda x: x / 2.0  # noqa: E731
+
+            def helper(t):
+                return t
+
+            return helper(half(upstream))
+
+        return x * x, grad
+
+    (step,) = cgviz.trace(halved, 4.0, upstream=10.0).steps
+    notes = [note for _, numbers in rule_lines(step) for note in numbers]
+    assert notes == ["upstream = 10", "upstream = 10", "returns 5"]
