@@ -21,9 +21,10 @@ from weakref import WeakKeyDictionary
 
 from .. import style
 from ..graph import Array
-from ..graph.jacobian import same, summed
+from ..graph.jacobian import is_small
 from ..graph.selection import Edge, Node, Selection
 from ..graph.trace import walk
+from ..reading.format import Equation
 from .shapes import Anchor, Side
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
@@ -155,22 +156,19 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
 
 
 def _product(shown: Selection, edge: Edge) -> str:
-    """`upstream · local` and the sign after it, where both are scalars and products are shown."""
+    """`upstream · local` and the sign after it, where both are scalars and products are shown.
+
+    Of an array there is only ≠, where a rule returned something else.
+    """
     step = shown.nodes[edge.target].step if shown.local else None
-    if step is None or len(step.upstream) != 1 or edge.uses > 1:
+    if step is None or edge.uses > 1 or not is_small(step):
         return ""
-    upstream, downstream = step.upstream[0], edge.contribution
-    if upstream is None or downstream is None or upstream.ndim or downstream.ndim:
-        return ""
-    try:
-        local = step.local[0][edge.position]
-    except RuntimeError:  # its rule cannot run again
-        return ""
-    if local is None:
-        return ""
-    factors, result = [style.number(upstream), style.number(local)], style.number(downstream)
-    alike = same(downstream, *summed([(upstream, local)]))
-    return f"{style.product(factors)} {style.equals([factors], result) if alike else '≠'} "
+    product = step.products[edge.position]
+    words = Equation(product)
+    arrays = (*product.upstream, product.returned)
+    if len(arrays) > 2 or product.total is None or any(a is None or a.ndim for a in arrays):
+        return "≠ " if words.should else ""
+    return f"{style.product(words.factors[0])} {words.sign} "
 
 
 def _carried(edge: Edge) -> str:

@@ -329,6 +329,13 @@ class Step:
 
         return local_jacobians(self)
 
+    @cached_property
+    def products(self) -> tuple[Any, ...]:
+        """Per input a `jacobian.Product`: upstream x local, and what was returned instead of it."""
+        from .jacobian import products
+
+        return products(self)
+
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
 
