@@ -158,7 +158,7 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
 def _product(shown: Selection, edge: Edge) -> str:
     """`upstream · local` and the sign after it, where both are scalars and products are shown.
 
-    Of an array there is only ≠, where a rule returned something else.
+    Before an array there is only ≠, where a rule returned something else.
     """
     step = shown.nodes[edge.target].step if shown.local else None
     if step is None or edge.uses > 1 or not is_small(step):
@@ -270,10 +270,9 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     if shown.which is None:
         return ""
     node = shown.nodes[i]
-    uses = [e for e in shown.outgoing[i] if e.contribution is not None]
-    parts = [*uses, *shown.starts(i)]
-    if node.asked and node.kind != "variable":  # whose gradient is that of all its values
-        uses, parts = ([e for e in each if e.output in node.asked] for each in (uses, parts))
+    own = node.asked and node.kind != "variable"  # whose gradient is that of all its values
+    parts = shown.summands(i, node.asked if own else range(len(node.outputs)))
+    uses = [e for e in parts if e.target >= 0]
     terms, outputs = [e.contribution for e in parts], {e.output for e in parts}
     summed = len(terms) > 1 and len(outputs) == 1
     if any(e.values > 1 for e in uses) or not (node.asked or summed):

@@ -262,6 +262,27 @@ def test_a_rule_whose_slope_overflows_is_not_called_nonlinear():
     assert linear(cast)
 
 
+def test_what_a_dtype_cannot_hold_agrees_with_no_product_and_is_not_blamed_on_the_rule():
+    for factor, returned in ((1e30, np.inf), (1e-30, 0.0)):
+        step = cgviz.trace(lambda x, by=factor: x * by, 1.0, upstream=factor).steps[0]
+        assert step.downstream[0] == returned
+        assert step.products[0].agrees is False
+        assert linear(step)
+
+
+def test_a_rule_that_returns_0_in_place_of_a_product_is_not_linear():
+    blocked = tf.custom_gradient(lambda x: (x * 1.0, lambda u: tf.where(u > 2.0, 0.0, u)))
+    assert not linear(cgviz.trace(blocked, 1.0, upstream=5.0).steps[0])
+
+
+def test_a_step_says_once_why_its_locals_are_not_known():
+    step = made_by_hand(lambda u: [u[0]], [np.float32(1)], [np.float32(1)])
+    (product,) = Step(step.op, step.upstream, step.downstream).products
+    assert "cannot run again" in product.missing
+    assert (product.terms, product.total, product.agrees) == ((), None, None)
+    assert product.returned == 1.0
+
+
 def test_a_rule_with_an_infinite_slope_is_linear():
     assert linear(only_step(tf.sqrt, 0.0))
 
