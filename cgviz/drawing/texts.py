@@ -165,8 +165,8 @@ def _product(shown: Selection, edge: Edge) -> str:
         return ""
     product = step.products[edge.position]
     words = Equation(product)
-    arrays = (*product.upstream, product.returned)
-    if len(arrays) > 2 or product.total is None or any(a is None or a.ndim for a in arrays):
+    scalar = product.total is not None and product.total.ndim == 0
+    if not scalar or [upstream.ndim for _, upstream, _ in product.terms] != [0]:
         return "≠ " if words.should else ""
     return f"{style.product(words.factors[0])} {words.sign} "
 
@@ -182,8 +182,7 @@ def short(a: Array | None) -> str:
     """An array in a few narrow lines, with the sign of None, NaN or infinity where there is one."""
     if a is None:
         return str(style.NONE)
-    mark = style.sign(a)
-    prefix = "" if mark is None or mark is style.ZERO else f"{mark.symbol} "
+    prefix = style.mark(a)
     if a.ndim == 0:
         return prefix + style.number(a)
     if 0 < a.size <= MOST and a.ndim <= 2 and a.shape[-1] <= 6:

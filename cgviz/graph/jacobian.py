@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -58,8 +58,8 @@ class Product:
     value: Value
     upstream: tuple[Array | None, ...]
     returned: Array | None
-    terms: tuple[tuple[int, Array, Any], ...] = ()
-    missing: str = ""
+    terms: tuple[tuple[int, Array, Any], ...]
+    missing: str
 
     def sum(self, change: Callable[[Array], Array]) -> Array | None:
         """The sum of upstream · local, `change` applied to both; None if a local is not known."""
@@ -98,11 +98,11 @@ class Product:
 
         None for a single number, too, and where the rule returned a shape other than its input's.
         """
-        if self.total is None or self.returned is None or self.returned.size != self.value.size:
+        columns = self.value.size
+        if self.total is None or np.size(np.asarray(self.returned)) != columns:
             return None
-        rows, columns = [up.size for _, up, _ in self.terms], self.value.size
         whole = all(up.size * columns == local.size > 0 for _, up, local in self.terms)
-        if not whole or max(columns, *rows) > MOST_SIDE or max(columns, *rows) == 1:
+        if not whole or not 1 < max(columns, *(up.size for _, up, _ in self.terms)) <= MOST_SIDE:
             return None
         return np.concatenate([np.reshape(local, (up.size, -1)) for _, up, local in self.terms])
 
@@ -112,25 +112,14 @@ def is_small(step: Step) -> bool:
     return all(v.size <= MOST_SIDE for v in step.op.outputs)
 
 
-def unknown(step: Step) -> tuple[Product, ...]:
-    """The `Product` of each input of a step, without its locals: no rule runs."""
-    pairs = zip(step.op.inputs, step.downstream, strict=True)
-    return tuple(Product(value, step.upstream, given) for value, given in pairs)
-
-
-def products(step: Step) -> tuple[Product, ...]:
-    """The `Product` of each input of a step; `step.products` keeps them."""
-    rows: Local = ()
-    missing = ""
-    try:
-        rows = step.local
-    except RuntimeError as error:  # the rule cannot run once more, or does something else
-        missing = str(error)
-    known = [(i, up, row) for i, (up, row) in enumerate(zip(step.upstream, rows, strict=False))]
+def products(step: Step, local: Local = (), missing: str = "") -> tuple[Product, ...]:
+    """The `Product` of each input of a step; no rule runs for those without `local`."""
+    upstream = step.upstream
     found = []
-    for j, product in enumerate(unknown(step)):
-        terms = [(i, up, row[j]) for i, up, row in known if up is not None and row[j] is not None]
-        found.append(replace(product, terms=tuple(terms), missing=missing))
+    for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
+        pairs = [(i, upstream[i], row[j]) for i, row in enumerate(local)]
+        terms = tuple((i, up, x) for i, up, x in pairs if up is not None and x is not None)
+        found.append(Product(value, upstream, given, terms, missing))
     return tuple(found)
 
 

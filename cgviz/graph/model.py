@@ -334,7 +334,10 @@ class Step:
         """Per input a `jacobian.Product`: upstream x local, and what was returned instead of it."""
         from .jacobian import products
 
-        return products(self)
+        try:
+            return products(self, self.local)
+        except RuntimeError as error:  # the rule cannot run once more, or returns something else
+            return products(self, missing=str(error))
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.

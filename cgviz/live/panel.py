@@ -9,8 +9,7 @@ each entry of the output, so the caller says whether to ask for it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from .. import style
 from ..drawing.texts import Moments
 from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, jacobian, names, wide
-from ..graph.jacobian import is_small, unknown
+from ..graph.jacobian import is_small, products
 from ..graph.selection import Edge, Node, Selection
 from ..reading.chain_rule import Derivative, Path
 from ..reading.format import Equation, marked
@@ -87,17 +86,9 @@ def panel(
     values = ", ".join(each["named"] + each["value"] for each in made)
     level = f"in backward pass {node.level - 1} " if node.level else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
-    if node.step is not None and not folded:
-        found |= _rule(trace, shown, i, node.step, upstream, local and is_small(node.step))
-    elif node.orders:
-        found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
-    for output in made[:MOST_OUTPUTS]:
-        about += _told(output, ran, come, bool(found["inputs"]), "paths" in found)
-    if folded:
-        about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
-        found["rows"] = [("", upstream, "", "")]
-    elif node.step is not None:
+    if node.step is not None:
+        found |= _rule(trace, shown, i, node.step, upstream, local and is_small(node.step))
         order = max(node.orders)
         if op.rule and (lines := rule_lines(node.step)):
             at = _made_by(shown, op.rule)
@@ -107,7 +98,14 @@ def panel(
             gradients = map(marked, node.step.downstream[-len(op.rule_variables) :])
             rows = list(zip(op.rule_variables, gradients, strict=False))
             more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
-    if not folded and (facts := _facts(node, op)):  # last: a low panel must not cut the numbers
+    elif node.orders:
+        found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
+    for output in made[:MOST_OUTPUTS]:
+        about += _told(output, ran, come, bool(found["inputs"]), "paths" in found)
+    if folded:
+        about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
+        found["rows"] = [("", upstream, "", "")]
+    elif facts := _facts(node, op):  # last: a low panel must not cut the numbers
         more.append(element("section.input", *facts))
     note = _note(total, found.pop("equations", ()))
     return found | {"about": about, "more": more, "note": note}
@@ -123,27 +121,27 @@ def _rule(
     node = shown.nodes[i]
     order = max(node.orders)
     edges = {e.position: e for e in shown.edges if e.target == i}
-    products = step.products if asked else unknown(step)
+    given = step.products if asked else products(step)
     called = [
         _called(trace, shown, edges[j].source, edges[j].output)
         if j in edges
         else names.value_name(trace, product.value)
-        for j, product in enumerate(products)
+        for j, product in enumerate(given)
     ]
     outputs = [_called(trace, shown, i, k) for k in range(len(step.op.outputs))]
     depends = DEPENDS.get(step.op.type, ()) if step.op.kind == "op" else ()
     found: Document = {"asked": asked, "rows": [], "inputs": [], "equations": []}
     ringed: set[int] = set()
-    given = []
-    for j, (name, product) in enumerate(zip(called, products, strict=True)):
+    told = []
+    for j, (name, product) in enumerate(zip(called, given, strict=True)):
         if j not in edges and product.returned is None:
             continue
         words, number = Equation(product), marked(product.value.numpy())
         later = "" if found["rows"] else f"Its backward rule runs in step {order}."  # said once
         detail = element("span.small", f" = {number}, {described(product.value)}")
         head = element("p.subtitle", f"to {name}", detail)
-        told = _told_of(step, j, words, name, outputs)
-        found["inputs"].append(element("section.input", head, *told, since=order, later=later))
+        parts = head, *_told_of(step, j, words, name, outputs)
+        found["inputs"].append(element("section.input", *parts, since=order, later=later))
         returned = f"≠ {words.returned}" if words.should else words.returned
         found["rows"].append((f"{name} = {number}", upstream, _local(words), returned))
         if product.returned is None:  # no local is shown, so there is nothing to point at
@@ -152,9 +150,9 @@ def _rule(
         ringed.update(*depends[j : j + 1])
         if called.count(name) > 1 and j in edges and not shown.nodes[edges[j].source].label:
             name = named(shown, edges[j].source)  # to tell two × apart
-        given.append(f"{words.returned} to {name}")
+        told.append(f"{words.returned} to {name}")
     who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
-    ruled = f"{who} gets upstream {upstream} and returns {', '.join(given) or 'nothing'}."
+    ruled = f"{who} gets upstream {upstream} and returns {', '.join(told) or 'nothing'}."
     return found | {"depends": sorted(ringed), "ruled": ruled}
 
 
@@ -371,10 +369,8 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
     edges = _summed(shown, node, output)
     # No terms where an edge stands for the uses of many values, which are stacked.
     if len(edges) > 1 and all(edge.values == 1 for edge in edges):
-        alike = Counter(map(title, shown.nodes))
         terms = [marked(edge.contribution) for edge in edges]
-        users = [_user(shown, edge, alike) for edge in edges]
-        found["parts"] = list(zip(users, terms, strict=True))
+        found["parts"] = [*zip((_user(shown, edge) for edge in edges), terms, strict=True)]
         come = f"{style.added(terms)} {style.equals([[x] for x in terms], come)} {come}"
     return found | {"come": come}
 
@@ -385,15 +381,15 @@ def _summed(shown: Selection, node: Node, output: int) -> list[Edge]:
     return [edge for i in alike for edge in shown.summands(i, [output])]
 
 
-def _user(shown: Selection, edge: Edge, alike: Mapping[str, int]) -> str:
-    """Where a gradient is from; with its value where `alike` counts several nodes of a name."""
+def _user(shown: Selection, edge: Edge) -> str:
+    """Where a gradient is from, with the value of a node where several have its name."""
     if edge.target < 0:
         return "the pass starts here"
     node = shown.nodes[edge.target]
-    name = title(node)
-    if alike[name] == 1 or [value.size for value in node.outputs] != [1]:
-        return f"from {name}"
-    return f"from {name} = {style.array(node.outputs[0].numpy())}"
+    alike = [each for each in shown.nodes if title(each) == title(node)]
+    if len(alike) == 1 or [value.size for value in node.outputs] != [1]:
+        return f"from {title(node)}"
+    return f"from {title(node)} = {style.array(node.outputs[0].numpy())}"
 
 
 def _heatmap(
@@ -422,10 +418,8 @@ def _heatmap(
         body.append(element("tr", *before, element("th", entry, scope="row"), *cells))
     feet = [foot(product.returned, "downstream")]
     if words.should:
-        feet = [
-            foot(product.total, "upstream × local"),
-            foot(product.returned, element("span.unequal", "≠"), " downstream"),
-        ]
+        unequal = element("span.unequal", "≠"), " downstream"
+        feet = [foot(product.total, "upstream × local"), foot(product.returned, *unequal)]
     parts = ("thead", [element("tr", *head, *titles)]), ("tbody", body), ("tfoot", feet)
     table = element("table.heat", *(element(tag, *rows) for tag, rows in parts))
     caption = "local Jacobian: each row is weighted by its upstream, and the rows are added"
@@ -503,14 +497,14 @@ def _places(path: Path, links: dict[tuple[int, int], int]) -> list[int | None]:
 
 def _path(path: Path, places: Sequence[Any], shown: Selection) -> Document:
     """One path: its links, the product at each of its ops, and the whole as one formula."""
-    products = [marked(product) for product in path.products]
+    numbers = list(map(marked, path.products))
     factors = [style.number(x) if x.size == 1 else "local" for x in path.locals]
     rows = []
-    for (up, down), by in zip(pairwise(products), factors, strict=True):
+    for (up, down), by in zip(pairwise(numbers), factors, strict=True):
         sign = style.equals([(up, by)], down)
         product = ("upstream", up), ("times", "·"), ("local", by)
         rows.append([*product, ("times", sign), ("downstream", down)])
-    whole, last = [products[0], *factors], products[-1]
+    whole, last = [numbers[0], *factors], numbers[-1]
     formula = f"{style.product(whole)} {style.equals([whole], last)} {last}"
     ops = (title(shown.nodes[shown.edges[place].target]) for place in places[1:])
     words = element("span.backtext", formula), element("span.small", f" through {', '.join(ops)}")

@@ -168,15 +168,14 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
 def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     """The local derivative of an op with respect to one of its inputs."""
     step = shown.nodes[i].step
-    if step is None or len(step.upstream) != 1 or step.products[edge.position].total is None:
-        return
-    ((_, _, local),) = step.products[edge.position].terms
-    if not _askable(local):
+    if step is None or len(step.op.outputs) != 1:
         return
     words = f"{named(shown, i)} with respect to {_input(shown, edge, step)}"
     text = f"What is the local derivative of {words}?"
-    mistakes = [("sign", -local), ("times", edge.contribution)]
-    yield _asked(text, local, mistakes, _local_size(step))
+    for *_, local in step.products[edge.position].terms:
+        if _askable(local):
+            mistakes = [("sign", -local), ("times", edge.contribution)]
+            yield _asked(text, local, mistakes, _local_size(step))
 
 
 def _of_sum(shown: Selection, i: int) -> Iterator[Document]:

@@ -59,8 +59,7 @@ def written(array: Any, most: int, rows: str = ", ", width: int | None = None) -
 
 def marked(array: Any) -> str:
     """A small array in numbers, or the summary of a large one, after the sign of what is wrong."""
-    mark, text = style.sign(array), style.array(array)
-    return text if mark is None or mark is style.ZERO else f"{mark.symbol} {text}"
+    return style.mark(array) + style.array(array)
 
 
 @dataclass(frozen=True, eq=False)
