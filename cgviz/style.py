@@ -139,6 +139,16 @@ def sign(a: Any) -> Sign | None:
     return ZERO if 0 < found.zeros == found.size else None
 
 
+def mark(a: Any) -> str:
+    """What is written before an array: the symbol of None, NaN or infinity, or nothing.
+
+    >>> mark(np.inf), mark(0.0)
+    ('▲ ', '')
+    """
+    found = sign(a)
+    return "" if found is None or found is ZERO else f"{found.symbol} "
+
+
 def number(x: Any, digits: int = 4) -> str:
     """One number as short, honest text, the same on every machine.
 

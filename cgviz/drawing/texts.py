@@ -21,9 +21,10 @@ from weakref import WeakKeyDictionary
 
 from .. import style
 from ..graph import Array
-from ..graph.jacobian import same, summed
+from ..graph.jacobian import is_small
 from ..graph.selection import Edge, Node, Selection
 from ..graph.trace import walk
+from ..reading.format import Equation
 from .shapes import Anchor, Side
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
@@ -155,22 +156,19 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
 
 
 def _product(shown: Selection, edge: Edge) -> str:
-    """`upstream · local` and the sign after it, where both are scalars and products are shown."""
+    """`upstream · local` and the sign after it, where both are scalars and products are shown.
+
+    Before an array there is only ≠, where a rule returned something else.
+    """
     step = shown.nodes[edge.target].step if shown.local else None
-    if step is None or len(step.upstream) != 1 or edge.uses > 1:
+    if step is None or edge.uses > 1 or not is_small(step):
         return ""
-    upstream, downstream = step.upstream[0], edge.contribution
-    if upstream is None or downstream is None or upstream.ndim or downstream.ndim:
-        return ""
-    try:
-        local = step.local[0][edge.position]
-    except RuntimeError:  # its rule cannot run again
-        return ""
-    if local is None:
-        return ""
-    factors, result = [style.number(upstream), style.number(local)], style.number(downstream)
-    alike = same(downstream, *summed([(upstream, local)]))
-    return f"{style.product(factors)} {style.equals([factors], result) if alike else '≠'} "
+    product = step.products[edge.position]
+    words = Equation(product)
+    scalar = product.total is not None and product.total.ndim == 0
+    if not scalar or [upstream.ndim for _, upstream, _ in product.terms] != [0]:
+        return "≠ " if words.should else ""
+    return f"{style.product(words.factors[0])} {words.sign} "
 
 
 def _carried(edge: Edge) -> str:
@@ -184,8 +182,7 @@ def short(a: Array | None) -> str:
     """An array in a few narrow lines, with the sign of None, NaN or infinity where there is one."""
     if a is None:
         return str(style.NONE)
-    mark = style.sign(a)
-    prefix = "" if mark is None or mark is style.ZERO else f"{mark.symbol} "
+    prefix = style.mark(a)
     if a.ndim == 0:
         return prefix + style.number(a)
     if 0 < a.size <= MOST and a.ndim <= 2 and a.shape[-1] <= 6:
@@ -272,10 +269,9 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
     if shown.which is None:
         return ""
     node = shown.nodes[i]
-    uses = [e for e in shown.outgoing[i] if e.contribution is not None]
-    parts = [*uses, *shown.starts(i)]
-    if node.asked and node.kind != "variable":  # whose gradient is that of all its values
-        uses, parts = ([e for e in each if e.output in node.asked] for each in (uses, parts))
+    own = node.asked and node.kind != "variable"  # whose gradient is that of all its values
+    parts = shown.summands(i, node.asked if own else range(len(node.outputs)))
+    uses = [e for e in parts if e.target >= 0]
     terms, outputs = [e.contribution for e in parts], {e.output for e in parts}
     summed = len(terms) > 1 and len(outputs) == 1
     if any(e.values > 1 for e in uses) or not (node.asked or summed):

@@ -3,24 +3,27 @@
 A rule is a vector-Jacobian product: it maps an upstream u to u · J and never writes J down. With
 u = (1, 0, ..., 0) it returns the first row of J, and so on. A rule need not be linear in its
 upstream (one that clips gradients is not); then J is what the rule claims at unit upstream.
-`is_linear` tells whether J also explains what the rule returned in its pass.
+A `Product` has upstream · J beside what the rule returned in its pass: all that is shown or asked
+about an input of a step is read from there.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from .model import Array, Step, Value, wide
+from .model import Array, Step, Value, total, wide
 
 MOST_RUNS = 256  # entries of an output: the rule runs once for each, about 0.1 ms a run
 MOST_NUMBERS = 65_536  # entries of a Jacobian: half a megabyte, and more than anybody reads
+MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
 
 Local = tuple[tuple[Any, ...], ...]
 
@@ -40,29 +43,84 @@ def local_jacobians(step: Step) -> Local:
     return tuple(_row(step, i) for i in range(len(step.op.outputs)))
 
 
-def is_linear(step: Step) -> bool:
-    """Whether upstream · local is what the rule returned, as for every true derivative.
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Upstream · local for one input of a step, beside what the rule returned for it.
 
-    Inputs are skipped where an upstream or a local is not finite, or a local is a `LargeJacobian`.
+    Attributes:
+        value: The input.
+        upstream: What reached each output.
+        returned: What the rule returned; None for nothing.
+        terms: Which output, its upstream and its local, for each output that has both.
+        missing: Why no local is known; "" if none is missing.
     """
-    known = zip(step.upstream, step.local, strict=True)
-    rows = [(up, row) for up, row in known if up is not None]
-    return all(
-        same(given, *summed([(up, row[j]) for up, row in rows if row[j] is not None]))
-        for j, given in enumerate(step.downstream)
-        if not any(isinstance(row[j], LargeJacobian) for _, row in rows)
-        and not any(map(_is_bad, (*step.upstream, *(row[j] for _, row in rows))))
-    )
+
+    value: Value
+    upstream: tuple[Array | None, ...]
+    returned: Array | None
+    terms: tuple[tuple[int, Array, Any], ...]
+    missing: str
+
+    def sum(self, change: Callable[[Array], Array]) -> Array | None:
+        """The sum of upstream · local, `change` applied to both; None if a local is not known."""
+        if not self.terms or any(isinstance(local, LargeJacobian) for *_, local in self.terms):
+            return None
+        found = [times(change(up), change(local)) for _, up, local in self.terms]
+        return np.asarray(total(found))
+
+    @cached_property
+    def total(self) -> Array | None:
+        """The sum of upstream · local over the outputs; None where a local is not known."""
+        return self.sum(np.asarray)
+
+    @cached_property
+    def agrees(self) -> bool | None:
+        """Whether the rule returned `total`, up to rounding; None where that is not known."""
+        return None if self.total is None else same(self.returned, self.total, self.sum(np.abs))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether upstream · local is what the rule returned, as for every true derivative.
+
+        A rule is not blamed for what its dtype cannot hold, nor where a number is not finite.
+        """
+        if self.agrees is not False:
+            return True
+        returned, product = np.asarray(self.returned), np.asarray(self.total)
+        with np.errstate(all="ignore"):
+            held = product.astype(returned.dtype)
+        finite = all(np.isfinite(wide(each)).all() for each in (returned, product))
+        return not finite or same(returned, held, self.sum(np.abs))
+
+    @cached_property
+    def matrix(self) -> Array | None:
+        """The locals as one matrix, a row for each entry of upstream, if that can be read.
+
+        None for a single number, too, and where the rule returned a shape other than its input's.
+        """
+        columns = self.value.size
+        if self.total is None or np.size(np.asarray(self.returned)) != columns:
+            return None
+        whole = all(up.size * columns == local.size > 0 for _, up, local in self.terms)
+        if not whole or not 1 < max(columns, *(up.size for _, up, _ in self.terms)) <= MOST_SIDE:
+            return None
+        return np.concatenate([np.reshape(local, (up.size, -1)) for _, up, local in self.terms])
 
 
-def _is_bad(array: Any) -> bool:
-    return array is not None and not np.isfinite(wide(array)).all()
+def is_small(step: Step) -> bool:
+    """Whether the local Jacobians of a step have few rows, each costing a run of its rule."""
+    return all(v.size <= MOST_SIDE for v in step.op.outputs)
 
 
-def summed(terms: Sequence[tuple[Array, Any]]) -> tuple[Any, Any]:
-    """The sum of upstream · local over outputs, and that of |upstream| · |local|, for `same`."""
-    found = [(times(up, local), times(np.abs(up), np.abs(local))) for up, local in terms]
-    return sum(total for total, _ in found), sum(size for _, size in found)
+def products(step: Step, local: Local = (), missing: str = "") -> tuple[Product, ...]:
+    """The `Product` of each input of a step; no rule runs for those without `local`."""
+    upstream = step.upstream
+    found = []
+    for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
+        pairs = [(i, upstream[i], row[j]) for i, row in enumerate(local)]
+        terms = tuple((i, up, x) for i, up, x in pairs if up is not None and x is not None)
+        found.append(Product(value, upstream, given, terms, missing))
+    return tuple(found)
 
 
 def times(upstream: Array, local: Any) -> Array:
@@ -176,8 +234,6 @@ def _agree(a: Any, b: Any) -> bool:
 
 def same(a: Any, b: Any, size: Any) -> bool:
     """Whether two sums agree up to rounding; `size` is the sum of their terms' absolute values."""
-    if a is None or b is None:
-        return a is None and not np.any(b)
     if np.shape(a) != np.shape(b):
         return False
     slack = tolerance(np.asarray(a).dtype) * wide(size) + 1e-300

@@ -329,6 +329,16 @@ class Step:
 
         return local_jacobians(self)
 
+    @cached_property
+    def products(self) -> tuple[Any, ...]:
+        """Per input a `jacobian.Product`: upstream x local, and what was returned instead of it."""
+        from .jacobian import products
+
+        try:
+            return products(self, self.local)
+        except RuntimeError as error:  # the rule cannot run once more, or returns something else
+            return products(self, missing=str(error))
+
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
 

@@ -132,6 +132,11 @@ class Selection:
         """The targets of the pass that a node made."""
         return [edge for edge in self.targets if edge.source == node]
 
+    def summands(self, node: int, outputs: Collection[int]) -> list[Edge]:
+        """The edges whose contributions add up to the gradients of outputs: uses, then targets."""
+        edges = [*self.outgoing[node], *self.starts(node)]
+        return [e for e in edges if e.output in outputs and e.contribution is not None]
+
     def moves(self, node: Node) -> bool:
         """Whether a slider moves it."""
         return node.kind == "input" and node.label in (self.moved or ())

@@ -9,9 +9,8 @@ each entry of the output, so the caller says whether to ask for it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,16 @@ import numpy as np
 from .. import style
 from ..drawing.texts import Moments
 from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, jacobian, names, wide
+from ..graph.jacobian import is_small, products
 from ..graph.selection import Edge, Node, Selection
 from ..reading.chain_rule import Derivative, Path
+from ..reading.format import Equation, marked
 from ..reading.table import Line, rule_lines
 
 Document = dict[str, Any]
 Element = list[Any]  # its tag, its attributes, and its children, which are elements and texts
-Term = tuple[int, Array, Any]  # which output, its upstream, its local with respect to one input
+Part = str | tuple[str, str]  # of an equation: a sign, or what a number is and the number
 
-MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
 MOST_LETTERS = 3  # of a name beside each entry: a longer one leaves no space for the numbers
 MOST_PATHS = 6  # of the chain rule that are listed: more are not followed one by one
 MOST_OPS = 12  # ops of a folded node that are listed
@@ -86,27 +86,26 @@ def panel(
     values = ", ".join(each["named"] + each["value"] for each in made)
     level = f"in backward pass {node.level - 1} " if node.level else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
-    if node.step is not None and not folded:
-        found |= _rule(trace, shown, i, node.step, upstream, local and small(node.step))
-    elif node.orders:
-        found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
-    for output in made[:MOST_OUTPUTS]:
-        about += _told(output, ran, come, bool(found["inputs"]), "paths" in found)
-    if folded:
-        about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
-        found["rows"] = [("", upstream, "", "")]
-    elif node.step is not None:
+    if node.step is not None:
+        found |= _rule(trace, shown, i, node.step, upstream, local and is_small(node.step))
         order = max(node.orders)
         if op.rule and (lines := rule_lines(node.step)):
             at = _made_by(shown, op.rule)
             nodes = [at.get(n, [i]) for n in range(len(lines))]
             more.append(_code(lines, nodes, max(order, come)))
         if op.rule_variables:  # in TensorFlow's order
-            gradients = map(_written, node.step.downstream[-len(op.rule_variables) :])
+            gradients = map(marked, node.step.downstream[-len(op.rule_variables) :])
             rows = list(zip(op.rule_variables, gradients, strict=False))
             more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
-    if not folded and (facts := _facts(node, op)):  # last: a low panel must not cut the numbers
+    elif node.orders:
+        found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
+    for output in made[:MOST_OUTPUTS]:
+        about += _told(output, ran, come, bool(found["inputs"]), "paths" in found)
+    if folded:
+        about.append(grid("the ops folded here", ["op", "type", "value"], _listed(node)))
+        found["rows"] = [("", upstream, "", "")]
+    elif facts := _facts(node, op):  # last: a low panel must not cut the numbers
         more.append(element("section.input", *facts))
     note = _note(total, found.pop("equations", ()))
     return found | {"about": about, "more": more, "note": note}
@@ -115,51 +114,82 @@ def panel(
 def _rule(
     trace: Trace, shown: Selection, i: int, step: Step, upstream: str, asked: bool
 ) -> Document:
-    """What the rule of an op did: per input, in the rows of the table, and in a sentence."""
+    """What the rule of an op did: per input, in the rows of the table, and in a sentence.
+
+    Without inputs that the picture does not show and to which nothing flows, such as constants.
+    """
     node = shown.nodes[i]
     order = max(node.orders)
-    inputs = _inputs(trace, shown, i, step, asked)
-    called = [one["row"][0] for one in inputs]
-    sources = {e.position: e.source for e in shown.edges if e.target == i}
-    rows, given = [], []
-    for one in inputs:
-        j, (name, number, local) = one["position"], one["row"]
-        sign, (_, downstream) = one["equation"][-1]
-        unequal = f"{sign} " if sign == "≠" else ""
-        rows.append((f"{name} = {number}", upstream, local, unequal + downstream))
-        if called.count(name) > 1 and j in sources and not shown.nodes[sources[j]].label:
-            name = named(shown, sources[j])  # to tell two × apart
-        given += [f"{downstream} to {name}"] if len(one["equation"]) > 1 else []
-    later = f"Its backward rule runs in step {order}."  # said once
+    edges = {e.position: e for e in shown.edges if e.target == i}
+    given = step.products if asked else products(step)
+    called = [
+        _called(trace, shown, edges[j].source, edges[j].output)
+        if j in edges
+        else names.value_name(trace, product.value)
+        for j, product in enumerate(given)
+    ]
+    outputs = [_called(trace, shown, i, k) for k in range(len(step.op.outputs))]
+    depends = DEPENDS.get(step.op.type, ()) if step.op.kind == "op" else ()
+    found: Document = {"asked": asked, "rows": [], "inputs": [], "equations": []}
+    ringed: set[int] = set()
+    told = []
+    for j, (name, product) in enumerate(zip(called, given, strict=True)):
+        if j not in edges and product.returned is None:
+            continue
+        words, number = Equation(product), marked(product.value.numpy())
+        later = "" if found["rows"] else f"Its backward rule runs in step {order}."  # said once
+        detail = element("span.small", f" = {number}, {described(product.value)}")
+        head = element("p.subtitle", f"to {name}", detail)
+        parts = head, *_told_of(step, j, words, name, outputs)
+        found["inputs"].append(element("section.input", *parts, since=order, later=later))
+        returned = f"≠ {words.returned}" if words.should else words.returned
+        found["rows"].append((f"{name} = {number}", upstream, _local(words), returned))
+        if product.returned is None:  # no local is shown, so there is nothing to point at
+            continue
+        found["equations"].append(_summands(words))
+        ringed.update(*depends[j : j + 1])
+        if called.count(name) > 1 and j in edges and not shown.nodes[edges[j].source].label:
+            name = named(shown, edges[j].source)  # to tell two × apart
+        told.append(f"{words.returned} to {name}")
     who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
-    return {
-        "asked": asked,
-        "rows": rows,
-        "inputs": [_section(x, order, "" if n else later) for n, x in enumerate(inputs)],
-        "equations": [x["equation"] for x in inputs if len(x["equation"]) > 1],
-        "depends": sorted({position for x in inputs for position in x["depends"]}),
-        "ruled": f"{who} gets upstream {upstream} and returns {', '.join(given) or 'nothing'}.",
-    }
+    ruled = f"{who} gets upstream {upstream} and returns {', '.join(told) or 'nothing'}."
+    return found | {"depends": sorted(ringed), "ruled": ruled}
 
 
-def _note(total: str, equations: Sequence[Sequence[Any]]) -> list[list[tuple[str, str]]]:
+def _local(words: Equation) -> str:
+    """The local in a cell of the table; nothing where the rule returned nothing."""
+    if words.product.returned is None:
+        return ""
+    if words.product.matrix is None:
+        return ", ".join(local for _, local in words.factors)
+    rows = [f"[{', '.join(_numbers(row))}]" for row in words.product.matrix]
+    return f"[{', '.join(rows)}]"
+
+
+def _summands(words: Equation) -> list[list[Part]]:
+    """An equation with a name for each number; a line may break between its summands."""
+    found: list[list[Part]] = []
+    for up, local in words.factors:
+        kind = SHAPE if local.endswith("]") else "local"
+        found.append([*(["+"] if found else []), ("upstream", up), "×", (kind, local)])
+    if words.should:
+        found.append([words.equal, ("upstream × local", words.should)])
+    found.append([words.sign, ("downstream", words.returned)])
+    return found
+
+
+def _note(total: str, equations: Sequence[list[list[Part]]]) -> list[list[tuple[str, str]]]:
     """What is written at an op while its rule runs: each equation once, in words if it is long."""
     rows = [[("upstream", total)]] if total else []
-    for equation in equations:
-        parts = [x for part in equation for x in part]
-        rows.append(
-            [("times", x) if isinstance(x, str) else (x[0].split()[0], _short(x)) for x in parts]
-        )
+    for summands in equations:
+        parts = [("times", x) if isinstance(x, str) else x for x in chain(*summands)]
+        # Not a shape, which would look like a number there.
+        named = [(kind.split()[0], "local" if kind == SHAPE else words) for kind, words in parts]
+        rows.append(named)
     plain = [("upstream", "upstream"), ("times", "×"), ("local", "local")]
     long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
     found = [plain if each else row for row, each in zip(rows, long, strict=True)]
     return [row for n, row in enumerate(found) if row not in found[:n]][:MOST_ROWS] or [plain[:1]]
-
-
-def _short(part: tuple[str, str]) -> str:
-    """A number of an equation; for a shape, which would look like a number there, "local"."""
-    kind, words = part
-    return "local" if kind == SHAPE else words
 
 
 # --- elements ------------------------------------------------------------------------------------
@@ -210,17 +240,27 @@ def _told(output: Document, ran: int, come: float, rule: bool, paths: bool) -> l
     return found
 
 
-def _section(given: Document, told: float, later: str) -> Element:
+def _told_of(
+    step: Step, j: int, words: Equation, name: str, outputs: Sequence[str]
+) -> Iterator[Element]:
     """What the rule returned to an input: the equation or Jacobian, and the reason if unequal."""
-    summands = [
-        element("span.summand", *(_term(part) for part in summand)) for summand in given["equation"]
-    ]
-    parts = given["title"], given.get("shown", element("div.product", *summands)), given.get("why")
-    present = [part for part in parts if part]
-    return element("section.input", *present, since=told, later=later)
+    product = words.product
+    if product.returned is None:
+        yield element("p.none", f"{style.NONE}: nothing flows back to {name}.")
+        return
+    if product.matrix is None:
+        summands = [element("span.summand", *map(_term, parts)) for parts in _summands(words)]
+        yield element("div.product", *summands)
+    else:
+        weighted = [(outputs[k], step.op.outputs[k]) for k, *_ in product.terms]
+        yield _heatmap(words, product.matrix, weighted, name)
+    if words.should:
+        yield element("p.why", _why(step, j, words))
+    if product.missing and step.pull:
+        yield element("p.why", f"No local is shown: {product.missing}")
 
 
-def _term(part: str | tuple[str, str]) -> Element:
+def _term(part: Part) -> Element:
     """A sign of an equation, or a number with its name above it."""
     if isinstance(part, str):
         return element("span.sign.unequal" if part == "≠" else "span.sign", part)
@@ -254,11 +294,6 @@ def _made_by(shown: Selection, rule: Rule) -> dict[int, list[int]]:
         for line in {x.source.line for x in node.ops if x.source and x.source.file == rule.file}:
             found.setdefault(line - rule.line, []).append(i)
     return found
-
-
-def small(step: Step) -> bool:
-    """Whether the local Jacobians of a step have few rows, each costing a run of its rule."""
-    return all(v.size <= MOST_SIDE for v in step.op.outputs)
 
 
 def title(node: Node) -> str:
@@ -309,12 +344,6 @@ def described(value: Value) -> str:
     return f"{value.dtype} {style.shape(value) or 'scalar'}"
 
 
-def _written(a: Any) -> str:
-    mark = style.sign(a)
-    text = style.array(a)
-    return text if mark is None or mark is style.ZERO else f"{mark.symbol} {text}"
-
-
 def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
     """The name of a node's output: the learner's, or else what the picture calls the node."""
     node = shown.nodes[i]
@@ -328,186 +357,70 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
     """An output of a node: its value, the gradient that came back to it, and the terms of a sum."""
     node = shown.nodes[i]
     value, name = node.outputs[output], _called(trace, shown, i, output)
-    found: Document = {"value": _written(value.numpy()), "is": described(value)}
+    found: Document = {"value": marked(value.numpy()), "is": described(value)}
     # Where an op has no name of its own, its symbol is left out: "+ = 10" would mislead.
     nameless = name == title(node) and not node.label
     found |= {"named": "" if nameless else f"{name} = ", "upstream": None, "parts": []}
     if each is None:
         return found
-    uses = _uses(shown, node, output)
-    started = [edge.contribution for edge in shown.starts(i) if edge.output == output]
     # The node of a variable that was assigned to has its whole gradient; here is each value's own.
     own = each.upstream(value) if len(node.outputs) > 1 else node.upstream[output]
-    come = found["upstream"] = _written(own)
+    come = found["upstream"] = marked(own)
+    edges = _summed(shown, node, output)
     # No terms where an edge stands for the uses of many values, which are stacked.
-    if len(uses) + len(started) > 1 and all(e.values == 1 for e in uses):
-        alike = Counter(map(title, shown.nodes))
-        users = [_user(shown.nodes[edge.target], alike) for edge in uses]
-        parts = [(f"from {x}", _written(e.contribution)) for x, e in zip(users, uses, strict=True)]
-        parts += [("the pass starts here", _written(seed)) for seed in started]
-        terms = [given for _, given in parts]
+    if len(edges) > 1 and all(edge.values == 1 for edge in edges):
+        terms = [marked(edge.contribution) for edge in edges]
+        found["parts"] = [*zip((_user(shown, edge) for edge in edges), terms, strict=True)]
         come = f"{style.added(terms)} {style.equals([[x] for x in terms], come)} {come}"
-        found["parts"] = parts
     return found | {"come": come}
 
 
-def _uses(shown: Selection, node: Node, output: int) -> list[Edge]:
-    """The edges that returned a gradient for an output, in the order of its node's terms.
-
-    Edges of uses that are nodes of their own are among them.
-    """
-    return [
-        edge
-        for edge in shown.edges
-        if edge.output == output
-        and edge.contribution is not None
-        and shown.nodes[edge.source].ops == node.ops
-    ]
+def _summed(shown: Selection, node: Node, output: int) -> list[Edge]:
+    """The edges that add up to an output's gradient; uses may be nodes of their own."""
+    alike = [i for i, each in enumerate(shown.nodes) if each.ops == node.ops]
+    return [edge for i in alike for edge in shown.summands(i, [output])]
 
 
-def _user(node: Node, alike: Mapping[str, int]) -> str:
-    """The name of a node, with its value where `alike` counts several nodes of this name."""
-    name = title(node)
-    if alike[name] == 1 or [value.size for value in node.outputs] != [1]:
-        return name
-    return f"{name} = {style.array(node.outputs[0].numpy())}"
-
-
-def _inputs(trace: Trace, shown: Selection, i: int, step: Step, asked: bool) -> list[Document]:
-    """Per input what the rule returned, and the products whose sum that is.
-
-    Without inputs that the picture does not show and to which nothing flows, such as constants.
-    """
-    local: Any = None
-    missing = ""
-    if asked and any(step.flows):
-        try:
-            local = step.local
-        except RuntimeError as error:  # a rule that cannot run once more, or does something else
-            missing = f"No local is shown: {error}" if step.pull else ""
-    called = [_called(trace, shown, i, k) for k in range(len(step.op.outputs))]
-    sources = {e.position: (e.source, e.output) for e in shown.edges if e.target == i}
-    depends = DEPENDS.get(step.op.type, ()) if step.op.kind == "op" else ()
-    found = []
-    for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
-        if given is None and j not in sources:
-            continue
-        shows = j in sources
-        name = _called(trace, shown, *sources[j]) if shows else names.value_name(trace, value)
-        number = _written(value.numpy())
-        detail = element("span.small", f" = {number}, {described(value)}")
-        one: Document = {"position": j, "title": element("p.subtitle", f"to {name}", detail)}
-        if given is None:
-            none = f"{style.NONE}: nothing flows back to {name}."
-            one["shown"] = element("p.none", none)
-            one["equation"] = [["=", ("downstream", str(style.NONE))]]
-        else:
-            one |= _equation(step, j, given, local, [*called, name])
-            one |= {"why": element("p.why", missing)} if missing else {}
-        one["row"] = name, number, one.get("local", "")
-        # Where the rule returns nothing, no local is shown, so there is nothing to point at.
-        one["depends"] = depends[j] if given is not None and j < len(depends) else ()
-        found.append(one)
-    return found
-
-
-def _equation(step: Step, j: int, given: Array, local: Any, called: Sequence[str]) -> Document:
-    """The products whose sum is `downstream`; where it is not, also their sum and the reason.
-
-    Returns:
-        `equation`: summands, between which a line may break, each a list of signs and of numbers
-        with their names; for a small Jacobian, `shown` replaces it in the panel. `local` is what
-        the table has. `why` tells why the rule returned something else, if it did.
-    """
-    value, columns = step.op.inputs[j], called[-1]
-    terms = [
-        (k, up, row[j])
-        for k, (up, row) in enumerate(zip(step.upstream, local or (), strict=False))
-        if row[j] is not None and up is not None
-    ]
-    products = [_product(up, part, value) for _, up, part in terms]
-    total = None
-    found: Document = {}
-    if terms and not any(isinstance(part, jacobian.LargeJacobian) for *_, part in terms):
-        total, size = jacobian.summed([term[1:] for term in terms])
-        # If both are equal in the digits that are shown, the equation is true as it is read.
-        if jacobian.same(given, total, size) or _written(total) == _written(given):
-            total = None
-        else:
-            found["why"] = element("p.why", _why(step, j, given, total))
-        sizes = [up.size * value.size for _, up, _ in terms]
-        few = max(value.size, *(up.size for _, up, _ in terms)) <= MOST_SIDE
-        whole = [part.size for *_, part in terms] == sizes and given.size == value.size
-        if few and whole and all(sizes) and set(sizes) != {1}:
-            rows = [(called[k], step.op.outputs[k]) for k, *_ in terms]
-            sums = [given] if total is None else [total, given]
-            matrix = np.concatenate([np.reshape(part, (up.size, -1)) for _, up, part in terms])
-            found["shown"] = _heatmap(terms, matrix, rows, (columns, value), sums)
-            listed = (f"[{', '.join(_numbers(row))}]" for row in matrix)
-            found["local"] = f"[{', '.join(listed)}]"
-            shapes = ", ".join(style.shape(part) for *_, part in terms)
-            products = [(", ".join(_written(up) for _, up, _ in terms), (SHAPE, shapes))]
-    if not products:
-        products = [(", ".join(map(_written, step.upstream)), ("local", "…"))]
-    found.setdefault("local", ", ".join(words for _, (_, words) in products))
-    summands: list[Any] = [[("upstream", up), "×", part] for up, part in products]
-    for summand in summands[1:]:
-        summand.insert(0, "+")
-    returned = _written(given)
-    should = returned if total is None else _written(total)
-    sign = style.equals([(up, words) for up, (_, words) in products], should)
-    if total is not None:
-        summands.append([sign, ("upstream × local", should)])
-        sign = "≠"
-    summands.append([sign, ("downstream", returned)])
-    return found | {"equation": summands}
-
-
-def _product(up: Array, local: Any, value: Value) -> tuple[str, tuple[str, str]]:
-    """The upstream of an output, and its local with respect to an input, or the shape of that."""
-    if isinstance(local, jacobian.LargeJacobian) or local.size != up.size * value.size:
-        return _written(up), (SHAPE, style.shape(local))
-    if local.size == 1:
-        return style.number(up), ("local", style.number(local))
-    return _written(up), ("local", style.summary(local, dtype=False))
+def _user(shown: Selection, edge: Edge) -> str:
+    """Where a gradient is from, with the value of a node where several have its name."""
+    if edge.target < 0:
+        return "the pass starts here"
+    node = shown.nodes[edge.target]
+    alike = [each for each in shown.nodes if title(each) == title(node)]
+    if len(alike) == 1 or [value.size for value in node.outputs] != [1]:
+        return f"from {title(node)}"
+    return f"from {title(node)} = {style.array(node.outputs[0].numpy())}"
 
 
 def _heatmap(
-    terms: Sequence[Term],
-    matrix: Array,
-    outputs: Sequence[tuple[str, Value]],
-    by: tuple[str, Value],
-    sums: Sequence[Array],
+    words: Equation, matrix: Array, outputs: Sequence[tuple[str, Value]], name: str
 ) -> Element:
-    """A small Jacobian as a heat map; before each row is its weight, an entry of upstream.
-
-    The last of the `sums` is what the rule returned; one before it, if any, is upstream × local.
-    """
-    weights = [x for _, up, _ in terms for x in _numbers(up)]
+    """A small Jacobian as a heat map; before each row is its weight, an entry of upstream."""
+    product = words.product
+    weights = [x for _, up, _ in product.terms for x in _numbers(up)]
     entries = [entry for output in outputs for entry in _entries(*output)]
 
-    def cell(words: str, tone: float) -> Element:
+    def cell(number: str, tone: float) -> Element:
         share = {"--cgviz-heat": f"{round(abs(tone) * 42)}%"}
-        return element("td.negative" if tone < 0 else "td", words, **share)
+        return element("td.negative" if tone < 0 else "td", number, **share)
 
-    def foot(array: Array, *words: Any) -> Element:
+    def foot(array: Array | None, *words: Any) -> Element:
         name = element("th", *words, scope="row", colspan=3)
         return element("tr.sum", name, *(element("td.backtext", x) for x in _numbers(array)))
 
     head = element("th", "upstream", scope="col"), element("td.sign"), element("td")
-    columns = [element("th", name, scope="col") for name in _entries(*by)]
+    columns = _entries(name, product.value)
+    titles = [element("th", name, scope="col") for name in columns]
     body = []
     for weight, entry, row, tones in zip(weights, entries, matrix, heat(matrix), strict=True):
         before = element("td.backtext", weight), element("td.sign", "×")
-        name = element("th", entry, scope="row")
-        body.append(element("tr", *before, name, *map(cell, _numbers(row), tones)))
-    feet = [foot(sums[-1], "downstream")]
-    if len(sums) > 1:
-        feet = [
-            foot(sums[0], "upstream × local"),
-            foot(sums[1], element("span.unequal", "≠"), " downstream"),
-        ]
-    parts = ("thead", [element("tr", *head, *columns)]), ("tbody", body), ("tfoot", feet)
+        cells = map(cell, _numbers(row), tones)
+        body.append(element("tr", *before, element("th", entry, scope="row"), *cells))
+    feet = [foot(product.returned, "downstream")]
+    if words.should:
+        unequal = element("span.unequal", "≠"), " downstream"
+        feet = [foot(product.total, "upstream × local"), foot(product.returned, *unequal)]
+    parts = ("thead", [element("tr", *head, *titles)]), ("tbody", body), ("tfoot", feet)
     table = element("table.heat", *(element(tag, *rows) for tag, rows in parts))
     caption = "local Jacobian: each row is weighted by its upstream, and the rows are added"
     described = {"tabindex": 0, "role": "group", "aria-label": caption}
@@ -534,16 +447,18 @@ def heat(matrix: Array) -> list[list[float]]:
     return (real / (top or 1.0)).round(2).tolist()
 
 
-def _why(step: Step, j: int, given: Array, total: Array) -> str:
+def _why(step: Step, j: int, words: Equation) -> str:
     """Why a rule returned something other than upstream x local, as a clipping rule does."""
-    said = f"The rule returned {_written(given)}, where upstream × local is {_written(total)}"
-    if np.any(given) and np.all(np.isfinite(wide(given))) and np.all(np.isfinite(total)):
-        # Where upstream is 0 in this pass, 0 alone tells nothing. The other one fits any dtype.
-        others = [jacobian.rerun(step, j, to) for to in (np.zeros_like, lambda u: 100 - u / 2)]
-        if all(x is not None and np.array_equal(x, given) for x in others):
-            return f"{said}: it returns this for other upstreams, too, so it ignores its upstream."
-        return f"{said}: it is not linear in its upstream."
-    return f"{said}."
+    said = f"The rule returned {words.returned}, where upstream × local is {words.should}"
+    if words.product.is_linear:
+        return f"{said}."
+    # Where upstream is 0 in this pass, 0 alone tells nothing. The other one fits any dtype.
+    changes = (np.zeros_like, lambda u: 100 - u / 2)
+    others = [jacobian.rerun(step, j, change) for change in changes]
+    returned = np.asarray(words.product.returned)
+    if np.any(returned) and all(x is not None and np.array_equal(x, returned) for x in others):
+        return f"{said}: it returns this for other upstreams, too, so it ignores its upstream."
+    return f"{said}: it is not linear in its upstream."
 
 
 # --- paths ---------------------------------------------------------------------------------------
@@ -560,42 +475,37 @@ def _paths(trace: Trace, shown: Selection, each: Pass, node: Node) -> list[Docum
     (value,) = node.outputs
     if not node.asked and len(each.contributions(value)) < 2:
         return []
-    if any(shown.nodes[edge.target].step is None for edge in _uses(shown, node, 0)):
-        return []
     found = Derivative(trace, each, "", value, node.upstream[0])
-    if found.count > MOST_PATHS or not all(map(small, found.steps)):
+    if found.count > MOST_PATHS:
         return []
     links = {
         (id(shown.nodes[edge.target].step), edge.position): i for i, edge in enumerate(shown.edges)
     }
     for i, edge in enumerate(shown.targets, len(shown.edges)):
         links[edge.value.key, TARGET] = i
-    try:
-        paths = [_path(path, links, shown) for path in found.paths] if found.agrees else []
-    except RuntimeError:  # a rule that cannot run once more
+    places = [_places(path, links) for path in found.paths]
+    if None in chain(*places) or not all(map(is_small, found.steps)) or not found.agrees:
         return []
-    return [path for path in paths if path] if all(paths) else []
+    return [_path(path, place, shown) for path, place in zip(found.paths, places, strict=True)]
 
 
-def _path(path: Path, links: dict[tuple[int, int], int], shown: Selection) -> Document | None:
-    """One path: its links, the product at each of its ops, and the whole as one formula.
-
-    None where part of it is not shown, or a local on it is missing.
-    """
+def _places(path: Path, links: dict[tuple[int, int], int]) -> list[int | None]:
+    """The links of a path, from its target on; None for one that is not shown."""
     keys = [(path.target.key, TARGET), *((id(f.step), f.input) for f in path.factors)]
-    places = [links.get(key) for key in keys]
-    if None in places or any(local is None for local in path.locals):
-        return None
-    products = [*accumulate(path.locals, jacobian.times, initial=wide(path.upstream))]
-    first, *more = map(_written, products)
+    return [links.get(key) for key in keys]
+
+
+def _path(path: Path, places: Sequence[Any], shown: Selection) -> Document:
+    """One path: its links, the product at each of its ops, and the whole as one formula."""
+    numbers = list(map(marked, path.products))
     factors = [style.number(x) if x.size == 1 else "local" for x in path.locals]
     rows = []
-    for up, by, down in zip([first, *more], factors, more, strict=False):
+    for (up, down), by in zip(pairwise(numbers), factors, strict=True):
         sign = style.equals([(up, by)], down)
         product = ("upstream", up), ("times", "·"), ("local", by)
         rows.append([*product, ("times", sign), ("downstream", down)])
-    whole, last = [first, *factors], [first, *more][-1]
+    whole, last = [numbers[0], *factors], numbers[-1]
     formula = f"{style.product(whole)} {style.equals([whole], last)} {last}"
-    ops = (title(shown.nodes[shown.edges[links[key]].target]) for key in keys[1:])
+    ops = (title(shown.nodes[shown.edges[place].target]) for place in places[1:])
     words = element("span.backtext", formula), element("span.small", f" through {', '.join(ops)}")
     return {"links": places, "rows": rows, "words": words}

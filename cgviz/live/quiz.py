@@ -147,20 +147,20 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     step, answer = shown.nodes[i].step, edge.contribution
     if step is None or answer is None:
         return
-    up, local = step.upstream[0], _column(step, edge.position)
-    mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", up)]
-    if local is not None:
-        product = _product([*step.upstream], local)
-        if not np.allclose(product, answer, rtol=0.005, equal_nan=True):
-            mistakes.insert(0, ("product", product))
-        ones = [None if u is None else np.ones_like(u) for u in step.upstream]
-        mistakes.append(("upstream", _product(ones, local)))
-        mistakes += [("path", _product([term], local)) for term in _terms(shown, i)]
-        if step.op.type == "Mul" and up is not None:
+    product = step.products[edge.position]
+    mistakes: list[tuple[str, Any]] = [("sign", -answer), ("local", step.upstream[0])]
+    if product.total is not None:
+        if not product.agrees:
+            mistakes.insert(0, ("product", product.total))
+        forgotten = [times(np.ones_like(up), local) for _, up, local in product.terms]
+        mistakes.append(("upstream", total(forgotten)))
+        output, up, local = product.terms[0]
+        mistakes += [("path", times(term, local)) for term in _terms(shown, i, output)]
+        if step.op.type == "Mul":
             with np.errstate(all="ignore"):
                 mistakes.append(("own", up * edge.value.numpy()))
-        if up is not None and up.shape == answer.shape == ():
-            mistakes.append(("sum", up + np.asarray(local[0])))
+        if up.shape == answer.shape == ():
+            mistakes.append(("sum", up + local))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
     yield _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
 
@@ -168,18 +168,19 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
 def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     """The local derivative of an op with respect to one of its inputs."""
     step = shown.nodes[i].step
-    local = None if step is None else _column(step, edge.position)
-    if step is None or local is None or len(local) != 1 or not _askable(local[0]):
+    if step is None or len(step.op.outputs) != 1:
         return
     words = f"{named(shown, i)} with respect to {_input(shown, edge, step)}"
     text = f"What is the local derivative of {words}?"
-    mistakes = [("sign", -local[0]), ("times", edge.contribution)]
-    yield _asked(text, local[0], mistakes, _local_size(step))
+    for *_, local in step.products[edge.position].terms:
+        if _askable(local):
+            mistakes = [("sign", -local), ("times", edge.contribution)]
+            yield _asked(text, local, mistakes, _local_size(step))
 
 
 def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
     """The gradient that arrives at a value that is used more than once, or is a target as well."""
-    node, terms = shown.nodes[i], _terms(shown, i)
+    node, terms = shown.nodes[i], _terms(shown, i, 0)
     orders = [e.order for e in shown.outgoing[i] if e.contribution is not None]
     answer = node.upstream[0] if node.upstream else None
     if len(node.outputs) != 1 or not terms or not orders or not _askable(answer):
@@ -228,24 +229,9 @@ def _numbers(array: Any) -> list[Any]:
 # --- what is known -------------------------------------------------------------------------------
 
 
-def _column(step: Step, j: int) -> list[Array] | None:
-    """The local Jacobian of every output with respect to input j; None if one is not known."""
-    try:
-        found = [row[j] for row in step.local]
-    except RuntimeError:
-        return None
-    return found if all(isinstance(x, np.ndarray) for x in found) else None
-
-
-def _product(upstream: list[Array | None], local: list[Array]) -> Array:
-    rows = [times(up, j) for up, j in zip(upstream, local, strict=False) if up is not None]
-    return np.asarray(total(rows) if rows else 0.0)
-
-
-def _terms(shown: Selection, i: int) -> list[Array]:
-    """The terms of a node's gradient, one for each use of its value; empty for a single term."""
-    parts = [*shown.outgoing[i], *shown.starts(i)]
-    terms = [edge.contribution for edge in parts if edge.contribution is not None]
+def _terms(shown: Selection, i: int, output: int) -> list[Array]:
+    """The terms of an output's gradient, one for each use of it; empty for a single term."""
+    terms = [e.contribution for e in shown.summands(i, [output]) if e.contribution is not None]
     return terms if len(terms) > 1 else []
 
 

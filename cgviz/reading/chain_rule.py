@@ -19,15 +19,15 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import islice, pairwise
+from functools import cached_property
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import numpy as np
 
 from .. import style
 from ..graph import Array, Op, Pass, Step, Trace, Value, total, wide
-from ..graph.jacobian import LargeJacobian, is_linear, same, times
+from ..graph.jacobian import LargeJacobian, same, times
 from ..graph.names import is_folded, value_name
 
 MOST_PATHS = 8  # kept for each source: more are not read one by one
@@ -156,9 +156,14 @@ class Path:
         return tuple(factor.local for factor in self.factors)
 
     @cached_property
+    def products(self) -> tuple[Array, ...]:
+        """Upstream, upstream · local, ...: what a path brings to each value on its way."""
+        return tuple(accumulate(self.locals, times, initial=wide(self.upstream)))
+
+    @property
     def product(self) -> Array:
         """Upstream · local · ... · local, of the source's shape."""
-        return reduce(times, self.locals, wide(self.upstream))
+        return self.products[-1]
 
 
 class Derivative:
@@ -227,45 +232,45 @@ class Derivative:
         return tuple(s for s in self._pass.steps if any(v.key in ahead for v in s.op.outputs))
 
     @cached_property
-    def total(self) -> Array | None:
-        """The sum over all paths; None if their Jacobians are too large or take too many runs."""
-        found = self._sums
-        return None if found is None else found[0]
+    def missing(self) -> str:
+        """Why there is no sum over all paths; "" if there is one."""
+        large = "the Jacobians on the way are too large to multiply out"
+        if sum(v.size for s in self.steps for v in s.op.outputs) > MOST_RUNS:
+            return large
+        products = [product for step in self.steps for product in step.products]
+        locals_ = [local for product in products for *_, local in product.terms]
+        if any(isinstance(local, LargeJacobian) for local in locals_):
+            return large
+        return next((product.missing for product in products if product.missing), "")
 
     @cached_property
-    def _sums(self) -> tuple[Array, Array] | None:
-        """The sum over all paths of the products, and of the products' absolute values.
-
-        One sweep in execution order: upstream · local is distributive, so what arrives at a value
-        is summed before it goes on, as in TensorFlow's own pass.
-        """
-        if sum(v.size for s in self.steps for v in s.op.outputs) > MOST_RUNS:
-            return None
-        arrived: dict[int, list[tuple[Array, Array]]] = {}
-        for target, seed in self.targets:
-            arrived.setdefault(target.key, []).append((wide(seed), np.abs(wide(seed))))
-        for step in self.steps:
-            for value, locals_ in zip(step.op.outputs, step.local, strict=True):
-                if value.key not in arrived:
-                    continue
-                row, size = map(total, zip(*arrived[value.key], strict=True))
-                for earlier, local in zip(step.op.inputs, locals_, strict=True):
-                    if isinstance(local, LargeJacobian):
-                        return None
-                    if local is not None and earlier.key in self._counts:
-                        pair = times(row, local), times(size, np.abs(local))
-                        arrived.setdefault(earlier.key, []).append(pair)
-        zero = np.zeros(self.source.shape)
-        found = [pair for key in self._keys for pair in arrived.get(key, [])] or [(zero, zero)]
-        row, size = map(total, zip(*found, strict=True))
-        return row, size
+    def total(self) -> Array | None:
+        """The sum over all paths; None if their Jacobians are too large or take too many runs."""
+        return None if self.missing else self._sum(np.asarray)
 
     @cached_property
     def agrees(self) -> bool | None:
         """Whether the sum is the trace's gradient, up to rounding; None if there is no sum."""
-        if self._sums is None:
-            return None
-        return same(self.gradient, *self._sums)
+        return None if self.missing else same(self.gradient, self.total, self._sum(np.abs))
+
+    def _sum(self, change: Callable[[Array], Array]) -> Array:
+        """The sum over all paths of the products, `change` applied to each factor.
+
+        One sweep in execution order: upstream · local is distributive, so what arrives at a value
+        is summed before it goes on, as in TensorFlow's own pass.
+        """
+        arrived: dict[int, list[Array]] = {}
+        for target, seed in self.targets:
+            arrived.setdefault(target.key, []).append(change(wide(seed)))
+        for step in self.steps:
+            for product in step.products:
+                key = product.value.key
+                for i, _, local in product.terms:
+                    row = arrived.get(step.op.outputs[i].key)
+                    if row and key in self._counts:
+                        arrived.setdefault(key, []).append(times(total(row), change(local)))
+        found = [row for key in self._keys for row in arrived.get(key, [])]
+        return np.asarray(total(found or [np.zeros(self.source.shape)]))
 
 
 # --- written out -----------------------------------------------------------------------------
@@ -388,15 +393,10 @@ class Writer:
         """Why the product of the locals cannot be written as the gradient; empty if it can."""
         if not self.derivative.count:
             return "no path leads there"
-        try:
-            agrees = self.derivative.agrees
-            if agrees is None:
-                return "the Jacobians on the way are too large to multiply out"
-            if agrees:
-                return ""
-            nonlinear = [s.op.name for s in self.derivative.steps if not is_linear(s)]
-        except RuntimeError as error:
-            return str(error)
+        if self.derivative.missing or self.derivative.agrees:
+            return self.derivative.missing
+        steps = self.derivative.steps
+        nonlinear = [s.op.name for s in steps if not all(p.is_linear for p in s.products)]
         found = f"the product of the locals would be {style.array(self.derivative.total)}"
         rules = " and ".join(f"`{name}`" for name in nonlinear[:3])
         return f"{found}: the rule of {rules} is not linear in its upstream" if rules else found

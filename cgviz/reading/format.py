@@ -2,6 +2,8 @@
 
     Rows        a table: a sequence of rows
     written     an array as text
+    marked      an array as text, with the sign of NaN or infinity
+    Equation    `upstream · local = downstream` as text
     told_apart  names for two things that are shown side by side
     text_table  lines of cells -> an aligned table
     html_table  rows of HTML -> a table
@@ -16,12 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from .. import style
+from ..graph import Array
+from ..graph.jacobian import LargeJacobian, Product
 
 WIDTH = 100  # columns of a text table where that is possible, for a terminal of usual width
 
@@ -49,6 +55,63 @@ def written(array: Any, most: int, rows: str = ", ", width: int | None = None) -
     if array is None or array.ndim == 0 or width is None or len(full) <= width:
         return full
     return style.summary(array, dtype=False)
+
+
+def marked(array: Any) -> str:
+    """A small array in numbers, or the summary of a large one, after the sign of what is wrong."""
+    return style.mark(array) + style.array(array)
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """A `Product` as text, to be read as `factors` `sign` `returned`.
+
+    Where the rule returned something else, it is `factors` `equal` `should` ≠ `returned`.
+    """
+
+    product: Product
+
+    @cached_property
+    def factors(self) -> tuple[tuple[str, str], ...]:
+        """The upstream and the local of each output, or of all together where they are one matrix.
+
+        A local of several numbers is its shape or a summary; one that is not known is dots.
+        """
+        product = self.product
+        if product.terms and product.matrix is None:
+            return tuple(self._factors(up, local) for _, up, local in product.terms)
+        upstream = [up for _, up, _ in product.terms] or product.upstream
+        shapes = [style.shape(local) for *_, local in product.terms] or ["…"]
+        return ((", ".join(map(marked, upstream)), ", ".join(shapes)),)
+
+    @cached_property
+    def returned(self) -> str:
+        """What the rule returned."""
+        return marked(self.product.returned)
+
+    @cached_property
+    def should(self) -> str:
+        """What upstream · local is, where the rule returned what reads otherwise; else ""."""
+        total = marked(self.product.total)
+        return total if self.product.agrees is False and total != self.returned else ""
+
+    @property
+    def equal(self) -> str:
+        """What is written behind the factors before what they make: = or ≈."""
+        return style.equals(self.factors, self.should or self.returned)
+
+    @property
+    def sign(self) -> str:
+        """What is written before `returned`: =, ≈ or ≠."""
+        return "≠" if self.should else self.equal
+
+    def _factors(self, upstream: Array, local: Any) -> tuple[str, str]:
+        whole = local.size == upstream.size * self.product.value.size
+        if whole and local.size == 1:
+            return style.number(upstream), style.number(local)
+        if not whole or isinstance(local, LargeJacobian):
+            return marked(upstream), style.shape(local) or style.number(local)
+        return marked(upstream), style.summary(local, dtype=False)
 
 
 def counted(n: int, word: str) -> str:

@@ -230,13 +230,10 @@ def _locals(step: Step, j: int, rows: str, width: int | None) -> list[str]:
         return ["None"] * len(outputs)
     if max(v.size for v in outputs) * value.size > MOST_LOCAL:
         return [_shape(np.broadcast_to(0, v.shape + value.shape)) for v in outputs]
-    try:
-        local = [row[j] for row in step.local]
-    except RuntimeError:  # the rule cannot run again
+    if step.products[j].missing:
         return ["not known"]
-    return [
-        _jacobian(x, v.size, value.size, rows, width) for x, v in zip(local, outputs, strict=True)
-    ]
+    pairs = zip(step.local, outputs, strict=True)
+    return [_jacobian(row[j], v.size, value.size, rows, width) for row, v in pairs]
 
 
 def _jacobian(local: Any, m: int, n: int, rows: str, width: int | None) -> str:

@@ -102,6 +102,18 @@ def test_a_rule_that_ignores_its_upstream_is_not_equal_to_the_product():
     assert "gradient 3 · 4 ≠ 4 flows back" in alt
 
 
+def test_an_array_that_is_not_the_product_has_the_sign_too():
+    clip = tf.custom_gradient(lambda x: (x * 1.0, lambda u: tf.clip_by_value(u, -1.0, 1.0)))
+    found, alt = products(lambda x: 4.0 * clip(x), [1.0, 2.0])
+    assert found == ["≠ [1, 1]", "[4, 4]", "[1, 1]"]
+    assert "gradient ≠ [1, 1] flows back" in alt
+
+
+def test_numbers_that_read_alike_are_not_called_unequal():
+    off = tf.custom_gradient(lambda x: (x * 1.0, lambda u: u + 3e-5))
+    assert products(lambda x: 1.0 * off(x), 1.0)[0] == ["1 · 1 = 1", "1 · 1 = 1", "1"]
+
+
 def test_what_lies_behind_a_custom_rule_is_called_no_derivative_and_the_legend_tells_the_sign():
     @tf.custom_gradient
     def bad(x):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz.graph import Op, Step, Value
-from cgviz.graph.jacobian import LargeJacobian, is_linear, local_jacobians, times, tolerance
+from cgviz.graph.jacobian import LargeJacobian, local_jacobians, times, tolerance
 
 
 def truth(f, *args):
@@ -230,6 +230,10 @@ def test_what_others_print_while_a_rule_runs_again_is_printed(capsys):
 # --- rules that are not linear -----------------------------------------------------------------
 
 
+def linear(step):
+    return all(product.is_linear for product in step.products)
+
+
 def test_a_rule_that_clips_claims_its_jacobian_at_unit_upstream():
     step = cgviz.trace(clipped, 1.0, upstream=3.0).steps[0]
     assert step.local == ((0.5,),)
@@ -238,28 +242,49 @@ def test_a_rule_that_clips_claims_its_jacobian_at_unit_upstream():
 
 @pytest.mark.parametrize("upstream", [0.1, 3.0])
 def test_a_rule_that_clips_is_not_linear(upstream):
-    assert not is_linear(cgviz.trace(clipped, 1.0, upstream=upstream).steps[0])
+    assert not linear(cgviz.trace(clipped, 1.0, upstream=upstream).steps[0])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_rules_of_tensorflow_are_linear(name):
     f, x = CASES[name]
-    assert is_linear(only_step(f, x))
+    assert linear(only_step(f, x))
 
 
 def test_nothing_is_asked_of_a_large_jacobian():
-    assert is_linear(only_step(clipped, np.ones(300, "f")))
+    assert linear(only_step(clipped, np.ones(300, "f")))
 
 
 def test_a_rule_whose_slope_overflows_is_not_called_nonlinear():
-    assert is_linear(only_step(tf.exp, np.float16(12.0)))
+    assert linear(only_step(tf.exp, np.float16(12.0)))
     both = [np.float16(np.nan), np.float16(1.0)]
     cast = cgviz.trace(lambda x: tf.cast(x, "float16"), [1.0, 2.0], upstream=both).steps[0]
-    assert is_linear(cast)
+    assert linear(cast)
+
+
+def test_what_a_dtype_cannot_hold_agrees_with_no_product_and_is_not_blamed_on_the_rule():
+    for factor, returned in ((1e30, np.inf), (1e-30, 0.0)):
+        step = cgviz.trace(lambda x, by=factor: x * by, 1.0, upstream=factor).steps[0]
+        assert step.downstream[0] == returned
+        assert step.products[0].agrees is False
+        assert linear(step)
+
+
+def test_a_rule_that_returns_0_in_place_of_a_product_is_not_linear():
+    blocked = tf.custom_gradient(lambda x: (x * 1.0, lambda u: tf.where(u > 2.0, 0.0, u)))
+    assert not linear(cgviz.trace(blocked, 1.0, upstream=5.0).steps[0])
+
+
+def test_a_step_says_once_why_its_locals_are_not_known():
+    step = made_by_hand(lambda u: [u[0]], [np.float32(1)], [np.float32(1)])
+    (product,) = Step(step.op, step.upstream, step.downstream).products
+    assert "cannot run again" in product.missing
+    assert (product.terms, product.total, product.agrees) == ((), None, None)
+    assert product.returned == 1.0
 
 
 def test_a_rule_with_an_infinite_slope_is_linear():
-    assert is_linear(only_step(tf.sqrt, 0.0))
+    assert linear(only_step(tf.sqrt, 0.0))
 
 
 # --- large tensors -----------------------------------------------------------------------------

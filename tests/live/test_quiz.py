@@ -69,6 +69,16 @@ def test_it_knows_what_one_path_alone_gives():
     )
 
 
+def test_outputs_of_two_shapes_are_paths_of_their_own():
+    def f(x):
+        a, b = tf.split(x, [1, 2])
+        return tf.reduce_sum(a) * tf.reduce_sum(b)
+
+    last = cgviz.predict(cgviz.trace(f, [1.0, 2.0, 3.0])).questions[-1]
+    assert last["answer"] == [5.0, 1.0, 1.0]
+    assert "path" not in mistakes(last)
+
+
 def noise(hide, f, *given):
     asked = cgviz.predict(cgviz.trace(f, *given), hide=hide).questions
     return [q["noise"] / abs(q["answer"][0]) for q in asked]

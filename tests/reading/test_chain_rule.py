@@ -262,6 +262,13 @@ def test_a_rule_that_is_not_linear_is_found_out():
     assert "the rule of `clipped` is not linear in its upstream" in " ".join(written.split())
 
 
+@pytest.mark.parametrize("factor", [1e30, 1e-30])
+def test_a_number_that_its_dtype_cannot_hold_is_not_blamed_on_a_rule(factor):
+    written = repr(cgviz.trace(lambda x: x * factor, 1.0, upstream=factor).chain_rule())
+    assert "(the product of the locals would be 1e" in written
+    assert "not linear" not in written
+
+
 def test_a_large_jacobian_leaves_the_sum_open():
     found = derivative(lambda x: tf.reduce_sum(tf.sin(x)), np.ones(300, "f"))
     assert found.total is None
