@@ -1050,15 +1050,26 @@ def test_a_target_that_is_0_because_of_its_weights_is_an_error(loss):
     [
         lambda w: tf.reduce_sum(w * w),
         lambda w: tf.reduce_sum(w * w) + 0.0 * tf.reduce_sum(w),
-        lambda w: tf.reduce_sum(tf.cast(w > 0.1, "float32") * w),
         lambda w: tf.reduce_sum(tf.maximum(0.0, w)),
     ],
 )
 def test_a_target_that_has_reached_0_is_no_error_where_a_factor_of_it_is_0(loss):
     w = tf.Variable([0.5, 0.25], name="w")
-    report = cgviz.watch(descent(lambda: loss(w), [w], 0.5), 4).diagnose()
-    assert report.ok
-    assert any("the target has reached 0, and the" in note for note in report.notes)
+    step = descent(lambda: loss(w), [w], 0.5)
+    for _ in range(2):  # the second begins where nothing is left to learn
+        report = cgviz.watch(step, 4).diagnose()
+        assert report.ok
+        assert any("the target has reached 0, and the" in note for note in report.notes)
+
+
+def test_a_target_that_a_weight_turns_to_0_on_the_way_is_an_error():
+    w, weight = tf.Variable([0.5, 0.25], name="w"), iter([1.0, 0.5, 0.25, 0.0, 0.0, 0.0])
+    step = descent(lambda: tf.constant(next(weight)) * tf.reduce_mean((w - 1.0) ** 2), [w])
+    report = cgviz.watch(step, 6).diagnose()
+    (only,) = [each for each in report if each.level == "error"]
+    assert (only.what, only.op.type) == ("zero", "Mul")
+    assert only.message.startswith("since step 3, the gradient of `w` is exactly 0")
+    assert not report.notes
 
 
 def test_one_quiet_batch_at_the_end_is_a_warning():

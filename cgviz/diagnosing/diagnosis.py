@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Trace, ratio, wide
+from ..graph import Op, Trace, ratio, wide
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -235,12 +235,21 @@ def lost(history: History, end: int) -> Iterator[Told]:
             message = f"{since}, the gradient of `{name}` is {'None' if state == 'none' else 0}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
-        if state == "zero" and any(history.target[:place]) and not any(history.target[place:end]):
+        done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)
+        if state == "zero" and done:
             message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
             found = [replace(found[0], message=message, hint=LEARNT, level="note")]
         elif state == "zero" and end - place < OFTEN * end:
             found = [replace(x, level="warning") if x.level == "error" else x for x in found]
         yield from ((place, each) for each in found)
+
+
+def _masked(op: Op | None) -> bool:
+    """Whether an op multiplies by a 0 that no tape follows, such as a mask or a weight."""
+    if op is None or op.type not in numbers.PRODUCTS.split():
+        return False
+    zero = (numbers.is_zero(numbers.numbers(factor)) for factor in op.inputs)
+    return any(is_zero and not op.follows(i) for i, is_zero in enumerate(zero))
 
 
 def size(history: History, end: int) -> Iterator[Told]:

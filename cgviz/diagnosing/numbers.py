@@ -183,7 +183,7 @@ CANCELS = (
     "Either the function does not change that way, as a softmax does not when its inputs shift, or "
     "this is a point such as a minimum, where the terms balance."
 )
-_PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
+PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "the upstream that the backward pass started with at {name} is {sign}.",
     "Everything downstream is upstream times something. Start with another upstream.",
@@ -207,7 +207,7 @@ ZERO = (
         "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
+    Cause("factor 0", CHAIN, PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
         "A product's derivative is the other factor. Look where that becomes 0; weights that all "
         "start at 0 learn nothing.",
