@@ -879,7 +879,7 @@ def test_a_variable_whose_steps_are_too_small_for_its_dtype_is_told():
     )
     (only,) = cgviz.watch(step, 4).diagnose()
     assert (only.what, only.sources) == ("frozen", ("half",))
-    assert "large enough to change numbers of its dtype" in only.hint
+    assert "large enough to change numbers of the dtype" in only.hint
 
 
 def test_a_frozen_layer_is_told_and_a_learning_rate_is_not():
@@ -1086,12 +1086,29 @@ def test_steps_along_the_gradient_are_remarked_on_where_the_target_rises(rate):
     assert any("subtract the gradient" in note for note in report.notes) == (rate < 0)
 
 
+@pytest.mark.parametrize("rate", [-0.01, 0.01])
+def test_a_wrong_sign_is_remarked_on_though_the_targets_of_minibatches_go_up_and_down(rate):
+    w, draw = tf.Variable(tf.ones((8, 1)), name="w"), np.random.default_rng(0)
+    points = draw.normal(size=(32, 8)).astype("float32")
+    wanted = tf.constant(draw.normal(size=(32, 1)).astype("float32"))
+
+    def loss():
+        some = draw.integers(0, 32, 4)
+        return tf.reduce_mean((tf.gather(points, some) @ w - tf.gather(wanted, some)) ** 2)
+
+    history = cgviz.watch(descent(loss, [w], rate), 30)
+    notes = history.diagnose().notes
+    assert np.mean(np.diff(history.target) > 0) < 0.7
+    assert any("the target rises: its mean" in note.lower() for note in notes) == (rate < 0)
+
+
 def test_steps_along_the_gradient_that_make_the_target_grow_are_told_once():
     w, v = tf.Variable([1.0, -2.0], name="w"), tf.Variable([3.0, 1.0], name="v")
     loss = lambda: tf.reduce_sum(w**2) + tf.reduce_sum(v**2)  # noqa: E731
     report = cgviz.watch(descent(loss, [w, v], -0.3), 20).diagnose()
-    (only,) = [each for each in report if each.what == "exploding"]
+    (only,) = [each for each in report if each.what != "update"]
     assert (only.what, only.sources) == ("exploding", ("w", "v"))
+    assert not report.notes
     assert (
         "the training diverges: the gradient of `w` and `v` grows from step to step" in only.message
     )
@@ -1131,6 +1148,28 @@ def test_where_the_first_step_has_nan_no_variable_is_said_to_be_frozen():
     w = tf.Variable(-1.0, name="w")
     (finding,) = cgviz.watch(descent(lambda: tf.sqrt(w), [w]), 3).diagnose()
     assert finding.what == "nan"
+
+
+def test_a_weight_that_the_first_step_makes_nan_is_not_said_to_be_frozen():
+    w = tf.Variable([0.0, 2.0], name="w")
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w**2)
+        gradient = tape.gradient(loss, w)
+        w.assign_sub(0.01 * gradient / tf.sqrt(gradient**2))
+
+    (finding,) = cgviz.watch(step, 4).diagnose()
+    assert finding.message.startswith("at step 1, `w` itself holds NaN")
+
+
+def test_exploding_gradients_of_a_training_that_diverges_are_not_told_besides():
+    w, v = tf.Variable([1.0, 2.0], name="w"), tf.Variable([1.0, -2.0], name="v")
+    loss = lambda: tf.reduce_sum((w * v - 1.0) ** 2)  # noqa: E731
+    report = cgviz.watch(descent(loss, [w, v], 20.0), 10).diagnose()
+    (only,) = [each for each in report if each.what == "exploding"]
+    assert "the training diverges" in only.message
+    assert not report.notes
 
 
 def test_a_step_that_makes_a_weight_nan_is_told_where_the_weight_is_used_again():
@@ -1176,7 +1215,7 @@ def test_a_large_update_is_told_with_its_step_and_its_size():
         w.assign([6.0, 8.0] if len(runs) == 5 else scale * w)
 
     (finding,) = cgviz.watch(step, 8).diagnose()
-    assert finding.message.startswith("since step 2, a step moves `w` by up to 1 of its own norm;")
+    assert finding.message.startswith("since step 2, a step moves `w` by up to 1 of the norm before it;")
 
 
 def healthy_autoencoder():

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -135,7 +135,7 @@ LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
-NEARLY = 0.9  # the share of the steps: what so many do, the training does
+FIFTHS = 5  # parts of a training: by chance their means rise one after the other in 1 of 5! cases
 ALIKE = 30.0  # two growths count as equal if neither is this many times the other
 ROUNDING = 1e-5  # relative: a float32 sum in another order differs by less
 
@@ -254,6 +254,7 @@ def _masked(op: Op | None) -> bool:
 
 def size(history: History, end: int) -> Iterator[Told]:
     """Gradients that underflow, vanish or explode in many of the traces kept."""
+    end = next((place for place, _ in growth(history, end)), end)  # the rest follows from that
     kept = [place for place in range(end) if history.steps[place] in history.traces]
     found: dict[str, list[Told]] = {}
     for place in kept:
@@ -335,8 +336,8 @@ def growth(history: History, end: int) -> Iterator[Told]:
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
     "no step moves {names}.",
-    "Is a gradient taken of it and given to the optimiser, and is each step large enough to change "
-    "numbers of its dtype? If it is meant to stay as it is, all is well.",
+    "Is a gradient taken there and given to the optimiser, and is each step large enough to change "
+    "numbers of the dtype? If nothing is meant to move there, all is well.",
 )
 
 
@@ -344,7 +345,7 @@ def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that the target is computed from and that no step moves."""
     still = []
     for series in history.variables.values():
-        moved = any(x > 0 for x in series.update[:end]) or len(set(series.value[:end])) > 1
+        moved = any(x > 0 for x in series.update[:end]) or len(set(series.value[: end + 1])) > 1
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if series.name in history.ancestors and usual and not moved:
             still.append(series)
@@ -353,7 +354,7 @@ def frozen(history: History, end: int) -> Iterator[Told]:
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
-    "a step moves {names} by up to {size} of its own norm; about 0.001 is usual.",
+    "a step moves {names} by up to {size} of the norm before it; about 0.001 is usual.",
     "If the target does not fall, try a learning rate ten times smaller.",
 )
 
@@ -382,16 +383,22 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
 
 
 RISING = Cause("rising", VARIABLES, level="note").says(
-    "the target rises in nearly all steps: from {first} to {last}.",
+    "the target rises: its mean over a fifth of the steps goes from {first} to {last}.",
     "To lower a loss, subtract the gradient, or try a smaller rate. If it is meant to rise, all is "
     "well.",
 )
 
 
 def rising(history: History, end: int) -> Iterator[Told]:
-    """A target that rises, as where the gradient is added and not subtracted."""
-    if end >= 3 and np.mean(np.diff(history.target[:end]) > 0) > NEARLY:
-        first, last = (style.number(history.target[place], 2) for place in (0, end - 1))
+    """A target that rises, as where the gradient is added and not subtracted.
+
+    Means over a fifth of the steps are compared, since those of minibatches go up and down.
+    """
+    if end < FIFTHS or any(growth(history, end)):
+        return
+    means = [float(np.mean(part)) for part in np.array_split(history.target[:end], FIFTHS)]
+    if all(before < after for before, after in pairwise(means)):
+        first, last = (style.number(mean, 2) for mean in (means[0], means[-1]))
         words = RISING.words({"first": first, "last": last})
         yield 0, Finding(RISING.name, *words, level=RISING.level)
 
