@@ -715,14 +715,32 @@ def test_two_trainings_part_by_their_targets_where_no_trace_was_kept(monkeypatch
 
     right, wrong = two(lambda u: 2.0 * u, late)
     words = "They part at step 3: the target is "
-    assert right.plot(against=wrong).alt.startswith(words)
+    said = right.plot(against=wrong).alt
+    assert said.startswith(words)
+    assert "Without a trace only targets are compared: try `watch(..., keep=[2, 3])`." in said
 
 
-def test_two_trainings_without_a_name_in_common_are_not_compared():
+def test_what_only_one_of_two_trainings_has_is_named_where_they_part():
+    @tf.custom_gradient
+    def my_tanh(x):
+        y = tf.tanh(x)
+        return tf.identity(y), lambda upstream: -upstream * (1.0 - y**2)
+
+    w, v = tf.Variable([0.5, 1.0], name="w"), tf.Variable([0.5, 1.0], name="w")
+    one = cgviz.watch(descent(lambda: tf.reduce_sum(2.0 * tf.tanh(3.0 * w)), [w]), 3)
+    other = cgviz.watch(descent(lambda: tf.reduce_sum(2.0 * my_tanh(3.0 * v)), [v]), 3)
+    said = one.plot(against=other).alt
+    assert said.startswith("They part at step 0: what `Mul` returns to `w`")
+    assert "Only one of them has `Tanh` and `my_tanh`: give what corresponds the same name" in said
+
+
+def test_of_two_trainings_without_a_name_in_common_the_targets_are_compared():
     w, v = tf.Variable(1.0, name="w"), tf.Variable(1.0, name="v")
     one = cgviz.watch(descent(lambda: w * w, [w]), 2)
     other = cgviz.watch(descent(lambda: tf.abs(tf.sin(v)), [v]), 2)
-    assert one.plot(against=other).alt.startswith("They have no names in common.")
+    said = one.plot(against=other).alt
+    assert said.startswith("They part at step 0: the target is 1 in this training and 0.8415 in")
+    assert "Only one of them has `Abs`, `Mul`, `Sin` and 2 more: give what corresponds" in said
 
 
 @pytest.mark.parametrize("show", ["plot", "view"])
@@ -1215,7 +1233,9 @@ def test_a_large_update_is_told_with_its_step_and_its_size():
         w.assign([6.0, 8.0] if len(runs) == 5 else scale * w)
 
     (finding,) = cgviz.watch(step, 8).diagnose()
-    assert finding.message.startswith("since step 2, a step moves `w` by up to 1 of the norm before it;")
+    assert finding.message.startswith(
+        "since step 2, a step moves `w` by up to 1 of the norm before it;"
+    )
 
 
 def healthy_autoencoder():

@@ -394,10 +394,11 @@ def rising(history: History, end: int) -> Iterator[Told]:
 
     Means over a fifth of the steps are compared, since those of minibatches go up and down.
     """
-    if end < FIFTHS or any(growth(history, end)):
+    if end < FIFTHS:
         return
     means = [float(np.mean(part)) for part in np.array_split(history.target[:end], FIFTHS)]
-    if all(before < after for before, after in pairwise(means)):
+    rises = all(before < after for before, after in pairwise(means))
+    if rises and not any(growth(history, end)):
         first, last = (style.number(mean, 2) for mean in (means[0], means[-1]))
         words = RISING.words({"first": first, "last": last})
         yield 0, Finding(RISING.name, *words, level=RISING.level)
@@ -413,25 +414,36 @@ def parted(history: History, against: History) -> str:
     """Say at which step and op two trainings begin to differ, with both numbers.
 
     Where both kept the trace of a step, every value is compared in forward order, then every
-    gradient in backward order, entry by entry, if both have one of its name; in every step, the
-    target.
+    gradient in backward order, entry by entry, if both have one of its name; in every other step,
+    only the target.
     """
     first, second = told_apart([history.title, against.title], "training")
     common = [step for step in history.steps if step in against.steps]
-    for step in common:
+    for place, step in enumerate(common):
         whole = step in history.traces and step in against.traces
         mine, theirs = (_flow(each, step, whole) for each in (history, against))
-        shared = [name for name in mine if name in theirs]
-        if whole and len(shared) == 1:  # the target
-            return "They have no names in common. Give what corresponds the same name in both."
-        for name in shared:
+        for name in (each for each in mine if each in theirs):
             one, other = mine[name], theirs[name]
             if not _close(one, other):
+                rest = _not_compared(history, against, common[max(place - 1, 0) : place + 1])
                 return (
                     f"They part at step {step}: {name} is {style.array(one)} in {first} and "
                     f"{style.array(other)} in {second}. Before that all numbers compared agree."
+                    f"{rest}"
                 )
-    return f"They do not part in {len(common)} recorded steps. All numbers compared agree."
+    rest = _not_compared(history, against)
+    return f"They do not part in {len(common)} recorded steps. All numbers compared agree.{rest}"
+
+
+def _not_compared(history: History, against: History, steps: Sequence[int] = ()) -> str:
+    """What `parted` leaves out: what only one training has, and all but the target in `steps`."""
+    alone = [f"`{name}`" for name in sorted(history.ancestors ^ against.ancestors)]
+    hint = "give what corresponds the same name"
+    said = f" Only one of them has {listed(alone)}: {hint}." if alone else ""
+    kept = history.traces.keys() & against.traces.keys()
+    if unseen := [step for step in steps if step not in kept]:
+        said += f" Without a trace only targets are compared: try `watch(..., keep={unseen})`."
+    return said
 
 
 def _flow(history: History, step: int, whole: bool) -> dict[str, Any]:
