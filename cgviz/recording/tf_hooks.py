@@ -530,8 +530,7 @@ def recording(open_functions: bool) -> Iterator[Recording]:
     recorder = _open_recorder() or ThreadRecorder()
     if recorder.task is not current_task():
         raise RuntimeError(
-            "this asyncio task began inside a recording, which records all that its tasks do in "
-            "turn: record either around the tasks or in each of them"
+            "this asyncio task began inside a recording: record around the tasks or in each of them"
         )
     mine = Recording(recorder, len(recorder.events), recorder.where, open_functions)
 
