@@ -139,7 +139,7 @@ FIELDS: dict[type, list[str]] = {
     cls: [field.name for field in fields(cls) if field.init]
     for cls in (Source, Rule, Statistics, Value, Op, Step, Pass, Trace)
 }
-FIELDS[Step].insert(4, "local")  # no parameter: it is computed where it is read
+FIELDS[Step].insert(4, "local")  # fifth in the files of version 7; computed where it is read
 FIELDS[Trace].remove("after")  # as large as the model, and only one column uses it
 
 
@@ -287,7 +287,10 @@ def _array(name: str, shape: tuple[int, ...], packed: str) -> Array:
         dtype = np.dtype(name)
     except TypeError:  # bfloat16 and smaller floats are in a package that TensorFlow needs
         dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
-    raw = zlib.decompress(base64.b64decode(packed))
+    if min(shape, default=0) < 0:
+        raise ValueError(f"an array of shape {shape}")
+    most = dtype.itemsize * math.prod(shape) + 1  # bytes, however many were packed
+    raw = zlib.decompressobj().decompress(base64.b64decode(packed), most)
     return np.frombuffer(raw, dtype).reshape(shape)
 
 

@@ -182,7 +182,7 @@ class History:
 
         Args:
             against: Another history: its target is drawn over this one's, its map below this one's,
-                and the title says at which step and op they part.
+                and the title says at which step they part and, if both kept its trace, at which op.
             rows: The names of the ops and variables that the map shows, from top to bottom.
 
         Returns:
@@ -210,7 +210,7 @@ class History:
 
         Args:
             against: Another history, whose pictures are shown beside those of this one; the view
-                says at which step and op they part.
+                says at which step they part and, if both kept its trace, at which op.
 
         Returns:
             The widget; its `save` writes a page that needs no kernel.

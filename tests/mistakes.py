@@ -328,7 +328,7 @@ REAL = {
     "1 eager": (reads_a_variable, "reads a variable"),
     "1 graph": (reads_a_variable_in_a_graph, "variables=None"),
     "1 no pair": (takes_variables_returns_one, "pair"),
-    "1 no pair, graph": (takes_variables_returns_one_in_a_graph, "pair"),
+    "1 no pair, graph": (takes_variables_returns_one_in_a_graph, "`dx, [dw]`: a list with one"),
     "2 eager": (lambda: gradient(one_gradient_for_two, ONE, ONE), "2 positional argument(s)"),
     "2 too many": (lambda: gradient(two_gradients_for_one, ONE), "returned 2 gradient(s)"),
     "2 graph": (

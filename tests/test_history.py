@@ -715,14 +715,32 @@ def test_two_trainings_part_by_their_targets_where_no_trace_was_kept(monkeypatch
 
     right, wrong = two(lambda u: 2.0 * u, late)
     words = "They part at step 3: the target is "
-    assert right.plot(against=wrong).alt.startswith(words)
+    said = right.plot(against=wrong).alt
+    assert said.startswith(words)
+    assert "Without a trace only targets are compared: try `watch(..., keep=[2, 3])`." in said
 
 
-def test_two_trainings_without_a_name_in_common_are_not_compared():
+def test_what_only_one_of_two_trainings_has_is_named_where_they_part():
+    @tf.custom_gradient
+    def my_tanh(x):
+        y = tf.tanh(x)
+        return tf.identity(y), lambda upstream: -upstream * (1.0 - y**2)
+
+    w, v = tf.Variable([0.5, 1.0], name="w"), tf.Variable([0.5, 1.0], name="w")
+    one = cgviz.watch(descent(lambda: tf.reduce_sum(2.0 * tf.tanh(3.0 * w)), [w]), 3)
+    other = cgviz.watch(descent(lambda: tf.reduce_sum(2.0 * my_tanh(3.0 * v)), [v]), 3)
+    said = one.plot(against=other).alt
+    assert said.startswith("They part at step 0: what `Mul` returns to `w`")
+    assert "Only one of them has `Tanh` and `my_tanh`: give what corresponds the same name" in said
+
+
+def test_of_two_trainings_without_a_name_in_common_the_targets_are_compared():
     w, v = tf.Variable(1.0, name="w"), tf.Variable(1.0, name="v")
     one = cgviz.watch(descent(lambda: w * w, [w]), 2)
     other = cgviz.watch(descent(lambda: tf.abs(tf.sin(v)), [v]), 2)
-    assert one.plot(against=other).alt.startswith("They have no names in common.")
+    said = one.plot(against=other).alt
+    assert said.startswith("They part at step 0: the target is 1 in this training and 0.8415 in")
+    assert "Only one of them has `Abs`, `Mul`, `Sin` and 2 more: give what corresponds" in said
 
 
 @pytest.mark.parametrize("show", ["plot", "view"])
@@ -879,7 +897,7 @@ def test_a_variable_whose_steps_are_too_small_for_its_dtype_is_told():
     )
     (only,) = cgviz.watch(step, 4).diagnose()
     assert (only.what, only.sources) == ("frozen", ("half",))
-    assert "large enough to change numbers of its dtype" in only.hint
+    assert "large enough to change numbers of the dtype" in only.hint
 
 
 def test_a_frozen_layer_is_told_and_a_learning_rate_is_not():
@@ -1050,15 +1068,26 @@ def test_a_target_that_is_0_because_of_its_weights_is_an_error(loss):
     [
         lambda w: tf.reduce_sum(w * w),
         lambda w: tf.reduce_sum(w * w) + 0.0 * tf.reduce_sum(w),
-        lambda w: tf.reduce_sum(tf.cast(w > 0.1, "float32") * w),
         lambda w: tf.reduce_sum(tf.maximum(0.0, w)),
     ],
 )
 def test_a_target_that_has_reached_0_is_no_error_where_a_factor_of_it_is_0(loss):
     w = tf.Variable([0.5, 0.25], name="w")
-    report = cgviz.watch(descent(lambda: loss(w), [w], 0.5), 4).diagnose()
-    assert report.ok
-    assert any("the target has reached 0, and the" in note for note in report.notes)
+    step = descent(lambda: loss(w), [w], 0.5)
+    for _ in range(2):  # the second begins where nothing is left to learn
+        report = cgviz.watch(step, 4).diagnose()
+        assert report.ok
+        assert any("the target has reached 0, and the" in note for note in report.notes)
+
+
+def test_a_target_that_a_weight_turns_to_0_on_the_way_is_an_error():
+    w, weight = tf.Variable([0.5, 0.25], name="w"), iter([1.0, 0.5, 0.25, 0.0, 0.0, 0.0])
+    step = descent(lambda: tf.constant(next(weight)) * tf.reduce_mean((w - 1.0) ** 2), [w])
+    report = cgviz.watch(step, 6).diagnose()
+    (only,) = [each for each in report if each.level == "error"]
+    assert (only.what, only.op.type) == ("zero", "Mul")
+    assert only.message.startswith("since step 3, the gradient of `w` is exactly 0")
+    assert not report.notes
 
 
 def test_one_quiet_batch_at_the_end_is_a_warning():
@@ -1075,12 +1104,29 @@ def test_steps_along_the_gradient_are_remarked_on_where_the_target_rises(rate):
     assert any("subtract the gradient" in note for note in report.notes) == (rate < 0)
 
 
+@pytest.mark.parametrize("rate", [-0.01, 0.01])
+def test_a_wrong_sign_is_remarked_on_though_the_targets_of_minibatches_go_up_and_down(rate):
+    w, draw = tf.Variable(tf.ones((8, 1)), name="w"), np.random.default_rng(0)
+    points = draw.normal(size=(32, 8)).astype("float32")
+    wanted = tf.constant(draw.normal(size=(32, 1)).astype("float32"))
+
+    def loss():
+        some = draw.integers(0, 32, 4)
+        return tf.reduce_mean((tf.gather(points, some) @ w - tf.gather(wanted, some)) ** 2)
+
+    history = cgviz.watch(descent(loss, [w], rate), 30)
+    notes = history.diagnose().notes
+    assert np.mean(np.diff(history.target) > 0) < 0.7
+    assert any("the target rises: its mean" in note.lower() for note in notes) == (rate < 0)
+
+
 def test_steps_along_the_gradient_that_make_the_target_grow_are_told_once():
     w, v = tf.Variable([1.0, -2.0], name="w"), tf.Variable([3.0, 1.0], name="v")
     loss = lambda: tf.reduce_sum(w**2) + tf.reduce_sum(v**2)  # noqa: E731
     report = cgviz.watch(descent(loss, [w, v], -0.3), 20).diagnose()
-    (only,) = [each for each in report if each.what == "exploding"]
+    (only,) = [each for each in report if each.what != "update"]
     assert (only.what, only.sources) == ("exploding", ("w", "v"))
+    assert not report.notes
     assert (
         "the training diverges: the gradient of `w` and `v` grows from step to step" in only.message
     )
@@ -1120,6 +1166,28 @@ def test_where_the_first_step_has_nan_no_variable_is_said_to_be_frozen():
     w = tf.Variable(-1.0, name="w")
     (finding,) = cgviz.watch(descent(lambda: tf.sqrt(w), [w]), 3).diagnose()
     assert finding.what == "nan"
+
+
+def test_a_weight_that_the_first_step_makes_nan_is_not_said_to_be_frozen():
+    w = tf.Variable([0.0, 2.0], name="w")
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w**2)
+        gradient = tape.gradient(loss, w)
+        w.assign_sub(0.01 * gradient / tf.sqrt(gradient**2))
+
+    (finding,) = cgviz.watch(step, 4).diagnose()
+    assert finding.message.startswith("at step 1, `w` itself holds NaN")
+
+
+def test_exploding_gradients_of_a_training_that_diverges_are_not_told_besides():
+    w, v = tf.Variable([1.0, 2.0], name="w"), tf.Variable([1.0, -2.0], name="v")
+    loss = lambda: tf.reduce_sum((w * v - 1.0) ** 2)  # noqa: E731
+    report = cgviz.watch(descent(loss, [w, v], 20.0), 10).diagnose()
+    (only,) = [each for each in report if each.what == "exploding"]
+    assert "the training diverges" in only.message
+    assert not report.notes
 
 
 def test_a_step_that_makes_a_weight_nan_is_told_where_the_weight_is_used_again():
@@ -1165,7 +1233,9 @@ def test_a_large_update_is_told_with_its_step_and_its_size():
         w.assign([6.0, 8.0] if len(runs) == 5 else scale * w)
 
     (finding,) = cgviz.watch(step, 8).diagnose()
-    assert finding.message.startswith("since step 2, a step moves `w` by up to 1 of its own norm;")
+    assert finding.message.startswith(
+        "since step 2, a step moves `w` by up to 1 of the norm before it;"
+    )
 
 
 def healthy_autoencoder():

@@ -11,14 +11,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Trace, ratio, wide
+from ..graph import Op, Trace, ratio, wide
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -135,7 +135,7 @@ LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
-NEARLY = 0.9  # the share of the steps: what so many do, the training does
+FIFTHS = 5  # parts of a training: by chance their means rise one after the other in 1 of 5! cases
 ALIKE = 30.0  # two growths count as equal if neither is this many times the other
 ROUNDING = 1e-5  # relative: a float32 sum in another order differs by less
 
@@ -235,7 +235,8 @@ def lost(history: History, end: int) -> Iterator[Told]:
             message = f"{since}, the gradient of `{name}` is {'None' if state == 'none' else 0}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
-        if state == "zero" and any(history.target[:place]) and not any(history.target[place:end]):
+        done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)
+        if state == "zero" and done:
             message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
             found = [replace(found[0], message=message, hint=LEARNT, level="note")]
         elif state == "zero" and end - place < OFTEN * end:
@@ -243,8 +244,17 @@ def lost(history: History, end: int) -> Iterator[Told]:
         yield from ((place, each) for each in found)
 
 
+def _masked(op: Op | None) -> bool:
+    """Whether an op multiplies by a 0 that no tape follows, such as a mask or a weight."""
+    if op is None or op.type not in numbers.PRODUCTS.split():
+        return False
+    zero = (numbers.is_zero(numbers.numbers(factor)) for factor in op.inputs)
+    return any(is_zero and not op.follows(i) for i, is_zero in enumerate(zero))
+
+
 def size(history: History, end: int) -> Iterator[Told]:
     """Gradients that underflow, vanish or explode in many of the traces kept."""
+    end = next((place for place, _ in growth(history, end)), end)  # the rest follows from that
     kept = [place for place in range(end) if history.steps[place] in history.traces]
     found: dict[str, list[Told]] = {}
     for place in kept:
@@ -326,8 +336,8 @@ def growth(history: History, end: int) -> Iterator[Told]:
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
     "no step moves {names}.",
-    "Is a gradient taken of it and given to the optimiser, and is each step large enough to change "
-    "numbers of its dtype? If it is meant to stay as it is, all is well.",
+    "Is a gradient taken there and given to the optimiser, and is each step large enough to change "
+    "numbers of the dtype? If nothing is meant to move there, all is well.",
 )
 
 
@@ -335,7 +345,7 @@ def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that the target is computed from and that no step moves."""
     still = []
     for series in history.variables.values():
-        moved = any(x > 0 for x in series.update[:end]) or len(set(series.value[:end])) > 1
+        moved = any(x > 0 for x in series.update[:end]) or len(set(series.value[: end + 1])) > 1
         usual = end and all(state in ("unasked", "") for state in series.state[:end])
         if series.name in history.ancestors and usual and not moved:
             still.append(series)
@@ -344,7 +354,7 @@ def frozen(history: History, end: int) -> Iterator[Told]:
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
-    "a step moves {names} by up to {size} of its own norm; about 0.001 is usual.",
+    "a step moves {names} by up to {size} of the norm before it; about 0.001 is usual.",
     "If the target does not fall, try a learning rate ten times smaller.",
 )
 
@@ -373,16 +383,23 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
 
 
 RISING = Cause("rising", VARIABLES, level="note").says(
-    "the target rises in nearly all steps: from {first} to {last}.",
+    "the target rises: its mean over a fifth of the steps goes from {first} to {last}.",
     "To lower a loss, subtract the gradient, or try a smaller rate. If it is meant to rise, all is "
     "well.",
 )
 
 
 def rising(history: History, end: int) -> Iterator[Told]:
-    """A target that rises, as where the gradient is added and not subtracted."""
-    if end >= 3 and np.mean(np.diff(history.target[:end]) > 0) > NEARLY:
-        first, last = (style.number(history.target[place], 2) for place in (0, end - 1))
+    """A target that rises, as where the gradient is added and not subtracted.
+
+    Means over a fifth of the steps are compared, since those of minibatches go up and down.
+    """
+    if end < FIFTHS:
+        return
+    means = [float(np.mean(part)) for part in np.array_split(history.target[:end], FIFTHS)]
+    rises = all(before < after for before, after in pairwise(means))
+    if rises and not any(growth(history, end)):
+        first, last = (style.number(mean, 2) for mean in (means[0], means[-1]))
         words = RISING.words({"first": first, "last": last})
         yield 0, Finding(RISING.name, *words, level=RISING.level)
 
@@ -397,25 +414,36 @@ def parted(history: History, against: History) -> str:
     """Say at which step and op two trainings begin to differ, with both numbers.
 
     Where both kept the trace of a step, every value is compared in forward order, then every
-    gradient in backward order, entry by entry, if both have one of its name; in every step, the
-    target.
+    gradient in backward order, entry by entry, if both have one of its name; in every other step,
+    only the target.
     """
     first, second = told_apart([history.title, against.title], "training")
     common = [step for step in history.steps if step in against.steps]
-    for step in common:
+    for place, step in enumerate(common):
         whole = step in history.traces and step in against.traces
         mine, theirs = (_flow(each, step, whole) for each in (history, against))
-        shared = [name for name in mine if name in theirs]
-        if whole and len(shared) == 1:  # the target
-            return "They have no names in common. Give what corresponds the same name in both."
-        for name in shared:
+        for name in (each for each in mine if each in theirs):
             one, other = mine[name], theirs[name]
             if not _close(one, other):
+                rest = _not_compared(history, against, common[max(place - 1, 0) : place + 1])
                 return (
                     f"They part at step {step}: {name} is {style.array(one)} in {first} and "
                     f"{style.array(other)} in {second}. Before that all numbers compared agree."
+                    f"{rest}"
                 )
-    return f"They do not part in {len(common)} recorded steps. All numbers compared agree."
+    rest = _not_compared(history, against)
+    return f"They do not part in {len(common)} recorded steps. All numbers compared agree.{rest}"
+
+
+def _not_compared(history: History, against: History, steps: Sequence[int] = ()) -> str:
+    """What `parted` leaves out: what only one training has, and all but the target in `steps`."""
+    alone = [f"`{name}`" for name in sorted(history.ancestors ^ against.ancestors)]
+    hint = "give what corresponds the same name"
+    said = f" Only one of them has {listed(alone)}: {hint}." if alone else ""
+    kept = history.traces.keys() & against.traces.keys()
+    if unseen := [step for step in steps if step not in kept]:
+        said += f" Without a trace only targets are compared: try `watch(..., keep={unseen})`."
+    return said
 
 
 def _flow(history: History, step: int, whole: bool) -> dict[str, Any]:

@@ -385,9 +385,9 @@ _CAUSES = (
         "Make {captured} a positional argument, and return a gradient for every argument{rule}.",
     ),
     Cause("closes over", INPUTS, level="warning").says(
-        "the custom gradient {here} closes over {captured}, so nothing flows back there.",
-        "Make {captured} a positional argument, and return a gradient for every argument{rule}. "
-        "Else the rule's gradients for its arguments must include the way through {captured}.",
+        "the custom gradient {here} closes over {captured}. Unless its rule's gradients for the "
+        "arguments include the way through {captured}, that gradient is missing.",
+        "Make {captured} a positional argument, and return a gradient for every argument{rule}.",
     ),
     Cause("the rule returned None", INPUTS).says(
         "{who}: the rule of {here} returned None for its input {name}.",
@@ -401,10 +401,10 @@ _CAUSES = (
     ),
     Cause("another tape").says(
         "{who}: the tape that was asked recorded no path through {here} to the target. That op "
-        "used a value before a tape watched it, after `tape.reset()`, or on another tape; or an "
-        "inner gradient behind it was taken outside this tape.",
-        "Ask the tape that recorded it, or move the line into the block of the tape that is asked, "
-        "below its `watch`.",
+        "used a value that this tape did not watch (or not yet), after `tape.reset()`, or on "
+        "another tape; or an inner gradient behind it was taken outside this tape.",
+        "Let the tape that is asked `watch` the tensor before that line; or ask the tape that "
+        "recorded it, or move the line into the block of the tape that is asked.",
     ),
 )
 CAUSES = {cause.name: cause for cause in _CAUSES}

@@ -183,7 +183,7 @@ CANCELS = (
     "Either the function does not change that way, as a softmax does not when its inputs shift, or "
     "this is a point such as a minimum, where the terms balance."
 )
-_PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
+PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "the upstream that the backward pass started with at {name} is {sign}.",
     "Everything downstream is upstream times something. Start with another upstream.",
@@ -207,7 +207,7 @@ ZERO = (
         "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("factor 0", CHAIN, _PRODUCTS, lambda case: is_zero(case.other)).says(
+    Cause("factor 0", CHAIN, PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
         "A product's derivative is the other factor. Look where that becomes 0; weights that all "
         "start at 0 learn nothing.",
@@ -225,11 +225,14 @@ ZERO = (
         "Its product with the upstream {upstream} is below {smallest}: that is 0 in {dtype}.",
         "Scale the loss up, or compute in float64 or with logarithms.",
     ),
+    Cause("custom rule", UPSTREAM, ops="custom").says(
+        "It returned 0 for the upstream {upstream} at the input {x}.",
+        "Look at what its rule multiplies upstream by.",
+    ),
     Cause("flat").says(
         "It returned 0 for the upstream {upstream} at the input {x}.",
         "It may be flat here, as where it is saturated or clipped, or where another branch wins: "
-        "try another input, or smaller weights. Or upstream is 0 where it is not flat. A rule of "
-        "your own may multiply upstream by 0.",
+        "try another input, or smaller weights. Or upstream is 0 where it is not flat.",
     ),
 )
 
@@ -263,8 +266,9 @@ BACKWARD = (
         "The forward value is not finite there either.", "Fix the forward pass first."
     ),
     _unstable("steep").says(
-        "Its derivative is infinite or not defined there, or too large for {dtype}.",
-        "Keep the input away from that point, scale the loss down, or write a rule of its own with "
+        "Its derivative is infinite or not defined there, or upstream times it is too large for "
+        "{dtype}.",
+        "Scale the loss down, keep the input away from that point, or write a rule of its own with "
         "@tf.custom_gradient.",
     ),
 )
@@ -365,7 +369,7 @@ FORWARD = (
         "It turns ∞ into NaN, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.", "Look at the infinity that came in."
     ),
     _unstable("too large", when=lambda case: case.what == "inf").says(
-        "The result is beyond ±{largest}, the largest {real}.",
+        "The result is infinite, or beyond ±{largest}, the largest {real}.",
         "Keep its input away from that point, scale the numbers, or compute in a wider type.",
     ),
     _unstable("unknown").says("", "Look at the numbers that it was given."),

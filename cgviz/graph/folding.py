@@ -5,10 +5,10 @@
     opened    folds, and about how many nodes may be shown -> which folds are open
     in_order  which item feeds which -> an order in which each comes after all that it uses
 
-Ops share a node by name scope, then as repeats, then as stretches of the execution order. A fold
-never feeds itself through others, so the drawn graph has no cycle, whichever folds are open. Of
-repeats in a row, such as the steps of a recurrent network, one is shown at a time: all before it
-share one fold, and all after it another.
+Ops of a scope that run next to each other share a node, then repeats, then stretches of the
+execution order. A fold never feeds itself through others, so the drawn graph has no cycle,
+whichever folds are open. Of repeats in a row, such as the steps of a recurrent network, one is
+shown at a time: all before it share one fold, and all after it another.
 """
 
 from __future__ import annotations

@@ -88,9 +88,9 @@ _READS = (
     "argument, so the rule must return a pair: a gradient for each argument and each variable."
 )
 _PAIR = (
-    "Let the rule take `variables=None` and return `dx, [found[v.ref()] for v in variables]`. Or "
-    "pass the variable by position, `f(x, w)`. Under mixed_float16 only the first works, with dw "
-    "in float32."
+    "Let the rule take `variables=None` and return `dx, [dw]`: a list with one gradient for each "
+    "of `variables`, in their order. Or pass the variable by position, `f(x, w)`. Under "
+    "mixed_float16 only the first works, with dw in float32."
 )
 _ONE_EACH = (
     "Return one gradient per positional argument, in their order: upstream times the derivative, "

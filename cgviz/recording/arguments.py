@@ -63,9 +63,9 @@ def check_order(order: Any) -> None:
 
 def check_value(value: Any, f: Any) -> list[Any]:
     """The tensors in f's value, or an error that says what f returned instead."""
-    if value is None:
-        raise TypeError(f"`{title(f)}` returned None. Does it end in `return`?")
     leaves = tf.nest.flatten(value)
+    if value is None or not leaves:
+        raise TypeError(f"`{title(f)}` returned {value}, no tensor. Does it end in `return`?")
     for each in leaves:
         if not isinstance(each, tf.Tensor | tf.Variable):
             raise TypeError(
@@ -186,8 +186,8 @@ def _tensor(given: Any, name: str, caller: str) -> Any:
     if isinstance(as_source(given), tf.Variable) or type(given).__name__ == "EagerTensor":
         return given
     is_numpy = isinstance(given, np.ndarray | np.generic)
-    # What else has a dtype is a tensor without numbers, as in a graph, or a ragged or sparse one.
-    is_other = hasattr(given, "dtype") and not is_numpy
+    # Without numbers, as in a graph, or ragged or sparse; arrays of other libraries are converted.
+    is_other = tf.is_tensor(given) or type(given).__name__ == "KerasTensor"
     array = None if is_other else _array(given, f"{caller}: `{name}`")
     if array is None or (array.dtype.kind not in "fciub" and array.dtype.name != "bfloat16"):
         raise TypeError(

@@ -165,7 +165,8 @@ class Builder:
         In between, the call may run functions of the learner's, with lines of their own. A call
         that repeats the same ops is a loop, and the last op of each round gets the name; but of
         `sum` and its like, which run one op for each item, only the last op of all. A function that
-        is called in two places names its ops in both.
+        is called in two places names its ops in both; in a loop whose rounds run other ops, in its
+        last call.
         """
 
         def call(event: OpEvent) -> tuple[int, ...]:
@@ -216,7 +217,7 @@ class Builder:
                 continue
             if event.outputs:
                 self._add(event)
-            # Such an op may have written to each variable that it is given. A gather only reads.
+            # An op may have written to each variable that it is given; a gather only reads.
             for tensor in event.inputs if "Gather" not in event.type else ():
                 if written := self.variables.get(id(tensor)):
                     written.stale = True

@@ -7,6 +7,7 @@ recording makes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -91,11 +92,20 @@ class NoteEvent:
     name: str = ""
 
 
+def current_task() -> Any:
+    """The asyncio task that is running; None outside of any task."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs
+        return None
+
+
 class ThreadRecorder:
     """What is recorded on one thread: its events, and the container (`where`) of the next event."""
 
     def __init__(self) -> None:
         self.thread = get_ident()
+        self.task = current_task()
         self.recordings: list[Recording] = []  # nested, sharing this recorder; empty: closed
         self.events: list[OpEvent | PassEvent | NoteEvent] = []
         self.where: Any = None

@@ -48,6 +48,7 @@ from .events import (
     Recording,
     RuleEvent,
     ThreadRecorder,
+    current_task,
 )
 from .source import NOWHERE, place
 
@@ -529,6 +530,10 @@ def recording(open_functions: bool) -> Iterator[Recording]:
             "recording outside of `tf.function`. The function itself is opened for you."
         )
     recorder = _open_recorder() or ThreadRecorder()
+    if recorder.task is not current_task():
+        raise RuntimeError(
+            "this asyncio task began inside a recording: record around the tasks or in each of them"
+        )
     mine = Recording(recorder, len(recorder.events), recorder.where, open_functions)
 
     def end() -> None:

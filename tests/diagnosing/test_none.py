@@ -94,7 +94,7 @@ NONE = {
     "tape reset": (
         forgotten,
         "Mul",
-        "used a value before a tape watched it, after `tape.reset()`, or on another tape",
+        "used a value that this tape did not watch (or not yet), after `tape.reset()`",
         "into the block",
     ),
     "integer": (watched_integer, "", "int32", "2."),
@@ -113,7 +113,7 @@ NONE = {
         "an assignment passes no gradient on",
     ),
     "assigned": (through_an_assignment, "Mul", "never reaches the target", "an assignment"),
-    "another tape": (other_tape, "Sin", "asked recorded no path through Sin", "Ask the tape"),
+    "another tape": (other_tape, "Sin", "asked recorded no path through Sin", "ask the tape"),
     "not watched, and cut further on": (
         unwatched_before_a_cut,
         "Mul",
@@ -311,7 +311,9 @@ def test_a_captured_tensor_is_named_though_the_gradient_is_not_none():
     trace = cgviz.trace(lambda x, w: by_closure(x, w) + w, 3.0, 1.0)
     assert trace.gradients == (1.0, 1.0)  # and they should be 12 and 19
     finding = only(trace)
-    assert "closes over `s`, so nothing flows back there" in finding.message
+    assert "Unless its rule's gradients for the arguments include the way through `s`" in (
+        finding.message
+    )
     assert "Make `s` a positional argument" in finding.hint  # by keyword, it is none either
 
 
@@ -329,7 +331,8 @@ def test_a_rule_that_captures_what_its_argument_gave_may_be_right_and_is_left_to
         trace = cgviz.trace(f, 3.0)
         assert trace.diagnose().ok
         assert only(trace).level == "warning"
-        assert "include the way through `" in only(trace).hint
+        assert "closes over `" in only(trace).message
+        assert "Unless its rule's gradients for the arguments include" in only(trace).message
 
 
 def test_a_keyword_call_that_dropped_the_rule_is_named():
@@ -372,6 +375,20 @@ def test_a_target_made_of_an_inner_gradient_tells_what_does_not_reach_that_gradi
     said = "`b` got None: no tape followed a path from it to the inner gradient."
     assert finding.message.startswith(said)
     assert finding.lesson.startswith("05_")
+
+
+def test_an_outer_tape_that_does_not_watch_the_tensor_is_told_to_watch_it():
+    def body():
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(X)
+                y = X**3
+            slope = inner.gradient(y, X)
+        outer.gradient(slope, X)
+
+    finding = only(recorded(body))
+    assert "used a value that this tape did not watch (or not yet)" in finding.message
+    assert finding.hint.startswith("Let the tape that is asked `watch` the tensor before that line")
 
 
 def nested_thrice(inside, f):

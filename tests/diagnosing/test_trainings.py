@@ -265,7 +265,7 @@ def second_derivative_of_a_relu():
 BROKEN = {  # what goes wrong, at which type of op, for which sources, in which words
     inner_gradient_outside: ("none", "Pow", "x", "inner gradient was taken outside the outer tape"),
     gradient_penalty_outside: ("none", "Sum", "w", "inner gradient was taken outside the outer"),
-    differentiated_before_it_is_watched: ("none", "MatMul", "t", "before a tape watched it"),
+    differentiated_before_it_is_watched: ("none", "MatMul", "t", "did not watch (or not yet)"),
     numbers_taken_out: ("none", "Tanh", "w", "the numbers of `h` left TensorFlow"),
     numpy_in_a_py_function: ("zero", "EagerPyFunc", "w", "tape inside it follows nothing"),
     rounded_output: ("none", "Round", "w", "flat between its steps"),

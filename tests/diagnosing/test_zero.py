@@ -233,7 +233,12 @@ ZERO = {
         "It returned 0 for the upstream 1 at the input 2.723e38",
     ),
     "float64": (tf.exp, [np.float64(-800.0)], "Exp", "at the input −800"),
-    "a rule": (returns_zero, [2.0], "returns_zero", "It returned 0 for the upstream 1"),
+    "a rule": (
+        returns_zero,
+        [2.0],
+        "returns_zero",
+        "It returned 0 for the upstream 1 at the input 2",
+    ),
 }
 NOT_FLAT = {
     "underflow": (
@@ -322,6 +327,13 @@ def test_a_derivative_is_said_to_be_zero_only_where_the_jacobian_is(name):
     step = blamed(name)
     j = next(j for j, g in enumerate(step.downstream) if g is not None and not np.any(g))
     assert np.any(step.local[0][j]) == (name in NOT_FLAT)
+
+
+def test_a_rule_that_returns_0_is_told_to_look_at_its_own_factor():
+    assert (
+        only(cgviz.trace(returns_zero, 2.0)).hint == "Look at what its rule multiplies upstream by."
+    )
+    assert "rule" not in only(cgviz.trace(tf.square, 0.0)).hint
 
 
 def test_without_rules_no_reason_is_made_up(tmp_path):

@@ -1,8 +1,11 @@
 """Loading what was saved, and refusing what was not."""
 
+import base64
 import copy
 import json
 import sys
+import tracemalloc
+import zlib
 
 import matplotlib as mpl
 import pytest
@@ -90,6 +93,20 @@ def test_a_damaged_file_is_refused(trace, tmp_path, key, wrong):
     (tmp_path / "trace.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="holds a damaged trace"):
         load(tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize("size", [-1, 3])
+def test_no_more_of_an_array_is_unpacked_than_its_shape_needs(trace, size):
+    document = written(trace)
+    packed = base64.b64encode(zlib.compress(bytes(30_000_000))).decode()
+    array = next(node for node in document["nodes"] if node[0] == "array")
+    array[1:] = ["uint8", ["tuple", size], packed]
+    del packed
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="a damaged trace"):
+        files.read(document)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
 
 
 def test_a_file_that_is_nested_too_deeply_is_refused(trace, tmp_path):

@@ -44,6 +44,19 @@ def test_python_numbers_become_float32_and_numpys_keep_their_type(given, dtype):
     np.testing.assert_array_equal(tensor.numpy(), given)
 
 
+class Series:
+    """An array of another library: pandas, JAX and torch have such."""
+
+    dtype = np.dtype("float32")
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([1.0, 2.0], self.dtype)
+
+
+def test_an_array_of_another_library_is_taken_as_numpys():
+    assert cgviz.trace(square, Series()).gradients[0].tolist() == [2.0, 4.0]
+
+
 @pytest.mark.parametrize("number", [1e-300, 3.4028235e38, float("-inf")])
 def test_a_float_is_rounded_to_float32_as_tensorflow_does(number):
     ((tensor,), _) = convert(square, [number])
@@ -239,6 +252,7 @@ def test_an_upstream_left_out_means_ones():
         ((square, [[1.0], [1.0, 2.0]]), TypeError, "rows differ in length"),
         ((square, tf.ragged.constant([[1.0], []])), TypeError, "RaggedTensor"),
         ((lambda x: None, 1.0), TypeError, "returned None"),
+        ((lambda x: (), 1.0), TypeError, r"returned \(\), no tensor. Does it end in `return`"),
         ((lambda x: 3.0, 1.0), TypeError, "must return a tensor"),
         ((lambda x: x.numpy() * 2, 1.0), TypeError, "must return a tensor"),
         (

@@ -427,6 +427,21 @@ def test_tasks_that_take_turns_on_one_thread_have_a_recording_each():
         assert [op.name for op in trace.ops] == ["x", "y"]
 
 
+def test_a_task_inside_a_recording_is_told_that_it_cannot_record_its_own_part():
+    async def task():
+        return cgviz.trace(tf.square, 3.0)
+
+    async def together():
+        with cgviz.record():
+            assert cgviz.trace(tf.square, 3.0).gradients == (6.0,)  # in the same task
+            return await asyncio.gather(task(), task())
+
+    before = state()
+    with pytest.raises(RuntimeError, match="around the tasks or in each"):
+        run(together())
+    assert state() == before
+
+
 def test_a_task_that_outlives_a_recording_is_recorded_no_more():
     async def late(go_on):
         await go_on.wait()
