@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -217,11 +218,7 @@ class Sweeper:
     def trace(self, values: Sequence[float]) -> Trace:
         """The trace at these values; every entry of f's value gets the same upstream."""
         given = self._given(values)
-        if not self.sliders[-1].upstream:
-            return api.trace(self.f, *given)
-        with silenced():  # it prints when it is traced
-            _, seeds = self._seeded(self.f(*given), values)
-        return api.trace(self.f, *given, upstream=tuple(seeds))
+        return api.trace(self.f, *given, upstream=partial(self._seeds, values))
 
     def points(self, trace: Trace, focus: int) -> Document:
         """The heights of the points on the curves: f, and its gradient with respect to `focus`."""
@@ -337,10 +334,11 @@ class Sweeper:
     def _value(self, values: Sequence[float]) -> float:
         return _summed(self.f(*self._given(values)))
 
-    def _seeded(self, value: Any, values: Sequence[float]) -> tuple[list[Any], list[Any]]:
-        """The tensors in a value of f, and the upstream of each."""
-        targets, up = arguments.check_value(value, self.f), self.upstream(values)
-        return targets, [tf.fill(tf.shape(t), tf.cast(up, t.dtype)) for t in targets]
+    def _seeds(self, values: Sequence[float], targets: Sequence[Any]) -> list[Any]:
+        """The upstream of each tensor in a value of f."""
+        up = self.upstream(values)  # NumPy's, because ops of TensorFlow would be recorded
+        arrays = (np.full(t.shape, up, t.dtype.as_numpy_dtype) for t in targets)
+        return [tf.convert_to_tensor(each) for each in arrays]
 
     def _gradient(self, values: Sequence[float], focus: int) -> tuple[float, float | None]:
         given = self._given(values)
@@ -348,8 +346,8 @@ class Sweeper:
         with tf.GradientTape() as tape:
             tape.watch(source)
             value = self.f(*given)
-        targets, seeds = self._seeded(value, values)
-        found = tape.gradient(targets, source, output_gradients=seeds)
+        targets = arguments.check_value(value, self.f)
+        found = tape.gradient(targets, source, output_gradients=self._seeds(values, targets))
         found = None if found is None else np.asarray(tf.convert_to_tensor(found))
         return _summed(value), self._entry(found, focus)
 

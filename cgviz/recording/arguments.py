@@ -77,7 +77,12 @@ def check_value(value: Any, f: Any) -> list[Any]:
 
 
 def seeds(upstream: Any, targets: Sequence[Any]) -> list[Any] | None:
-    """One upstream tensor per target, of the target's shape and dtype; None means ones."""
+    """One upstream tensor per target, of the target's shape and dtype; None means ones.
+
+    `explore`, which knows no shapes before f has run, gives a function of the targets.
+    """
+    if callable(upstream):
+        return upstream(targets)
     if upstream is None:
         return None
     leaves = _entries(upstream, len(targets))
