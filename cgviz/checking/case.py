@@ -120,7 +120,7 @@ class Case:
     trace: Trace
     steps: Sequence[CustomStep]
     targets: Sequence[Any]  # f's outputs that have a derivative
-    upstream: Array  # that f is given in every place: 1 for a single number, else random
+    upstream: Array  # that f is given in every place: 1 for a single number, else random, below 1
     eager: Pulled  # value and gradient of `flat` for `upstream`, in eager mode
     variables: Kept  # all that a run touches
     written: Sequence[str]  # the names of the variables that a run changes
@@ -258,7 +258,7 @@ def examine(
     draws = any(_DRAWS.match(op.type) for op in trace.walk())
     flat, targets, deterministic = _settled(flat, draws)
     size = flattened.join(targets).size
-    upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.5, size)
+    upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.0, size)
     eager = flat.pull(upstream)
     narrow = _coarsest([*flat.dtypes, *_met(trace)])
     judged, dtype = _widened(flat, narrow, eager.value)
@@ -339,6 +339,8 @@ def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dty
 def _met(trace: Trace) -> list[Dtype]:
     """The dtypes that the ops of a trace compute in: f may cast to a coarser one inside."""
     ops = [op for op in with_bodies(trace.ops) if op.kind in ("op", "custom")]
+    # An integer or a boolean loses nothing in a cast.
+    ops = [op for op in ops if op.type != "Cast" or dtypes.limits(op.inputs[0].dtype)]
     known = [dtypes.limits(value.dtype) for op in ops for value in op.outputs]
     return [each for each in known if each is not None]
 

@@ -126,7 +126,8 @@ def check(
     missing = [f'"{name}"' for name in places.PLACES if name not in wanted]
     if missing:
         notes.append(f"not run: where=({', '.join(missing)}{',' if len(missing) == 1 else ''})")
-    return Report(title, results, visited, notes, partial(_plot, case))
+    plot = partial(_plot, case) if case.targets and case.judged.x.size else None
+    return Report(title, results, visited, notes, plot)
 
 
 # --- the report --------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class Report(Outcome):
             ValueError: f raised or has no derivative, so there is nothing to draw.
         """
         if self._plot is None:
-            raise ValueError("there is nothing to draw: f raised")
+            raise ValueError("there is nothing to draw: f raised, or has no derivative")
         return self._plot(ax)
 
     def head(self) -> list[str]:
@@ -225,8 +226,6 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
     from ..drawing.figure import new_axes, speak
 
     judged = case.judged
-    if not case.targets or not judged.x.size:
-        raise ValueError("there is nothing to draw: f has no derivative to sweep over")
     leaf = judged.leaves[0]
     here, name = float(judged.x[leaf.start]), case.input_name(leaf.start)
     half = max(2.0 * largest(judged.x[leaf.start : leaf.stop]), 1.0)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred meg
 SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
 SMALL_BESIDE = 1e-5  # of the largest slope for an input: below it digits need not all be right
 MOST_LOCATED = 4  # wrong sums to search until one shows its wrong entry: log2(n) slopes each
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,10 @@ class Comparison:
         self.bends: list[tuple[int, int, str]] = []
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
-            self.middle = f.forward(f.x)
+            quick = SECONDS / LADDER / (f.x.size + 1)
+            self.middle, seconds = timed(lambda: f.forward(f.x), quick)
             if f.x.size and self.middle.size:
-                self._compare(seconds_of(lambda: f.forward(f.x)), most)
+                self._compare(seconds, most)
         self.mismatches.sort(key=lambda each: -each.size)
 
     def _compare(self, seconds: float, most: int) -> None:
@@ -173,7 +176,8 @@ class Comparison:
         """Keep single entries: those with a wrong claim, and all entries of a small Jacobian."""
         for i, j in sorted(outside):
             column = Slope(*(part[:, j] for part in slopes))
-            self.mismatches.append(self._mismatch(i, j, claims[i, j], column))
+            yours = claims[i, j] / self.f.scale[j]
+            self.mismatches.append(self._mismatch(i, j, yours, column))
         if claims.size <= SMALL:
             known = (np.abs(slopes.value) > 10 * slopes.error) | ~np.isfinite(slopes.error)
             true = np.where(slopes.jump, np.nan, np.where(known, slopes.value, 0.0))
@@ -183,23 +187,24 @@ class Comparison:
         """The entry for output i and input j: what is claimed, and the slopes along that input."""
         by = self.f.scale[j]
         low, high, error = (float(p[i] / by) for p in (slopes.low, slopes.high, slopes.error))
-        return Mismatch(i, j, float(yours / by), low, high, error, largest(slopes.reach) / by)
+        return Mismatch(i, j, float(yours), low, high, error, largest(slopes.reach) / by)
 
-    def _slope(self, direction: Array) -> Slope:
+    def _slope(self, direction: Array, shortest: float = 0.0) -> Slope:
         """The slope along a direction that is already scaled."""
-        f, eps = self.f, self.dtype.eps
-        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, self.shortest)
+        f, eps, shortest = self.f, self.dtype.eps, shortest or self.shortest
+        return slope(lambda t: f.forward(f.x + t * direction), self.middle, eps, shortest)
 
-    def confirms(self, wrong: Mismatch) -> bool:
-        """Whether a claim that another comparison found wrong is off over these steps, too."""
-        found = self._entry(wrong.output, wrong.input)
-        return found.size > self.dtype.wrong * found.reach + 10 * found.error
+    def confirmed(self, wrong: Sequence[Mismatch], part: float, shortest: float) -> list[Mismatch]:
+        """The claims that are off by more than this part of a slope over longer steps, too."""
+        moved = {each.input for each in wrong}
+        slopes = {j: self._slope(_only(self.f.scale, j), shortest) for j in moved}
+        again = [self._mismatch(e.output, e.input, e.yours, slopes[e.input]) for e in wrong]
+        return [each for each in again if each.size > part * each.reach + 10 * each.error]
 
     def _entry(self, i: int, j: int) -> Mismatch:
         """The entry for output i and input j, by a run of its own."""
-        unit = np.eye(1, self.f.x.size, j)[0] * self.f.scale
         claim = self.f.claim(np.eye(1, self.middle.size, i)[0], self.f.x)
-        return self._mismatch(i, j, claim[j] * unit[j], self._slope(unit))
+        return self._mismatch(i, j, claim[j], self._slope(_only(self.f.scale, j)))
 
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
         """What the rules claim for each direction.
@@ -213,7 +218,7 @@ class Comparison:
         if 2 * len(directions) < size:  # a push costs two pulls
             with suppress(Exception):  # a rule uses an op that has no gradient, or a wrong one
                 return None, *self._pushed(directions)
-        seconds = seconds_of(lambda: f.claim(np.eye(1, size)[0], f.x))
+        _, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
         rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
         found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
@@ -328,9 +333,18 @@ def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
 # --- vectors -------------------------------------------------------------------------------------
 
 
-def seconds_of(run: Callable[[], Any]) -> float:
-    """The seconds of the fastest of three runs: a busy machine adds some."""
-    return min(timeit.repeat(run, number=1, repeat=3))
+def timed(run: Callable[[], Result], quick: float) -> tuple[Result, float]:
+    """What a run returns, and its seconds.
+
+    Unless it is below `quick` seconds or slow, so that the exact time does not matter, they are
+    those of the fastest of three runs: a busy machine adds some.
+    """
+    start = timeit.default_timer()
+    found = run()
+    seconds = timeit.default_timer() - start
+    if quick < seconds < SLOW:
+        seconds = min(seconds, *timeit.repeat(run, number=1, repeat=2))
+    return found, seconds
 
 
 def largest(array: Array) -> float:

@@ -23,7 +23,7 @@ from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import largest, largest_beside
+from .comparison import largest_beside
 from .flattened import Pulled, join, restore, split
 
 # --- run again ---------------------------------------------------------------------------------
@@ -35,6 +35,9 @@ def mutation(case: Case) -> None:
         case.results.passed("mutation", "a run changes nothing")
         return
     names = ", ".join(f"`{name}`" for name in case.written)
+    mend = "Keep such changes out of f and its rule."
+    if names:
+        mend = "If that is intended, as with moving averages, all is well."
     case.results.broken(
         "mutation",
         ", ".join(case.written) or "another value each time",
@@ -42,8 +45,7 @@ def mutation(case: Case) -> None:
         if names
         else "f gives another value each time, with every seed fixed.",
         "`check`, `jacobian` and second derivatives run f more than once, and each run changes it "
-        "again; under tf.function Python code runs once only. If that is intended, as with moving "
-        "averages, all is well.",
+        f"again; under tf.function Python code runs once only. {mend}",
     )
 
 
@@ -111,13 +113,14 @@ def _difference(case: Case, found: Pulled) -> str:
     if found.value.shape != eager.value.shape:
         return f"f returns {found.value.size} numbers there, and {eager.value.size} in eager mode."
 
-    def first(name: Callable[[int], str], mine: Array, usual: Array, true: Array, give: Any) -> str:
+    def first(
+        name: Callable[[int], str], mine: Array, usual: Array, true: Array, give: Array
+    ) -> str:
         near = np.abs(mine - usual) <= dtype.wrong * np.abs(usual) + give
         # A graph may compute log(1 + x) as log1p, nearer to the truth than eager mode: no fault.
         near |= np.abs(mine - true) < np.abs(usual - true)
-        near |= (usual == 0) & (
-            np.abs(mine) < dtypes.FLOAT32.eps
-        )  # lost beside a 1, in float64 too
+        # Or what eager mode loses beside a 1, in float64 too.
+        near |= (usual == 0) & (np.abs(mine) < dtypes.FLOAT32.eps)
         same = near | (mine == usual) | (np.isnan(mine) & np.isnan(usual))
         if same.all():
             return ""
@@ -127,10 +130,12 @@ def _difference(case: Case, found: Pulled) -> str:
 
     # The operations may run in another order: in float32 three digits stay the same.
     part = max(1e-4, 2 * dtype.eps)
-    give = part * largest(eager.value)
+    give = part * largest_beside(eager.value)
     words = first(case.output_name, found.value, eager.value, wide.value, give)
-    moved = part * largest_beside(eager.vector, case.flat.sizes) + case.give
-    return words or first(case.gradient_name, found.vector, eager.vector, wide.vector, moved)
+    moved = part * largest_beside(eager.vector, case.flat.sizes)
+    gradients = case.gradient_name, found.vector, eager.vector, wide.vector
+    # `case.give` takes two runs.
+    return words or (first(*gradients, moved) and first(*gradients, moved + case.give))
 
 
 def compiled(case: Case, **how: Any) -> Pulled:

@@ -74,6 +74,13 @@ def test_a_cast_to_less_inside_f_is_noticed():
     assert made.dtype is dtypes.FLOAT32
 
 
+def test_a_cast_of_a_mask_makes_nothing_coarser():
+    def masked(x):
+        return tf.sin(x) * tf.cast(tf.cast(x > 0, tf.float32), x.dtype)
+
+    assert first(masked, np.float64(1.0)).dtype is dtypes.FLOAT64
+
+
 def test_what_rounding_the_inputs_does_is_known():
     made = first(tf.linalg.inv, np.array([[1, 2], [2, 4.001]], np.float32))
     moved = made.wobble(made.flat, made.eager, float(np.finfo(np.float32).eps))

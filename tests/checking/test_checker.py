@@ -169,7 +169,9 @@ def test_one_wrong_entry_is_found_where_it_is(shape):
 
 def test_one_wrong_entry_of_many_is_found_too():
     f, args = gallery.one_element_wrong_of_many(np.float32)
-    assert "d out[123] / d in[123]" in finding(cgviz.check(f, *args), "value").message
+    message = finding(cgviz.check(f, *args), "value").message
+    assert "d out[123] / d in[123]" in message
+    assert "others may be wrong, too" in message
 
 
 def spoiled(forward, slope, entry, factor):
@@ -203,6 +205,12 @@ def test_a_right_rule_of_many_numbers_raises_no_alarm():
     assert not report.findings
     reason = row(report, "value").reason
     assert re.fullmatch(r"\d+ sums of \d+ derivatives agree .* in float64", reason), reason
+
+
+def test_what_is_compared_one_by_one_says_how_closely():
+    one = tf.constant(1.0)  # keeps f in float32
+    reason = row(cgviz.check(lambda x: tf.sin(one * x), [0.3, 1.1]), "value").reason
+    assert reason == "4 derivatives agree with finite differences in float32 to 0.5 %"
 
 
 def test_what_is_compared_in_sums_says_what_could_be_missed():
@@ -243,6 +251,12 @@ def test_a_search_by_halvings_is_judged_over_steps_longer_than_its_stairs(dtype,
     if halvings < 28:  # in float32, whose last bit is about as large, only its digits are told
         assert "moves in stairs" in finding(report, "kink").message
     assert not cgviz.check(cube_root_by(halvings, 1.02), tf.constant(3.3, dtype)).ok
+
+
+def test_of_stairs_that_a_rounding_makes_a_surrogate_is_named():
+    fine = tf.custom_gradient(lambda x: (tf.round(x * 2.0**20) / 2.0**20, lambda dy: dy))
+    message = finding(cgviz.check(fine, np.float64(0.3)), "kink").message
+    assert "or a rounding (if on purpose: surrogate=True)" in message
 
 
 def test_a_kink_or_a_flat_place_nearby_is_not_taken_for_stairs():
@@ -522,3 +536,20 @@ def test_the_number_of_runs_does_not_grow_faster_than_the_number_of_elements():
     assert runs[20] < 2.2 * runs[10]
     assert runs[40] < 2.2 * runs[20]
     assert runs[4000] < 3 * runs[40]
+
+
+def test_nothing_is_computed_again_that_is_known():
+    def count(x, rule, **how):
+        runs = []
+
+        @tf.custom_gradient
+        def f(x):
+            runs.append(x)
+            return tf.sin(x), lambda dy: rule(dy, x)
+
+        cgviz.check(lambda x: f(x), x, **how)
+        return len(runs)
+
+    assert count(3.0, lambda dy, x: dy * tf.cos(x)) < 45
+    wrong = np.linspace(0.1, 1.0, 10, dtype=np.float32)
+    assert count(wrong, lambda dy, x: dy) < 160

@@ -209,8 +209,9 @@ def test_a_rule_of_a_rule_that_is_wrong_in_company_only_is_caught():
     ((level, message),) = second_order(naive, 3.0, order=2)
     assert level == "error"
     assert message == (
-        "Correct for an upstream of ones; wrong when the upstream depends on the input. "
-        "With one that grows, d (upstream · d out / d in) / d in: yours 0.9079, true 18.91."
+        "Correct for an upstream of ones, but not for every upstream. "
+        "With one that grows with the input, d (upstream · d out / d in) / d in: "
+        "yours 0.9079, true 18.91."
     )
     assert second_order(naive, 3.0)[0][0] == "warning"
     assert "With one that grows" in second_order(naive, [3.0, 1.0], order=2)[0][1]
@@ -252,6 +253,16 @@ def test_a_tiny_second_derivative_that_is_wrong_is_told():
     )
     ((_, message),) = second_order(cut, 1.0, order=2)
     assert message == "d² out / d in²: yours 0, true 6e−6."
+
+
+def test_of_a_value_that_overflows_the_second_derivative_tells_no_more_unless_asked_for():
+    @tf.custom_gradient
+    def log1pexp(x):
+        e = tf.exp(x)
+        return tf.math.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
+
+    assert [each.rule for each in cgviz.check(log1pexp, 100.0).findings] == ["finite forward"]
+    assert second_order(log1pexp, 100.0, order=2)
 
 
 def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
@@ -344,6 +355,27 @@ def test_wrong_numbers_are_recognized_by_their_pattern(rule, words):
     assert words in hint(rule, [0.3, 1.1])
 
 
+def test_a_missing_transpose_is_named_where_the_numbers_are_in_the_wrong_places():
+    w = tf.constant([[1.0, 2.0], [3.0, 5.0]])
+
+    def times(x):
+        return x @ tf.cast(w, x.dtype)
+
+    said = hint(lambda dy, x: times(dy), [[0.3, 1.1]], forward=times)
+    assert "is a transpose missing or one too many" in said
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_a_rule_for_symmetric_matrices_is_told_how_to_check_it(factor):
+    said = hint(
+        lambda dy, a: dy * factor * tf.linalg.inv(a),
+        [[2.0, 0.5], [0.5, 1.0]],
+        forward=tf.linalg.logdet,
+    )
+    assert "A gradient for symmetric matrices" in said
+    assert "symmetric" not in hint(lambda dy, x: dy * tf.cos(x) ** 2, [0.3, 1.1])
+
+
 def test_of_one_number_nothing_is_said_to_hold_everywhere():
     said = hint(lambda dy, x: 8.0 * dy * tf.cos(x), 0.3)
     assert said.startswith("Yours is 8 times the true one. ")
@@ -430,6 +462,7 @@ def test_stop_gradient_is_named_where_it_blocks():
     report = cgviz.check(lambda x: tf.sin(tf.stop_gradient(x)), 0.5)
     found = next(f for f in report.findings if f.rule == "none")
     assert "StopGradient" in found.message
+    assert "labels" not in found.hint
 
 
 def test_an_op_without_a_gradient_is_named():

@@ -38,6 +38,7 @@ def test_a_shape_that_was_broadcast_is_named():
     assert found.message.startswith(
         "`b` has the shape [3], but its gradient has [2×3], by the rule"
     )
+    assert found.hint.startswith("Are the gradients in the order of the inputs? What was")
     assert "summed backward" in found.hint
     value = next(row for row in report.rows if row.rule == "value")
     assert value.state == "pass"  # `x` is judged
@@ -72,6 +73,14 @@ def test_a_moving_average_is_told_to_be_right_if_it_is_meant():
     found = next(e for e in cgviz.check(f, 3.0).findings if e.rule == "mutation")
     assert "`mean`" in found.message
     assert "moving averages" in found.hint
+
+
+def test_random_numbers_that_no_seed_fixes_are_told_to_be_kept_out_of_f():
+    random = np.random.default_rng(0)
+    found = cgviz.check(lambda x: x * random.uniform(), 3.0).findings
+    hint = next(each.hint for each in found if each.rule == "mutation")
+    assert "keep such changes out of f" in hint.lower()
+    assert "all is well" not in hint
 
 
 def test_an_input_without_a_name_is_told_by_its_position():
@@ -278,6 +287,20 @@ def test_the_use_of_upstream_is_judged_in_a_registered_gradient_as_well():
             assert found.message.startswith("f as a whole: upstream is ignored")
 
 
+def test_a_rule_that_runs_once_is_judged_beside_many_calls_of_another():
+    right = tf.custom_gradient(lambda x: (2.0 * x, lambda dy: 2.0 * dy))
+    ignoring = tf.custom_gradient(lambda x: (3.0 * x, lambda dy: tf.constant(3.0, dy.dtype)))
+
+    def f(x):
+        for _ in range(59):
+            x = right(x)
+        return right(ignoring(x))
+
+    found = cgviz.check(f, 2.0, where=()).findings[0]
+    assert found.message.startswith("the rule of `<lambda>`")
+    assert "upstream is ignored" in found.message
+
+
 def test_every_call_of_a_rule_is_judged_and_a_rule_that_is_wrong_is_told_once():
     def power(n, last):
         return tf.custom_gradient(lambda x: (x**n, lambda dy: last(dy) * n * x ** (n - 1.0)))
@@ -394,6 +417,14 @@ def test_a_gradient_that_is_no_tensor_is_a_finding(returned, words):
     found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "dtype")
     wanted = f"`x` is float32, but its gradient is of the type {words}, by the rule of `<lambda>`"
     assert found.message.startswith(wanted)
+    assert found.hint == "Return a tensor made of upstream: dy * 2.0, not 2.0."
+
+
+def test_a_number_for_a_vector_has_the_wrong_shape_too():
+    f = tf.custom_gradient(lambda x: (x * x, lambda dy: 2.0))
+    found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "shape")
+    assert found.message.startswith("`x` has the shape [2], but its gradient has []")
+    assert found.hint == "Return a tensor made of upstream: dy * 2.0, not 2.0."
 
 
 def test_slices_whose_shape_is_no_tensor_are_judged():

@@ -127,6 +127,10 @@ def test_a_last_bit_is_no_difference_between_a_graph_and_eager_mode(dtype):
         assert said(cgviz.check(lambda x: x - tf.reduce_mean(x), x, where="graph")) == []
 
 
+def test_a_gradient_near_the_largest_number_is_finite():
+    assert not cgviz.check(lambda x: 50_000 * x, tf.ones(20, tf.float16), where=()).findings
+
+
 def test_how_small_an_error_could_be_missed_is_said():
     report = cgviz.check(lambda x: tf.tanh(tf.cast(x, "float16")), [0.7, -1.3], where=())
     value = next(row for row in report.rows if row.rule == "value")
