@@ -270,6 +270,8 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
         return ""
     node = shown.nodes[i]
     own = node.asked and node.kind != "variable"  # whose gradient is that of all its values
+    if not node.asked and len(shown.outgoing[i]) + len(shown.targets) < 2:
+        return ""  # it has no sum
     parts = shown.summands(i, node.asked if own else range(len(node.outputs)))
     uses = [e for e in parts if e.target >= 0]
     terms, outputs = [e.contribution for e in parts], {e.output for e in parts}

@@ -127,7 +127,7 @@ def times(upstream: Array, local: Any) -> Array:
     """A row vector times a Jacobian, in double precision."""
     u, jacobian = wide(upstream), wide(local)
     with np.errstate(all="ignore"):
-        return np.asarray(np.tensordot(u, jacobian, axes=u.ndim))
+        return np.asarray(np.tensordot(u, jacobian, axes=u.ndim) if u.ndim else u * jacobian)
 
 
 def tolerance(dtype: Any) -> float:

@@ -92,8 +92,8 @@ class Equation:
     @cached_property
     def should(self) -> str:
         """What upstream · local is, where the rule returned what reads otherwise; else ""."""
-        total = marked(self.product.total)
-        return total if self.product.agrees is False and total != self.returned else ""
+        total = marked(self.product.total) if self.product.agrees is False else ""
+        return total if total != self.returned else ""
 
     @property
     def equal(self) -> str:
