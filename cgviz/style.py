@@ -131,7 +131,7 @@ def sign(a: Any) -> Sign | None:
         return NONE
     if not isinstance(a, Statistics):
         a = readable(np.asarray(a))
-        if a.dtype.kind in "OSUbV":
+        if a.dtype.kind in "OSUbV" or (a.any() and np.isfinite(a).all()):  # most have no sign
             return None
     found = statistics(a)
     if found.nans or found.infinities:

@@ -156,7 +156,7 @@ def _labels(shown: Selection, moments: Moments) -> Iterator[Text]:
 
 
 def _product(shown: Selection, edge: Edge) -> str:
-    """`upstream · local` and the sign after it, where both are scalars and products are shown.
+    """`upstream · local` and the sign after it, where there is one upstream and all are scalars.
 
     Before an array there is only ≠, where a rule returned something else.
     """

@@ -118,7 +118,7 @@ class Selection:
     repeats: tuple[folding.Repeats, ...] = ()
     # In a picture with sliders: each input that a slider moves, and the widest number it can get.
     moved: Mapping[str, str] | None = None
-    local: bool = False  # whether upstream · local is written before each gradient
+    local: bool = False  # whether upstream · local, or ≠, is written before each gradient
 
     @cached_property
     def outgoing(self) -> tuple[tuple[Edge, ...], ...]:

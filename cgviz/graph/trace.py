@@ -231,7 +231,7 @@ class Trace:
             which: The backward pass, by its index in `passes`; None is the one that `steps` shows.
             full: Show everything: constants and shape helpers too, and no scope folded.
             local: Write upstream · local before each downstream where all three are scalars.
-                Where a rule returned something else, there is ≠, before a small array, too.
+                Where a rule returned something else, the sign is ≠; a small array has only it.
 
         Returns:
             The axes. `ax.cgviz_alt` holds the picture in sentences.
@@ -294,7 +294,7 @@ class Trace:
             start: "forward" begins after the forward pass, and shows no gradient before its step;
                 "end" begins after the backward pass.
             local: Write upstream · local before each downstream where all three are scalars.
-                Where a rule returned something else, there is ≠, before a small array, too.
+                Where a rule returned something else, the sign is ≠; a small array has only it.
 
         Returns:
             The widget, a `View`.

@@ -533,7 +533,7 @@ class Explorer(View):
         return {
             "flow": [*flows].index(signature),
             "texts": texts_of(shown),
-            "panels": builder.patiently().page()["panels"],
+            "panels": panel.panels(builder.trace, shown),
             "points": [self.sweeper.points(builder.trace, k) for k in focuses],
         }
 

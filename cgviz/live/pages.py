@@ -54,7 +54,7 @@ class PageBuilder:
         framed: Whether scopes and custom ops can be opened and closed.
         moments: Other traces of the program, as a training kept them, by name. One is shown where
             its name is in `toggled`; traces that differ only in numbers share one picture.
-        local: Write upstream · local before each downstream, where all three are one number.
+        local: Write upstream · local before each downstream, or ≠: see `Trace.plot`.
     """
 
     trace: Trace

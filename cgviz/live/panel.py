@@ -10,7 +10,7 @@ each entry of the output, so the caller says whether to ask for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -386,10 +386,11 @@ def _user(shown: Selection, edge: Edge) -> str:
     if edge.target < 0:
         return "the pass starts here"
     node = shown.nodes[edge.target]
-    alike = [each for each in shown.nodes if title(each) == title(node)]
-    if len(alike) == 1 or [value.size for value in node.outputs] != [1]:
-        return f"from {title(node)}"
-    return f"from {title(node)} = {style.array(node.outputs[0].numpy())}"
+    name = title(node)
+    alike = (each for each in shown.nodes if title(each) == name)
+    if [value.size for value in node.outputs] != [1] or len([*islice(alike, 2)]) == 1:
+        return f"from {name}"
+    return f"from {name} = {style.array(node.outputs[0].numpy())}"
 
 
 def _heatmap(
