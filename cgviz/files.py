@@ -139,7 +139,8 @@ FIELDS: dict[type, list[str]] = {
     cls: [field.name for field in fields(cls) if field.init]
     for cls in (Source, Rule, Statistics, Value, Op, Step, Pass, Trace)
 }
-FIELDS[Step].insert(4, "local")  # fifth in the files of version 7; computed where it is read
+# Computed where it is read; in the files of version 7 it follows `pull`.
+FIELDS[Step].insert(FIELDS[Step].index("pull") + 1, "local")
 FIELDS[Trace].remove("after")  # as large as the model, and only one column uses it
 
 

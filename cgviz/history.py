@@ -41,8 +41,6 @@ class Moment(NamedTuple):
     gradient: float = np.nan
     local: float = np.nan
     update: float = np.nan
-    zeros: float = np.nan
-    lost: float = np.nan
     state: str = "unasked"
 
 
@@ -53,7 +51,7 @@ class Series:
     The attributes from `value` on are lists with an entry per recorded step. Norms are Euclidean
     over all entries, as `numpy.linalg.norm` computes them in the tensor's own type, or in float64
     where its squares overflow or underflow; a float16 or bfloat16 tensor is widened to float32
-    first. Shares are between 0 and 1.
+    first.
 
     Attributes:
         name: Its name in the traces.
@@ -67,8 +65,6 @@ class Series:
         local: The norm of downstream over that of upstream; NaN where either is missing, or
             upstream is 0.
         update: For a variable, the norm of its change in the step, over the norm of its value.
-        zeros: The share of zeros in the gradient.
-        lost: The share of zeros in downstream; the largest one, if there are several inputs.
         state: What the gradient is: "none", "zero", "nan", "inf", "" for an ordinary one, or
             "unasked" where the pass did not take it, or it was not part of the step.
     """
@@ -317,7 +313,7 @@ class History:
             if value.differentiable:
                 tensor, after = value.reference, trace.after.get(op.name)
             upstream, returned = (taken.received, taken.returned) if taken else (received, ())
-            size = _measured(known, tensor, count=False).norm
+            size = _measured(known, tensor).norm
             gradient = _measured(known, next((t for t in upstream if t is not None), None))
             down = [_measured(known, t) for t in returned if t is not None]
             whole = float(np.linalg.norm([each.norm for each in down])) if down else np.nan
@@ -325,9 +321,7 @@ class History:
                 value=size,
                 gradient=gradient.norm,
                 local=ratio(whole, gradient.norm) if gradient.norm else np.nan,
-                update=ratio(_measured(known, after, tensor, count=False).norm, size),
-                zeros=gradient.zeros,
-                lost=max((each.zeros for each in down), default=np.nan),
+                update=ratio(_measured(known, after, tensor).norm, size),
                 state=gradient.state if upstream else "unasked",
             )
             if op.name not in series:
@@ -368,37 +362,31 @@ class Measured(NamedTuple):
     """The measures of an array; the defaults are those of None."""
 
     norm: float = np.nan
-    zeros: float = np.nan  # the share of entries that are 0
     state: str = "none"
     bytes: int = 0
 
 
-def _measured(
-    known: dict[Any, Measured], tensor: Any, minus: Any = None, count: bool = True
-) -> Measured:
+def _measured(known: dict[Any, Measured], tensor: Any, minus: Any = None) -> Measured:
     """The measures of a tensor.
 
     Args:
         known: The measures taken so far, to which these are added.
         tensor: By reference, or None.
         minus: A tensor to be subtracted before the norm is taken, or None.
-        count: Whether the share of zeros is needed.
     """
     if tensor is None:
         return Measured()
-    key = id(tensor), id(minus), count
+    key = id(tensor), id(minus)
     if key not in known:
         array = readable(tensor)
         with np.errstate(all="ignore"):  # ∞ − ∞
             size = norm(array if minus is None else array - readable(minus))
-        # Comparing first: counting the zeros of floats directly takes five times as long.
-        zeros = np.count_nonzero(array == 0) / max(array.size, 1) if count else np.nan
         if np.isfinite(size):  # then all entries are, too
             state = "zero" if size == 0 and array.size else ""
         else:
             infinite = "inf" if np.isinf(array).any() else ""
             state = "nan" if np.isnan(array).any() else infinite
-        known[key] = Measured(size, zeros, state, array.nbytes)
+        known[key] = Measured(size, state, array.nbytes)
     return known[key]
 
 

@@ -87,7 +87,7 @@ def runs(case: Case) -> None:
 def returned(case: Case) -> None:
     """Each gradient is a tensor of the shape and the dtype of its input."""
     told = set()
-    for step in case.steps:
+    for step in _some(case.steps):
         for complaint in _complaints(case, step) if step.label not in told else ():
             case.results.broken(*complaint)
             told.add(step.label)
@@ -152,8 +152,7 @@ def upstream(case: Case) -> None:
     """
     results, judged = case.results, case.judged
     found = []
-    last = {step.label: step for step in case.steps}  # some rules run once only
-    steps = dict.fromkeys((*case.steps[:: 1 + len(case.steps) // MOST_CALLS], *last.values()))
+    steps = _some(case.steps)
     for step in steps:
         with suppress(Exception):  # it cannot run again
             found.append((step.label, _use_of_upstream(step, case.given)))
@@ -208,6 +207,12 @@ _SUM = "the sum of two upstreams does not give the sum of their downstreams"
 MOST_CALLS = 50  # of rules, evenly chosen: each is run ten times, and a loop may make 1,000 calls
 
 _Outcome = tuple[str, str] | None
+
+
+def _some(steps: Sequence[CustomStep]) -> list[CustomStep]:
+    """Some of the calls, and the last of each rule, since some rules run once only."""
+    last = {step.label: step for step in steps}
+    return [*dict.fromkeys((*steps[:: 1 + len(steps) // MOST_CALLS], *last.values()))]
 
 
 def nonlinearity(
@@ -271,7 +276,7 @@ def variables(case: Case) -> None:
     def named(listed: Sequence[Any]) -> str:
         return f"[{', '.join(map(variable_name, listed))}]"
 
-    steps = [step for step in case.steps if len(step.event.variables) > 0]
+    steps = _some([step for step in case.steps if len(step.event.variables) > 0])
     for step in steps:
         # In eager mode TensorFlow lists them in the order of a set, which differs from run to run.
         listed = sorted(step.event.variables, key=variable_name)

@@ -1,8 +1,8 @@
 """`trace.diagnose()` and `history.diagnose()`: where a gradient went wrong, since when, and why.
 
-`QUESTIONS` are asked of each backward pass of a trace, `OVER_TIME` of a training. Their answers
-come from the `Cause` records here and in the modules of the questions. `parted` says where two
-trainings begin to differ.
+`QUESTIONS` are asked of each backward pass of a trace, `OVER_TIME` and three more of a training.
+Their answers come from the `Cause` records here and in the modules of the questions. `parted` says
+where two trainings begin to differ.
 """
 
 from __future__ import annotations
@@ -156,6 +156,9 @@ def over_time(history: History) -> Diagnosis:
     if told and told[0][1].level == "warning":  # the last step is finite again
         end = len(history)
     told += [each for ask in OVER_TIME for each in ask(history, end)]
+    grown = [*growth(history, end)]
+    told += [*grown, *size(history, grown[0][0] if grown else end)]  # the rest follows from that
+    told += [] if grown else rising(history, end)
     told.sort(key=lambda each: each[0])
     notes = [history.note] if history.note else []
     return Diagnosis("the history", [each for _, each in told], "the gradients flow.", notes)
@@ -254,11 +257,10 @@ def _masked(op: Op | None) -> bool:
 
 def size(history: History, end: int) -> Iterator[Told]:
     """Gradients that underflow, vanish or explode in many of the traces kept."""
-    end = next((place for place, _ in growth(history, end)), end)  # the rest follows from that
     kept = [place for place in range(end) if history.steps[place] in history.traces]
     found: dict[str, list[Told]] = {}
     for place in kept:
-        trace = _kept(history, place)
+        trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):
             found.setdefault(each.what, []).append((place, each))
@@ -398,13 +400,13 @@ def rising(history: History, end: int) -> Iterator[Told]:
         return
     means = [float(np.mean(part)) for part in np.array_split(history.target[:end], FIFTHS)]
     rises = all(before < after for before, after in pairwise(means))
-    if rises and not any(growth(history, end)):
+    if rises:
         first, last = (style.number(mean, 2) for mean in (means[0], means[-1]))
         words = RISING.words({"first": first, "last": last})
         yield 0, Finding(RISING.name, *words, level=RISING.level)
 
 
-OVER_TIME = (lost, size, growth, rising, frozen, large_updates)
+OVER_TIME = (lost, frozen, large_updates)
 
 
 # --- two trainings -------------------------------------------------------------------------------
