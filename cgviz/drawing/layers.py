@@ -43,7 +43,7 @@ MOST_TURNS = 3  # heights for such bends besides the first one: more would take 
 MOST_BENT = 24  # bent links between two ranks: if there are more, no line can be followed anyway
 RADIUS = 12.0  # the largest radius of a bend: a larger one looks like a slope
 ARC = 0.3  # radians from point to point of a bend: within an eighth of a point of the true arc
-# Rounds of swaps for the order. Three times as many take half as much time again for 3 percent
+# Rounds of swaps for the order. Three times as many take a third as much time again for 3 percent
 # fewer crossings in random graphs of 20 to 80 boxes, and leave the golden pictures as they are.
 ROUNDS = 20
 TURNS = 7  # rounds of placing; with 9 or 30 the links are at most one percent shorter in total
@@ -122,11 +122,14 @@ class Item:
     height: float
     firm: float  # how strongly it pulls its neighbours
     is_box: bool = False
-    at: int = 0  # its position in its rank
+    at: int = -1  # its position in its rank
     apart: float = 0.0  # its least distance from the item before it
     x: float = 0.0
-    # On an even rank, its neighbours on the even ranks above and below, and the lean of the link.
-    near: Sequence[Sequence[Beside]] = ()
+    # On an even rank: where its links end on the even ranks above and below, in positions.
+    near: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    # Where its neighbours keep its position, one per such link: in which list, where in it, and the
+    # lean of the link.
+    told: list[tuple[list[float], int, float]] = field(default_factory=list)
     # Its neighbours on the ranks above and below, and how far beside each its link is upright.
     pulls: tuple[list[Beside], list[Beside]] = field(default_factory=lambda: ([], []))
 
@@ -171,7 +174,7 @@ class Layers:
         self.longest = spans[spans.cumsum() <= 2 * MOST].max(initial=2)
         self.lines = list(map(self._line, links))
         self.layers: list[list[Item]] = [[] for _ in range(2 * max(found, default=-1) + 1)]
-        for item in self._depth_first():
+        for item in sorted(self._depth_first(), key=lambda item: item.level):
             self.layers[item.rank].append(item)
 
     def _line(self, link: Link) -> Line:
@@ -192,6 +195,11 @@ class Layers:
         for (a, p), (b, q) in pairwise(zip(items, shifts, strict=True)):
             a.pulls[1].append((b, q - p))
             b.pulls[0].append((a, p - q))
+        for (a, p), (b, q) in pairwise(zip(items[::2], shifts[::2], strict=True)):
+            if b.rank == a.rank + 2:  # or it has no waypoints
+                for this, shift, near in ((a, p, b.near[0]), (b, q, a.near[1])):
+                    this.told.append((near, len(near), _lean(this, shift)))
+                    near.append(0.0)
         return Line(link, items, label, ports)
 
     # --- order ---
@@ -216,8 +224,6 @@ class Layers:
         even = self.layers[::2]
         for layer in even:
             reorder(layer, layer)
-            for item in layer:
-                item.near = _neighbours(item, 0), _neighbours(item, 1)
         best, fewest = [list(layer) for layer in even], crossings(even)
         rounds, turn = ROUNDS, 0
         while fewest and rounds:
@@ -251,36 +257,35 @@ class Layers:
 
     def _near_neighbours(self) -> None:
         """Move every item as near to its neighbours as the items beside it on its rank allow."""
+        rows = [(layer, list(accumulate(item.apart for item in layer))) for layer in self.layers]
         for turn in range(TURNS):
-            down = turn % 2 == 0
             # First by the neighbours on one side only, which carries a straight line through in one
             # turn; then by both.
-            sides = (0, 1) if turn >= TURNS * 2 // 3 else (0 if down else 1,)
-            for layer in self.layers[:: 1 if down else -1]:
+            side, both = turn % 2, turn >= TURNS * 2 // 3
+            for layer, offsets in rows[::-1] if side else rows:
                 wanted, strength = [], []
                 for item in layer:
                     total = want = 0.0
-                    for side in sides:
-                        for other, shift in item.pulls[side]:
-                            total += other.firm
-                            want += other.firm * (other.x + shift)
+                    for other, shift in chain(*item.pulls) if both else item.pulls[side]:
+                        total += other.firm
+                        want += other.firm * (other.x + shift)
                     wanted.append(want / total if total else item.x)
                     strength.append(item.firm * (total or LOOSE))
-                apart = [item.apart for item in layer]
-                for item, x in zip(layer, fitted(apart, wanted, strength), strict=True):
+                for item, x in zip(layer, fitted(offsets, wanted, strength), strict=True):
                     item.x = x
 
     def _straighten(self) -> None:
         """Give each link as few bends as the space between the items beside it allows."""
         for line in self.lines:
+            first, *between, last = line.items
             free = []
-            for item in line.items[1:-1]:
+            for item in between:
                 layer, i = self.layers[item.rank], item.at
                 low = layer[i - 1].x + item.apart if i else -inf
                 high = layer[i + 1].x - layer[i + 1].apart if i + 1 < len(layer) else inf
                 free.append((low, max(low, high)))
-            start, *_, end = line.xs()
-            for item, x in zip(line.items[1:-1], taut(free, start, end), strict=True):
+            start, end = first.x + line.ports[0], last.x + line.ports[1]
+            for item, x in zip(between, taut(free, start, end), strict=True):
                 item.x = x
 
     def _slide(self) -> None:
@@ -296,11 +301,10 @@ class Layers:
             if len(side) == 1:  # not at a corner, nor far from the middle
                 half = min(half, 0.7 * PORT, max(box.left - PORT / 4, 0.0))
             step = min(PORT, 2 * half / max(len(side) - 1, 1))
-            wanted = [x - box.x for _, x, _ in side]
-            places = fitted([0.0] + [step] * (len(side) - 1), wanted, [1.0] * len(side))
-            for n, ((*_, line), place) in enumerate(zip(side, places, strict=True)):
-                low, high = -half + n * step, half - (len(side) - 1 - n) * step
-                line.ports[end] = min(max(place, low), high)
+            offsets = [n * step for n in range(len(side))]
+            places = fitted(offsets, [x - box.x for _, x, _ in side], [1.0] * len(side))
+            for offset, (*_, line), place in zip(offsets, side, places, strict=True):
+                line.ports[end] = min(max(place, offset - half), offset + half - offsets[-1])
 
     def stack(self) -> list[Point]:
         """Put the levels side by side, and return where each begins and ends."""
@@ -402,16 +406,13 @@ def ranks(boxes: Sequence[Box], ends: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def reorder(layer: list[Item], order: Sequence[Item]) -> None:
-    """Give a rank a new order, in which levels stay apart."""
-    layer[:] = sorted(order, key=lambda item: item.level)
+    """Give a rank a new order, and tell its items and their neighbours the positions in it."""
+    layer[:] = order
     for i, item in enumerate(layer):
-        item.at = i
-
-
-def _neighbours(item: Item, side: int) -> list[Beside]:
-    """The neighbours on the next even rank above (0) or below (1), and the leans of their links."""
-    found = [beside for label, _ in item.pulls[side] for beside in label.pulls[side]]
-    return [(o, _lean(o, shift)) for o, shift in found if abs(o.rank - item.rank) == 2]
+        if item.at != i:
+            item.at = i
+            for near, n, lean in item.told:
+                near[n] = i + lean
 
 
 def _lean(item: Item, shift: float) -> float:
@@ -422,23 +423,19 @@ def _lean(item: Item, shift: float) -> float:
     return 0.49 * shift / item.left if shift else 0.0
 
 
-def _between(item: Item) -> float:
-    """Twice the position of an item of an odd rank among the links around it."""
-    return sum(o.at + _lean(o, shift) for o, shift in chain(*item.pulls))
-
-
-def positions(layer: Sequence[Item], side: int) -> list[list[float]]:
-    """Per item, the positions of its neighbours above (0) or below (1) on their rank."""
-    return [[other.at + lean for other, lean in item.near[side]] for item in layer]
+def _between(item: Item) -> tuple[int, float]:
+    """The level of an item of an odd rank, and twice its position among the links around it."""
+    return item.level, sum(o.at + _lean(o, shift) for o, shift in chain(*item.pulls))
 
 
 def sweep(layer: list[Item], side: int, flip: bool) -> None:
-    """Sort a rank by the mean position of its items' neighbours on `side`; `flip` reverses ties."""
-    means = {
-        item: sum(found) / len(found) if found else item.at
-        for item, found in zip(layer, positions(layer, side), strict=True)
-    }
-    reorder(layer, sorted(layer[::-1] if flip else layer, key=means.__getitem__))
+    """Sort a rank by level and the mean position of neighbours on `side`; `flip` reverses ties."""
+
+    def place(item: Item) -> tuple[int, float]:
+        near = item.near[side]
+        return item.level, sum(near) / len(near) if near else item.at
+
+    reorder(layer, sorted(layer[::-1] if flip else layer, key=place))
 
 
 def crossings(layers: Sequence[Sequence[Item]]) -> int:
@@ -446,9 +443,9 @@ def crossings(layers: Sequence[Sequence[Item]]) -> int:
     total = 0
     for layer in layers:
         seen: list[float] = []
-        for ends in positions(layer, 1):
-            total += sum([len(seen) - bisect_right(seen, end) for end in ends])
-            for end in ends:
+        for item in layer:
+            total += sum([len(seen) - bisect_right(seen, end) for end in item.near[1]])
+            for end in item.near[1]:
                 insort(seen, end)
     return total
 
@@ -458,24 +455,19 @@ def swap(layer: list[Item]) -> int:
 
     They are swapped even where it makes no difference: that can free an order that is stuck.
     """
-    total, order = 0, []
-    left, *rest = zip(layer, positions(layer, 0), positions(layer, 1), strict=True)
-    for right in rest:
-        saved = 0 if left[0].level == right[0].level else -1
-        if not saved:
-            for ours, theirs in ((left[1], right[1]), (left[2], right[2])):
-                for p in ours:
-                    for q in theirs:
+    total = 0
+    for i, right in enumerate(layer[1:]):
+        left, saved = layer[i], 0
+        if left.level == right.level:
+            for side in 0, 1:
+                for p in left.near[side]:
+                    for q in right.near[side]:
                         if p != q:
                             saved += 1 if p > q else -1
-        if saved >= 0:
-            total += saved
-        else:
-            left, right = right, left
-        order.append(right[0])
-    layer[:] = [*order, left[0]]
-    for i, item in enumerate(layer):
-        item.at = i
+            if saved >= 0:
+                layer[i], layer[i + 1] = right, left
+                total += saved
+    reorder(layer, layer)
     return total
 
 
@@ -483,18 +475,17 @@ def swap(layer: list[Item]) -> int:
 
 
 def fitted(
-    apart: Sequence[float], wanted: Sequence[float], strength: Sequence[float]
+    offsets: Sequence[float], wanted: Sequence[float], strength: Sequence[float]
 ) -> list[float]:
-    """Positions as near to the wanted ones as the least distances between them allow.
+    """Positions as near to the wanted ones as allowed: as far apart as the offsets, or farther.
 
-    With the distances taken out this is isotonic regression, by pooling adjacent violators:
+    With the offsets taken out this is isotonic regression, by pooling adjacent violators:
     neighbours that want to pass each other become one block at their weighted mean.
     """
-    offsets = list(accumulate(apart))
-    blocks: list[tuple[float, float, int]] = []  # where, how strong, how many
+    blocks = [(-inf, 0.0, 0)]  # where, how strong, how many
     for want, weight, offset in zip(wanted, strength, offsets, strict=True):
         where, many = want - offset, 1
-        while blocks and blocks[-1][0] >= where:
+        while blocks[-1][0] >= where:
             other, heavy, more = blocks.pop()
             where = (other * heavy + where * weight) / (heavy + weight)
             weight += heavy
@@ -512,17 +503,15 @@ def taut(free: Sequence[tuple[float, float]], start: float, end: float) -> list[
     >>> taut([(-1, 9), (4, 9), (5, 9)], 0, 6)
     [6, 6, 6]
     """
-    line: list[float] = []
-    while len(line) < len(free):
-        n, low, high = len(line), -inf, inf  # the intersection of a piece's intervals
-        for least, most in free[n:]:
-            if max(low, least) > min(high, most):
-                break
+    line = [start]
+    n, low, high = 0, -inf, inf  # a piece: how many intervals, and their intersection
+    for least, most in [*free, (end, end)]:  # the end is one more interval
+        if least > high or most < low:
+            line += [min(max(line[-1], low), high)] * n
+            n, low, high = 1, least, most
+        else:
             n, low, high = n + 1, max(low, least), min(high, most)
-        last = n == len(free) and low <= end <= high
-        wish = end if last else line[-1] if line else start
-        line += [min(max(wish, low), high)] * (n - len(line))
-    return line
+    return [*line, *[end] * n][1:-1]
 
 
 def held_back(ways: Sequence[Point]) -> list[int]:
@@ -535,14 +524,13 @@ def held_back(ways: Sequence[Point]) -> list[int]:
     [1, 0, 0, 2]
     """
     turns = [0] * len(ways)
-    bent = [i for i, (a, b) in enumerate(ways) if a != b]
+    bent = [(min(a, b), max(a, b), a < b, i) for i, (a, b) in enumerate(ways) if a != b]
     # Of the links that go the same way, the foremost is first, so that none crosses another.
-    bent.sort(key=lambda i: -ways[i][0] if ways[i][0] < ways[i][1] else ways[i][0])
-    for n, i in enumerate(bent if len(bent) <= MOST_BENT else ()):
-        for j in bent[:n]:
-            (a, b), (c, d) = ways[i], ways[j]
-            shared = min(max(a, b), max(c, d)) - max(min(a, b), min(c, d))
-            if shared > TOGETHER or (shared > 0 and (a < b) == (c < d)):
+    bent.sort(key=lambda each: -each[0] if each[2] else each[1])
+    for n, (a, b, right, i) in enumerate(bent if len(bent) <= MOST_BENT else ()):
+        for c, d, also_right, j in bent[:n]:
+            shared = min(b, d) - max(a, c)
+            if shared > 0 and (shared > TOGETHER or right == also_right):
                 turns[i] = min(max(turns[i], turns[j] + (shared > TOGETHER)), MOST_TURNS)
     return turns
 

@@ -130,9 +130,8 @@ class _Nest:
                     items[item] = Box(0, 0, pin=-side if self.links[i].back else side)
         self.index[k] = index = {item: n for n, item in enumerate(items)}
         links = []
-        for (i, *_), ((source, first), (target, last)) in zip(self.pieces[k], ends, strict=True):
-            link = replace(self.links[i], source=index[source], target=index[target])
-            link = replace(link, held=(first, last))
+        for (i, *_), ((a, first), (b, last)) in zip(self.pieces[k], ends, strict=True):
+            link = replace(self.links[i], source=index[a], target=index[b], held=(first, last))
             if self.ways[i][-1] != k:  # its label is in another frame
                 link = replace(link, before=0.0, after=0.0, along=0.0)
             links.append(link)
