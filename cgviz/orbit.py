@@ -26,7 +26,7 @@ LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # position -> side of its year: -1 lef
 
 
 def positions() -> tuple[Any, Any, Any]:
-    """Where the Keck telescopes saw S2, the star that circles the centre of our galaxy.
+    """Where the Keck telescopes saw S2, a star that circles the centre of our galaxy.
 
     Returns:
         Dates in years [38]; places [38, 2], how far east and north of the centre in thousandths of
@@ -145,7 +145,7 @@ def sketch(M: float, e: float) -> SpokenFigure:
         ax.plot(radius * np.cos(arc), radius * np.sin(arc), line, color=look.forward, lw=1.0)
         ax.annotate(name, (1.08 * hand[0][1], 1.08 * hand[1][1]), **middle)
     ax.plot(np.cos(E), flat * np.sin(E), "o", ms=9, color=look.backward, label="the body")
-    ax.plot(e, 0.0, "*", ms=12, color=look.text, label="what it circles")
+    ax.plot(e, 0.0, "s", ms=9, color=look.text, label="what it circles")
     ax.annotate("e", (e / 2.0, -0.08), **middle)
     ax.set(xticks=[], yticks=[], ylim=(-1.15, 1.15))
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
@@ -185,7 +185,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     ax.plot([], [], ":", color=look.muted, label="where it points")
     ax.plot(x, y, "o", ms=7, color=look.backward, label="the body")
     ax.plot(-e, 0.0, "+", ms=10, color=look.text, label="centre of the ellipse")
-    ax.plot(0.0, 0.0, "*", ms=12, color=look.text, label="what it circles")
+    ax.plot(0.0, 0.0, "s", ms=9, color=look.text, label="what it circles")
     ax.set(xticks=[], yticks=[])
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     met = " to ".join(f"{end + 0.0:.2f}" for end in (foot.min().round(2), foot.max().round(2)))
@@ -197,7 +197,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
 def on_sky(
     curve: Any = None,
     *others: Any,
-    star: Any = None,
+    source: Any = None,
     low: bool = False,
     years: tuple[int, int] | None = None,
     a: Any = None,
@@ -210,10 +210,10 @@ def on_sky(
     Args:
         curve: Places [n, 2] to be joined by a blue line.
         *others: More curves, to be drawn as thin grey lines.
-        star: The path of what S2 circles [n, 2]: a line, with a star sign at both ends.
+        source: The path of what S2 circles [n, 2]: a line, with a square at both ends.
         low: Cut off the top of the map, so that the rest is larger.
         years: The years in which the curve begins and ends, written there and at both ends of
-            `star`.
+            `source`.
         a: East and north [2] of an arrow from the middle of the curve, named a.
         b: The same for a second arrow, named b.
 
@@ -236,16 +236,16 @@ def on_sky(
     east, north = seen.T
     ax.plot(*seen[list(LABELLED)].T, "o", color=look.backward, ms=6)
     ax.errorbar(east, north, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
-    if star is not None:
-        ends = np.array(star)[[0, -1]]
-        ax.plot(*np.transpose(star), color=look.text, lw=1.0)
-        ax.plot(*ends.T, "*", ms=8, color=look.text)
+    if source is not None:
+        ends = np.array(source)[[0, -1]]
+        ax.plot(*np.transpose(source), color=look.text, lw=1.0)
+        ax.plot(*ends.T, "s", ms=6, color=look.text)
     note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
     box = {"fc": ax.get_facecolor(), "ec": "none", "pad": 1.0}  # no line runs through
     for n, side in LABELLED.items():
         ha = "left" if side > 0 else "right"
         note(f"{dates[n]:.1f}", seen[n], (7 * side, 0), ha=ha, annotation_clip=True, bbox=box)
-    if star is not None and years is not None:
+    if source is not None and years is not None:
         for year, end in zip(years, ends, strict=True):
             note(f"{year}", end, (6, 4))
     if years is not None:
@@ -268,8 +268,8 @@ def on_sky(
     lines += ["an orbit"] * (curve is not None)
     lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
-    if star is not None:
-        at = [f"{east:.0f}, {north:.0f}" for east, north in ends[: len(star)]]
+    if source is not None:
+        at = [f"{east:.0f}, {north:.0f}" for east, north in ends[: len(source)]]
         places.append(f"what it circles {'from' if at[1:] else 'at'} {' to '.join(at)}")
     if years is not None:
         places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")

@@ -224,7 +224,7 @@ def test_an_arrow_points_where_the_acceleration_does_and_its_line_ends_on_the_lo
     np.testing.assert_allclose([line[-1] for line in lines], [[at, 0.0]] * 2, atol=1e-12)
     marks = {line.get_marker(): line.get_xydata()[0] for line in ax.lines if len(line.get_xydata())}
     assert marks["+"] == pytest.approx([-0.7, 0.0])
-    assert marks["*"] == pytest.approx([0.0, 0.0])
+    assert marks["s"] == pytest.approx([0.0, 0.0])
     assert "at -0.70 to -0.70" in figure.alt
 
 
@@ -276,25 +276,25 @@ def test_the_ends_of_an_orbit_have_their_years(lesson):
         np.testing.assert_array_equal(at[year], end)
         assert int(lesson["year"][0 if year == "1995" else -1]) == int(year)
     assert "the orbit begins in 1995 and ends in 2014." in figure.alt
-    ax = orbit.on_sky(curve, star=lesson["star"], years=(1995, 2014)).axes[0]
+    ax = orbit.on_sky(curve, source=lesson["source"], years=(1995, 2014)).axes[0]
     for year, end in (("1995", 0), ("2014", -1)):
         at = [text.xy for text in ax.texts if text.get_text() == year]
-        np.testing.assert_array_equal(at, [lesson["star"][end], curve[end]])
+        np.testing.assert_array_equal(at, [lesson["source"][end], curve[end]])
 
 
-def test_the_star_sign_is_where_the_model_has_what_s2_circles_and_nowhere_without_one(lesson):
+def test_the_square_is_where_the_model_has_what_s2_circles_and_nowhere_without_one(lesson):
     """`place` counts from there: it is where x and y are 0."""
-    assert not [line for line in orbit.on_sky().axes[0].lines if line.get_marker() == "*"]
+    assert not [line for line in orbit.on_sky().axes[0].lines if line.get_marker() == "s"]
     unknowns = lesson["unknowns"]
     no_size = np.concatenate([unknowns[:3], np.zeros(4), unknowns[7:]])
     there = lesson["sky"](lesson["year"], no_size)
-    np.testing.assert_allclose(lesson["star"], there)
-    ax = orbit.on_sky(star=lesson["star"]).axes[0]
-    (ends,) = [line.get_xydata() for line in ax.lines if line.get_marker() == "*"]
-    np.testing.assert_array_equal(ends, lesson["star"][[0, -1]])
+    np.testing.assert_allclose(lesson["source"], there)
+    ax = orbit.on_sky(source=lesson["source"]).axes[0]
+    (ends,) = [line.get_xydata() for line in ax.lines if line.get_marker() == "s"]
+    np.testing.assert_array_equal(ends, lesson["source"][[0, -1]])
     assert "what it circles from 2, -9 to 1, 6" in ax.figure.alt
-    still = orbit.on_sky(star=[lesson["guess"][7:9]])
-    (one,) = [line for line in still.axes[0].lines if line.get_marker() == "*"]
+    still = orbit.on_sky(source=[lesson["guess"][7:9]])
+    (one,) = [line for line in still.axes[0].lines if line.get_marker() == "s"]
     np.testing.assert_array_equal(one.get_xydata(), np.zeros((2, 2)))
     assert "what it circles at 0, 0." in still.alt
 
@@ -329,7 +329,7 @@ def test_of_two_terms_the_rule_that_keeps_its_e_loses_one(lesson):
     assert third != pytest.approx(true[1], rel=0.1)
 
 
-def test_the_rule_that_keeps_its_e_points_at_the_centre_and_a_tape_through_the_loop_at_the_star(
+def test_the_rule_that_keeps_its_e_points_at_the_centre_and_a_tape_through_the_loop_at_the_focus(
     lesson, moves
 ):
     for name, at in (("by_steps", 0.0), ("solution", -lesson["e"])):
@@ -341,6 +341,6 @@ def test_the_pictures_follow_a_dark_theme():
     import matplotlib.pyplot as plt
 
     with plt.style.context("dark_background"):
-        dark = orbit.on_sky(star=[[2.0, -9.0], [1.0, 6.0]])
-    (star,) = [line for line in dark.axes[0].lines if line.get_marker() == "*"]
-    assert not same_color(star.get_color(), "#1a1a1a")
+        dark = orbit.on_sky(source=[[2.0, -9.0], [1.0, 6.0]])
+    (square,) = [line for line in dark.axes[0].lines if line.get_marker() == "s"]
+    assert not same_color(square.get_color(), "#1a1a1a")
