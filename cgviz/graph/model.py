@@ -15,6 +15,7 @@ import io
 import math
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -458,6 +459,17 @@ class Pass:
             for position, value in enumerate(step.op.inputs):
                 uses.setdefault(value.key, []).append((step, position))
         return uses
+
+    @cached_property
+    def path_counts(self) -> Counter[int]:
+        """By a value's key, how many paths lead from the targets back to it."""
+        counts = Counter(target.key for target in self.targets)
+        for step in self.steps:
+            pairs = zip(step.op.outputs, step.received, strict=True)
+            ways = sum(counts[value.key] for value, given in pairs if given is not None)
+            for value, flows in zip(step.op.inputs, step.flows, strict=True):
+                counts[value.key] += ways * flows
+        return counts
 
     @cached_property
     def step_of(self) -> dict[Op, Step]:
