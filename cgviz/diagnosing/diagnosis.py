@@ -189,6 +189,7 @@ def _told(history: History, place: int, cause: Cause, *series: Series, **known: 
 # --- what the trace of one step explains ---
 
 LEARNT = "Of a loss that cannot be less, nothing is left to learn."
+QUIET = "Other batches may have a gradient: more steps would tell."
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
@@ -238,11 +239,13 @@ def lost(history: History, end: int) -> Iterator[Told]:
             message = f"{since}, the gradient of `{name}` is {'None' if state == 'none' else 0}."
             found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
+        brief = end - place < OFTEN * end
         done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)
         if state == "zero" and done:
-            message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
-            found = [replace(found[0], message=message, hint=LEARNT, level="note")]
-        elif state == "zero" and end - place < OFTEN * end:
+            message = f"{since}, the target is 0, and the gradient of `{name}` is 0 there."
+            hint = QUIET if brief else LEARNT
+            found = [replace(found[0], message=message, hint=hint, level="note")]
+        elif state == "zero" and brief:
             found = [replace(x, level="warning") if x.level == "error" else x for x in found]
         yield from ((place, each) for each in found)
 
