@@ -12,6 +12,7 @@ when it is read, so a recording copies nothing and drawing needs no framework.
 from __future__ import annotations
 
 import io
+import logging
 import math
 import sys
 import threading
@@ -255,7 +256,8 @@ class Op:
 
 
 _SILENT: list[int] = []  # ids of threads whose prints are dropped, one per open block
-_SWITCH = threading.Lock()  # all threads share sys.stdout
+_SWITCH = threading.Lock()  # all threads share sys.stdout and the log
+_LOG = logging.getLogger("tensorflow")
 
 
 class _Others(io.StringIO):
@@ -267,10 +269,15 @@ class _Others(io.StringIO):
         return len(text) if threading.get_ident() in _SILENT else int(self.stream.write(text))
 
 
+def _is_heard(record: logging.LogRecord) -> bool:
+    return record.thread not in _SILENT
+
+
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Drop what this thread prints inside the block; other threads print as usual."""
+    """Drop what this thread prints, and TensorFlow logs, inside the block; others are heard."""
     with _SWITCH:
+        _LOG.addFilter(_is_heard)
         _SILENT.append(threading.get_ident())
         if not isinstance(now := sys.stdout, _Others):
             sys.stdout = others = _Others()
@@ -280,8 +287,10 @@ def silenced() -> Iterator[None]:
     finally:
         with _SWITCH:
             _SILENT.remove(threading.get_ident())
-            if not _SILENT and isinstance(sys.stdout, _Others):
-                sys.stdout = sys.stdout.stream
+            if not _SILENT:
+                _LOG.removeFilter(_is_heard)
+                if isinstance(sys.stdout, _Others):
+                    sys.stdout = sys.stdout.stream
 
 
 @dataclass(eq=False, repr=False)
@@ -343,7 +352,7 @@ class Step:
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
 
-        What the rule prints is dropped: it was printed once when the pass ran.
+        What the rule prints or TensorFlow logs is dropped: it was shown once when the pass ran.
 
         Args:
             upstream: One array per output, of that output's shape; None where nothing arrives.
