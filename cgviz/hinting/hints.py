@@ -179,8 +179,7 @@ BOOK: tuple[Hint, ...] = (
         "Give it a rule with @tf.custom_gradient, or none on purpose with `tf.stop_gradient`.",
     ),
     Hint("ValueError TypeError AttributeError NotImplementedError", GRAPHS).says(
-        "KerasTensor cannot be used as input to a TensorFlow function"
-        "|'KerasTensor' object has no attribute 'numpy'",
+        "KerasTensor cannot be used as input|'KerasTensor' object has no attribute 'numpy'",
         "a function of tensors was called on what keras.Input made, which has no numbers.",
         "Put it into a layer: a keras.layers.Layer whose `call(self, x)` returns `f(x)`.",
     ),

@@ -174,8 +174,7 @@ class Derivative:
         self.source = source
         self.gradient = gradient
         self.trace = trace
-        self.ends = each.targets
-        self._pass = each
+        self.pass_ = each
         maker = trace.producer(source)
         versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
         self._keys = {value.key for value in versions}
@@ -184,7 +183,7 @@ class Derivative:
     def _ahead(self) -> set[int]:
         """The keys of the values from which a path leads back to the source, and its own."""
         ahead = {*self._keys}
-        for step in reversed(self._pass.steps):
+        for step in reversed(self.pass_.steps):
             pairs = zip(step.op.inputs, step.returned, strict=True)
             if any(value.key in ahead for value, given in pairs if given is not None):
                 pairs = zip(step.op.outputs, step.received, strict=True)
@@ -194,13 +193,13 @@ class Derivative:
     @property
     def targets(self) -> list[tuple[Value, Array]]:
         """The targets from which a path leads to the source, each with its upstream."""
-        pairs = zip(self._pass.targets, self._pass.seeds, strict=True)
+        pairs = zip(self.pass_.targets, self.pass_.seeds, strict=True)
         return [(t, seed) for t, seed in pairs if seed is not None and t.key in self._ahead]
 
     @property
     def count(self) -> int:
         """How many paths there are."""
-        return sum(self._pass.path_counts[key] for key in self._keys)
+        return sum(self.pass_.path_counts[key] for key in self._keys)
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
@@ -209,7 +208,7 @@ class Derivative:
 
     def walk(self) -> Iterator[Path]:
         """Every path, one after the other; `count` tells how many there are."""
-        makers = {v.key: (s, i) for s in self._pass.steps for i, v in enumerate(s.op.outputs)}
+        makers = {v.key: (s, i) for s in self.pass_.steps for i, v in enumerate(s.op.outputs)}
         for target, seed in self.targets:
             stack: list[tuple[Value, tuple[Factor, ...]]] = [(target, ())]
             while stack:
@@ -227,7 +226,7 @@ class Derivative:
     def steps(self) -> tuple[Step, ...]:
         """The steps that lie on at least one path, in execution order."""
         ahead = self._ahead - self._keys
-        return tuple(s for s in self._pass.steps if any(v.key in ahead for v in s.op.outputs))
+        return tuple(s for s in self.pass_.steps if any(v.key in ahead for v in s.op.outputs))
 
     @cached_property
     def missing(self) -> str:
@@ -329,7 +328,7 @@ class Writer:
         source = self.derivative.name
         return [
             [*self.seed(target), Fraction(self.name(target), source, "d")]
-            for target in self.targets.values() or self.derivative.ends  # without a path
+            for target in self.targets.values() or self.derivative.pass_.targets  # without a path
         ]
 
     def seed(self, target: Value) -> list[Part]:
