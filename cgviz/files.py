@@ -295,12 +295,8 @@ def _array(name: str, shape: tuple[int, ...], packed: str) -> Array:
     return np.frombuffer(raw, dtype).reshape(shape)
 
 
-def _texts(shape: tuple[int, ...], *texts: str) -> Array:
-    return np.array([text.encode("latin-1") for text in texts], object).reshape(shape)
-
-
-def _words(shape: tuple[int, ...], *words: str) -> Array:
-    return np.array([str(word) for word in words], object).reshape(shape)
+def _words(shape: tuple[int, ...], *words: str | bytes) -> Array:
+    return np.array(words, object).reshape(shape)
 
 
 MAKE: dict[str, Callable[..., Any]] = {
@@ -309,7 +305,7 @@ MAKE: dict[str, Callable[..., Any]] = {
     "list": lambda *items: list(items),
     "dict": lambda *items: dict(items),
     "array": _array,
-    "texts": _texts,
+    "texts": lambda shape, *texts: _words(shape, *(text.encode("latin-1") for text in texts)),
     "words": _words,
     **{cls.__name__: partial(_record, cls) for cls in FIELDS},
 }

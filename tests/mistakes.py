@@ -142,6 +142,16 @@ def takes_variables_returns_one():
     gradient(f, ONE)
 
 
+def takes_variables_returns_a_pair_of_numbers():
+    w = tf.Variable(2.0)
+
+    @tf.custom_gradient
+    def f(x):
+        return x * w, lambda dy, variables=None: dy * w
+
+    gradient(f, tf.ones(2))
+
+
 def takes_variables_returns_one_in_a_graph():
     w = tf.Variable(2.0)
 
@@ -201,6 +211,37 @@ def second_order_of_none():
     with tf.GradientTape() as tape:
         g = None
     tape.gradient(g, ONE)
+
+
+def two_dtypes_in_a_rule():
+    gradient(tf.custom_gradient(lambda x: (tf.cast(x, tf.float16), lambda dy: dy * x)), ONE)
+
+
+def weight_in_a_rule_under_mixed_precision():
+    class Product(Scale):
+        def call(self, x):
+            @tf.custom_gradient
+            def f(x):
+                w = tf.cast(self.w, x.dtype)
+                return x * w, lambda dy, variables=None: (dy * tf.identity(self.w), [dy])
+
+            return f(x)
+
+    layer = Product(None, dtype="mixed_float16")
+    gradient(lambda x: layer(x), tf.ones((4, 3)))
+
+
+def registered_twice():
+    for _ in range(2):
+        tf.RegisterGradient("Twice")(lambda op, dy: dy)
+
+
+def op_without_a_gradient():
+    gradient(lambda x: tf.raw_ops.Bincount(arr=[0, 1], size=2, weights=x), tf.ones(2))
+
+
+def matrices_in_a_rule():
+    gradient(tf.custom_gradient(lambda x: (x * 1.0, lambda dy: dy @ x)), tf.ones((2, 3)))
 
 
 def by_keyword_in_a_graph():
@@ -328,6 +369,7 @@ REAL = {
     "1 eager": (reads_a_variable, "reads a variable"),
     "1 graph": (reads_a_variable_in_a_graph, "variables=None"),
     "1 no pair": (takes_variables_returns_one, "pair"),
+    "1 no pair, vector": (takes_variables_returns_a_pair_of_numbers, "pair"),
     "1 no pair, graph": (takes_variables_returns_one_in_a_graph, "`dx, [dw]`: a list with one"),
     "2 eager": (lambda: gradient(one_gradient_for_two, ONE, ONE), "2 positional argument(s)"),
     "2 too many": (lambda: gradient(two_gradients_for_one, ONE), "returned 2 gradient(s)"),
@@ -354,6 +396,10 @@ REAL = {
         no_gradient_in_a_graph,
         "DenseBincount",
     ),
+    "5 op, eager": (op_without_a_gradient, "no gradient for Bincount"),
+    "5 NumPy": (lambda: gradient(np.sin, ONE), "is a numpy.float32, and no tensor"),
+    "5 NumPy source": (lambda: gradient(tf.sin, np.ones(2)), "is a numpy.ndarray"),
+    "5 registered": (registered_twice, "the name Twice has a gradient already"),
     "6 graph": (by_keyword_in_a_graph, "by position"),
     "6 mixed": (by_keyword_and_by_position, "keyword"),
     "7 second order": (second_order_of_none, "None already"),
@@ -365,6 +411,7 @@ REAL = {
     "10 closed": (unreduced_in_a_closed_function, "sum what was broadcast"),
     "10 two uses": (unreduced_and_used_twice, "sum what was broadcast"),
     "10 fused": (unreduced_fused_optimizer, "another shape than the variable"),
+    "10 matrices": (matrices_in_a_rule, "do not fit"),
     "11 outputs": (a_rule_with_one_argument_for_two_outputs, "one upstream per output"),
     "11 upstreams": (
         lambda: gradient(with_a_rule_of_two_arguments, ONE),
@@ -399,6 +446,8 @@ REAL = {
         lambda: tf.function(lambda x: gradient(lambda x: double_in_float64(x * 3.0), x))(ONE),
         "float64",
     ),
+    "21 in a rule": (two_dtypes_in_a_rule, "in a rule"),
+    "21 weight": (weight_in_a_rule_under_mixed_precision, "tf.cast(w, dy.dtype)"),
     "22": (variable_in_a_cond, "tf.cond"),
     "25": (sparse_upstream, "convert_to_tensor"),
     "xla": (op_that_xla_lacks, "XLA cannot compile AsString"),

@@ -22,7 +22,7 @@ from ..graph import Op, Trace, ratio, wide
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
-from ..lessons import DEBUGGING, STABILITY, VARIABLES
+from ..lessons import STABILITY, VARIABLES
 from ..reading.format import counted, told_apart
 from . import none, numbers, sizes
 from .pass_graph import Cause, PassGraph, listed
@@ -189,17 +189,13 @@ def _told(history: History, place: int, cause: Cause, *series: Series, **known: 
 # --- what the trace of one step explains ---
 
 LEARNT = "Of a loss that cannot be less, nothing is left to learn."
+QUIET = "Other batches may have a gradient: more steps would tell."
 LOOK = "`history.trace(...).diagnose()` looks at one step."
-
-
-def _kept(history: History, place: int) -> Trace:
-    """The trace of a recorded step, or the next trace kept."""
-    return history.traces[min(step for step in history.traces if step >= history.steps[place])]
 
 
 def _explained(history: History, place: int, when: str) -> list[Finding]:
     """Findings and remarks from the trace of a recorded step, or from the next trace kept."""
-    trace = _kept(history, place)
+    trace = history.traces[min(step for step in history.traces if step >= history.steps[place])]
     found = diagnose(trace, trace.main)
     return [replace(x, message=f"{when}, {x.message}") for x in (*found, *found.remarks)]
 
@@ -230,19 +226,16 @@ def lost(history: History, end: int) -> Iterator[Told]:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0
         since = _since(history, place)
-        trace, every = _kept(history, place), _explained(history, place, since)
+        every = _explained(history, place, since)  # without second derivatives, which may be 0
         found = [each for each in every if each.what == state and name in each.sources]
-        if not found:
-            if state == "zero" and not PassGraph(trace, trace.pass_(None)).first_order:
-                continue  # second derivatives may be 0
-            message = f"{since}, the gradient of `{name}` is {'None' if state == 'none' else 0}."
-            found = [Finding(state, message, LOOK, DEBUGGING, sources=(name,))]
         named.update(source for each in found for source in each.sources)
+        brief = end - place < OFTEN * end
         done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)
         if state == "zero" and done:
-            message = f"{since}, the target has reached 0, and the gradient of `{name}` is 0 there."
-            found = [replace(found[0], message=message, hint=LEARNT, level="note")]
-        elif state == "zero" and end - place < OFTEN * end:
+            message = f"{since}, the target is 0, and the gradient of `{name}` is 0 there."
+            hint = QUIET if brief else LEARNT
+            found = [replace(found[0], message=message, hint=hint, level="note")]
+        elif state == "zero" and brief:
             found = [replace(x, level="warning") if x.level == "error" else x for x in found]
         yield from ((place, each) for each in found)
 

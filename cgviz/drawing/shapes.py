@@ -106,8 +106,10 @@ def outline(d: str) -> Path:
 
 
 @lru_cache(maxsize=512)  # the outlines of a picture: many lines meet each of them
-def _polygons(d: str) -> list[Any]:
-    return [np.asarray(polygon) for polygon in outline(d).to_polygons()]
+def _pieces(outlines: tuple[str, ...]) -> Array:
+    """The straight pieces of outlines: where each begins, and where each ends."""
+    polygons = [np.asarray(polygon) for d in outlines for polygon in outline(d).to_polygons()]
+    return np.concatenate([np.array([x[:-1], x[1:]]) for x in polygons], axis=1)
 
 
 def meets(outlines: Sequence[str], across: int, at: float, side: int) -> float:
@@ -123,16 +125,12 @@ def meets(outlines: Sequence[str], across: int, at: float, side: int) -> float:
         The coordinate on the other axis. A line outside the outlines, or less than 1 point inside
         them, is treated as if it were 1 point inside.
     """
-    found: list[float] = []
-    polygons = [polygon for d in outlines for polygon in _polygons(d)]
-    every = np.concatenate(polygons)[:, across]
-    near = min(max(at, every.min() + 1), every.max() - 1)
-    for polygon in polygons:
-        a, b = polygon[:-1], polygon[1:]
-        crosses = (a[:, across] <= near) != (b[:, across] <= near)
-        a, way = a[crosses], (b - a)[crosses]
-        part = (near - a[:, across]) / way[:, across]
-        found += (a[:, 1 - across] + part * way[:, 1 - across]).tolist()
+    starts, ends = pieces = _pieces(tuple(outlines))
+    near = min(max(at, pieces[..., across].min() + 1), pieces[..., across].max() - 1)
+    crosses = (starts[:, across] <= near) != (ends[:, across] <= near)
+    starts, way = starts[crosses], (ends - starts)[crosses]
+    part = (near - starts[:, across]) / way[:, across]
+    found = (starts[:, 1 - across] + part * way[:, 1 - across]).tolist()
     return max(found, key=lambda place: side * place)
 
 
@@ -142,7 +140,7 @@ def data(*parts: str | float) -> str:
     >>> data("M", 0, 1.25, "L", 10, 20, "Z")
     'M0 1.2L10 20Z'
     """
-    found = " ".join(p if isinstance(p, str) else f"{round(p, 1):g}" for p in parts)
+    found = " ".join(p if isinstance(p, str) else f"{p:.1f}".removesuffix(".0") for p in parts)
     for command in "MLCZ":
         found = found.replace(f" {command}", command).replace(f"{command} ", command)
     return found

@@ -12,9 +12,11 @@ when it is read, so a recording copies nothing and drawing needs no framework.
 from __future__ import annotations
 
 import io
+import logging
 import math
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -253,8 +255,9 @@ class Op:
         return bool(self.watched) and self.watched[position]
 
 
-_SILENT: list[int] = []  # ids of threads whose prints are dropped, one per open block
+_SILENT: list[int] = []  # ids of threads whose prints and logs are dropped, one per open block
 _SWITCH = threading.Lock()  # all threads share sys.stdout
+logging.getLogger("tensorflow").addFilter(lambda record: record.thread not in _SILENT)
 
 
 class _Others(io.StringIO):
@@ -268,7 +271,7 @@ class _Others(io.StringIO):
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Drop what this thread prints inside the block; other threads print as usual."""
+    """Drop what this thread prints, and TensorFlow logs, inside the block; others are heard."""
     with _SWITCH:
         _SILENT.append(threading.get_ident())
         if not isinstance(now := sys.stdout, _Others):
@@ -342,7 +345,7 @@ class Step:
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.
 
-        What the rule prints is dropped: it was printed once when the pass ran.
+        What the rule prints or TensorFlow logs is dropped: it was shown once when the pass ran.
 
         Args:
             upstream: One array per output, of that output's shape; None where nothing arrives.
@@ -458,6 +461,17 @@ class Pass:
             for position, value in enumerate(step.op.inputs):
                 uses.setdefault(value.key, []).append((step, position))
         return uses
+
+    @cached_property
+    def path_counts(self) -> Counter[int]:
+        """By a value's key, how many paths lead from the targets back to it."""
+        counts = Counter(target.key for target in self.targets)
+        for step in self.steps:
+            pairs = zip(step.op.outputs, step.received, strict=True)
+            ways = sum(counts[value.key] for value, given in pairs if given is not None)
+            for value, flows in zip(step.op.inputs, step.flows, strict=True):
+                counts[value.key] += ways * flows
+        return counts
 
     @cached_property
     def step_of(self) -> dict[Op, Step]:

@@ -100,16 +100,15 @@ _ONE_EACH = (
 
 BOOK: tuple[Hint, ...] = (
     Hint("TypeError ValueError", VARIABLES, rule="variables").says(
-        "grad_fn must accept (?:a )?(?:keyword argument )?'variables'"
-        "|Must return gradient for each variable from\\s+@custom_gradient grad_fn",
+        "grad_fn must accept keyword argument 'variables'|Must return gradient for each variable",
         _READS,
         _PAIR,
     ),
     Hint("TypeError ValueError", VARIABLES, BY_RULE_CALL, rule="variables").says(
-        _UNPACKED, _READS, _PAIR
+        _UNPACKED + r"|Scalar tensor has no `len\(\)`", _READS, _PAIR
     ),
     Hint("ValueError", INPUTS, rule="arity").says(
-        r"custom_gradient function expected to return (\d+) gradients,? but returned (\d+)",
+        r"custom_gradient function expected to return (\d+) gradients, but returned (\d+)",
         "the function was called with {1} positional argument(s), and its rule returned {2} "
         "gradient(s).",
         _ONE_EACH,
@@ -143,6 +142,16 @@ BOOK: tuple[Hint, ...] = (
         "gradient that was None already.",
         "Return the target. Why a gradient is None, `cgviz.trace(f, x, order=2).diagnose()` says.",
     ),
+    Hint("AttributeError", GRAPHS, IN_BACKWARD).says(
+        "'(.+)' object has no attribute '_id'",
+        "the target or the source of this gradient is a {1}, and no tensor.",
+        "Write `tf.sin`, not `np.sin`, and make a source a tensor first: `x = tf.constant(x)`.",
+    ),
+    Hint("KeyError", GRAPHS).says(
+        "Registering two gradient with name '(.+?)'",
+        "the name {1} has a gradient already, and keeps it until Python ends.",
+        "Restart the kernel, or choose another name. @tf.custom_gradient needs none.",
+    ),
     Hint("ValueError", DEBUGGING, rule="keywords").says(
         "custom_gradient decorator currently supports keywords? arguments only when eager",
         "a custom gradient was called with a keyword argument inside a tf.function.",
@@ -164,13 +173,13 @@ BOOK: tuple[Hint, ...] = (
         "in a fresh process: the one that saved it still has the rules.",
     ),
     Hint("LookupError", KINKS).says(
-        r"No gradient defined for operation ?'[^']*' \(op type: (\w+)\)",
+        r"No gradient defined for operation ?'[^']*' \(op type: (\w+)\)"
+        r"|gradient registry has no entry for: (\w+)",
         "TensorFlow has no gradient for {1}.",
         "Give it a rule with @tf.custom_gradient, or none on purpose with `tf.stop_gradient`.",
     ),
     Hint("ValueError TypeError AttributeError NotImplementedError", GRAPHS).says(
-        "KerasTensor cannot be used as input to a TensorFlow function"
-        "|'KerasTensor' object has no attribute 'numpy'",
+        "KerasTensor cannot be used as input|'KerasTensor' object has no attribute 'numpy'",
         "a function of tensors was called on what keras.Input made, which has no numbers.",
         "Put it into a layer: a keras.layers.Layer whose `call(self, x)` returns `f(x)`.",
     ),
@@ -203,10 +212,10 @@ BOOK: tuple[Hint, ...] = (
         rf"cannot compute (\w+) as input #\d+\(zero-based\) was expected to be an? {_FLOATS} tensor"
         rf" but is an? {_FLOATS} tensor"
         rf"|Input '\w+' of '(\w+)' Op has type {_FLOATS} that does not match type {_FLOATS} of arg",
-        "in the backward pass {1} met a {2} and a {3}. A rule returned a gradient of another dtype "
-        "than its input.",
-        "Return the gradient in the dtype of the input: `tf.cast(dx, x.dtype)`, and make constants "
-        "in the rule with `dtype=x.dtype`.",
+        "in the backward pass {1} met a {2} and a {3}: in a rule, or because a rule returned a "
+        "gradient of another dtype than its input.",
+        "In a rule cast what meets upstream, such as a layer's weight: `tf.cast(w, dy.dtype)`. "
+        "Return each gradient in the dtype of its input: `tf.cast(dx, x.dtype)`.",
     ),
     Hint("InvalidArgumentError", GRAPHS, rule="xla").says(
         r"Detected unsupported operations when trying to compile graph.*No registered '(\w+)'",
@@ -226,8 +235,7 @@ BOOK: tuple[Hint, ...] = (
     ),
     Hint("ValueError InvalidArgumentError", INPUTS, IN_BACKWARD, rule="shape").says(
         "[Ii]ncompatible shapes|[Ii]nconsistent shape|Dimensions must be equal"
-        "|must be broadcastable|is not compatible with supplied shape"
-        "|must have the same size and shape",
+        "|must be broadcastable|must have the same size and shape|Matrix size-incompatible",
         "two shapes that met in the backward pass do not fit. An upstream has the shape of its "
         "output, and what a rule returns the shape of its input.",
         "A rule returns each gradient in the shape of its input: sum what was broadcast.",

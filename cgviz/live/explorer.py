@@ -19,7 +19,7 @@ import json
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -66,7 +66,8 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
         upstream: The range of upstream, `(low, high)` or `(low, high, start)`; every entry of
             f's value gets the same number. None keeps upstream at ones.
         **given: By the name of a parameter of f: a range for a number, a list of ranges for the
-            entries of a vector, or a fixed value: a tensor or a flag such as `training=False`.
+            entries of a vector, lists of these for a matrix, or a fixed value: a tensor or a flag
+            such as `training=False`.
             Other parameters keep their defaults. An argument without a name of its own, as in
             `*args` or a Keras layer, is called `x`; several are `x0`, `x1`.
 
@@ -87,14 +88,14 @@ def explore(f: Callable[..., Any], *, upstream: Any = (-2.0, 2.0), **given: Any)
 
 @dataclass(frozen=True)
 class Slider:
-    """One slider: over an argument, an entry of a vector, or upstream."""
+    """One slider: over an argument, an entry of an array, or upstream."""
 
     name: str
     low: float
     high: float
     value: float
     argument: int = -1  # -1: upstream
-    entry: int | None = None  # of a vector
+    entry: tuple[int, ...] = ()  # its index in an array
 
     @property
     def upstream(self) -> bool:
@@ -123,8 +124,8 @@ def sliders(
 
     Args:
         f: The function.
-        given: By parameter: a range `(low, high)` or `(low, high, start)`, a list of ranges for
-            the entries of a vector, or a fixed value.
+        given: By parameter: a range `(low, high)` or `(low, high, start)`, nested lists of ranges
+            for the entries of an array, or a fixed value.
         upstream: A range, or None for no slider.
     """
     if not callable(f):
@@ -162,12 +163,12 @@ def sliders(
     fixed: list[Any] = []
     for place, each in enumerate(names):
         value = given[each]
-        if isinstance(value, tuple):
-            found.append(_slider(each, value, place))
-            value = 0.0
-        elif isinstance(value, list) and value and isinstance(value[0], tuple):
-            found += [_slider(f"{each}[{k}]", x, place, k) for k, x in enumerate(value)]
-            value = [0.0] * len(value)
+        ranges = dict(_ranges(value))
+        if any(isinstance(x, tuple) for x in ranges.values()):
+            found += [_slider(f"{each}{[*at] or ''}", x, place, at) for at, x in ranges.items()]
+            value = np.zeros([k + 1 for k in max(ranges)], np.float32)
+            if ranges.keys() != set(np.ndindex(value.shape)):
+                raise ValueError(f"the lists of ranges of `{each}` must be equally long")
         fixed.append(value)
     if not found:
         raise ValueError(
@@ -179,7 +180,16 @@ def sliders(
     return called, tuple(found), tuple(fixed)
 
 
-def _slider(name: str, given: Any, argument: int, entry: int | None = None) -> Slider:
+def _ranges(given: Any, *index: int) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """What nested lists hold, each with its index."""
+    if isinstance(given, list):
+        for k, each in enumerate(given):
+            yield from _ranges(each, *index, k)
+    else:
+        yield index, given
+
+
+def _slider(name: str, given: Any, argument: int, entry: tuple[int, ...] = ()) -> Slider:
     try:
         low, high, *start = (float(x + 0.0) for x in given)  # `float` alone would take "12"
         value = start[0] if start else 1.0 if low < 1.0 < high else (low + high) / 2
@@ -203,12 +213,11 @@ class Sweeper:
 
     def arguments(self, values: Sequence[float]) -> list[Any]:
         """The arguments of f at these values of the sliders."""
-        found = [list(a) if isinstance(a, list) else a for a in self.fixed]
+        found = [*self.fixed]
         for slider, value in zip(self.sliders, values, strict=True):
-            if slider.entry is not None:
-                found[slider.argument][slider.entry] = float(value)
-            elif not slider.upstream:
-                found[slider.argument] = float(value)
+            if not slider.upstream:
+                found[slider.argument] = array = np.array(found[slider.argument])
+                array[slider.entry] = value
         return found
 
     def upstream(self, values: Sequence[float]) -> float:
@@ -354,9 +363,9 @@ class Sweeper:
     def _entry(self, gradient: Array | None, focus: int) -> float | None:
         entry = self.sliders[focus].entry
         # A rule may return another shape: the picture shows it, and the curve has a gap.
-        if gradient is not None and np.ndim(gradient) != (entry is not None):
+        if gradient is not None and np.ndim(gradient) != len(entry):
             return np.nan
-        return None if gradient is None else float(gradient if entry is None else gradient[entry])
+        return None if gradient is None else float(gradient[entry])
 
 
 def _put(values: Sequence[float], k: int, x: float) -> list[float]:
@@ -391,7 +400,7 @@ class Explorer(View):
         self.trace = sweeper.trace(self.values)
         self.swept: Any = None
         self._sweep(0)
-        self.moved = {s.name: s.widest() for s in self.sliders if s.entry is None}
+        self.moved = {s.name: s.widest() for s in self.sliders if not s.entry}
         builder = PageBuilder(self.trace, moved=self.moved, framed=False, local=True)
         self.signature = display.signature(builder.selection())
         ranges = ", ".join(f"{s.name} from {s.low:g} to {s.high:g}" for s in self.sliders)

@@ -174,35 +174,32 @@ class Derivative:
         self.source = source
         self.gradient = gradient
         self.trace = trace
-        self.ends = each.targets
-        self._pass = each
+        self.pass_ = each
         maker = trace.producer(source)
         versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
         self._keys = {value.key for value in versions}
 
     @cached_property
-    def _counts(self) -> dict[int, int]:
-        """For each value, how many paths lead from it back to the source."""
-        counts = dict.fromkeys(self._keys, 1)
-        for step in reversed(self._pass.steps):
-            pairs = zip(step.op.inputs, step.flows, strict=True)
-            ways = sum(counts.get(value.key, 0) for value, flows in pairs if flows)
-            if ways:
-                for value, upstream in zip(step.op.outputs, step.received, strict=True):
-                    if upstream is not None and value.key not in self._keys:
-                        counts[value.key] = counts.get(value.key, 0) + ways
-        return counts
+    def _ahead(self) -> set[int]:
+        """The keys of the values from which a path leads back to the source, and its own."""
+        ahead = {*self._keys}
+        for step in reversed(self.pass_.steps):
+            pairs = zip(step.op.inputs, step.returned, strict=True)
+            if any(value.key in ahead for value, given in pairs if given is not None):
+                pairs = zip(step.op.outputs, step.received, strict=True)
+                ahead.update(value.key for value, given in pairs if given is not None)
+        return ahead
 
     @property
     def targets(self) -> list[tuple[Value, Array]]:
         """The targets from which a path leads to the source, each with its upstream."""
-        pairs = zip(self._pass.targets, self._pass.seeds, strict=True)
-        return [(t, seed) for t, seed in pairs if seed is not None and self._counts.get(t.key)]
+        pairs = zip(self.pass_.targets, self.pass_.seeds, strict=True)
+        return [(t, seed) for t, seed in pairs if seed is not None and t.key in self._ahead]
 
     @property
     def count(self) -> int:
         """How many paths there are."""
-        return sum(self._counts.get(value.key, 0) for value in self._pass.targets)
+        return sum(self.pass_.path_counts[key] for key in self._keys)
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
@@ -211,7 +208,7 @@ class Derivative:
 
     def walk(self) -> Iterator[Path]:
         """Every path, one after the other; `count` tells how many there are."""
-        makers = {v.key: (s, i) for s in self._pass.steps for i, v in enumerate(s.op.outputs)}
+        makers = {v.key: (s, i) for s in self.pass_.steps for i, v in enumerate(s.op.outputs)}
         for target, seed in self.targets:
             stack: list[tuple[Value, tuple[Factor, ...]]] = [(target, ())]
             while stack:
@@ -222,14 +219,14 @@ class Derivative:
                 step, output = makers[value.key]
                 for j in reversed(range(len(step.op.inputs))):
                     earlier = step.op.inputs[j]
-                    if step.flows[j] and self._counts.get(earlier.key):
+                    if step.flows[j] and earlier.key in self._ahead:
                         stack.append((earlier, (*trail, Factor(step, output, j))))
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps that lie on at least one path, in execution order."""
-        ahead = self._counts.keys() - self._keys
-        return tuple(s for s in self._pass.steps if any(v.key in ahead for v in s.op.outputs))
+        ahead = self._ahead - self._keys
+        return tuple(s for s in self.pass_.steps if any(v.key in ahead for v in s.op.outputs))
 
     @cached_property
     def missing(self) -> str:
@@ -267,7 +264,7 @@ class Derivative:
                 key = product.value.key
                 for i, _, local in product.terms:
                     row = arrived.get(step.op.outputs[i].key)
-                    if row and key in self._counts:
+                    if row and key in self._ahead:
                         arrived.setdefault(key, []).append(times(total(row), change(local)))
         found = [row for key in self._keys for row in arrived.get(key, [])]
         return np.asarray(total(found or [np.zeros(self.source.shape)]))
@@ -331,7 +328,7 @@ class Writer:
         source = self.derivative.name
         return [
             [*self.seed(target), Fraction(self.name(target), source, "d")]
-            for target in self.targets.values() or self.derivative.ends  # without a path
+            for target in self.targets.values() or self.derivative.pass_.targets  # without a path
         ]
 
     def seed(self, target: Value) -> list[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, count
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -58,23 +58,22 @@ def trace(
     given, names = arguments.convert(f, args)
     arguments.check_order(order)
     with _recording(open_functions) as recording:
-        call = differentiate(f, given, upstream, order, recording.recorder.events)
+        value, first = differentiate(f, given, upstream, order, recording.recorder.events)
         events = recording.events()
 
     def built() -> Trace:
         builder = Builder(events, recording.recorder, recording.root, names)
         passes = builder.passes()
-        pairs = _pairs(builder, call.first)
+        pairs = _pairs(builder, first)
         leaves = [_number(g, t.shape) for t, g in pairs[: len(tf.nest.flatten(given))]]
-        variables = {id(t): (t, g) for t, g in pairs if isinstance(t, tf.Variable)}
         return Trace(
             arguments.title(f),
-            tf.nest.map_structure(_number, call.value),
+            tf.nest.map_structure(_number, value),
             tf.nest.pack_sequence_as(given, leaves),
-            _by_name(variables.values()),
+            _by_name(pairs),
             tuple(builder.ops[recording.root]),
             passes,
-            builder.top_passes().index(call.first),
+            builder.top_passes().index(first),
             notes=builder.notes(passes),
         )
 
@@ -139,23 +138,18 @@ def _still_open() -> Trace:
 def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     """The content of a `record()` trace: value and gradients are those of its first pass."""
     passes = builder.passes()
+    pairs = [_pairs(builder, event) for event in builder.top_passes()]
     value: Any = None
     gradients: list[Any] = []
-    variables: dict[int, tuple[Any, Any]] = {}
     if passes:
         values = tuple(target.numpy() for target in passes[0].targets)
         value = values[0] if len(values) == 1 else values
-    for index, event in enumerate(builder.top_passes()):
-        for given, gradient in _pairs(builder, event):
-            if isinstance(given, tf.Variable):
-                variables.setdefault(id(given), (given, gradient))
-            elif index == 0:
-                gradients.append(_number(gradient, given.shape))
+        gradients = [_number(g, t.shape) for t, g in pairs[0] if not isinstance(t, tf.Variable)]
     return Trace(
         "recording",
         value,
         tuple(gradients),
-        _by_name(variables.values()),
+        _by_name(chain.from_iterable(pairs)),
         tuple(builder.ops[builder.root]),
         passes,
         asked=True,
@@ -164,21 +158,15 @@ def _recorded(builder: Builder, after: Mapping[int, Any]) -> Trace:
     )
 
 
-class Differentiated(NamedTuple):
-    """What f returned, and its first backward pass.
-
-    The sources of that pass, as of those of higher order, are the arguments, and the variables that
-    f reads.
-    """
-
-    value: Any
-    first: PassEvent
-
-
 def differentiate(
     f: Callable[..., Any], given: Any, upstream: Any, order: int, events: list[Any]
-) -> Differentiated:
-    """Run f under nested tapes, one per order, and ask each for a gradient, the innermost first."""
+) -> tuple[Any, PassEvent]:
+    """Run f under nested tapes, one per order, and ask each for a gradient, the innermost first.
+
+    Returns:
+        What f returned, and the first backward pass. The sources of each pass are the arguments and
+        the variables that f reads.
+    """
     flat = [arguments.as_source(t) for t in tf.nest.flatten(given)]
     with ExitStack() as stack:
         tapes = [stack.enter_context(tf.GradientTape()) for _ in range(order)]
@@ -191,14 +179,14 @@ def differentiate(
         sources = flat + [v for v in tapes[-1].watched_variables() if id(v) not in mine]
         place = len(events)
         result = tapes[-1].gradient(targets, sources, output_gradients=seeds)
-        found = Differentiated(value, events[place])
+        first: PassEvent = events[place]
         for tape in reversed(tapes[:-1]):
             # A sparse gradient cannot be a target, so it is made dense, under the outer tape.
             pairs = zip(sources, result, strict=True)
             targets = [dense(g, t.shape) for t, g in pairs if g is not None]
             if targets:
                 result = tape.gradient(targets, sources)
-        return found
+        return value, first
 
 
 def _pairs(builder: Builder, event: PassEvent) -> list[tuple[Any, Any]]:
@@ -213,9 +201,13 @@ def _number(tensor: Any, shape: Sequence[int] | None = None) -> Any:
 
 
 def _by_name(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-    """The gradients of variables by name; a name that occurs again gets a number."""
+    """The first gradient of each variable, by its name; one that occurs again gets a number."""
+    variables: dict[int, tuple[Any, Any]] = {}
+    for given, gradient in pairs:
+        if isinstance(given, tf.Variable):
+            variables.setdefault(id(given), (given, gradient))
     found: dict[str, Array | None] = {}
-    for variable, gradient in pairs:
+    for variable, gradient in variables.values():
         own = variable_name(variable)
         more = (f"{own}_{n}" for n in count(1))
         name = next(each for each in chain([own], more) if each not in found)

@@ -66,6 +66,7 @@ class Builder:
         self.returned: dict[int, list[Any]] = {}  # what the body of a call returned, by its id
         self.made_by: dict[int, OpEvent] = {}  # by id of each output
         self.events = self._on_tape(e for e in events if isinstance(e, OpEvent))
+        self.reads = [event for event in self.events if event.type == "ReadVariableOp"]
         self.bodies: dict[Body, list[OpEvent]] = {}  # the events in each custom op, at any depth
         for event in self.events:
             for where in self._around(event.where):
@@ -77,10 +78,6 @@ class Builder:
         # By type and, for a call, the id of its event, for another op, the id of its attributes.
         # These are an object of its own, unless there are none.
         self.op_of: dict[tuple[str, int], list[Op]] = {}
-        self.reads: dict[int, list[Any]] = {}  # all that reading a variable returned, by its handle
-        for read in self.events:
-            if read.type == "ReadVariableOp":
-                self.reads.setdefault(id(read.inputs[0]), []).append(read.outputs[0])
         self.touched: dict[Any, dict[int, Any]] = {}  # by the run of a rule, as in `_touch`
         self.ops: dict[Any, list[Op]] = {root: []}  # by the container that holds them
         self.names: Counter[str] = Counter()
@@ -279,7 +276,7 @@ class Builder:
             with suppress(ValueError):  # a name that the body has not assigned
                 found = cell.cell_contents
                 if isinstance(found, tf.Variable):  # of one that changed nobody knows which number
-                    reads = self.reads.get(id(found.handle), [])
+                    reads = [e.outputs[0] for e in self.reads if e.inputs[0] is found.handle]
                     found = reads[0] if len({readable(t).tobytes() for t in reads}) == 1 else None
                 if tf.is_tensor(found) or isinstance(found, np.ndarray | np.number | int | float):
                     closure[name] = reference(found)
@@ -312,8 +309,6 @@ class Builder:
             return variable.versions[-1]
         if id(tensor) in self.values or id(tensor) in self.made_by:
             return self.value(tensor)
-        if tensor.dtype == tf.resource and id(tensor) in self.recorder.variables:
-            return self._read(tensor, tensor)
         name = self.given.get(id(tensor))
         operands = source.operand_names(event.code, event.lasti)
         if name is None and len(operands) == len(event.inputs):

@@ -108,8 +108,7 @@ def run_rule(ran: Any, *upstream: Any) -> Any:
     """Run a backward rule on some upstream; `ran` is as in `PassEvent.noted`."""
     if isinstance(ran, CallEvent):
         return ran.rule(*upstream)
-    type_, attrs, count, inputs, outputs, _, skip, scope = ran
-    return _gradient_function(type_, attrs, count, inputs, outputs, upstream, skip, scope)
+    return _gradient_function(*ran[:5], upstream, *ran[6:])
 
 
 def _on_gradient(*given: Any) -> Any:
@@ -233,20 +232,18 @@ def variables_now(recorder: ThreadRecorder) -> dict[int, Any]:
     return {id(h): read(recorder.variables[id(h)], h) for h in recorder.handles}
 
 
-def _note_unread(
-    recorder: ThreadRecorder, sources: Sequence[Any], raw: Sequence[Any], where: Any
-) -> None:
+def _note_unread(recorder: ThreadRecorder, sources: Sequence[Any], raw: Sequence[Any]) -> None:
     """Note a read of each source of a pass that is a variable the recording has not seen yet."""
     for variable, handle in zip(map(as_source, raw), sources, strict=False):
         if handle.dtype == tf.resource and id(handle) not in recorder.variables:
             recorder.know(variable, handle)
-            _note_read(recorder, variable, handle, where)
+            _note_read(recorder, variable, handle)
 
 
-def _note_read(recorder: ThreadRecorder, variable: Any, handle: Any, where: Any) -> None:
+def _note_read(recorder: ThreadRecorder, variable: Any, handle: Any) -> None:
     """Note the read of a variable for which no read op ran."""
     value = read(variable, handle)
-    recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), where))
+    recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), recorder.where))
 
 
 def _free_variable(function: Any, name: str) -> Any:
@@ -326,7 +323,7 @@ def _on_imperative_grad(
     if context.executing_eagerly():
         event.code, event.lasti, *_ = place(sys._getframe(1))
         recorder.events.append(event)
-        _note_unread(recorder, sources, others.get("sources_raw") or (), where)
+        _note_unread(recorder, sources, others.get("sources_raw") or ())
         recorder.where = event
     else:
         recorder.where = None  # building a graph (tape.jacobian): there are no numbers to note
@@ -345,7 +342,7 @@ def _on_variable_accessed(original: Any, variable: Any) -> None:
         recorder.know(variable, variable.handle)
         # A gather and a closed function get the handle; a read has an op, an assignment reads not.
         if sys._getframe(2).f_code.co_name not in ("_read_variable_op", "_lazy_read"):
-            _note_read(recorder, variable, variable.handle, recorder.where)
+            _note_read(recorder, variable, variable.handle)
     original(variable)
 
 

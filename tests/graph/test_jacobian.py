@@ -201,6 +201,18 @@ def test_what_a_rule_prints_is_not_printed_again(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_what_tensorflow_warns_of_in_a_rule_is_not_told_again(monkeypatch):
+    logged = []
+    monkeypatch.setattr(tf.get_logger(), "callHandlers", logged.append)
+    trace = cgviz.trace(lambda x: tf.abs(tf.cast(x, tf.complex64)), 1.0)
+    assert len(logged) == 1  # of a cast to a real dtype
+    trace.steps[-1].vjp([np.complex64(1.0)])
+    trace.diagnose()
+    assert len(logged) == 1
+    tf.cast(tf.constant(1j), tf.float32)
+    assert len(logged) == 2
+
+
 def test_what_others_print_while_a_rule_runs_again_is_printed(capsys):
     stdout = sys.stdout
     inside, beyond = threading.Barrier(3, timeout=60), threading.Barrier(2, timeout=60)

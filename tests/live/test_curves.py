@@ -138,9 +138,9 @@ def test_where_f_raises_the_curves_have_a_gap():
 def test_a_vector_has_a_slider_for_each_entry():
     f, found, fixed = sliders(lambda v: v, {"v": [(-1.0, 1.0), (0.0, 4.0)]}, (-2.0, 2.0))
     assert [s.name for s in found] == ["v[0]", "v[1]", "upstream"]
-    assert fixed == ([0.0, 0.0],)
+    assert [each.tolist() for each in fixed] == [[0.0, 0.0]]
     sweeper = Sweeper(f, found, fixed)
-    assert sweeper.arguments([0.5, 3.0, 1.0]) == [[0.5, 3.0]]
+    assert sweeper.arguments([0.5, 3.0, 1.0])[0].tolist() == [0.5, 3.0]
     assert sweeper.upstream([0.5, 3.0, -1.5]) == -1.5
 
 
@@ -256,6 +256,15 @@ def test_an_argument_that_cannot_be_differentiated_by_is_told_in_the_name_of_exp
         sweeper.trace([0.5])
 
 
+def test_a_matrix_has_a_slider_for_each_entry():
+    ranges = [[(0.0, 1.0), (0.0, 2.0)], [(0.0, 3.0), (0.0, 4.0)]]
+    sweeper = Sweeper(*sliders(lambda x: x**2, {"x": ranges}, None))
+    assert [each.name for each in sweeper.sliders] == ["x[0, 0]", "x[0, 1]", "x[1, 0]", "x[1, 1]"]
+    trace = sweeper.trace([0.5, 1.0, 1.5, 2.0])
+    assert trace.gradients[0].tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert sweeper.points(trace, 2)["rule"] == 3.0
+
+
 def test_a_text_is_no_range():
     with pytest.raises(ValueError, match=r"the range of `upstream` must be .* not '12'"):
         sliders(tf.sin, {"x": (0.0, 1.0)}, "12")
@@ -277,6 +286,9 @@ def test_the_advice_for_a_layer_can_be_followed():
         ({"x": (0.0, 1.0, 2.0)}, "finite, low below high, start between them, not"),
         ({"x": ("a", "b")}, r"must be `\(low, high\)`"),
         ({"x": (1.0, 2.0, 3.0, 4.0)}, r"must be `\(low, high\)`"),
+        ({"x": [(0.0, 1.0), 3.0]}, r"the range of `x\[1\]` must be .* not 3.0"),
+        ({"x": [[(0.0, 1.0)] * 2, [(0.0, 1.0)]]}, "ranges of `x` must be equally long"),
+        ({"x": [[(0.0, 1.0)], (0.0, 1.0)]}, "ranges of `x` must be equally long"),
         ({"x": 3.0}, "nothing to slide"),
     ],
 )

@@ -11,6 +11,7 @@ from awkward_rules import RULES
 
 import cgviz
 from cgviz.drawing import texts
+from cgviz.graph.model import Step
 from cgviz.graph.selection import select
 from cgviz.live import panel
 
@@ -274,6 +275,24 @@ def test_no_rule_runs_where_nothing_is_asked():
     note = panels_of(tf.sin, 1.0, local=False)["sin"]
     assert note["asked"] is False
     assert equation(note["inputs"][0]) == "1 × … = 0.5403"
+
+
+def test_the_paths_to_all_nodes_are_counted_in_one_sweep(monkeypatch):
+    def looked_at(count):
+        def f(x):
+            for _ in range(count):
+                x = x + tf.sin(x)
+            return x
+
+        trace, seen, flows = cgviz.trace(f, 1.0), [], Step.flows
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                Step, "flows", property(lambda step: seen.append(step) or flows.fget(step))
+            )
+            panel.panels(trace, select(trace, full=True))
+        return len(seen)
+
+    assert looked_at(40) < 5 * looked_at(10)
 
 
 def test_what_cannot_run_again_has_no_local():
