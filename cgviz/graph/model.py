@@ -256,8 +256,8 @@ class Op:
 
 
 _SILENT: list[int] = []  # ids of threads whose prints and logs are dropped, one per open block
-_SWITCH = threading.Lock()  # all threads share sys.stdout
-logging.getLogger("tensorflow").addFilter(lambda record: record.thread not in _SILENT)
+_SWITCH = threading.Lock()  # all threads share sys.stdout and the log
+_LOG = logging.getLogger("tensorflow")
 
 
 class _Others(io.StringIO):
@@ -269,10 +269,15 @@ class _Others(io.StringIO):
         return len(text) if threading.get_ident() in _SILENT else int(self.stream.write(text))
 
 
+def _is_heard(record: logging.LogRecord) -> bool:
+    return record.thread not in _SILENT
+
+
 @contextmanager
 def silenced() -> Iterator[None]:
     """Drop what this thread prints, and TensorFlow logs, inside the block; others are heard."""
     with _SWITCH:
+        _LOG.addFilter(_is_heard)  # once: a filter is not added again
         _SILENT.append(threading.get_ident())
         if not isinstance(now := sys.stdout, _Others):
             sys.stdout = others = _Others()
@@ -282,8 +287,10 @@ def silenced() -> Iterator[None]:
     finally:
         with _SWITCH:
             _SILENT.remove(threading.get_ident())
-            if not _SILENT and isinstance(sys.stdout, _Others):
-                sys.stdout = sys.stdout.stream
+            if not _SILENT:
+                _LOG.removeFilter(_is_heard)
+                if isinstance(sys.stdout, _Others):
+                    sys.stdout = sys.stdout.stream
 
 
 @dataclass(eq=False, repr=False)
