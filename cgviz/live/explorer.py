@@ -48,6 +48,7 @@ STEEP, HALVINGS = 0.8, 8
 # In a saved page sliders have a few positions, whose numbers are computed beforehand.
 POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as MOST and BYTES allow
 MOST, FEW = 700, 4  # answers for an f of at most so many ops, some 10 s, and fewer for a larger f
+REACHED = 100  # values of a slider: a pointer reaches each, even on a slider of 150 pixels
 CURVE = 13  # a curve takes as long as so many answers
 BYTES = 1_500_000  # of the answers, each compressed alone; compressed together they take a third
 
@@ -101,8 +102,13 @@ class Slider:
         """Whether it moves upstream and not an argument."""
         return self.argument < 0
 
+    @property
+    def unit(self) -> float:
+        """Its values are multiples of this: round numbers, each of which a pointer can reach."""
+        return curves.rounded_up((self.high - self.low) / REACHED)
+
     def places(self, count: int, value: float) -> list[float]:
-        """`count` numbers over the range, to three digits of it as in the browser, and `value`."""
+        """`count` numbers over the range, to three digits of it, and `value`."""
         unit = 10.0 ** np.floor(np.log10((self.high - self.low) / 100))
         found = np.round(np.linspace(self.low, self.high, count) / unit) * unit
         return sorted({value, *(float(f"{x:.12g}") for x in found)})
@@ -402,7 +408,7 @@ class Explorer(View):
     def _extra(self) -> Document:
         """The sliders, the curves and the points on them."""
         shown = [
-            {"name": s.name, "low": s.low, "high": s.high, "value": x, "upstream": s.upstream}
+            vars(s) | {"value": x, "unit": s.unit, "upstream": s.upstream}
             for s, x in zip(self.sliders, self.values, strict=True)
         ]
         points = self.sweeper.points(self.trace, self.focus)
