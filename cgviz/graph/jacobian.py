@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -122,15 +122,13 @@ def is_small(step: Step) -> bool:
     return all(v.size <= MOST_SIDE for v in step.op.outputs)
 
 
-def products(step: Step, local: Local = (), missing: str = "") -> tuple[Product, ...]:
+def products(step: Step, local: Local = (), missing: str = "") -> Iterator[Product]:
     """The `Product` of each input of a step; no rule runs for those without `local`."""
     upstream = step.upstream
-    found = []
     for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
         pairs = [(i, upstream[i], row[j]) for i, row in enumerate(local)]
         terms = tuple((i, up, x) for i, up, x in pairs if up is not None and x is not None)
-        found.append(Product(value, upstream, given, terms, missing))
-    return tuple(found)
+        yield Product(value, upstream, given, terms, missing)
 
 
 def times(upstream: Array, local: Any, zeros: bool = True) -> Array:
@@ -207,13 +205,12 @@ def _stack(step: Step, rows: list[Array | None], output: Value, input: Value) ->
     found = [row for row in rows if row is not None]
     if not found:
         return None if rows else np.zeros(output.shape + input.shape, input.dtype)
-    dense = [np.zeros_like(found[0]) if row is None else row for row in rows]
-    matrix = np.stack(dense)
+    matrix = np.stack([np.zeros_like(found[0]) if row is None else row for row in rows])
     if step.op.kind == "op" and step.op.type in DIAGONAL and output.shape == input.shape:
         # The zeros of a unit vector times an infinite slope are NaN.
         matrix[~np.eye(output.size, dtype=bool).reshape(matrix.shape)] = 0
     # A rule may return a shape other than its input's; its claim is shown unchanged.
-    return matrix.reshape(output.shape + dense[0].shape)
+    return matrix.reshape(output.shape + found[0].shape)
 
 
 def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:

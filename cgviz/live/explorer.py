@@ -439,7 +439,7 @@ class Explorer(View):
         try:
             answer |= self._moved(content, answer["settled"])
         except Exception as error:  # f is the learner's: whatever it raises is shown
-            answer["error"] = _told(error)
+            answer["error"] = f"{type(error).__name__}: {error}"
         self.send(answer)
 
     def _moved(self, content: Document, settled: bool) -> Document:
@@ -530,7 +530,7 @@ class Explorer(View):
         try:
             builder = self._at(values)
         except Exception as error:  # f is the learner's
-            return {"error": _told(error)}
+            return {"error": f"{type(error).__name__}: {error}"}
         shown = builder.selection()
         signature = display.signature(shown)
         if signature not in flows:
@@ -546,7 +546,3 @@ class Explorer(View):
 
 def _key(places: Sequence[int]) -> str:
     return ",".join(map(str, places))
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -71,8 +71,8 @@ def table(given):
 
 def test_a_scalar_rule_is_a_product_of_three_numbers():
     (given,) = panels_of(lambda x: tf.square(x), 3.0, upstream=5.0)["x²"]["inputs"]
-    assert words(given) == "to x = 3, float32 scalarupstream5×local6=downstream30"
-    assert equation(given) == "5 × 6 = 30"
+    assert words(given) == "to x = 3, float32 scalarupstream5·local6=downstream30"
+    assert equation(given) == "5 · 6 = 30"
     assert not why(given)
 
 
@@ -201,9 +201,9 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
 
     panel = panels_of(f, 1.0, upstream=5.0)["y"]
     (given,) = panel["inputs"]
-    assert equation(given) == "5 × 1 = 5 ≠ 1"
-    assert panel["rows"] == [("x = 1", "5", "1", "≠ 1")]  # nor does the table say 5 × 1 = 1
-    assert why(given).endswith("upstream × local is 5: it is not linear in its upstream.")
+    assert equation(given) == "5 · 1 = 5 ≠ 1"
+    assert panel["rows"] == [("x = 1", "5", "1", "≠ 1")]  # nor does the table say 5 · 1 = 1
+    assert why(given).endswith("upstream · local is 5: it is not linear in its upstream.")
 
 
 @pytest.mark.parametrize("upstream", [0.0, 5.0])
@@ -222,7 +222,7 @@ def test_a_rule_that_adds_something_to_its_upstream_does_not_ignore_it(upstream)
 
 @pytest.mark.parametrize(
     ("upstream", "written"),
-    [(8.0, "8 × 4 = 32 ≠ 4"), (0.0, "0 × 4 = 0 ≠ 4"), (3e38, "3e38 × 4 = 1.2e39 ≠ 4")],
+    [(8.0, "8 · 4 = 32 ≠ 4"), (0.0, "0 · 4 = 0 ≠ 4"), (3e38, "3e38 · 4 = 1.2e39 ≠ 4")],
 )
 def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream, written):
     @tf.custom_gradient
@@ -241,13 +241,13 @@ def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream, written)
 def test_a_number_that_its_dtype_cannot_hold_is_not_blamed_on_the_rule():
     found = panels_of(lambda x: x * 1e30, 1.0, upstream=1e30).values()
     (given,) = [x for each in found for x in each["inputs"] if why(x)]
-    assert why(given) == "The rule returned ▲ ∞, where upstream × local is 1e60."
+    assert why(given) == "The rule returned ▲ ∞, where upstream · local is 1e60."
 
 
 def test_a_zero_where_the_product_is_nan_is_not_said_to_be_what_a_dtype_cannot_hold():
     found = panels_of(lambda x: tf.where(x > 0.0, tf.sqrt(x), 0.0), 0.0).values()
     told = [why(given) for each in found for given in each["inputs"] if why(given)]
-    assert told == ["The rule returned 0, where upstream × local is ⚠ NaN."]
+    assert told == ["The rule returned 0, where upstream · local is ⚠ NaN."]
 
 
 def test_the_matrices_of_two_outputs_are_one_sum():
@@ -273,7 +273,7 @@ def test_the_matrices_of_two_outputs_are_one_sum():
 def test_no_rule_runs_where_nothing_is_asked():
     note = panels_of(tf.sin, 1.0, local=False)["sin"]
     assert note["asked"] is False
-    assert equation(note["inputs"][0]) == "1 × … = 0.5403"
+    assert equation(note["inputs"][0]) == "1 · … = 0.5403"
 
 
 def test_what_cannot_run_again_has_no_local():
@@ -290,7 +290,7 @@ def test_what_cannot_run_again_has_no_local():
         return z
 
     (given,) = panels_of(f, 2.0)["z"]["inputs"]
-    assert equation(given) == "1 × … = 4"
+    assert equation(given) == "1 · … = 4"
 
 
 def test_what_is_no_ordinary_number_has_a_sign():
@@ -307,7 +307,7 @@ def test_none_says_so():
 def test_a_large_jacobian_is_a_shape():
     found = panels_of(lambda x: tf.reduce_sum(x), tf.zeros([20])).values()
     (given,) = [x for each in found for x in each["inputs"]]
-    assert equation(given).split(" × ")[1].startswith("[20]")
+    assert equation(given).split(" · ")[1].startswith("[20]")
     assert not parts(given, "table")
 
 
@@ -347,7 +347,7 @@ def holds(line):
     *sides, last = re.split(" ?[=≠] ", line)
     sums = []
     for side in [*sides, last]:
-        terms = [[read(x) for x in term.split(" × ")] for term in side.split(" + ")]
+        terms = [[read(x) for x in term.split(" · ")] for term in side.split(" + ")]
         if None in (x for term in terms for x in term):
             return None
         sums.append(plus(*(times(*x) if len(x) == 2 else x[0] for x in terms)))
@@ -366,12 +366,12 @@ def by_entry(line):
 
 
 def test_the_judge_of_equations_can_tell_a_false_one():
-    assert holds("1 × 2 = 2")
-    assert holds("1 × 2 + 1 × 1 = 3")
-    assert not holds("1 × 2 = 3")
-    assert holds("1 × 2 = 2 ≠ 3")
-    assert not holds("1 × 2 = 2 ≠ 2")
-    assert holds("1 × [2×2] = 2") is None
+    assert holds("1 · 2 = 2")
+    assert holds("1 · 2 + 1 · 1 = 3")
+    assert not holds("1 · 2 = 3")
+    assert holds("1 · 2 = 2 ≠ 3")
+    assert not holds("1 · 2 = 2 ≠ 2")
+    assert holds("1 · [2×2] = 2") is None
     assert by_entry("[1, 2] + [−3, 5] = [−2, 7]") == ["1 + −3 = −2", "2 + 5 = 7"]
     assert by_entry("1 − 3 = −2") == ["1 + −3 = −2"]
 
