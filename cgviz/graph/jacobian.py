@@ -134,13 +134,14 @@ def products(step: Step, local: Local = (), missing: str = "") -> Iterator[Produ
 def times(upstream: Array, local: Any, zeros: bool = True) -> Array:
     """A row vector times a Jacobian, in double precision.
 
-    Without `zeros` an entry of the Jacobian that is 0 contributes nothing, not even 0 · NaN.
+    Without `zeros` a term of a sum that has a factor 0 contributes nothing: not NaN, as 0 · ∞ does.
     """
     u, jacobian = wide(upstream), wide(local)
+    factors = u.reshape(u.shape + (1,) * (jacobian.ndim - u.ndim))
     with np.errstate(all="ignore"):
-        terms = u.reshape(u.shape + (1,) * (jacobian.ndim - u.ndim)) * jacobian
+        terms = factors * jacobian
     if u.size > 1 and not zeros:
-        terms[jacobian == 0] = 0
+        terms[(factors == 0) | (jacobian == 0)] = 0
     return terms.sum(axis=tuple(range(u.ndim)))
 
 

@@ -48,7 +48,6 @@ STEEP, HALVINGS = 0.8, 8
 # In a saved page sliders have a few positions, whose numbers are computed beforehand.
 POSITIONS = (41, 21, 15, 11, 9, 7, 5, 3)  # of each slider: as many as MOST and BYTES allow
 MOST, FEW = 700, 4  # answers for an f of at most so many ops, some 10 s, and fewer for a larger f
-REACHED = 100  # values of a slider: a pointer reaches each, even on a slider of 150 pixels
 CURVE = 13  # a curve takes as long as so many answers
 BYTES = 1_500_000  # of the answers, each compressed alone; compressed together they take a third
 
@@ -104,8 +103,8 @@ class Slider:
 
     @property
     def unit(self) -> float:
-        """Its values are multiples of this: round numbers, each of which a pointer can reach."""
-        return curves.rounded_up((self.high - self.low) / REACHED)
+        """Its values are multiples of this: 100 at most, so that a pointer reaches each of them."""
+        return curves.rounded_up((self.high - self.low) / 100)
 
     def places(self, count: int, value: float) -> list[float]:
         """`count` numbers over the range, to three digits of it, and `value`."""

@@ -236,19 +236,6 @@ def test_a_low_picture_is_at_the_top_of_its_stage_which_is_as_high_as_the_panel(
         assert abs(ends[0] - ends[1]) <= 3
 
 
-@pytest.mark.parametrize("name", ["matrices", "variables", "custom"])
-def test_while_it_steps_neither_the_height_of_a_view_nor_the_place_of_its_picture_changes(
-    page, tmp_path, name
-):
-    opened(page, tmp_path, PROGRAMS[name]())
-    found = set()
-    for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)"):
-        page.evaluate(f"{VIEW}.go({step})")
-        view, picture = (page.locator(f".cgviz-{x}").bounding_box() for x in ("view", "svg"))
-        found.add((view["height"], picture["y"]))
-    assert len(found) == 1
-
-
 def test_what_plays_says_each_of_its_steps(page, tmp_path):
     opened(page, tmp_path, PROGRAMS["chain"]())
     page.emulate_media(reduced_motion="reduce")

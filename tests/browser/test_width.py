@@ -87,6 +87,25 @@ def test_in_a_notebook_a_picture_fills_its_view_and_is_at_the_top_of_it(show, sh
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
+def test_while_it_steps_a_view_keeps_its_height_and_its_picture_the_place(show):
+    page = show("""
+w = tf.Variable(5.0, name="w")
+@tf.custom_gradient
+def scale(x):
+    def grad(upstream, variables):
+        d_w = tf.reduce_sum(upstream * x)
+        return upstream * w, [d_w]
+    return w * x, grad
+cgviz.trace(scale, [1.0, 2.0, 3.0])
+""")
+    found = set()
+    for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)"):
+        page.evaluate(f"{VIEW}.go({step})")
+        view, picture = (page.locator(f".cgviz-{x}").bounding_box() for x in ("view", "svg"))
+        found.add((view["height"], picture["y"] - view["y"]))
+    assert len(found) == 1
+
+
 def test_what_is_typed_stays_where_a_picture_turns(show):
     page = show("", views=0)
     page.set_viewport_size({"width": 600, "height": 900})

@@ -300,6 +300,8 @@ def test_a_rule_with_an_infinite_slope_is_linear():
         (lambda x: x * [0.0, 2.0], [1.0, 1.0], [np.nan, 1.0]),  # and here it is not
         (lambda x: tf.where([False, True], x, 0.0), [1.0, 1.0], [np.inf, 1.0]),
         (tf.math.log, [0.0, 0.5], [1.0, 1.0]),
+        (tf.math.log, [0.0, 0.5], [0.0, 1.0]),
+        (tf.sqrt, [0.0, 4.0], [0.0, 1.0]),  # TensorFlow's rule leaves 0 · ∞ out
         (tf.reduce_sum, [0.0, 0.5], np.nan),
     ],
 )

@@ -107,6 +107,13 @@ def test_a_fan_out_is_a_sum_of_parts():
     assert "gradient −0.8323 + 0.9093 = 0.077" in said(x)
 
 
+def test_a_sum_of_which_terms_are_known_is_said_to_be_incomplete():
+    x = panels_of(lambda x: tf.sin(x) * x, 2.0)["x"]
+    (_, gradient) = x["about"]
+    (told,) = [each for each in parts(gradient, "span") if "since" in each[1]]
+    assert told[1]["later"] == "not complete yet"
+
+
 def test_terms_of_a_sum_are_in_the_order_in_which_the_node_has_them():
     compared = 0
     for make in golden_programs.PROGRAMS.values():
@@ -167,6 +174,7 @@ def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
     (op,) = [op for op in trace.ops if op.kind == "custom"]
     assert [name for name, _ in rows] == list(op.rule_variables)
     assert any("backward rule line " in each for each in said(note))
+    assert "".join(map(words, note["more"])).count("def grad") == 1
 
 
 def test_the_equation_comes_before_where_the_code_is():
