@@ -77,11 +77,10 @@ class Product:
 
         Some rules multiply by zeros, others leave them out: what was returned tells which did.
         """
-        found, returned = self.sum(np.asarray), np.asarray(self.returned)
-        if found is None or found.shape != returned.shape:
+        found, multiplied = self.sum(np.asarray), self.sum(np.asarray, zeros=True)
+        if found is None or self.returned is None or found.shape != self.returned.shape:
             return found
-        multiplied = np.asarray(self.sum(np.asarray, zeros=True))
-        return np.where(np.isnan(wide(returned)), multiplied, found)
+        return np.where(np.isnan(wide(self.returned)), np.asarray(multiplied), found)
 
     @cached_property
     def agrees(self) -> bool | None:
