@@ -258,7 +258,7 @@ class _Arranged:
             target = selection.Node("", "", "", "target", (), (), ())
             self.nodes.append(replace(target, level=made.level, frame=made.frame))
         self.opened = {frame.node for frame in shown.frames}
-        self.sizes = self._sizes()
+        self.sizes = list(self._sizes())
         self.links = [self._link(i, *at) for i, at in enumerate(self._ports())]
         self.layout = self._placed()
         for frame, (*_, width, height) in zip(shown.frames, self.layout.frames, strict=True):
@@ -278,7 +278,6 @@ class _Arranged:
             self.legend.append(("", "≠ what the rule returned instead"))
         self.width = self.layout.width + 2 * MARGIN
         self.height = self.layout.height + 2 * MARGIN
-        self.shift = MARGIN, MARGIN
         places = zip(self.nodes, self.layout.centres, self.sizes, strict=True)
         self.outlines = [
             shapes.outlines("open" if i in self.opened else n.kind, *self._moved(centre), *size)
@@ -309,13 +308,12 @@ class _Arranged:
         """The texts of a node, from top to bottom."""
         return list(self.by_owner.get(("node", i), {}).values())
 
-    def _sizes(self) -> list[tuple[float, float]]:
+    def _sizes(self) -> Iterator[tuple[float, float]]:
         """The size of each node, with space for its texts and for the links at its sides."""
         leaving, arriving = (Counter(end[k] for end in self.ends) for k in (0, 1))
-        sizes = []
         for i, node in enumerate(self.nodes):
             if node.kind in ("target", "port"):
-                sizes.append((shapes.TARGET if node.kind == "target" else shapes.PORT,) * 2)
+                yield (shapes.TARGET if node.kind == "target" else shapes.PORT,) * 2
                 continue
             rows = [self._extent(text) for text in self._rows(i)]
             pad_x, pad_y = shapes.PADDING[node.kind]
@@ -327,8 +325,7 @@ class _Arranged:
             ports = PORT * (min(max(leaving[i], arriving[i]), 12) - 1)
             corners = 2 * (APART + shapes.CORNER)
             size[self.across] = max(size[self.across], ports + corners, ports / (2 * SIDE))
-            sizes.append((size[0], size[1]))
-        return sizes
+            yield size[0], size[1]
 
     def _link(self, i: int, source: int, target: int) -> layout.Link:
         own = self.by_owner.get(("link", i), {})
@@ -376,16 +373,13 @@ class _Arranged:
         title = width, sum(heights) + 8
         return layout.Frame(title, frame.parent, frame.node, top - frame.level)
 
-    def _ports(self) -> list[tuple[int, int]]:
+    def _ports(self) -> Iterator[tuple[int, int]]:
         """Per link, its ends in the layout: at an open custom op, the port of the value."""
         nodes = enumerate(self.nodes)
         ports = {(n.owner, n.outputs[0].key): i for i, n in nodes if n.kind == "port"}
-        found = []
         for edge, (source, target) in zip(self.edges, self.ends, strict=True):
             made = self.nodes[source].outputs[edge.output].key
-            at = ports.get((source, made), source), ports.get((target, edge.value.key), target)
-            found.append(at)
-        return found
+            yield ports.get((source, made), source), ports.get((target, edge.value.key), target)
 
     # --- elements ---
 
@@ -445,7 +439,7 @@ class _Arranged:
         levels = sorted({node.level for node in self.nodes}, reverse=True)
         start = self.moments.start
         for level, (low, high) in zip(levels, self.layout.bands, strict=False):
-            top = low - BAND + 6 + self.shift[1]
+            top = low - BAND + 6 + MARGIN
             outline = shapes.box(3, self.width - 3, top, top + high - low + BAND + 3, 8)
             self._path("band", "band", level, outline, start)
             self._text(self.by_owner["band", level]["title"], 12, top + 13, "start")
@@ -454,7 +448,7 @@ class _Arranged:
         """A frame: its outline, its title row by row, and the handle that closes it."""
         frame = self.shown.frames[k]
         left, top, width, height = self.layout.frames[k]
-        x, y = left + self.shift[0], top + self.shift[1]
+        x, y = left + MARGIN, top + MARGIN
         of, i = ("frame", k) if frame.node < 0 else ("node", frame.node)
         step, now = (self.moments.start, ()) if frame.node < 0 else self._node_time(frame.node)
         self._path("frame", of, i, shapes.box(x, x + width, y, y + height, 8), step, *now)
@@ -503,12 +497,12 @@ class _Arranged:
         self.found.links.append(Link(source, target, edge.position, edge.order, come))
 
     def _moved(self, point: tuple[float, float]) -> tuple[float, float]:
-        return point[0] + self.shift[0], point[1] + self.shift[1]
+        return point[0] + MARGIN, point[1] + MARGIN
 
     def _line(self, i: int, distance: float) -> list[tuple[float, float]]:
         """A line from outline to outline, as the value flows, at a distance beside the route."""
         turn = -1 if self.links[i].back else 1
-        line = layout.beside(self.layout.routes[i], self.direction, turn * distance) + self.shift
+        line = layout.beside(self.layout.routes[i], self.direction, turn * distance) + MARGIN
         for node, end, side in zip(self.ends[i], (0, -1), (turn, -turn), strict=True):
             at = line[end, self.across]
             line[end, self.along] = shapes.meets(self.outlines[node], self.across, at, side)

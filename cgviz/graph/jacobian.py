@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -20,10 +20,13 @@ from typing import Any
 import numpy as np
 
 from .model import Array, Step, Value, total, wide
+from .names import ELEMENTWISE
 
 MOST_RUNS = 256  # entries of an output: the rule runs once for each, about 0.1 ms a run
 MOST_NUMBERS = 65_536  # entries of a Jacobian: half a megabyte, and more than anybody reads
 MOST_SIDE = 8  # rows and columns of a Jacobian that is shown with its numbers
+# Of these an entry of the output depends on one entry of an input of its shape.
+DIAGONAL = ELEMENTWISE | {"Mul", "RealDiv", "DivNoNan", "Pow"}
 
 Local = tuple[tuple[Any, ...], ...]
 
@@ -61,17 +64,23 @@ class Product:
     terms: tuple[tuple[int, Array, Any], ...]
     missing: str
 
-    def sum(self, change: Callable[[Array], Array]) -> Array | None:
+    def sum(self, change: Callable[[Array], Array], zeros: bool = False) -> Array | None:
         """The sum of upstream · local, `change` applied to both; None if a local is not known."""
         if not self.terms or any(isinstance(local, LargeJacobian) for *_, local in self.terms):
             return None
-        found = [times(change(up), change(local)) for _, up, local in self.terms]
+        found = [times(change(up), change(local), zeros) for _, up, local in self.terms]
         return np.asarray(total(found))
 
     @cached_property
     def total(self) -> Array | None:
-        """The sum of upstream · local over the outputs; None where a local is not known."""
-        return self.sum(np.asarray)
+        """The sum of upstream · local over the outputs; None where a local is not known.
+
+        Some rules multiply by zeros, others leave them out: what was returned tells which did.
+        """
+        found, multiplied = self.sum(np.asarray), self.sum(np.asarray, zeros=True)
+        if found is None or self.returned is None or found.shape != self.returned.shape:
+            return found
+        return np.where(np.isnan(wide(self.returned)), np.asarray(multiplied), found)
 
     @cached_property
     def agrees(self) -> bool | None:
@@ -112,22 +121,27 @@ def is_small(step: Step) -> bool:
     return all(v.size <= MOST_SIDE for v in step.op.outputs)
 
 
-def products(step: Step, local: Local = (), missing: str = "") -> tuple[Product, ...]:
+def products(step: Step, local: Local = (), missing: str = "") -> Iterator[Product]:
     """The `Product` of each input of a step; no rule runs for those without `local`."""
     upstream = step.upstream
-    found = []
     for j, (value, given) in enumerate(zip(step.op.inputs, step.downstream, strict=True)):
         pairs = [(i, upstream[i], row[j]) for i, row in enumerate(local)]
         terms = tuple((i, up, x) for i, up, x in pairs if up is not None and x is not None)
-        found.append(Product(value, upstream, given, terms, missing))
-    return tuple(found)
+        yield Product(value, upstream, given, terms, missing)
 
 
-def times(upstream: Array, local: Any) -> Array:
-    """A row vector times a Jacobian, in double precision."""
+def times(upstream: Array, local: Any, zeros: bool = True) -> Array:
+    """A row vector times a Jacobian, in double precision.
+
+    Without `zeros` a term of a sum that has a factor 0 contributes nothing: not NaN, as 0 · ∞ does.
+    """
     u, jacobian = wide(upstream), wide(local)
+    factors = u.reshape(u.shape + (1,) * (jacobian.ndim - u.ndim))
     with np.errstate(all="ignore"):
-        return np.asarray(np.tensordot(u, jacobian, axes=u.ndim) if u.ndim else u * jacobian)
+        terms = factors * jacobian
+    if u.size > 1 and not zeros:
+        terms[(factors == 0) | (jacobian == 0)] = 0
+    return terms.sum(axis=tuple(range(u.ndim)))
 
 
 def tolerance(dtype: Any) -> float:
@@ -179,22 +193,24 @@ def _row(step: Step, i: int) -> tuple[Any, ...]:
     return tuple(
         None
         if not flows[j]
-        else _stack([row[j] for row in rows], output, value)
+        else _stack(step, [row[j] for row in rows], output, value)
         if small[j]
         else LargeJacobian(output.shape + value.shape)
         for j, value in enumerate(inputs)
     )
 
 
-def _stack(rows: list[Array | None], output: Value, input: Value) -> Array | None:
+def _stack(step: Step, rows: list[Array | None], output: Value, input: Value) -> Array | None:
     """The rows of a Jacobian as one array; None if there are rows, and all of them are None."""
     found = [row for row in rows if row is not None]
-    shape = output.shape + input.shape
     if not found:
-        return None if rows else np.zeros(shape, input.dtype)
-    dense = [np.zeros_like(found[0]) if row is None else row for row in rows]
+        return None if rows else np.zeros(output.shape + input.shape, input.dtype)
+    matrix = np.stack([np.zeros_like(found[0]) if row is None else row for row in rows])
+    if step.op.kind == "op" and step.op.type in DIAGONAL and output.shape == input.shape:
+        # The zeros of a unit vector times an infinite slope are NaN.
+        matrix[~np.eye(output.size, dtype=bool).reshape(matrix.shape)] = 0
     # A rule may return a shape other than its input's; its claim is shown unchanged.
-    return np.stack(dense).reshape(output.shape + dense[0].shape)
+    return matrix.reshape(output.shape + found[0].shape)
 
 
 def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:

@@ -345,9 +345,9 @@ class Step:
         from .jacobian import products
 
         try:
-            return products(self, self.local)
+            return tuple(products(self, self.local))
         except RuntimeError as error:  # the rule cannot run once more, or returns something else
-            return products(self, missing=str(error))
+            return tuple(products(self, missing=str(error)))
 
     def vjp(self, upstream: Sequence[Array | None]) -> tuple[Array | None, ...]:
         """Run the backward rule once more: `vjp(u)[j]` is the sum over i of `u[i] x local[i][j]`.

@@ -2,6 +2,7 @@
 
 plot   curves over numbers -> a plot
 ticks  the round numbers of an axis
+rounded_up  a step between round numbers
 """
 
 from __future__ import annotations
@@ -103,11 +104,19 @@ def ticks(low: float, high: float) -> list[float]:
     >>> ticks(-3, 3)
     [-2.0, 0.0, 2.0]
     """
-    rough = (high - low) / TICKS
-    base = 10.0 ** np.floor(np.log10(rough))
-    step = base * next(m for m in (1, 2, 5, 10) if m * base >= 0.7 * rough)
+    step = rounded_up(0.7 * (high - low) / TICKS)
     places = np.arange(np.ceil(low / step), np.floor(high / step + 1e-9) + 1)
     return [float(x) for x in places * step + 0.0]
+
+
+def rounded_up(x: float) -> float:
+    """The least of 1, 2 and 5, times a power of ten, that is not below x.
+
+    >>> rounded_up(0.04), rounded_up(0.1)
+    (0.05, 0.1)
+    """
+    base = 10.0 ** np.floor(np.log10(x))
+    return float(base * next(m for m in (1, 2, 5, 10) if m * base >= x * (1 - 1e-9)))
 
 
 def limits(curves: Sequence[Any], poles: bool, noise: float = 0.0) -> tuple[float, float]:

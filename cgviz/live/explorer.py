@@ -102,8 +102,13 @@ class Slider:
         """Whether it moves upstream and not an argument."""
         return self.argument < 0
 
+    @property
+    def unit(self) -> float:
+        """Its values are multiples of this: 100 at most, so that a pointer reaches each of them."""
+        return curves.rounded_up((self.high - self.low) / 100)
+
     def places(self, count: int, value: float) -> list[float]:
-        """`count` numbers over the range, to three digits of it as in the browser, and `value`."""
+        """`count` numbers over the range, to three digits of it, and `value`."""
         unit = 10.0 ** np.floor(np.log10((self.high - self.low) / 100))
         found = np.round(np.linspace(self.low, self.high, count) / unit) * unit
         return sorted({value, *(float(f"{x:.12g}") for x in found)})
@@ -411,7 +416,7 @@ class Explorer(View):
     def _extra(self) -> Document:
         """The sliders, the curves and the points on them."""
         shown = [
-            {"name": s.name, "low": s.low, "high": s.high, "value": x, "upstream": s.upstream}
+            vars(s) | {"value": x, "unit": s.unit, "upstream": s.upstream}
             for s, x in zip(self.sliders, self.values, strict=True)
         ]
         points = self.sweeper.points(self.trace, self.focus)
@@ -442,7 +447,7 @@ class Explorer(View):
         try:
             answer |= self._moved(content, answer["settled"])
         except Exception as error:  # f is the learner's: whatever it raises is shown
-            answer["error"] = _told(error)
+            answer["error"] = f"{type(error).__name__}: {error}"
         self.send(answer)
 
     def _moved(self, content: Document, settled: bool) -> Document:
@@ -533,7 +538,7 @@ class Explorer(View):
         try:
             builder = self._at(values)
         except Exception as error:  # f is the learner's
-            return {"error": _told(error)}
+            return {"error": f"{type(error).__name__}: {error}"}
         shown = builder.selection()
         signature = display.signature(shown)
         if signature not in flows:
@@ -549,7 +554,3 @@ class Explorer(View):
 
 def _key(places: Sequence[int]) -> str:
     return ",".join(map(str, places))
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

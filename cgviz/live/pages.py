@@ -303,18 +303,17 @@ def texts_of(shown: Selection) -> Document:
     }
 
 
-def strip(a: Array | None) -> Document | None:
-    """The shape of an array and some bars between -1 and 1; None for a single number.
+def strip(a: Array | None) -> list[float]:
+    """Some bars between -1 and 1 that stand for the entries of an array; none for one number.
 
     With more entries than bars, a bar is the entry of largest magnitude among those it represents.
     """
-    if a is None or a.ndim == 0:
-        return None
-    numbers = isinstance(a, np.ndarray) and a.dtype.kind in "fiuc"  # a loaded trace may have none
-    entries = a.reshape(-1) if numbers else np.zeros(0)
-    parts = np.array_split(entries, min(MOST_BARS, entries.size)) if entries.size else []
+    # A trace that was read from a file may have no numbers.
+    if not isinstance(a, np.ndarray) or a.ndim == 0 or a.size == 0 or a.dtype.kind not in "fiuc":
+        return []
+    parts = np.array_split(a.reshape(-1), min(MOST_BARS, a.size))
     largest = np.array([part[np.argmax(np.abs(part))] for part in parts])
-    return {"shape": style.shape(a), "bars": panel.heat(largest[None])[0]}
+    return panel.heat(largest[None])[0]
 
 
 # --- for the browser ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ each entry of the output, so the caller says whether to ask for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -36,7 +36,6 @@ MOST_OUTPUTS = 4  # of an op, in the panel: more would fill it
 LATER = "not yet"
 SHAPE = "local shape"  # above the shape of a local that is not shown with its numbers
 LONGEST, MOST_ROWS = 44, 4  # letters and rows of a note: most of the picture stays in sight
-VARIABLES = "`variables`, in the order TensorFlow gives them to the rule"
 # Per input, the inputs on whose values the local derivative depends. For other ops it is constant,
 # or its dependence is not known.
 _BOTH = ((0, 1), (0, 1))
@@ -97,7 +96,7 @@ def panel(
         if op.rule_variables:  # in TensorFlow's order
             gradients = map(marked, node.step.downstream[-len(op.rule_variables) :])
             rows = list(zip(op.rule_variables, gradients, strict=False))
-            more.append(grid(VARIABLES, ["variable", "gradient"], rows, since=order))
+            more.append(grid("in TensorFlow’s order", ["variable", "gradient"], rows, since=order))
     elif node.orders:
         found["ruled"] = f"a backward rule of {found['title']} runs."  # one of those folded here
     for output in made[:MOST_OUTPUTS]:
@@ -121,7 +120,7 @@ def _rule(
     node = shown.nodes[i]
     order = max(node.orders)
     edges = {e.position: e for e in shown.edges if e.target == i}
-    given = step.products if asked else products(step)
+    given = step.products if asked else [*products(step)]
     called = [
         _called(trace, shown, edges[j].source, edges[j].output)
         if j in edges
@@ -166,27 +165,24 @@ def _local(words: Equation) -> str:
     return f"[{', '.join(rows)}]"
 
 
-def _summands(words: Equation) -> list[list[Part]]:
+def _summands(words: Equation) -> Iterator[list[Part]]:
     """An equation with a name for each number; a line may break between its summands."""
-    found: list[list[Part]] = []
-    for up, local in words.factors:
+    for n, (up, local) in enumerate(words.factors):
         kind = SHAPE if local.endswith("]") else "local"
-        found.append([*(["+"] if found else []), ("upstream", up), "×", (kind, local)])
+        yield [*(["+"] if n else []), ("upstream", up), "·", (kind, local)]
     if words.should:
-        found.append([words.equal, ("upstream × local", words.should)])
-    found.append([words.sign, ("downstream", words.returned)])
-    return found
+        yield [words.equal, ("upstream · local", words.should)]
+    yield [words.sign, ("downstream", words.returned)]
 
 
-def _note(total: str, equations: Sequence[list[list[Part]]]) -> list[list[tuple[str, str]]]:
+def _note(total: str, equations: Iterable[Iterable[list[Part]]]) -> list[list[tuple[str, str]]]:
     """What is written at an op while its rule runs: each equation once, in words if it is long."""
     rows = [[("upstream", total)]] if total else []
     for summands in equations:
         parts = [("times", x) if isinstance(x, str) else x for x in chain(*summands)]
         # Not a shape, which would look like a number there.
-        named = [(kind.split()[0], "local" if kind == SHAPE else words) for kind, words in parts]
-        rows.append(named)
-    plain = [("upstream", "upstream"), ("times", "×"), ("local", "local")]
+        rows.append([(x.split()[0], "local" if x == SHAPE else words) for x, words in parts])
+    plain = [("upstream", "upstream"), ("times", "·"), ("local", "local")]
     long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
     found = [plain if each else row for row, each in zip(rows, long, strict=True)]
     return [row for n, row in enumerate(found) if row not in found[:n]][:MOST_ROWS] or [plain[:1]]
@@ -232,7 +228,8 @@ def _told(output: Document, ran: int, come: float, rule: bool, paths: bool) -> l
     named = element("span.forwardtext", output["named"], value)
     found = [fact("value", named, element("span.small", f" {output['is']}"))]
     if output["upstream"] is not None:
-        gradient = element("span.backtext", output["come"], since=come, later=LATER)
+        later = "not complete yet" if output["parts"] else LATER
+        gradient = element("span.backtext", output["come"], since=come, later=later)
         found.append(fact("upstream" if rule else "gradient", gradient))
     if output["parts"] and not paths:
         rows = [element("li", element("span.backtext", g), f" {x}") for x, g in output["parts"]]
@@ -277,10 +274,10 @@ def _code(lines: Sequence[Line], made: Sequence[Sequence[int]], told: float) -> 
     """
     rows = []
     for (text, numbers), nodes in zip(lines, made, strict=True):
-        indent = {"--cgviz-indent": f"{len(text) - len(text.lstrip())}ch"}
-        noted = element("p.noted", "\u2003".join(numbers), since=told, **indent)
-        alike = {"data-nodes": " ".join(map(str, nodes))}
-        rows.append(element("li", element("code", text), *([noted] if numbers else []), **alike))
+        noted = element("p.noted", "\u2003".join(numbers), since=told)
+        looks = {"--cgviz-indent": f"{len(text) - len(text.lstrip())}ch"}
+        looks["data-nodes"] = " ".join(map(str, nodes))
+        rows.append(element("li", element("code", text), *([noted] if numbers else []), **looks))
     head = element("p.subtitle", "the backward rule")
     if any(numbers for _, numbers in lines):
         head.append(element("span", ", with the numbers of this step", since=told))
@@ -318,7 +315,7 @@ def _facts(node: Node, op: Op) -> list[Element]:
     facts = (
         ("type", op.type if written else ""),
         ("your code", element("code", str(op.source)) if op.source else ""),
-        ("backward rule", element("code", str(op.rule)) if op.rule else ""),
+        ("backward rule", f"line {op.rule.line}" if op.rule else ""),
         ("scope", op.scope),
         ("captured by closure", captured),
     )
@@ -414,13 +411,13 @@ def _heatmap(
     titles = [element("th", name, scope="col") for name in columns]
     body = []
     for weight, entry, row, tones in zip(weights, entries, matrix, heat(matrix), strict=True):
-        before = element("td.backtext", weight), element("td.sign", "×")
+        before = element("td.backtext", weight), element("td.sign", "·")
         cells = map(cell, _numbers(row), tones)
         body.append(element("tr", *before, element("th", entry, scope="row"), *cells))
     feet = [foot(product.returned, "downstream")]
     if words.should:
         unequal = element("span.unequal", "≠"), " downstream"
-        feet = [foot(product.total, "upstream × local"), foot(product.returned, *unequal)]
+        feet = [foot(product.total, "upstream · local"), foot(product.returned, *unequal)]
     parts = ("thead", [element("tr", *head, *titles)]), ("tbody", body), ("tfoot", feet)
     table = element("table.heat", *(element(tag, *rows) for tag, rows in parts))
     caption = "local Jacobian: each row is weighted by its upstream, and the rows are added"
@@ -450,7 +447,7 @@ def heat(matrix: Array) -> list[list[float]]:
 
 def _why(step: Step, j: int, words: Equation) -> str:
     """Why a rule returned something other than upstream x local, as a clipping rule does."""
-    said = f"The rule returned {words.returned}, where upstream × local is {words.should}"
+    said = f"The rule returned {words.returned}, where upstream · local is {words.should}"
     if words.product.is_linear:
         return f"{said}."
     # Where upstream is 0 in this pass, 0 alone tells nothing. The other one fits any dtype.

@@ -26,12 +26,12 @@ from .view import View
 
 HIDE = ("downstream", "local", "gradient")
 MISTAKES = {
-    "product": "That is upstream × local. This rule returns another number.",
+    "product": "That is upstream · local. This rule returns another number.",
     "sign": "Wrong sign: the size is right.",
     "upstream": "You forgot upstream: this is the local derivative alone.",
     "local": "You forgot the local derivative: this is upstream alone.",
     "path": "You forgot to add the other path: a value used twice gets a gradient from each use.",
-    "times": "That is upstream × local already: the local derivative alone is asked for.",
+    "times": "That is upstream · local already: the local derivative alone is asked for.",
     "multiplied": "You multiplied where paths add.",
     "own": "You took this input itself: the local derivative of a product is the other factor.",
     "sum": "You added where the chain rule multiplies.",

@@ -86,7 +86,8 @@ def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, t
     page.keyboard.press("Enter")
     assert fields.nth(1).get_attribute("aria-invalid") == "true"
     assert page.locator(".cgviz-where").inner_text() == "backward step 1 of 3"
-    fields.nth(1).fill("1")
+    page.keyboard.type("1")  # in place of the wrong answer
+    assert fields.nth(1).input_value() == "1"
     page.keyboard.press("Enter")
     has_count(fields, 1)
     assert page.evaluate(focused) == fields.first.get_attribute("aria-label")
@@ -98,6 +99,17 @@ def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, t
     # That an answer is right is told at once, and does not wait for the flight.
     animated = "found => found.map((each) => each.closest('section').getAnimations().length)"
     assert page.eval_on_selector_all(".cgviz-panel .cgviz-right", animated) == [0, 0]
+
+
+def test_the_field_that_has_the_focus_stands_out(page, tmp_path):
+    quiz(page, tmp_path, "fan_out", "downstream")
+    page.get_by_role("button", name="To the end").click()
+    fields = page.locator(".cgviz-answer input")
+    fields.first.focus()
+    colour = "(input) => getComputedStyle(input).borderColor"
+    assert fields.first.evaluate(colour) != fields.nth(1).evaluate(colour)
+    clipped = "(input) => getComputedStyle(input.parentElement).overflow"
+    assert fields.first.evaluate(clipped) == "visible"  # its outline is not cut
 
 
 def test_what_plays_stops_at_a_question_where_numbers_and_enter_are_all_it_needs(page, tmp_path):

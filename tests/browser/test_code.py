@@ -110,6 +110,19 @@ def cube_squared(x):
     return y * y
 
 
+def test_a_line_of_a_rule_goes_on_behind_where_it_began_and_no_number_is_cut(opened):
+    opened.locator("g.cgviz-custom").click()
+    opened.get_by_role("button", name="To the end").click()
+    code = opened.locator(".cgviz-panel .cgviz-code")
+    assert code.evaluate("(e) => e.scrollWidth <= e.clientWidth")
+    # Its first row begins at the left with the spaces of the line, others at its padding.
+    look = (
+        "(e) => [getComputedStyle(e).paddingLeft, getComputedStyle(e).textIndent].map(parseFloat)"
+    )
+    found = [line.evaluate(look) for line in code.locator("code").all()]
+    assert all(padding == -indent > 0 for padding, indent in found)
+
+
 def test_where_the_ops_of_a_rule_are_shown_each_line_lights_up_with_its_own(page, tmp_path):
     cgviz.trace(cube_squared, 2.0, order=2).view(which=1).save(tmp_path / "flow.html")
     page.goto((tmp_path / "flow.html").as_uri())

@@ -32,7 +32,7 @@ def test_a_path_leads_from_the_target_to_the_source_and_its_products_are_true(pa
     sources = page.evaluate(f"{VIEW}.page.panels.flatMap({told})")
     assert sources
     for source in sources:
-        page.evaluate(f"{VIEW}.select(0, {source})")
+        page.evaluate(f"{VIEW}.set({{ selected: {source} }})")
         gradient = page.locator(".cgviz-fact .cgviz-backtext").inner_text()
         total = 0.0
         for button in page.locator(".cgviz-path").all():
@@ -93,7 +93,7 @@ def test_a_product_is_written_at_the_op_that_made_it_and_not_at_another(page, tm
     page.get_by_role("button", name="To the end").click()
     told = "(panel, i) => panel.paths ? [i] : []"
     for source in page.evaluate(f"{VIEW}.page.panels.flatMap({told})"):
-        page.evaluate(f"{VIEW}.select(0, {source})")
+        page.evaluate(f"{VIEW}.set({{ selected: {source} }})")
         for button in page.locator(".cgviz-path").all():
             button.focus()
             found = page.evaluate(AWAY)
@@ -175,7 +175,7 @@ def test_a_path_that_is_chosen_comes_into_sight(page, tmp_path):
     opened(page, tmp_path, PROGRAMS["network"]())
     page.evaluate(f"{VIEW}.go(Infinity)")
     source = page.evaluate(f"{VIEW}.page.panels.findIndex((panel) => panel.title === 'x')")
-    page.evaluate(f"{VIEW}.select(0, {source})")
+    page.evaluate(f"{VIEW}.set({{ selected: {source} }})")
     page.evaluate(f"{VIEW}.pictures[0].box.scrollTo(0, 1e6)")
     page.locator(".cgviz-path").first.focus()
     sight = f"""(() => {{
@@ -191,7 +191,7 @@ def test_a_note_is_tied_to_its_op_and_covers_no_line_where_there_is_space(page, 
     opened(page, tmp_path, WRITTEN[name]())
     page.evaluate(f"{VIEW}.go(Infinity)")
     source = page.evaluate(f"{VIEW}.page.panels.findIndex((panel) => panel.paths)")
-    page.evaluate(f"{VIEW}.select(0, {source})")
+    page.evaluate(f"{VIEW}.set({{ selected: {source} }})")
     covered = f"""() => {{
       const {{ layer, under, parts, page, lit }} = {VIEW}.pictures[0];
       const {{ links, nodes }} = page.display;

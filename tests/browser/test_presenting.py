@@ -6,7 +6,7 @@ from golden_programs import PROGRAMS
 
 import cgviz
 
-from .conftest import has_count, until
+from .conftest import has_count, until, without_policy
 from .test_flight import VIEW, opened
 
 FITTED = f"{VIEW}.width === innerWidth && {VIEW}.height === innerHeight"
@@ -109,7 +109,7 @@ def test_keys_step_blank_restart_help_and_leave(presented):
     presented.keyboard.press(" ")
     assert where(presented) == 1
     note = presented.locator(".cgviz-note.cgviz-still")
-    assert note.text_content() == "1 × 1 = 1"
+    assert note.text_content() == "1 · 1 = 1"
     presented.keyboard.press("b")
     assert note.is_hidden()
     assert presented.locator(".cgviz-value").first.is_hidden()
@@ -148,6 +148,64 @@ def test_a_field_of_a_quiz_is_where_its_question_is_and_not_cut(page, tmp_path):
         around, own = field.bounding_box(), field.locator("input").bounding_box()
         assert abs(around["y"] - own["y"]) <= 2
         assert own["height"] <= around["height"] + 2
+
+
+def test_a_question_and_what_is_wrong_with_its_answer_are_on_the_screen(page, tmp_path):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
+    page.goto((tmp_path / "quiz.html").as_uri())
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("f")
+    until(page, f"document.fullscreenElement && {FITTED}")
+    status = page.locator(".cgviz-status")
+    for field in page.locator(".cgviz-answer input").all():
+        field.focus()
+        assert field.get_attribute("aria-label") in status.inner_text()
+        page.keyboard.type("77")
+        page.keyboard.press("Enter")
+        assert "✗ Not yet. Multiply" in status.inner_text()
+
+
+def test_no_box_says_again_what_an_arrow_says(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["chain"](), local=True)
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate(f"{VIEW}.present(true)")
+    page.evaluate(f"{VIEW}.go(1)")
+    assert " · " in page.locator(".cgviz-gradient.cgviz-now").first.text_content()
+    assert page.locator(".cgviz-note").count() == 0
+
+
+def test_sliders_stay_and_no_box_covers_what_they_move(page, tmp_path):
+    explorer = cgviz.explore(lambda x: x * x, x=(-2.0, 2.0), upstream=None)
+    explorer.save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    page.evaluate(f"{VIEW}.present(true)")
+    page.evaluate(f"{VIEW}.go(1)")
+    assert page.get_by_role("slider", name="x").is_visible()
+    assert page.locator(".cgviz-plots").is_hidden()
+    assert page.locator(".cgviz-note").count() == 0
+    status = page.locator(".cgviz-status").bounding_box()
+    assert status["y"] + status["height"] <= page.viewport_size["height"]
+
+
+def test_the_box_of_the_keys_is_on_the_screen_whatever_the_page_does_with_lists(page, tmp_path):
+    PROGRAMS["chain"]().save(tmp_path / "flow.html")
+    page.goto(without_policy(tmp_path / "flow.html"))
+    jupyterlab = (
+        "body dl, body dt, body dd { display: block; } body dl { overflow: hidden; padding: 0; "
+        "width: 100%; } body dt { float: left; width: 20%; } body dd { float: left; width: 80%; }"
+    )
+    page.add_style_tag(content=jupyterlab)
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("?")
+    keys = page.locator(".cgviz-keys").bounding_box()
+    assert keys["x"] >= 0
+    assert keys["width"] < 600
+    name = page.locator(".cgviz-keys dt").first.bounding_box()
+    assert name["x"] >= keys["x"] + 10
+    assert name["height"] < 30
 
 
 def test_no_node_but_that_of_the_moment_is_marked_until_one_is_chosen_by_key(presented):

@@ -82,6 +82,7 @@ def test_a_key_finds_what_is_in_another_of_repeats_and_goes_to_it(opened, saved)
     assert opened.locator(".cgviz-repeats output").inner_text() == "step_8, 9 of 30"
     value = cgviz.style.number(step.op.outputs[0].numpy())
     assert opened.evaluate(FOCUSED).startswith(f"×, value {value}")
+    assert f"value {value}" in opened.locator(".cgviz-panel").inner_text()
     opened.keyboard.press("/")
     opened.keyboard.type("mul_29")
     opened.keyboard.press("Enter")

@@ -1,11 +1,14 @@
 """What is written in a picture, and at which step."""
 
+from dataclasses import replace
+
 import handmade
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz import suspects
 from cgviz.drawing import texts
 from cgviz.graph.selection import select
 
@@ -38,6 +41,13 @@ def test_a_sum_says_whether_its_numbers_add_up_as_they_are_printed(at, sum_):
     """−0.41728 twice is −0.83454, and of what is printed −0.8346."""
     shown = select(cgviz.trace(lambda x: tf.exp(tf.sin(x * x)), at))
     assert last(shown, "node", 0, "gradient") == sum_
+
+
+def test_rules_of_tensorflow_are_not_marked_as_wrong_beside_nan():
+    shown = replace(select(cgviz.trace(suspects.entropy, [0.0, 0.5])), local=True)
+    said = [words for text in texts.written(shown) for _, words in text.versions]
+    assert any("NaN" in words for words in said)
+    assert not any("≠" in words for words in said)
 
 
 def test_each_edge_has_its_value_and_its_contribution():

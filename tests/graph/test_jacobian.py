@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -103,6 +104,11 @@ def test_infinity_and_nan_stay_in_the_jacobian():
     assert np.isposinf(local)
     ((local,),) = only_step(tf.math.log, np.nan).local
     assert np.isnan(local)
+
+
+def test_beside_an_infinite_slope_the_local_of_an_op_by_entries_is_zero():
+    ((local,),) = only_step(tf.math.log, [0.0, 0.5]).local
+    np.testing.assert_array_equal(local, [[np.inf, 0.0], [0.0, 2.0]])
 
 
 def test_an_empty_tensor_has_an_empty_jacobian():
@@ -297,6 +303,29 @@ def test_a_step_says_once_why_its_locals_are_not_known():
 
 def test_a_rule_with_an_infinite_slope_is_linear():
     assert linear(only_step(tf.sqrt, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "upstream"),
+    [
+        (tf.negative, [0.0, 0.5], [np.nan, -0.5]),  # 0 · NaN is left out
+        (lambda x: x * [0.0, 2.0], [1.0, 1.0], [np.nan, 1.0]),  # and here it is not
+        (lambda x: tf.where([False, True], x, 0.0), [1.0, 1.0], [np.inf, 1.0]),
+        (tf.math.log, [0.0, 0.5], [1.0, 1.0]),
+        (tf.math.log, [0.0, 0.5], [0.0, 1.0]),
+        (tf.sqrt, [0.0, 4.0], [0.0, 1.0]),  # TensorFlow's rule leaves 0 · ∞ out
+        (tf.reduce_sum, [0.0, 0.5], np.nan),
+    ],
+)
+def test_a_rule_agrees_with_its_local_whether_or_not_it_multiplies_by_zeros(f, x, upstream):
+    step = cgviz.trace(f, x, upstream=np.float32(upstream)).steps[0]
+    assert [p.agrees for p in step.products if p.terms] == [True]
+
+
+def test_a_wrong_number_beside_nan_does_not_agree():
+    (product,) = cgviz.trace(tf.negative, [0.0, 0.5], upstream=[np.nan, -0.5]).steps[0].products
+    assert not replace(product, returned=np.float32([np.nan, 0.7])).agrees
+    assert not replace(product, returned=np.float32([0.0, 0.5])).agrees
 
 
 # --- large tensors -----------------------------------------------------------------------------

@@ -314,6 +314,14 @@ def test_the_node_of_a_slider_says_its_value_and_its_arrows_do_not_repeat_it(sen
     assert {shown.nodes[shown.edges[i].source].kind for i in carried - {len(shown.edges)}} == {"op"}
 
 
+def test_a_slider_reaches_round_numbers_in_at_most_a_hundred_steps():
+    ranges = [(-2.0, 2.0), (0.0, 1.0), (-4.0, 4.0), (-10.0, 20.0), (1e3, 1e6), (0.0, 0.003)]
+    units = [explorer_module.Slider("x", low, high, low).unit for low, high in ranges]
+    assert units == pytest.approx([0.05, 0.01, 0.1, 0.5, 1e4, 5e-5])
+    explorer = cgviz.explore(lambda x: x * x, x=(-2.0, 2.0))
+    assert [each["unit"] for each in explorer.document["sliders"]] == [0.05, 0.05]
+
+
 @pytest.mark.parametrize(
     ("f", "ranges"),
     [

@@ -72,8 +72,8 @@ def table(given):
 
 def test_a_scalar_rule_is_a_product_of_three_numbers():
     (given,) = panels_of(lambda x: tf.square(x), 3.0, upstream=5.0)["x²"]["inputs"]
-    assert words(given) == "to x = 3, float32 scalarupstream5×local6=downstream30"
-    assert equation(given) == "5 × 6 = 30"
+    assert words(given) == "to x = 3, float32 scalarupstream5·local6=downstream30"
+    assert equation(given) == "5 · 6 = 30"
     assert not why(given)
 
 
@@ -106,6 +106,13 @@ def test_a_fan_out_is_a_sum_of_parts():
     assert sums(x) == ["−0.8323 + 0.9093 = 0.077"]
     assert x["note"] == [[("upstream", "−0.8323 + 0.9093 = 0.077")]]
     assert "gradient −0.8323 + 0.9093 = 0.077" in said(x)
+
+
+def test_a_sum_of_which_terms_are_known_is_said_to_be_incomplete():
+    x = panels_of(lambda x: tf.sin(x) * x, 2.0)["x"]
+    (_, gradient) = x["about"]
+    (told,) = [each for each in parts(gradient, "span") if "since" in each[1]]
+    assert told[1]["later"] == "not complete yet"
 
 
 def test_terms_of_a_sum_are_in_the_order_in_which_the_node_has_them():
@@ -168,6 +175,7 @@ def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
     (op,) = [op for op in trace.ops if op.kind == "custom"]
     assert [name for name, _ in rows] == list(op.rule_variables)
     assert any("backward rule line " in each for each in said(note))
+    assert "".join(map(words, note["more"])).count("def grad") == 1
 
 
 def test_the_equation_comes_before_where_the_code_is():
@@ -202,9 +210,9 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
 
     panel = panels_of(f, 1.0, upstream=5.0)["y"]
     (given,) = panel["inputs"]
-    assert equation(given) == "5 × 1 = 5 ≠ 1"
-    assert panel["rows"] == [("x = 1", "5", "1", "≠ 1")]  # nor does the table say 5 × 1 = 1
-    assert why(given).endswith("upstream × local is 5: it is not linear in its upstream.")
+    assert equation(given) == "5 · 1 = 5 ≠ 1"
+    assert panel["rows"] == [("x = 1", "5", "1", "≠ 1")]  # nor does the table say 5 · 1 = 1
+    assert why(given).endswith("upstream · local is 5: it is not linear in its upstream.")
 
 
 @pytest.mark.parametrize("upstream", [0.0, 5.0])
@@ -223,7 +231,7 @@ def test_a_rule_that_adds_something_to_its_upstream_does_not_ignore_it(upstream)
 
 @pytest.mark.parametrize(
     ("upstream", "written"),
-    [(8.0, "8 × 4 = 32 ≠ 4"), (0.0, "0 × 4 = 0 ≠ 4"), (3e38, "3e38 × 4 = 1.2e39 ≠ 4")],
+    [(8.0, "8 · 4 = 32 ≠ 4"), (0.0, "0 · 4 = 0 ≠ 4"), (3e38, "3e38 · 4 = 1.2e39 ≠ 4")],
 )
 def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream, written):
     @tf.custom_gradient
@@ -242,13 +250,13 @@ def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream, written)
 def test_a_number_that_its_dtype_cannot_hold_is_not_blamed_on_the_rule():
     found = panels_of(lambda x: x * 1e30, 1.0, upstream=1e30).values()
     (given,) = [x for each in found for x in each["inputs"] if why(x)]
-    assert why(given) == "The rule returned ▲ ∞, where upstream × local is 1e60."
+    assert why(given) == "The rule returned ▲ ∞, where upstream · local is 1e60."
 
 
 def test_a_zero_where_the_product_is_nan_is_not_said_to_be_what_a_dtype_cannot_hold():
     found = panels_of(lambda x: tf.where(x > 0.0, tf.sqrt(x), 0.0), 0.0).values()
     told = [why(given) for each in found for given in each["inputs"] if why(given)]
-    assert told == ["The rule returned 0, where upstream × local is ⚠ NaN."]
+    assert told == ["The rule returned 0, where upstream · local is ⚠ NaN."]
 
 
 def test_the_matrices_of_two_outputs_are_one_sum():
@@ -274,7 +282,7 @@ def test_the_matrices_of_two_outputs_are_one_sum():
 def test_no_rule_runs_where_nothing_is_asked():
     note = panels_of(tf.sin, 1.0, local=False)["sin"]
     assert note["asked"] is False
-    assert equation(note["inputs"][0]) == "1 × … = 0.5403"
+    assert equation(note["inputs"][0]) == "1 · … = 0.5403"
 
 
 def test_the_paths_to_all_nodes_are_counted_in_one_sweep(monkeypatch):
@@ -309,7 +317,7 @@ def test_what_cannot_run_again_has_no_local():
         return z
 
     (given,) = panels_of(f, 2.0)["z"]["inputs"]
-    assert equation(given) == "1 × … = 4"
+    assert equation(given) == "1 · … = 4"
 
 
 def test_what_is_no_ordinary_number_has_a_sign():
@@ -326,7 +334,7 @@ def test_none_says_so():
 def test_a_large_jacobian_is_a_shape():
     found = panels_of(lambda x: tf.reduce_sum(x), tf.zeros([20])).values()
     (given,) = [x for each in found for x in each["inputs"]]
-    assert equation(given).split(" × ")[1].startswith("[20]")
+    assert equation(given).split(" · ")[1].startswith("[20]")
     assert not parts(given, "table")
 
 
@@ -366,7 +374,7 @@ def holds(line):
     *sides, last = re.split(" ?[=≠] ", line)
     sums = []
     for side in [*sides, last]:
-        terms = [[read(x) for x in term.split(" × ")] for term in side.split(" + ")]
+        terms = [[read(x) for x in term.split(" · ")] for term in side.split(" + ")]
         if None in (x for term in terms for x in term):
             return None
         sums.append(plus(*(times(*x) if len(x) == 2 else x[0] for x in terms)))
@@ -385,12 +393,12 @@ def by_entry(line):
 
 
 def test_the_judge_of_equations_can_tell_a_false_one():
-    assert holds("1 × 2 = 2")
-    assert holds("1 × 2 + 1 × 1 = 3")
-    assert not holds("1 × 2 = 3")
-    assert holds("1 × 2 = 2 ≠ 3")
-    assert not holds("1 × 2 = 2 ≠ 2")
-    assert holds("1 × [2×2] = 2") is None
+    assert holds("1 · 2 = 2")
+    assert holds("1 · 2 + 1 · 1 = 3")
+    assert not holds("1 · 2 = 3")
+    assert holds("1 · 2 = 2 ≠ 3")
+    assert not holds("1 · 2 = 2 ≠ 2")
+    assert holds("1 · [2×2] = 2") is None
     assert by_entry("[1, 2] + [−3, 5] = [−2, 7]") == ["1 + −3 = −2", "2 + 5 = 7"]
     assert by_entry("1 − 3 = −2") == ["1 + −3 = −2"]
 

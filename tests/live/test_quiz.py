@@ -50,7 +50,7 @@ def test_who_multiplies_where_a_rule_does_not_is_told_that_the_rule_is_wrong():
     asked = cgviz.predict(cgviz.trace(lambda x: 3.0 * rule(x), 2.0)).questions[-1]
     assert asked["answer"] == [4.0]
     assert asked["mistakes"][0] == (
-        "That is upstream × local. This rule returns another number.",
+        "That is upstream · local. This rule returns another number.",
         [12.0],
     )
 

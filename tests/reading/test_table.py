@@ -266,8 +266,10 @@ def test_a_jacobian_of_zeros_is_no_diagonal():
 
 
 def test_a_nan_off_the_diagonal_is_seen():
-    (row,) = cells(tf.math.log, [0.0, 1.0])
+    (row,) = cells(tf.custom_gradient(lambda x: (tf.math.log(x), lambda dy: dy / x)), [0.0, 1.0])
     assert row["local"] == "[[∞, 0], [NaN, 1]]"
+    (row,) = cells(tf.math.log, [0.0, 1.0])  # of which it is known that it works by entries
+    assert row["local"] == "diag(∞, 1)"
 
 
 def test_the_jacobian_of_a_matrix_has_a_row_per_entry_of_the_output():

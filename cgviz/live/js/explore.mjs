@@ -15,11 +15,10 @@ export function number(x, digits = 4) {
 /** The one of these numbers that is nearest to x. */
 export const nearest = (numbers, x) => numbers.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));
 
-/** x as a slider's value: the nearest position, or x to three digits of the range, so that the readout is what TensorFlow gets. */
-function rounded({ low, high, positions }, x) {
+/** x as a slider's value, so that the readout is what TensorFlow gets: the nearest position, or the nearest multiple of its unit. */
+function rounded({ low, high, positions, unit }, x) {
   if (positions) return nearest(positions, x);
-  const unit = 10 ** Math.floor(Math.log10((high - low) / 100));
-  return Number((Math.round(Math.min(Math.max(x, low), high) / unit) * unit).toPrecision(12));
+  return Math.min(Math.max(Number((Math.round(x / unit) * unit).toPrecision(12)), low), high);
 }
 
 /** The sliders and curves of a view. Sends the newest values only, one message at a time. */
@@ -29,8 +28,8 @@ export function makeExplore(view) {
   const values = sliders.map((slider) => slider.value);
   let [busy, waiting, idle, late, sent] = [false, false, 0, 0, 0];
   let [active, drawn, plots] = [curves.active, curves.active, []]; // the slider that moves, and the one over which the curves are drawn
-  const rows = sliders.map(({ name, low, high, positions, upstream }, k) => {
-    const range = positions?.length > 1 ? { max: positions.length - 1 } : { min: low, max: high, step: "any", disabled: Boolean(positions) };
+  const rows = sliders.map(({ name, low, high, positions, unit, upstream }, k) => {
+    const range = positions?.length > 1 ? { max: positions.length - 1 } : { min: low, max: high, step: unit, disabled: Boolean(positions) };
     const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));
     toggle(row.element, "upstream", upstream);
     return row;

@@ -132,13 +132,12 @@ export function light(picture, path) {
 /** A sum with one more term, such as "3 + ..." with 6: "3 + 6 + ...". */
 export const landedOn = (sum, term) => `${sum.replace(/…$/, "")}${term} + …`;
 
-/** What flies: a number, or the shape of an array and a bar for each of its entries. */
-function chip(number, strip) {
-  const { shape: words, bars } = strip ?? { shape: number, bars: [] };
-  const [width, height] = [Math.max(words.length * DIGIT, bars.length * BAR) + PAD, strip ? 36 : 22];
-  const d = bars.map((bar, n) => `M${(n - (bars.length - 1) / 2) * BAR} 9v${-7 * bar || 0.5}`).join("");
+/** What flies: a number, or a bar for each entry of an array. */
+function chip(number, bars) {
+  const [width, height] = [(bars.length * BAR || number.length * DIGIT) + PAD, 22];
+  const d = bars.map((bar, n) => `M${(n - (bars.length - 1) / 2) * BAR} 0v${-7 * bar || 0.5}`).join("");
   return s("g.chip", {}, s("rect", { x: -width / 2, y: -height / 2, width, height, rx: 9 }),
-    s("text", { "text-anchor": "middle", y: strip ? -8 : 0 }, words), d && s("path", { d }));
+    d ? s("path", { d }) : s("text", { "text-anchor": "middle" }, number));
 }
 
 /** A note with what an op made at a moment, or with the equations of its rule, and leaders to what its local derivatives depend on. */
@@ -147,14 +146,15 @@ function equations(picture, node, step) {
   if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
   const most = boxOf(picture, picture.box).width / DIGIT - 2; // letters
   const short = rows.filter((row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= most);
-  const shown = short.length ? short : [[["upstream", "upstream \u00d7 local"]]];
+  const shown = short.length ? short : [[["upstream", "upstream \u00b7 local"]]];
   return note(picture, node, shown, depends ?? []);
 }
 
-/** Leave the equations of a moment at its op, unless it is one of the `hidden`. */
+/** Leave the equations of a moment at its op, unless it is one of the `hidden`, or its arrows say them. */
 export function stay(picture, step, hidden) {
-  const node = nodeAt(picture.page.display, step);
-  if (node < 0 || hidden.has(node)) return;
+  const { node, leave } = legs(picture.page.display, step);
+  const said = ({ i }) => picture.parts.some((part) => part.of === "link" && part.i === i && part.element.cgvizWords?.includes("\u00b7"));
+  if (node < 0 || hidden.has(node) || (leave.length && leave.every(said))) return;
   const shown = equations(picture, node, step);
   for (const each of [shown, ...picture.under.children]) toggle(each, "still", true);
   picture.layer.replaceChildren(shown);

@@ -13,15 +13,14 @@ export function makePanel(view) {
   function paint() {
     const { state, questions, cache, page } = view;
     const asked = questions.at(state.step);
-    // The node that was chosen, that of a question, or the op of the moment.
-    const i = state.selected ?? (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, view.stepOn(page));
+    // The node that was chosen, that of a question, or the op of the moment; at the start of the backward pass, the last op.
+    const i = state.selected ?? (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, Math.floor(view.stepOn(page)));
     const wanted = [i, page.panels[i], state.side, cache.which, state.step, ...asked.map((q) => q.done)];
     if (wanted.some((each, n) => each !== shown[n])) {
       shown = wanted;
       state.pinned = null;
       fill(element, ...(i < 0 ? [h("p.none", {}, "Step through with the arrows, or choose an op for its details.")] : details(i)));
     }
-    if (element.scrollHeight > element.clientHeight) element.style.setProperty("--cgviz-tall", `${element.scrollHeight + 2}px`); // never less
     for (const button of element.querySelectorAll(".cgviz-path")) set(button, { "aria-pressed": button.cgvizPath === state.pinned });
   }
 

@@ -45,25 +45,28 @@ export class Questions {
 /**
  * An open question: its `field`, where its "?" is in the picture, and its `section` of the side panel.
  *
- * `done` is called when it is answered, with whether the answer was only revealed.
+ * `done` is called when it is answered, with whether the answer was only revealed; `told` when the question or a verdict is to be told.
  */
-export function ask(q, display, done) {
+export function ask(q, display, done, told) {
   const decide = () => {
     const found = judge(input.value, q);
     const right = found === "right";
     toggle(verdict, "right", right);
     set(input, { "aria-invalid": !right });
-    say(verdict, `${right ? "\u2713" : "\u2717"} ${VERDICTS[found] ?? found}`);
+    q.verdict = `${right ? "\u2713" : "\u2717"} ${VERDICTS[found] ?? found}`;
+    say(verdict, q.verdict);
+    told();
     if (right) done(false);
+    else input.select(); // to type another at once
   };
   const button = (words, run) => h("button", { type: "button", onclick: run }, words);
   const input = h("input", {
     type: "text", "aria-label": q.text, value: q.typed, placeholder: "?", autocomplete: "off", spellcheck: "false",
     oninput: () => (q.typed = input.value), // so that it stays when the picture is rebuilt
     onkeydown: (event) => use(event, event.key === "Enter" && decide),
-    onfocus: () => toggle(section, "asking", true), onblur: () => toggle(section, "asking", false),
+    onfocus: () => told(toggle(section, "asking", true)), onblur: () => toggle(section, "asking", false),
   });
-  const verdict = h("p.verdict", { role: "status" });
+  const verdict = h("p.verdict");
   const buttons = h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true)));
   const section = h("section.input", {}, h("p.subtitle", {}, q.text), buttons, verdict);
   const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];

@@ -30,11 +30,11 @@ export function makePlayer(tick, told) {
 
 export const flat = (text) => text.replace(/\s*\n\s*/g, " ");
 
-/** What happens at a step, in one sentence; where a question is `asked`, only that it is. */
-export function sentence({ display, panels, texts }, step, asked = false) {
+/** What happens at a step, in one sentence; where a question is `asked`, only that, and the verdict on the last answer. */
+export function sentence({ display, panels, texts }, step, asked) {
   const where = textAt(display.moments, step);
   const panel = panels[nodeAt(display, step)];
-  const told = asked ? "predict before you go on." : step === SEED ? texts.seed : step > 0 ? panel?.ruled : panel?.ran;
+  const told = asked ? `predict. ${asked.text} ${asked.verdict ?? ""}` : step === SEED ? texts.seed : step > 0 ? panel?.ruled : panel?.ran;
   return `${where[0].toUpperCase()}${where.slice(1)}: ${told ?? "nothing has run yet; inputs and variables have their values."}`;
 }
 

@@ -137,14 +137,14 @@ export class View {
     this.overlay();
     const asked = questions.openAt(state.step);
     fill(answers, ...asked.map((q) => this.form(q).field));
-    say(this.status, state.playing ? "" : sentence(this.pages[0], state.step, asked.length > 0));
+    say(this.status, sentence(this.pages[0], state.step, asked[0]));
   }
 
   /** Draw what lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
   overlay(path, picture = this.pictures[this.state.side]) {
     const { state, questions } = this;
     light(picture, path ?? (picture.page === this.page ? state.pinned : null));
-    if (picture.lit || !state.presenting || questions.openAt(state.step).length) return;
+    if (picture.lit || !state.presenting || this.explore || questions.openAt(state.step).length) return;
     for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), questions.hidden.nodes);
   }
 
@@ -222,15 +222,15 @@ export class View {
 
   /** The field of an open question, and its section of the side panel. */
   form(q) {
-    return (q.form ??= ask(q, this.clock, (revealed) => this.answer(q, revealed)));
+    const told = () => say(this.status, sentence(this.pages[0], this.state.step, q));
+    return (q.form ??= ask(q, this.clock, (revealed) => this.answer(q, revealed), told));
   }
 
   answer(q, revealed) {
     Object.assign(q, { done: true, revealed });
     this.paint();
     this.fly();
-    const following = this.pictures[0].answers.querySelector("input") ?? this.bar.forward;
-    following.focus({ preventScroll: true });
+    (this.pictures[0].answers.querySelector("input") ?? this.bar.forward).focus({ preventScroll: true });
     if (!this.questions.open.length) say(this.status, `${this.questions.earned}. Now step back through it.`);
   }
 
@@ -245,6 +245,7 @@ export class View {
         const item = found(event);
         if (!item || picture.dragged) return;
         if (event.target.closest(".cgviz-handle")) this.turnOver(item.name);
+        else if (event.target.closest(".cgviz-link")) this.set({ side: item.side, selected: item.i });
         else this.press(item);
       },
       onfocusin: (event) => reveal(picture, found(event)?.box),
@@ -264,12 +265,8 @@ export class View {
 
   /** Open or close a scope; choose a node, or undo its choice. */
   press({ kind, i, name, side }) {
-    return kind === "frame" ? this.turnOver(name) : this.select(side, i);
-  }
-
-  select(side, i) {
     const again = this.state.side === side && this.state.selected === i;
-    this.set({ side, selected: again ? null : i });
+    return kind === "frame" ? this.turnOver(name) : this.set({ side, selected: again ? null : i });
   }
 
   /** Unpin the path, or else stop presenting, or else undo the choice of a node. */
@@ -304,7 +301,7 @@ export class View {
     const pages = this.directed(this.pages);
     if (pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
     this.fit(this.pictures.filter(({ fitted }) => fitted));
-    (height ? this : this.panel).paint(); // to keep equations in sight, and all of the panel
+    if (height) this.paint(); // to keep equations in sight
     this.follow();
   }
 
@@ -460,6 +457,7 @@ export class View {
     const { cache, page: { search: { rows, at, open } }, state } = this;
     const k = rows.findIndex((row) => row[0] === name && row[1] === what);
     const { g } = this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]);
+    this.set({ selected: at[k] });
     if (!cache.canTurn(open[k])) return g.focus({ preventScroll: true });
     this.remember();
     // The last of repeats is the one that is shown when no other is wanted.
