@@ -77,10 +77,13 @@ class Product:
 
         Some rules multiply by zeros, others leave them out: what was returned tells which did.
         """
-        found, multiplied = self.sum(np.asarray), self.sum(np.asarray, zeros=True)
+        found = self.sum(np.asarray)
         if found is None or self.returned is None or found.shape != self.returned.shape:
             return found
-        return np.where(np.isnan(wide(self.returned)), np.asarray(multiplied), found)
+        lost = np.isnan(wide(self.returned))
+        if lost.any():
+            found[lost] = np.asarray(self.sum(np.asarray, zeros=True))[lost]
+        return found
 
     @cached_property
     def agrees(self) -> bool | None:
