@@ -162,7 +162,8 @@ class Report(Outcome):
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
         words = ", ".join(counted(n, word) for n, word in counts if n)
         right = "✓ right as a surrogate" if "surrogate" in results.rows else "✓ right"
-        outcome = right if self.ok else "✗ wrong"
+        wrong = {each.rule for each in self.findings if each.level == "error"}
+        outcome = "✗ not judged" if wrong == {"mutation"} else "✗ wrong" if wrong else right
         self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"
 
     def assert_ok(self) -> None:

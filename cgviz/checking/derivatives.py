@@ -7,6 +7,7 @@ or, if only the numbers are wrong, `value`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..graph import Array, dtypes
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import Comparison, Mismatch, apart, largest, timed
+from .comparison import MANY, Comparison, Mismatch, apart, largest, timed
 from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
@@ -25,6 +26,8 @@ STAIRS = "moves in stairs"  # what f does: see `_compared`
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
+COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
+ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope
 LONG = 10.0  # seconds that a second order which nobody asked for may take, as estimated
 
 # --- the first order ---------------------------------------------------------------------------
@@ -33,6 +36,10 @@ LONG = 10.0  # seconds that a second order which nobody asked for may take, as e
 def value(case: Case) -> None:
     """The derivative claimed by the rules is right, for each input and variable."""
     results, judged = case.results, case.judged
+    if not case.deterministic:
+        for rule in ("value", "kink"):
+            results.skipped(rule, "not judged: see mutation")
+        return
     found = _compared(case)
     dtype = found.dtype
     _kinks(case, found)
@@ -63,13 +70,15 @@ def value(case: Case) -> None:
         )
     if judged.x.size and case.y.size and not found.judged:
         results.skipped("value", _blind(case) or UNCERTAIN)
+    elif not found.mismatches and results.rows["kink"].reason != STAIRS:
+        _elsewhere(case)
     results.passed("value", _agreement(case, found))
     results.passed("none", "None only where the derivative is 0")
     if case.custom:
         results.passed("captured", "nothing is used behind the rule's back")
 
 
-def _compared(case: Case) -> Comparison:
+def _compared(case: Case, most: int = MANY) -> Comparison:
     """Compare the rules' claims with the slopes of f, over longer steps if f moves in stairs.
 
     A search that halves an interval 24 times is smooth in float32; in float64 its result stays the
@@ -78,7 +87,7 @@ def _compared(case: Case) -> Comparison:
     without a kink and, unless the others were uncertain, in agreement with the claims.
     """
     judged = case.judged if case.linear else case.judged.summed()
-    found = Comparison(judged, case.dtype)
+    found = Comparison(judged, case.dtype, most)
     tolerant = replace(dtypes.FLOAT32, eps=case.dtype.eps)
     rough = found.unsure > 0 or found.doubt > tolerant.wrong
     far = any(each.part > 10 * tolerant.wrong for each in found.mismatches)
@@ -87,13 +96,32 @@ def _compared(case: Case) -> Comparison:
     # Of most wrong claims one longer slope confirms the error, also of one that sums would hide.
     if not rough and found.confirmed(found.mismatches[:1], tolerant.wrong, LONGER):
         return found
-    longer = Comparison(judged, tolerant, shortest=LONGER)
+    longer = Comparison(judged, tolerant, most, LONGER)
     sure = longer.unsure == 0 and longer.doubt <= tolerant.wrong and not longer.bends
     if not sure or (longer.mismatches and not rough):
         return found
     if not longer.mismatches:
         longer.bends = [(each.output, each.input, STAIRS) for each in found.mismatches[:1]]
     return longer
+
+
+def _elsewhere(case: Case) -> None:
+    """The claim at a second point is right, too, along one direction.
+
+    Multiples of the inputs keep their zeros, order, symmetry and signs, and shares stay below 1.
+    """
+    there = replace(case.judged, x=ELSEWHERE * case.judged.x)
+    with suppress(Exception):  # f may raise there
+        for wrong in _compared(replace(case, judged=there), 1).mismatches[:1]:
+            case.results.broken(
+                "value",
+                "wrong at another point",
+                f"Right here, but not where all inputs and variables are {ELSEWHERE} times as "
+                f"large: {_entry(case, wrong)}.",
+                "Does the rule use numbers of another run, such as the first input it was given, a "
+                "tensor made from a variable when a layer was built, or a constant that is right "
+                "here only?",
+            )
 
 
 def _agreement(case: Case, found: Comparison) -> str:
@@ -123,10 +151,12 @@ def _blind(case: Case) -> str:
 def _bias(case: Case, found: Comparison) -> None:
     """A surrogate's distance from the true derivative, as numbers."""
     if not found.mismatches:
-        if found.judged:
+        if not found.judged:
+            case.results.skipped("surrogate", "no derivative to compare with here, so no bias")
+        elif case.steps:
             case.results.passed("surrogate", "agrees with the true derivative here")
         else:
-            case.results.skipped("surrogate", "no derivative to compare with here, so no bias")
+            case.results.skipped("surrogate", "no custom rule ran: agrees with the true derivative")
         return
     shown = "; ".join(
         f"{_entry(case, each)}, bias {style.number(each.yours - (each.low + each.high) / 2, 3)}"
@@ -148,10 +178,12 @@ def _kinks(case: Case, found: Comparison) -> None:
         return
     i, j, what = found.bends[0]
     at = f" ({case.input_name(j)})" if j >= 0 else ""
+    exact = found.dtype.eps <= dtypes.FLOAT64.eps or what == "jumps"
+    where = "at this very point" if exact else "at this point or nearby"
     case.results.broken(
         "kink",
         what,
-        f"{case.output_name(i)} {what} at this very point{at}. It has {_BENDS[what]}.",
+        f"{case.output_name(i)} {what} {where}{at}. It has {_BENDS[what]}.",
         "Check at a nearby point as well.",
     )
 
@@ -279,7 +311,11 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     everywhere = " everywhere" if (right != 0).sum() > 1 else ""
     if factor and style.number(factor, 3) != "1":
         why = _ON_PURPOSE if case.guilty(leaf) else general
-        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {why}"
+        cause = "A wrong sign? " if style.number(factor, 3) == "−1" else ""
+        values = [value for op in case.trace.ops for value in op.outputs]
+        if round(1 / factor, 2) in {n for v in values for n in (*v.shape, v.size) if n > 2}:
+            cause = "A mean where a sum is meant? "
+        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {cause}{why}"
     if _close(mine, right):  # except for small numbers beside large ones
         return general
     moved = _close(np.sort(mine, axis=None), np.sort(right, axis=None))
@@ -356,9 +392,10 @@ def second_order(case: Case) -> None:
     results = case.results
     level = "error" if case.order > 1 else "warning"
     reasons = {
+        "not judged: see mutation": not case.deterministic,
         "not judged: the rule is not linear in upstream": not case.linear,
         "not judged: a surrogate, which the second pass applies again": case.surrogate,
-        f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
+        f"not judged: {case.dtype.name} has too few digits": case.dtype.wrong >= COARSE,
         "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
     }
     for rule in ("variables", "value", "shape", "dtype"):

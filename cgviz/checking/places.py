@@ -34,18 +34,22 @@ def mutation(case: Case) -> None:
     if not case.written and case.deterministic:
         case.results.passed("mutation", "a run changes nothing")
         return
-    names = ", ".join(f"`{name}`" for name in case.written)
-    mend = "Keep such changes out of f and its rule."
-    if names:
-        mend = "If that is intended, as with moving averages, all is well."
+    reason = ", ".join(case.written)
+    mend = "If that is intended, as with moving averages, all is well."
+    message = f"a run of f changes {', '.join(f'`{name}`' for name in case.written)}."
+    if not case.deterministic:
+        reason, mend = "another value each time", "Keep such changes out of f and its rule."
+        message = (
+            "f gives another value each time, with every seed fixed: its derivative cannot be "
+            "judged."
+        )
     case.results.broken(
         "mutation",
-        ", ".join(case.written) or "another value each time",
-        f"a run of f changes {names}."
-        if names
-        else "f gives another value each time, with every seed fixed.",
+        reason,
+        message,
         "`check`, `jacobian` and second derivatives run f more than once, and each run changes it "
         f"again; under tf.function Python code runs once only. {mend}",
+        level="warning" if case.deterministic else "error",
     )
 
 

@@ -155,14 +155,15 @@ def upstream(case: Case) -> None:
     steps = _some(case.steps)
     for step in steps:
         with suppress(Exception):  # it cannot run again
-            found.append((step.label, _use_of_upstream(step, case.given)))
+            found.append((step.label, _use_of_upstream(case, step)))
     try:
         pull = partial(judged.claim, x=judged.x)
         # A power of 2 changes no digit: where f is linear, one run is exact, and tells enough.
         scaled, expected = pull(-FARTHEST * case.upstream), -FARTHEST * case.wide.vector
         exact = len(found) == len(steps) and np.array_equal(scaled, expected, equal_nan=True)
         if case.deterministic and not exact:
-            whole = nonlinearity(pull, case.y.size, case.dtype, judged.sizes)
+            names = [leaf.name for leaf in judged.leaves]
+            whole = nonlinearity(pull, case.y.size, case.dtype, judged.sizes, names)
             found.append(("f as a whole", whole))
     except Exception:
         results.skipped("upstream", "not judged: the rule cannot be run again")
@@ -178,7 +179,7 @@ def upstream(case: Case) -> None:
         results.passed("upstream", "downstream is linear in upstream")
 
 
-def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
+def _use_of_upstream(case: Case, step: CustomStep) -> _Outcome:
     known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
     def gradients_of(found: Sequence[Any]) -> list[Any]:
@@ -192,7 +193,8 @@ def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
         return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
 
     sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
-    return nonlinearity(rule, join(known).size, dtype, sizes)
+    names = [case.argument_name(step, i) for i in range(len(sizes))]
+    return nonlinearity(rule, join(known).size, case.given, sizes, names)
 
 
 _USES_OF_UPSTREAM = {
@@ -220,6 +222,7 @@ def nonlinearity(
     size: int,
     dtype: Dtype,
     sizes: Sequence[int] = (),
+    names: Sequence[str] = ("",),
 ) -> _Outcome:
     """What is wrong with the use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
 
@@ -229,6 +232,7 @@ def nonlinearity(
         dtype: The coarsest dtype on the way: it sets how far rounding moves downstream.
         sizes: How many numbers downstream has for each input. Each is judged by its own largest
             number, or a large gradient for one input would hide an error in that for another.
+        names: The name of each input.
     """
     random = np.random.default_rng(11)
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
@@ -239,9 +243,13 @@ def nonlinearity(
         return "not the same twice", words
     left = apart(pull(0 * u), 0 * at_u, give)
     if left.size:
-        if apart(at_u[left], at_v[left], give[left]).size == left.size:
+        used = apart(at_u, at_v, give)
+        ends = np.cumsum(sizes or [at_u.size])
+        fixed, moved = (set(np.searchsorted(ends, at, "right").tolist()) for at in (left, used))
+        if not fixed - moved:
             return "not linear", "upstream 0 gives a downstream that is not 0"
-        return "ignored", "upstream is ignored: any upstream gives the same downstream"
+        where = f" for {' and '.join(names[i] for i in sorted(fixed - moved))}" if moved else ""
+        return "ignored", f"upstream is ignored{where}: any upstream gives the same downstream"
     factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above

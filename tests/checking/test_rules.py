@@ -130,7 +130,7 @@ def test_a_wrong_shape_for_a_variable_is_said_by_its_name():
     ("rule", "words"),
     [
         (lambda u: 0 * u + 3.0, "ignored"),
-        (lambda u: np.concatenate([u, 0 * u + 3.0]), "ignored"),
+        (lambda u: np.concatenate([u, 0 * u + 3.0]), "upstream 0 gives"),
         (lambda u: u + 1.0, "upstream 0 gives"),
         (lambda u: abs(u), "−1 times the upstream"),
         (lambda u: np.clip(u, -1, 1), "4096 times the upstream"),
