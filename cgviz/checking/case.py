@@ -261,7 +261,7 @@ def examine(
     upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.0, size)
     eager = flat.pull(upstream)
     narrow = _coarsest([*flat.dtypes, *_met(trace.ops)])
-    judged, dtype = _widened(flat, narrow, eager.value) if deterministic else (flat, narrow)
+    judged, dtype = _widened(flat, narrow, eager.value)
     ran = [op for each in trace.passes for step in each.steps for op in step.ops]
     inside = [each for each in _met(ran) if each.coarse]  # of rules, where f may have more digits
     return Case(

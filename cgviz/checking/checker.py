@@ -112,7 +112,8 @@ def check(
                 eager = Row("eager", "fail", "raises")
                 return Report(title, results, [eager] if "eager" in wanted else [], [], None)
             chosen = [rule for name, rule in places.PLACES.items() if name in wanted]
-            for rule in (*RULES, *chosen) if case.targets else rules.RULES[:1]:
+            usual = RULES if case.deterministic else (*rules.RULES, *places.RULES)
+            for rule in (*usual, *chosen) if case.targets else rules.RULES[:1]:
                 progress.doing = rule.name
                 if rule.judge is not None:
                     rule.judge(case)

@@ -115,7 +115,6 @@ class Comparison:
         # Zeros have blocks of their own: the kink of a ReLU at 0 must not excuse errors elsewhere.
         parts = np.split(np.arange(n), np.cumsum(self.f.sizes))
         parts = [part[kind[part]] for part in parts for kind in (self.f.x != 0, self.f.x == 0)]
-        parts = [np.arange(n)] if most == 1 else parts
         columns = _blocks(parts, _affordable(LADDER * seconds, most, few), m)
         directions = columns * self.f.scale
         each = zip(*map(self._slope, directions), strict=True)

@@ -163,7 +163,7 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
         # to leave it out has many digits: anything between the slopes of two sides may be right.
         near = (bend[1:] - 4 * noise[1:] > 0.5 * bend[:-1]).any(axis=0)
         near &= eps > dtypes.FLOAT64.eps
-        close = slice(min(longer + 2, len(h) - 1), None)  # longer steps may meet other kinks
+        close = slice(min(longer + 3, len(h) - 1), None)  # longer steps may meet other kinks
         lower = np.fmax.reduce((np.min(sides, axis=0) - 2 * noise)[close])
         upper = np.fmin.reduce((np.max(sides, axis=0) + 2 * noise)[close])
     if coarse:

@@ -162,7 +162,7 @@ def upstream(case: Case) -> None:
         scaled, expected = pull(-FARTHEST * case.upstream), -FARTHEST * case.wide.vector
         exact = len(found) == len(steps) and np.array_equal(scaled, expected, equal_nan=True)
         if case.deterministic and not exact:
-            names = [leaf.name for leaf in judged.leaves]
+            names = [leaf.name for leaf in judged.leaves].__getitem__
             whole = nonlinearity(pull, case.y.size, case.dtype, judged.sizes, names)
             found.append(("f as a whole", whole))
     except Exception:
@@ -193,8 +193,8 @@ def _use_of_upstream(case: Case, step: CustomStep) -> _Outcome:
         return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
 
     sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
-    names = [case.argument_name(step, i) for i in range(len(sizes))]
-    return nonlinearity(rule, join(known).size, case.given, sizes, names)
+    name = partial(case.argument_name, step)
+    return nonlinearity(rule, join(known).size, case.given, sizes, name)
 
 
 _USES_OF_UPSTREAM = {
@@ -222,7 +222,7 @@ def nonlinearity(
     size: int,
     dtype: Dtype,
     sizes: Sequence[int] = (),
-    names: Sequence[str] = ("",),
+    name: Callable[[int], str] = str,
 ) -> _Outcome:
     """What is wrong with the use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
 
@@ -232,7 +232,7 @@ def nonlinearity(
         dtype: The coarsest dtype on the way: it sets how far rounding moves downstream.
         sizes: How many numbers downstream has for each input. Each is judged by its own largest
             number, or a large gradient for one input would hide an error in that for another.
-        names: The name of each input.
+        name: The name of each input, by its position.
     """
     random = np.random.default_rng(11)
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
@@ -248,7 +248,7 @@ def nonlinearity(
         fixed, moved = (set(np.searchsorted(ends, at, "right").tolist()) for at in (left, used))
         if not fixed - moved:
             return "not linear", "upstream 0 gives a downstream that is not 0"
-        where = f" for {' and '.join(names[i] for i in sorted(fixed - moved))}" if moved else ""
+        where = f" for {' and '.join(map(name, sorted(fixed - moved)))}" if moved else ""
         return "ignored", f"upstream is ignored{where}: any upstream gives the same downstream"
     factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]

@@ -434,3 +434,13 @@ def test_slices_whose_shape_is_no_tensor_are_judged():
         return tf.gather(t, taken), lambda dy: tf.IndexedSlices(dy, taken, t.shape)
 
     assert cgviz.check(rows, [[1.0], [2.0], [3.0], [4.0]], where=()).findings == ()
+
+
+def test_an_upstream_is_called_ignored_only_where_no_number_depends_on_it():
+    leaky = tf.custom_gradient(
+        lambda x: (tf.nn.relu(x), lambda dy: dy * tf.cast(x > 0, x.dtype) + 0.01 * x)
+    )
+    assert "upstream 0 gives" in cgviz.check(leaky, [-1.0, 2.0, 3.0]).findings[0].message
+    product = tf.custom_gradient(lambda x, y: (x * y, lambda dy: (dy * y, x)))
+    message = cgviz.check(product, [1.0, 2.0], [3.0, 5.0]).findings[0].message
+    assert "upstream is ignored for `y`: any upstream" in message
