@@ -393,7 +393,8 @@ def second_order(case: Case) -> None:
         row = results.rows.get(rule)
         reasons[f"not judged: see {rule}"] = row is not None and row.state == "fail"
     reason = next((words for words, holds in reasons.items() if holds), "")
-    if not reason and case.order < 2 and _is_slow(case):
+    most = LONG / GRADIENTS / max(len(case.judged.leaves), 1)
+    if not reason and case.order < 2 and timed(case.flat.pull, most)[1] > most:
         reason = "not judged: f is slow (order=2 judges it)"
     if reason:
         results.skipped("second order", reason)
@@ -411,12 +412,6 @@ def second_order(case: Case) -> None:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
         results.skipped("second order", "the first derivative jumps or is not finite here")
-
-
-def _is_slow(case: Case) -> bool:
-    """Whether the second order would take long."""
-    most = LONG / GRADIENTS / max(len(case.judged.leaves), 1)
-    return timed(case.flat.pull, most)[1] > most
 
 
 def _disagreement(case: Case) -> tuple[bool, Comparison]:
@@ -439,12 +434,11 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     # The gradient of a variable that f casts is rounded to the variable's own dtype.
     dtype = max(case.dtype, *case.judged.dtypes, key=lambda each: each.eps)
     told = 10 * dtype.wrong  # a gradient is rounded more often than a value
-    dtype = replace(dtype, told=told, wrong=told)
-    found = Comparison(first, dtype, FEW)
+    found = Comparison(first, replace(dtype, told=told, wrong=told), FEW)
     if found.mismatches:
         # Where terms cancel in the rule, as in that of a softmax, their rounding remains. It moves
         # the first derivative in stairs, which short steps do not leave.
-        wrong = found.confirmed(found.mismatches, dtype.wrong, dtype.eps ** (1 / 3))
+        wrong = found.confirmed(found.mismatches, told, dtype.eps ** (1 / 3))
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
         found.mismatches = [each for each in wrong if each.size > 4 * dtype.eps * term]
     return found

@@ -167,8 +167,7 @@ def upstream(case: Case) -> None:
             found.append(("f as a whole", whole))
     except Exception:
         results.skipped("upstream", "not judged: the rule cannot be run again")
-    for label, outcome in found:
-        reason, words = outcome or ("", "")
+    for label, (reason, words) in found:
         if reason and case.surrogate and reason != "ignored":
             results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
         elif reason:
@@ -179,7 +178,7 @@ def upstream(case: Case) -> None:
         results.passed("upstream", "downstream is linear in upstream")
 
 
-def _use_of_upstream(case: Case, step: CustomStep) -> _Outcome:
+def _use_of_upstream(case: Case, step: CustomStep) -> tuple[str, str]:
     known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
     def gradients_of(found: Sequence[Any]) -> list[Any]:
@@ -208,8 +207,6 @@ FARTHEST = 4096.0  # times the upstream: beyond the thresholds of rules that cli
 _SUM = "the sum of two upstreams does not give the sum of their downstreams"
 MOST_CALLS = 50  # of rules, evenly chosen: each is run ten times, and a loop may make 1,000 calls
 
-_Outcome = tuple[str, str] | None
-
 
 def _some(steps: Sequence[CustomStep]) -> list[CustomStep]:
     """Some of the calls, and the last of each rule, since some rules run once only."""
@@ -223,8 +220,8 @@ def nonlinearity(
     dtype: Dtype,
     sizes: Sequence[int] = (),
     name: Callable[[int], str] = str,
-) -> _Outcome:
-    """What is wrong with the use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
+) -> tuple[str, str]:
+    """What is wrong with the use of upstream: a key of `_USES_OF_UPSTREAM`, and words, or "", "".
 
     Args:
         pull: From upstream to downstream, both vectors.
@@ -263,7 +260,7 @@ def nonlinearity(
         n = style.number(times)
         words = f"{n} times the upstream does not give {n} times the downstream"
         return "not linear", words if times else _SUM
-    return None
+    return "", ""
 
 
 def largest_term(run: Callable[[], Any]) -> float:
