@@ -42,8 +42,9 @@ def check(
 
     The gradient that f's rules claim, upstream · df/dx, is compared with finite differences of f,
     (f(x+h) - f(x-h)) / 2h extrapolated to h = 0, in float64 if f runs in it. The rules are also run
-    with other upstreams, and f is differentiated twice, run in a graph, and so on. f may contain
-    custom gradients at any depth, or none.
+    with other upstreams, and at smaller inputs, and f is differentiated twice, run in a graph, and
+    so on. f may contain custom gradients at any depth, or none. An f that gives another value each
+    time is not judged, and not ok.
 
     Args:
         f: A function of tensors that returns a tensor, or a nested structure of tensors.
