@@ -201,11 +201,6 @@ class Comparison:
         again = [self._mismatch(e.output, e.input, e.yours, slopes[e.input]) for e in wrong]
         return [each for each in again if each.size > part * each.reach + 10 * each.error]
 
-    def _entry(self, i: int, j: int) -> Mismatch:
-        """The entry for output i and input j, by a run of its own."""
-        claim = self.f.claim(np.eye(1, self.middle.size, i)[0], self.f.x)
-        return self._mismatch(i, j, claim[j], self._slope(_only(self.f.scale, j)))
-
     def _claims(self, directions: Array, most: int) -> tuple[Array | None, Array, Array]:
         """What the rules claim for each direction.
 
@@ -269,7 +264,8 @@ class Comparison:
         j = _halved(np.flatnonzero(direction), lambda part: gap(u, _only(direction, part)))
         heading = _only(direction, j)
         i = _halved(np.flatnonzero(u), lambda part: gap(_only(u, part), heading))
-        found = self._entry(i, j)
+        claimed = claim(np.eye(1, self.middle.size, i)[0], x)[j]
+        found = self._mismatch(i, j, claimed, self._slope(_only(self.f.scale, j)))
         # If the entry is not off, it is rounding errors that add up in the sum.
         off = found.size > self.dtype.told * found.reach + 5 * found.error
         if off:

@@ -7,6 +7,7 @@ or, if only the numbers are wrong, `value`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import Comparison, Mismatch, apart, largest, timed
+from .differences import slope
 from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
@@ -25,6 +27,8 @@ STAIRS = "moves in stairs"  # what f does: see `_compared`
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
+COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
+ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope
 LONG = 10.0  # seconds that a second order which nobody asked for may take, as estimated
 
 # --- the first order ---------------------------------------------------------------------------
@@ -63,6 +67,9 @@ def value(case: Case) -> None:
         )
     if judged.x.size and case.y.size and not found.judged:
         results.skipped("value", _blind(case) or UNCERTAIN)
+    elif not (found.mismatches or case.surrogate or results.rows["kink"].reason == STAIRS):
+        with suppress(Exception):  # f may raise there
+            _elsewhere(case)
     results.passed("value", _agreement(case, found))
     results.passed("none", "None only where the derivative is 0")
     if case.custom:
@@ -96,6 +103,34 @@ def _compared(case: Case) -> Comparison:
     return longer
 
 
+def _elsewhere(case: Case) -> None:
+    """Where all inputs are a little smaller, a gradient stays the same only if the true one does.
+
+    Multiples of the inputs keep their zeros, order, symmetry and signs, and shares stay below 1.
+    """
+    judged, there = case.judged, ELSEWHERE * case.judged.x
+    claim = judged.claim(case.upstream, there)
+    stays = np.where(np.isclose(claim, case.wide.vector), np.sign(claim) * judged.scale, 0.0)
+    for leaf in (each for each in judged.leaves if stays[each.start : each.stop].any()):
+        step = np.zeros(claim.size)
+        step[leaf.start : leaf.stop] = stays[leaf.start : leaf.stop]
+
+        def along(t: float, step: Array = step) -> Array:
+            return np.array([case.upstream @ judged.forward(there + t * step)])
+
+        true, yours = slope(along, along(0.0), case.dtype.eps), claim @ step
+        give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
+        if max(true.low - yours, yours - true.high) > give:
+            case.results.broken(
+                "value",
+                f"stale for {leaf.name}",
+                f"the gradient for {leaf.name} is right here, but where all inputs and variables "
+                f"are {ELSEWHERE} times as large it is the same, and the true one is another.",
+                "Does the rule use numbers of another run, such as a tensor made from a variable "
+                "when a layer was built, or a constant that is right here only?",
+            )
+
+
 def _agreement(case: Case, found: Comparison) -> str:
     """In words, how many derivatives agree, and how large an error could have gone unseen."""
     agree = "the derivative agrees" if found.judged == 1 else f"{found.judged} derivatives agree"
@@ -123,8 +158,9 @@ def _blind(case: Case) -> str:
 def _bias(case: Case, found: Comparison) -> None:
     """A surrogate's distance from the true derivative, as numbers."""
     if not found.mismatches:
+        ran = "" if case.steps else "no custom rule ran: "
         if found.judged:
-            case.results.passed("surrogate", "agrees with the true derivative here")
+            case.results.passed("surrogate", f"{ran}agrees with the true derivative here")
         else:
             case.results.skipped("surrogate", "no derivative to compare with here, so no bias")
         return
@@ -148,10 +184,11 @@ def _kinks(case: Case, found: Comparison) -> None:
         return
     i, j, what = found.bends[0]
     at = f" ({case.input_name(j)})" if j >= 0 else ""
+    where = "this very point" if found.dtype.eps <= dtypes.FLOAT64.eps else "this point or nearby"
     case.results.broken(
         "kink",
         what,
-        f"{case.output_name(i)} {what} at this very point{at}. It has {_BENDS[what]}.",
+        f"{case.output_name(i)} {what} at {where}{at}. It has {_BENDS[what]}.",
         "Check at a nearby point as well.",
     )
 
@@ -174,9 +211,7 @@ def precision(case: Case) -> None:
     # One percent, some last bits of the largest number, and the effect of rounding f's value.
     give = 0.01 * np.abs(wide)
     give += 30 * eps * (np.max(np.abs(wide), initial=0.0) + largest(case.y) / case.judged.scale)
-    wrong = apart(mine, wide, give)
-    if wrong.size:  # `wobble` takes two runs
-        wrong = apart(mine, wide, give + 25 * case.wobble(case.judged, case.wide, eps))
+    wrong = apart(mine, wide, give + 25 * case.wobble(case.judged, case.wide, eps))
     if not wrong.size:
         case.results.passed("precision", "as accurate as rounding of the largest numbers allows")
         return
@@ -216,7 +251,7 @@ _SYMMETRIC = (
 def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch]) -> None:
     """Note what is wrong with one leaf under the rule that explains it best."""
     results = case.results
-    numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}{_summed(case, found, leaf)}"
+    numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}"
     if found.summed > 1:  # of sums, the search ends with the first wrong entry
         numbers += "; others may be wrong, too"
     if results.has("keywords") or (leaf.variable and results.has("variables")):
@@ -279,7 +314,10 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     everywhere = " everywhere" if (right != 0).sum() > 1 else ""
     if factor and style.number(factor, 3) != "1":
         why = _ON_PURPOSE if case.guilty(leaf) else general
-        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {why}"
+        sizes = {n for op in case.trace.ops for v in op.outputs for n in (*v.shape, v.size)} - {2}
+        mean = "A mean where a sum is meant? " if round(1 / factor, 2) in sizes else ""
+        ask = "A wrong sign? " if factor < 0 else mean
+        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {ask}{why}"
     if _close(mine, right):  # except for small numbers beside large ones
         return general
     moved = _close(np.sort(mine, axis=None), np.sort(right, axis=None))
@@ -331,16 +369,6 @@ def _sure(number: float, error: float) -> str:
     return style.number(float(f"{number:.{digits}g}"))
 
 
-def _summed(case: Case, found: Comparison, leaf: Leaf) -> str:
-    """In words, the gradient of sum(out), which `tape.gradient` returns, if short and wrong."""
-    if found.claimed is None or found.true is None or found.claimed.shape[0] == 1:
-        return ""
-    mine, right = (case.ones @ a[:, leaf.start : leaf.stop] for a in (found.claimed, found.true))
-    if not 1 < mine.size <= 4 or not np.isfinite([mine, right]).all() or _close(mine, right):
-        return ""
-    return f"; of sum(out): yours {style.array(mine)}, true {style.array(right)}"
-
-
 # --- the second order --------------------------------------------------------------------------
 
 _HIDDEN = (
@@ -358,14 +386,15 @@ def second_order(case: Case) -> None:
     reasons = {
         "not judged: the rule is not linear in upstream": not case.linear,
         "not judged: a surrogate, which the second pass applies again": case.surrogate,
-        f"not judged: {case.dtype.name} has too few digits": case.dtype.coarse,
+        f"not judged: {case.dtype.name} has too few digits": case.dtype.wrong >= COARSE,
         "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
     }
     for rule in ("variables", "value", "shape", "dtype"):
         row = results.rows.get(rule)
         reasons[f"not judged: see {rule}"] = row is not None and row.state == "fail"
     reason = next((words for words, holds in reasons.items() if holds), "")
-    if not reason and case.order < 2 and _is_slow(case):
+    most = LONG / GRADIENTS / max(len(case.judged.leaves), 1)
+    if not reason and case.order < 2 and timed(case.flat.pull, most)[1] > most:
         reason = "not judged: f is slow (order=2 judges it)"
     if reason:
         results.skipped("second order", reason)
@@ -375,8 +404,7 @@ def second_order(case: Case) -> None:
         _finite(case, level)
     except Exception as error:
         message = f"the second derivative raised {rules.first_line(error)}"
-        hint = rules.explain(error)[1]
-        results.broken("second order", "raises", message, hint, level=level)
+        results.broken("second order", "raises", message, rules.explain(error)[1], level=level)
         return
     if found.mismatches:
         _wrong(case, growing, found, level)
@@ -384,12 +412,6 @@ def second_order(case: Case) -> None:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
         results.skipped("second order", "the first derivative jumps or is not finite here")
-
-
-def _is_slow(case: Case) -> bool:
-    """Whether the second order would take long."""
-    most = LONG / GRADIENTS / max(len(case.judged.leaves), 1)
-    return timed(case.flat.pull, most)[1] > most
 
 
 def _disagreement(case: Case) -> tuple[bool, Comparison]:
@@ -412,12 +434,11 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
     # The gradient of a variable that f casts is rounded to the variable's own dtype.
     dtype = max(case.dtype, *case.judged.dtypes, key=lambda each: each.eps)
     told = 10 * dtype.wrong  # a gradient is rounded more often than a value
-    dtype = replace(dtype, told=told, wrong=told)
-    found = Comparison(first, dtype, FEW)
+    found = Comparison(first, replace(dtype, told=told, wrong=told), FEW)
     if found.mismatches:
         # Where terms cancel in the rule, as in that of a softmax, their rounding remains. It moves
         # the first derivative in stairs, which short steps do not leave.
-        wrong = found.confirmed(found.mismatches, dtype.wrong, dtype.eps ** (1 / 3))
+        wrong = found.confirmed(found.mismatches, told, dtype.eps ** (1 / 3))
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
         found.mismatches = [each for each in wrong if each.size > 4 * dtype.eps * term]
     return found

@@ -38,7 +38,7 @@ class Slope(NamedTuple):
 
     value: Array
     error: Array
-    low: Array  # at a kink, and always in 16 bits, the lower of the two sides' slopes; else value
+    low: Array  # at or near a kink, and always in 16 bits, the lower slope of two; else value
     high: Array  # the same with the higher of the two
     kink: Array  # bool: the slopes of the two sides differ by more than their errors
     jump: Array  # bool: f is discontinuous here, so there is no derivative
@@ -133,7 +133,8 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
     """
     h = np.array(list(values))[:, None]
     coarse = eps > dtypes.FLOAT32.eps
-    limit = partial(extrapolate, longer=0 if coarse else int(np.sum(h > FIRST[0])))
+    longer = 0 if coarse else int(np.sum(h > FIRST[0]))
+    limit = partial(extrapolate, longer=longer)
     ahead, behind = (np.stack(side) for side in zip(*values.values(), strict=True))
     with np.errstate(all="ignore"):
         quotient = (ahead - behind) / (2 * h)
@@ -146,8 +147,9 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
         still = (ahead == middle) & (behind == middle)
         noise = np.where(still.any(axis=0), np.fmax(noise, ROUNDING * eps / h), noise)
         value, error = limit(quotient, noise, (2, 4, 6, 8))
-        right, right_error = limit((ahead - middle) / h, 2 * noise, (1, 2, 3, 4, 5))
-        left, left_error = limit((middle - behind) / h, 2 * noise, (1, 2, 3, 4, 5))
+        sides = np.stack([ahead - middle, middle - behind]) / h
+        right, right_error = limit(sides[0], 2 * noise, (1, 2, 3, 4, 5))
+        left, left_error = limit(sides[1], 2 * noise, (1, 2, 3, 4, 5))
         gap, gap_error = limit((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
         known = [np.isfinite(value), np.isfinite(right)]  # one side may lie outside f's domain
         value = np.select(known, [value, right], left)
@@ -155,8 +157,15 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
         error = np.where(still.all(axis=0), noise[0], error)
         apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
         # For a smooth function this bend falls with the step; at a kink it stays.
-        bend = np.abs(ahead + behind - 2 * middle) / h + 4 * noise
-        apart &= (bend[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
+        bend = np.abs(ahead + behind - 2 * middle) / h
+        apart &= ((bend + 4 * noise)[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
+        # If it stays over some steps only, a kink is near. In float32 no step that is short enough
+        # to leave it out has many digits: anything between the slopes of two sides may be right.
+        near = (bend[1:] - 4 * noise[1:] > 0.5 * bend[:-1]).any(axis=0)
+        near &= eps > dtypes.FLOAT64.eps
+        close = slice(min(longer + 3, len(h) - 1), None)  # longer steps may meet other kinks
+        lower = np.fmax.reduce((np.min(sides, axis=0) - 2 * noise)[close])
+        upper = np.fmin.reduce((np.max(sides, axis=0) + 2 * noise)[close])
     if coarse:
         no = np.zeros(middle.shape, bool)
         return Slope(value, error, np.fmin(left, right), np.fmax(left, right), no, no)
@@ -165,8 +174,8 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
     step = _steps_away(ahead, middle, least) | _steps_away(behind, middle, least)
     kink = apart & np.isfinite(gap) & np.isfinite(left) & np.isfinite(right) & ~step
     error = np.where(step | ~np.isfinite(error), np.inf, error)
-    low = np.where(kink, np.fmin(left, right), value)
-    high = np.where(kink, np.fmax(left, right), value)
+    low = np.select([kink, near], [np.fmin(left, right), np.fmin(value, lower)], value)
+    high = np.select([kink, near], [np.fmax(left, right), np.fmax(value, upper)], value)
     return Slope(value, error, low, high, kink, step)
 
 
@@ -224,7 +233,13 @@ def extrapolate(
                 best = np.where(take, limit, best)
                 least = np.where(take, error, least)
             column, rounding = better, rounding[1:]
-    return best, least
+        # Where the limit is infinite, the quotients move ever farther, up to where they are noise.
+        moves = np.diff(differences[longer:], axis=0)
+        farther = (moves[1:] / moves[:-1] > 0.7) & (np.abs(moves[1:]) > noise[longer + 2 :])
+        farther[2:] |= np.abs(moves[3:]) <= noise[longer + 4 :]
+        infinite = farther.all(axis=0) & (len(farther) > 1)
+        infinite &= np.abs(differences[-1] - differences[longer]) > 0.1 * np.abs(differences[-1])
+    return best, np.where(infinite, np.inf, least)
 
 
 def _strayed(shorter: Array, noise: Array, limit: Array, error: Array) -> Array:

@@ -34,18 +34,19 @@ def mutation(case: Case) -> None:
     if not case.written and case.deterministic:
         case.results.passed("mutation", "a run changes nothing")
         return
-    names = ", ".join(f"`{name}`" for name in case.written)
-    mend = "Keep such changes out of f and its rule."
-    if names:
-        mend = "If that is intended, as with moving averages, all is well."
+    reason = ", ".join(case.written)
+    message = f"a run of f changes {', '.join(f'`{name}`' for name in case.written)}."
+    mend = "If that is intended, as with moving averages, all is well."
+    if not case.deterministic:
+        reason, mend = "another value each time", "Keep such changes out of f and its rule."
+        message = "f gives another value each time, with every seed fixed: no derivative is judged."
     case.results.broken(
         "mutation",
-        ", ".join(case.written) or "another value each time",
-        f"a run of f changes {names}."
-        if names
-        else "f gives another value each time, with every seed fixed.",
+        reason,
+        message,
         "`check`, `jacobian` and second derivatives run f more than once, and each run changes it "
         f"again; under tf.function Python code runs once only. {mend}",
+        level="warning" if case.deterministic else "error",
     )
 
 
@@ -132,10 +133,8 @@ def _difference(case: Case, found: Pulled) -> str:
     part = max(1e-4, 2 * dtype.eps)
     give = part * largest_beside(eager.value)
     words = first(case.output_name, found.value, eager.value, wide.value, give)
-    moved = part * largest_beside(eager.vector, case.flat.sizes)
-    gradients = case.gradient_name, found.vector, eager.vector, wide.vector
-    # `case.give` takes two runs.
-    return words or (first(*gradients, moved) and first(*gradients, moved + case.give))
+    give = part * largest_beside(eager.vector, case.flat.sizes) + case.give
+    return words or first(case.gradient_name, found.vector, eager.vector, wide.vector, give)
 
 
 def compiled(case: Case, **how: Any) -> Pulled:

@@ -155,19 +155,19 @@ def upstream(case: Case) -> None:
     steps = _some(case.steps)
     for step in steps:
         with suppress(Exception):  # it cannot run again
-            found.append((step.label, _use_of_upstream(step, case.given)))
+            found.append((step.label, _use_of_upstream(case, step)))
     try:
         pull = partial(judged.claim, x=judged.x)
         # A power of 2 changes no digit: where f is linear, one run is exact, and tells enough.
         scaled, expected = pull(-FARTHEST * case.upstream), -FARTHEST * case.wide.vector
         exact = len(found) == len(steps) and np.array_equal(scaled, expected, equal_nan=True)
         if case.deterministic and not exact:
-            whole = nonlinearity(pull, case.y.size, case.dtype, judged.sizes)
+            names = [leaf.name for leaf in judged.leaves].__getitem__
+            whole = nonlinearity(pull, case.y.size, case.dtype, judged.sizes, names)
             found.append(("f as a whole", whole))
     except Exception:
         results.skipped("upstream", "not judged: the rule cannot be run again")
-    for label, outcome in found:
-        reason, words = outcome or ("", "")
+    for label, (reason, words) in found:
         if reason and case.surrogate and reason != "ignored":
             results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
         elif reason:
@@ -178,7 +178,7 @@ def upstream(case: Case) -> None:
         results.passed("upstream", "downstream is linear in upstream")
 
 
-def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
+def _use_of_upstream(case: Case, step: CustomStep) -> tuple[str, str]:
     known = [tf.convert_to_tensor(u) for u in step.upstream if u is not None]
 
     def gradients_of(found: Sequence[Any]) -> list[Any]:
@@ -192,7 +192,8 @@ def _use_of_upstream(step: CustomStep, dtype: Dtype) -> _Outcome:
         return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
 
     sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
-    return nonlinearity(rule, join(known).size, dtype, sizes)
+    name = partial(case.argument_name, step)
+    return nonlinearity(rule, join(known).size, case.given, sizes, name)
 
 
 _USES_OF_UPSTREAM = {
@@ -206,8 +207,6 @@ FARTHEST = 4096.0  # times the upstream: beyond the thresholds of rules that cli
 _SUM = "the sum of two upstreams does not give the sum of their downstreams"
 MOST_CALLS = 50  # of rules, evenly chosen: each is run ten times, and a loop may make 1,000 calls
 
-_Outcome = tuple[str, str] | None
-
 
 def _some(steps: Sequence[CustomStep]) -> list[CustomStep]:
     """Some of the calls, and the last of each rule, since some rules run once only."""
@@ -220,8 +219,9 @@ def nonlinearity(
     size: int,
     dtype: Dtype,
     sizes: Sequence[int] = (),
-) -> _Outcome:
-    """What is wrong with the use of upstream: a key of `_USES_OF_UPSTREAM`, and words.
+    name: Callable[[int], str] = str,
+) -> tuple[str, str]:
+    """What is wrong with the use of upstream: a key of `_USES_OF_UPSTREAM`, and words, or "", "".
 
     Args:
         pull: From upstream to downstream, both vectors.
@@ -229,6 +229,7 @@ def nonlinearity(
         dtype: The coarsest dtype on the way: it sets how far rounding moves downstream.
         sizes: How many numbers downstream has for each input. Each is judged by its own largest
             number, or a large gradient for one input would hide an error in that for another.
+        name: The name of each input, by its position.
     """
     random = np.random.default_rng(11)
     u, v = random.uniform(0.5, 1.5, (2, size)) * random.choice([-1.0, 1.0], (2, size))
@@ -239,9 +240,13 @@ def nonlinearity(
         return "not the same twice", words
     left = apart(pull(0 * u), 0 * at_u, give)
     if left.size:
-        if apart(at_u[left], at_v[left], give[left]).size == left.size:
+        used = apart(at_u, at_v, give)
+        ends = np.cumsum(sizes or [at_u.size])
+        fixed, moved = (set(np.searchsorted(ends, at, "right").tolist()) for at in (left, used))
+        if not fixed - moved:
             return "not linear", "upstream 0 gives a downstream that is not 0"
-        return "ignored", "upstream is ignored: any upstream gives the same downstream"
+        where = f" for {' and '.join(map(name, sorted(fixed - moved)))}" if moved else ""
+        return "ignored", f"upstream is ignored{where}: any upstream gives the same downstream"
     factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]
     tried.append((0.0, pull(u + v), at_u + at_v, 4.0))  # four sums are rounded here, one above
@@ -255,7 +260,7 @@ def nonlinearity(
         n = style.number(times)
         words = f"{n} times the upstream does not give {n} times the downstream"
         return "not linear", words if times else _SUM
-    return None
+    return "", ""
 
 
 def largest_term(run: Callable[[], Any]) -> float:

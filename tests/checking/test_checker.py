@@ -39,7 +39,7 @@ def square(x):
 def test_the_documented_polynomial_has_its_weights_swapped():
     report = cgviz.check(*_spread(gallery.polynomial_with_swapped_weights(np.float32)))
     found = finding(report, "value")
-    assert "yours [6, 3], true [3, 6]" in found.message
+    assert "d w[0]: yours 3, true 1 (and 3 more)" in found.message
     assert "in the wrong places" in found.hint
     assert found.lesson == "04_variables"
 
@@ -123,13 +123,17 @@ def test_a_finding_names_the_place_the_hint_and_the_lesson():
     assert {each.level for each in found} == {"error"}
 
 
-@pytest.mark.parametrize("y_gets", [lambda z, w: z * 2.0 + z * 6.0, lambda z, w: w * 2.0 + z * 6.0])
+@pytest.mark.parametrize("y_gets", [lambda z, w: (z, z), lambda z, w: (w, z)])
 def test_a_rule_that_takes_one_output_s_upstream_for_another_s_is_seen_where_a_sum_hides_it(y_gets):
     """Lesson 03: z + w sends 1 to both outputs."""
 
     @tf.custom_gradient
     def z_and_w(x, y):
-        return (x * y, y**2), lambda up_z, up_w: (up_z * y, y_gets(up_z, up_w))
+        def rule(up_z, up_w):
+            one, other = y_gets(up_z, up_w)
+            return up_z * y, one * x + other * 2.0 * y
+
+        return (x * y, y**2), rule
 
     assert cgviz.check(lambda x, y: tf.add(*z_and_w(x, y)), 2.0, 3.0).ok
     assert "d out[0] / d y: yours" in cgviz.check(z_and_w, 2.0, 3.0).findings[0].message
@@ -550,6 +554,6 @@ def test_nothing_is_computed_again_that_is_known():
         cgviz.check(lambda x: f(x), x, **how)
         return len(runs)
 
-    assert count(3.0, lambda dy, x: dy * tf.cos(x)) < 45
+    assert count(3.0, lambda dy, x: dy * tf.cos(x)) < 55
     wrong = np.linspace(0.1, 1.0, 10, dtype=np.float32)
     assert count(wrong, lambda dy, x: dy) < 160

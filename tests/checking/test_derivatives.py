@@ -421,7 +421,7 @@ def test_of_complex_numbers_the_gradient_of_the_sum_is_tensorflows_and_conj_is_n
         y = tf.reduce_sum(z * (1 + 2j))
     assert tape.gradient(y, z).numpy().tolist() == [1 - 2j, 1 - 2j]
     (found,) = cgviz.check(turned, z).findings
-    assert "of sum(out): yours [1, 1, 2, 2], true [1, 1, −2, −2]" in found.message
+    assert "d real out[0] / d imag in[0]: yours 2, true −2" in found.message
     assert "conjugate" in found.hint
 
 
@@ -501,3 +501,119 @@ def test_what_a_surrogate_stops_on_purpose_is_no_error_and_not_said_to_flow():
     assert report.ok
     (row,) = (row for row in report.rows if row.rule == "none")
     assert (row.state, "stop_gradient" in row.reason) == ("skip", True)
+
+
+# --- what differences cannot tell, and what another point tells --------------------------------
+
+
+def relu_layers(rule=None):
+    """A ReLU between two layers whose float32 weights f reads: kinks lie near its inputs."""
+    random = np.random.default_rng(1)
+    x = random.normal(size=(8, 8)).astype(np.float32)
+    w = tf.Variable(random.normal(size=(8, 64)).astype(np.float32) * 0.35, name="w")
+    b = tf.Variable(np.zeros(64, np.float32), name="b")
+    v = tf.Variable(random.normal(size=(64, 3)).astype(np.float32) * 0.09, name="v")
+    relu = tf.custom_gradient(lambda x: (tf.nn.relu(x), lambda dy: rule(dy, x)))
+    return cgviz.check(lambda x: (relu if rule else tf.nn.relu)(x @ w + b) @ v, x)
+
+
+def test_in_float32_a_kink_near_by_makes_no_right_gradient_wrong():
+    assert relu_layers().ok
+
+
+@pytest.mark.parametrize("rule", [lambda dy, x: dy, lambda dy, x: dy * tf.cast(x < 0.5, x.dtype)])
+def test_in_float32_a_wrong_rule_is_found_among_kinks(rule):
+    assert relu_layers(rule).findings[0].rule == "value"
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x + 0.1, lambda x: x * 7.0, lambda x: tf.where(x > 1.5, x, 0.0)]
+)
+def test_of_an_f_that_gives_another_value_each_time_nothing_is_called_right(f):
+    random = np.random.default_rng(0)
+    noisy = tf.custom_gradient(
+        lambda x: (x * x + 0.1 * random.normal(size=2).astype(np.float32), lambda dy: dy * f(x))
+    )
+    report = cgviz.check(noisy, [1.0, 2.0], order=2)
+    assert (report.ok, [found.rule for found in report.findings]) == (False, ["mutation"])
+    assert report.headline.endswith("✗ not judged (1 error)")
+    assert not {"value", "kink", "second order"} & {row.rule for row in report.rows}
+
+
+class Stale:
+    """A layer whose rule keeps a tensor made from its variable when the layer was built."""
+
+    def __init__(self):
+        self.w = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], name="w")
+        self.old = tf.convert_to_tensor(self.w)
+
+    def __call__(self, x):
+        @tf.custom_gradient
+        def product(x, w):
+            return x @ w, lambda dy: (dy @ tf.transpose(self.old), tf.transpose(x) @ dy)
+
+        return product(x, tf.convert_to_tensor(self.w))
+
+
+def first_kept():
+    """A function whose rule keeps the first x that it sees."""
+    seen = []
+
+    def square(x):
+        seen.append(x)
+        return x * x, lambda dy: dy * 2.0 * seen[0]
+
+    return tf.custom_gradient(square)
+
+
+@pytest.mark.parametrize(
+    ("f", "x"), [(Stale(), [[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]]), (first_kept(), [1.0, 2.0])]
+)
+def test_a_rule_that_uses_numbers_of_another_run_is_wrong(f, x):
+    (found,) = cgviz.check(f, x, order=2).findings
+    assert found.rule == "value"
+    assert "it is the same, and the true one is another" in found.message
+
+
+@pytest.mark.parametrize("claim", [0.0, 1.0, -5.0, -87.0])
+def test_where_the_slope_is_infinite_no_number_is_called_true(claim):
+    @tf.custom_gradient
+    def entropy(x):
+        safe = tf.where(x > 0, x, 1.0)
+        slope = tf.where(x > 0, tf.math.log(safe) + 1.0, claim)
+        return x * tf.math.log(safe), lambda dy: dy * slope
+
+    report = cgviz.check(entropy, [0.0, 1.0])
+    (row,) = [row for row in report.rows if row.rule == "value"]
+    assert (row.state, "1 more are too uncertain to judge" in row.reason) == ("pass", True)
+
+
+def test_a_curve_that_bends_closer_than_the_shortest_step_is_not_judged():
+    assert cgviz.check(lambda x: tf.math.xlogy(x, x), [0.0, 1.0]).ok
+    entropy = lambda p: -tf.reduce_sum(p * tf.math.log(p + 1e-9))  # noqa: E731
+    assert cgviz.check(entropy, [0.0, 0.4], order=2).ok
+
+
+@pytest.mark.parametrize("small", [tf.float16, tf.bfloat16])
+@pytest.mark.parametrize(("factor", "ok"), [(2.0, True), (2.4, False)])
+def test_a_rule_that_computes_in_16_bits_is_judged_by_their_digits(small, factor, ok):
+    def rule(dy, x):
+        return tf.cast(tf.cast(dy, small) * tf.cast(factor * x, small), tf.float32)
+
+    square = tf.custom_gradient(lambda x: (x * x, lambda dy: rule(dy, x)))
+    report = cgviz.check(square, [0.1, 0.23], order=2)
+    assert report.ok == ok
+    assert not ok or "finite differences in" in str(report)
+
+
+def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run():
+    through = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
+    report = cgviz.check(lambda x: tf.vectorized_map(through, x), [[0.3], [1.2]], surrogate=True)
+    (row,) = [row for row in report.rows if row.rule == "surrogate"]
+    assert row.reason == "no custom rule ran: agrees with the true derivative here"
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1 / 8, "A mean where"), (-1.0, "A wrong sign?")])
+def test_a_usual_factor_has_a_usual_cause(factor, words):
+    f = tf.custom_gradient(lambda x: (tf.reduce_sum(x * x), lambda dy: dy * factor * 2.0 * x))
+    assert f"everywhere. {words}" in cgviz.check(f, np.arange(1.0, 9.0)).findings[0].hint

@@ -130,7 +130,7 @@ def test_a_wrong_shape_for_a_variable_is_said_by_its_name():
     ("rule", "words"),
     [
         (lambda u: 0 * u + 3.0, "ignored"),
-        (lambda u: np.concatenate([u, 0 * u + 3.0]), "ignored"),
+        (lambda u: np.concatenate([u, 0 * u + 3.0]), "upstream 0 gives"),
         (lambda u: u + 1.0, "upstream 0 gives"),
         (lambda u: abs(u), "−1 times the upstream"),
         (lambda u: np.clip(u, -1, 1), "4096 times the upstream"),
@@ -154,8 +154,8 @@ def test_an_ignored_upstream_is_seen_beside_a_large_gradient_for_another_input()
 
 def test_a_linear_rule_is_linear():
     matrix = np.random.default_rng(0).normal(size=(3, 4))
-    assert nonlinearity(lambda u: u @ matrix, 3, FLOAT64) is None
-    assert nonlinearity(lambda u: np.zeros(0), 3, FLOAT64) is None
+    assert nonlinearity(lambda u: u @ matrix, 3, FLOAT64) == ("", "")
+    assert nonlinearity(lambda u: np.zeros(0), 3, FLOAT64) == ("", "")
 
 
 def test_clipping_is_an_error_unless_it_is_a_surrogate():
@@ -434,3 +434,13 @@ def test_slices_whose_shape_is_no_tensor_are_judged():
         return tf.gather(t, taken), lambda dy: tf.IndexedSlices(dy, taken, t.shape)
 
     assert cgviz.check(rows, [[1.0], [2.0], [3.0], [4.0]], where=()).findings == ()
+
+
+def test_an_upstream_is_called_ignored_only_where_no_number_depends_on_it():
+    leaky = tf.custom_gradient(
+        lambda x: (tf.nn.relu(x), lambda dy: dy * tf.cast(x > 0, x.dtype) + 0.01 * x)
+    )
+    assert "upstream 0 gives" in cgviz.check(leaky, [-1.0, 2.0, 3.0]).findings[0].message
+    product = tf.custom_gradient(lambda x, y: (x * y, lambda dy: (dy * y, x)))
+    message = cgviz.check(product, [1.0, 2.0], [3.0, 5.0]).findings[0].message
+    assert "upstream is ignored for `y`: any upstream" in message
