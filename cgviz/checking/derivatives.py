@@ -295,8 +295,8 @@ def _nothing(case: Case, leaf: Leaf) -> Finding | None:
 def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     """What the wrong numbers look like, as a hint."""
     general = _GENERAL if case.guilty(leaf) else _NO_RULE
-    shape = leaf.source.shape
-    if len(shape) > 1 and shape[-1] == shape[-2]:
+    matrix = np.asarray(leaf.source)
+    if matrix.ndim > 1 and np.array_equal(matrix, matrix.swapaxes(-1, -2)):
         general += _SYMMETRIC
     if found.claimed is None or found.true is None:
         return general

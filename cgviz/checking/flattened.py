@@ -11,7 +11,6 @@ as two real ones: TensorFlow's gradient for it is then the pair of real gradient
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 import threading
@@ -343,17 +342,13 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
 
 @contextmanager
 def kept(variables: Kept) -> Iterator[None]:
-    """Leave variables, random streams and the terminal as they were, on every way out."""
+    """Leave variables, random streams, the terminal and the log as they were, on every way out."""
     with _ALONE, np.errstate(all="ignore"):
         numpy_state, python_state = np.random.get_state(), random.getstate()
-        logger = tf.get_logger()
-        level = logger.level
         try:
             with tf_hooks.unrecorded(), tf_hooks.state_kept(), silenced():
-                logger.setLevel(logging.ERROR)  # each check makes a new function, which "retraces"
                 yield
         finally:
-            logger.setLevel(level)
             np.random.set_state(numpy_state)
             random.setstate(python_state)
             restore(variables)

@@ -374,6 +374,8 @@ def test_a_rule_for_symmetric_matrices_is_told_how_to_check_it(factor):
     )
     assert "A gradient for symmetric matrices" in said
     assert "symmetric" not in hint(lambda dy, x: dy * tf.cos(x) ** 2, [0.3, 1.1])
+    square = [[2.0, 0.5], [0.1, 1.0]]
+    assert "symmetric" not in hint(lambda dy, x: dy * tf.cos(x) ** 2, square)
 
 
 def test_of_one_number_nothing_is_said_to_hold_everywhere():
