@@ -113,6 +113,19 @@ def test_marks_are_a_table_that_a_spreadsheet_opens_and_computes_nothing_of(grad
     assert not any(value.startswith("=") for row in read for value in row.values())
 
 
+def test_marks_name_the_exercise_and_the_rows_of_other_exercises_stay(graded, tmp_path):
+    course = grade.Course(graded[0], UPSTREAM)
+    course.root = tmp_path
+    (tmp_path / "graded").symlink_to(graded[0] / "graded")
+    others = "student,exercise,points,of,noticed\r\n'=cmd(),01_chain_rule,3,11,a word\r\n"
+    (tmp_path / "marks.csv").write_text(f"\ufeff{others}", "utf-8")
+    for _ in range(2):
+        rows = course.marks()
+        kept = (tmp_path / "marks.csv").read_bytes().decode()
+        assert kept.startswith(others)
+        assert kept.count(f",{UPSTREAM},") == len(rows) == len(course.folders)
+
+
 def test_every_student_has_a_page(graded):
     course, rows, *_ = graded
     for student in rows:
