@@ -278,7 +278,10 @@ def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
     kept = []
     for cell in cells:
         left[cell.name] -= 1
-        kept.append(Cell(cell.kind, cell.source) if cell.name and left[cell.name] else cell)
+        if cell.name and left[cell.name]:
+            locked = cell.role == "locked"  # what it defines is fixed from its first copy on
+            cell = replace(cell, name="") if locked else Cell(cell.kind, cell.source)
+        kept.append(cell)
     return kept, [
         f"The cell '{name}' is there {times} times. All of them were run in their order. Of an "
         "answer the last one before the tests counts. Delete the others."

@@ -296,6 +296,14 @@ def test_a_name_of_a_locked_cell_that_the_student_defines_again_is_noticed():
     assert merged(notebook)[1] == []
 
 
+def test_a_copy_of_a_locked_cell_fixes_its_names_as_early_as_the_cell_itself():
+    notebook = diligent()
+    notebook.cells.append(copy.deepcopy(cell_of(notebook, "mirror")))
+    assert [one.fixed for one in merged(notebook)[0] if one.fixed] == [
+        {"mirror", "two_mirrors"}
+    ] * 2
+
+
 def test_a_test_cell_that_was_pasted_above_does_not_count_as_moved():
     notebook = diligent()
     answer = notebook.cells.index(cell_of(notebook, "cube"))
