@@ -235,7 +235,7 @@ def _named(
     notices = []
     if strange and all(name not in known for name in other):
         notices.append(
-            f"Cells of another exercise are in it ({strange}). They were run as cells of your own."
+            f"Some cells are not of this exercise ({strange}). They were run as cells of your own."
         )
     elif other:
         notices.append(

@@ -314,7 +314,7 @@ def test_a_test_cell_that_was_pasted_above_does_not_count_as_moved():
 def test_a_stray_cell_of_another_exercise_does_not_make_it_another_version():
     notebook = diligent()
     notebook.cells.append(copy.deepcopy(cell_of(load("01_chain_rule"), "factors")))
-    assert the_notice(notebook).startswith("Cells of another exercise are in it (factors).")
+    assert the_notice(notebook).startswith("Some cells are not of this exercise (factors).")
 
 
 def test_a_copy_that_was_pasted_behind_is_the_one_that_counts():
