@@ -16,7 +16,6 @@ import ast
 import contextlib
 import inspect
 import os
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import product
 from traceback import format_exception_only
@@ -27,6 +26,7 @@ import tensorflow as tf
 
 from . import style
 from .graph import dtypes
+from .hinting.hints import explain
 from .recording.api import trace
 from .recording.source import lines
 
@@ -78,7 +78,7 @@ def feedback(
         if rule:
             returned = answer.gradients(upstream)
             if custom and all(g is None for g in returned):
-                raise NotYetError("what comes back is None. Write the rule.")
+                raise NotYetError("what comes back is None. Is there a rule, and does it `return`?")
         if check:
             _sound(f, *args, custom=custom, **options)
         if gradients is not None:
@@ -120,8 +120,11 @@ def _told(name: str) -> Iterator[None]:
     except AssertionError as error:
         print(f"✗ {error}")
     except Exception as error:  # from the student's own code, whatever it is
-        lines = format_exception_only(error)[0].splitlines()  # `str(error)` may raise in turn
-        print(f"✗ {name}: {lines[0][:MOST_TEXT]}")
+        words = format_exception_only(error)[0].splitlines()[0][:MOST_TEXT]
+        with contextlib.suppress(Exception):  # `str(error)` may raise in turn
+            hint = explain(error)
+            words = f"{words.rstrip('.')}. {hint.fix}" if hint else words
+        print(f"✗ {name}: {words}")
     else:
         print(f"✓ {name}")
 
@@ -248,12 +251,10 @@ class _Answer:
 
 def _unwritten(f: Any, rule: bool) -> bool:
     """Whether a line of an answer, or of its rule, is still the `...` that was handed out."""
-    f = inspect.unwrap(f)
-    code = getattr(f, "__code__", None)
+    code: Any = getattr(inspect.unwrap(f), "__code__", None)
     try:
-        text = textwrap.dedent(inspect.getsource(f)) if code is None else "\n".join(lines(code))
-        tree = ast.parse(text)
-    except (TypeError, OSError, SyntaxError, ValueError):
+        tree = ast.parse("\n".join(lines(code)))
+    except (AttributeError, TypeError, OSError, SyntaxError, ValueError):
         return False
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     for inner in functions[1:] if not rule else []:
@@ -265,12 +266,14 @@ def _unwritten(f: Any, rule: bool) -> bool:
 def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:
     """Raise an AssertionError if `cgviz.check` finds an error, or a custom gradient is missing.
 
-    The message is that of the first error, with its hint.
+    The message is that of the first error, with its hint. An exercise decides itself whether a rule
+    may be a surrogate, so that is no advice.
     """
     from .checking.checker import check
 
     for each in check(f, *args, **options).findings:  # errors come first
-        said = f"{_name(f)}: {each.rule}: {each.message} {each.hint}"
+        hint = each.hint.partition("If ")[0] if "surrogate=True" in each.hint else each.hint
+        said = f"{_name(f)}: {each.rule}: {each.message} {hint}"
         _insist(each.level != "error", said.rstrip())
     missing = f"{_name(f)} holds no custom gradient: keep @tf.custom_gradient."
     _insist(not custom or _holds_custom(f, args), missing)
@@ -331,7 +334,5 @@ def _array(part: Any) -> np.ndarray[Any, Any]:
 
 
 def _name(f: Any) -> str:
-    if isinstance(f, tf.Module) and not isinstance(f, type):
-        return type(f).__name__
     found = getattr(f, "__name__", None)
     return str(found) if found and found != "<lambda>" else "your answer"

@@ -125,12 +125,13 @@ def visible(path: Path) -> bool:
 
 
 def run(
-    cells: list[dict[str, str]], limits: Limits, boxed: bool = True
+    cells: list[dict[str, Any]], limits: Limits, boxed: bool = True
 ) -> tuple[list[dict[str, Any]], str]:
     """Run cells one after the other.
 
     Args:
-        cells: For each its "source", and a "probe", code to run after it, or "".
+        cells: For each its "source"; a "probe", code to run after it, or ""; and "fixed", the
+            names that have their value of now again in each later cell with a probe.
         limits: What the hand-in may use.
         boxed: Whether to run them in a box.
 

@@ -6,11 +6,11 @@ python tools/grade.py COURSE EXERCISE [--cluster tcp://...] [--jobs 2] [--second
 COURSE is a folder in nbgrader's layout: COURSE/submitted/STUDENT/EXERCISE/EXERCISE.ipynb is what a
 student has handed in. Afterwards COURSE holds
 
-    marks.csv                     a line per student: points, and what was noticed
+    marks.csv                     a line per student and exercise: points, and what was noticed
     feedback/STUDENT/...          a page for each student
     graded/EXERCISE/STUDENT.json  the points of each cell; a student who has one is not graded
                                   again until the hand-in, the exercise or an option changes
-    gradebook.db, autograded/     with --gradebook: for `nbgrader formgrader` and `nbgrader export`
+    gradebook.db, autograded/     with --gradebook: for nbgrader's formgrader and `nbgrader export`
 
 judge.py grades one hand-in. Here it is mapped over the class by dask.distributed.
 """
@@ -40,6 +40,9 @@ from handin import UnreadableError, find
 
 AHEAD = 4
 """Hand-ins that each worker has at a time: enough that none waits, few enough for the memory."""
+
+COLUMNS = ["student", "exercise", "points", "of", "noticed"]
+"""Those of marks.csv."""
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet compute a text."""
@@ -105,20 +108,26 @@ class Course:
             unfinished.replace(path)
 
     def marks(self) -> list[dict[str, Any]]:
-        """Write marks.csv, without points for those who could not be graded; returns its rows."""
+        """Write marks.csv, without points for those who could not be graded; returns its rows.
+
+        The rows of other exercises stay in the file.
+        """
         rows: list[dict[str, Any]] = []
         for student in sorted({*self.folders, *self.failed}):
+            row = {"student": student, "exercise": self.name, "points": "", "of": ""}
             if why := self.failed.get(student):
-                rows.append({"student": student, "points": "", "of": "", "noticed": why})
+                rows.append({**row, "noticed": why})
                 continue
             result = json.loads(self.stored(student).read_text("utf-8"))
-            noticed = " ".join(result["noticed"])
-            rows.append({"student": student, **{k: result[k] for k in ("points", "of")}})
-            rows[-1]["noticed"] = noticed
-        with (self.root / "marks.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ["student", "points", "of", "noticed"])
+            rows.append({**row, **{k: result[k] for k in ("points", "of")}})
+            rows[-1]["noticed"] = " ".join(result["noticed"])
+        path = self.root / "marks.csv"
+        others = [row for row in _read(path) if row["exercise"] != self.name]
+        ordered = sorted([*others, *rows], key=lambda row: str(row["exercise"]))
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
             writer.writeheader()
-            writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+            writer.writerows({key: _cell(value) for key, value in row.items()} for row in ordered)
         return rows
 
 
@@ -208,6 +217,15 @@ class Bar:
         last = self.done == self.total
         if sys.stderr.isatty() or last:
             print(f"\r{line}  ", end="\n" if last else "", file=sys.stderr, flush=True)
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    """The rows of marks.csv; none if there is no such file, or one of other columns."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        reader = csv.DictReader(file)
+        return list(reader) if {*COLUMNS} <= {*(reader.fieldnames or ())} else []
 
 
 def _cell(value: Any) -> Any:

@@ -50,6 +50,11 @@ class Cell:
     checksum: str = ""  # tells one version of the exercise from another
     probe: str = ""  # in a cell with tests: the code that computes the answers to compare
 
+    @property
+    def fixed(self) -> set[str]:
+        """The names that a locked cell defines; tests use them as they were given out."""
+        return _defined(self.source) if self.role == "locked" and self.kind == "code" else set()
+
 
 class UnreadableError(Exception):
     """There is no notebook that can be graded. The text says why, without a full stop."""
@@ -125,7 +130,7 @@ def merge(data: bytes, exercise: tuple[Cell, ...]) -> tuple[list[Cell], list[str
     for number, name in enumerate(known):
         more = _put_back(cells, known[name], list(known)[:number])
         notices += more
-    return cells, notices
+    return cells, [*notices, *_redefined(cells)]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -228,7 +233,11 @@ def _named(
     if strange and not any(cell.role in ("answer", "tests") for cell in cells):
         raise UnreadableError(f"The notebook belongs to another exercise ({strange})")
     notices = []
-    if other:
+    if strange and all(name not in known for name in other):
+        notices.append(
+            f"Some cells are not of this exercise ({strange}). They were run as cells of your own."
+        )
+    elif other:
         notices.append(
             f"This is another version of the exercises ({', '.join(sorted({*other})[:9])}). It was "
             "graded with the current one. If a task has changed, get the new notebook and copy "
@@ -247,8 +256,12 @@ def _named(
 
 def _moved(cells: list[Cell], known: list[str]) -> list[str]:
     """The notice of cells in another order than that of the exercise."""
-    names = dict.fromkeys(cell.name for cell in cells if cell.name)
-    due = [name for name in known if name in names]
+    places: dict[str, int] = {}  # of copies, that of the first; of tests, that of the last
+    for place, cell in enumerate(cells):
+        if cell.name and (cell.role == "tests" or cell.name not in places):
+            places[cell.name] = place
+    names = sorted(places, key=places.__getitem__)
+    due = [name for name in known if name in places]
     for name, other in zip(names, due, strict=True):
         if name != other:
             return [
@@ -265,10 +278,13 @@ def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
     kept = []
     for cell in cells:
         left[cell.name] -= 1
-        kept.append(Cell(cell.kind, cell.source) if cell.name and left[cell.name] else cell)
+        if cell.name and left[cell.name]:
+            locked = cell.role == "locked"  # what it defines is fixed from its first copy on
+            cell = replace(cell, name="") if locked else Cell(cell.kind, cell.source)
+        kept.append(cell)
     return kept, [
-        f"The cell '{name}' is there {times} times. All of them were run in their order, so the "
-        "last one before the tests counts. Delete the others."
+        f"The cell '{name}' is there {times} times. All of them were run in their order. Of an "
+        "answer the last one before the tests counts. Delete the others."
         for name, times in count.items()
         if times > 1
     ]
@@ -286,7 +302,17 @@ def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> list[str]:
             "defines, and graded."
         ]
     places = [i for i, cell in enumerate(cells) if cell.name in before]
-    cells.insert(max(places, default=-1) + 1, wanted)
+    names = _defined(wanted.source) if wanted.role == "answer" else set()
+    written = {each for cell in _own(cells) for each in _defined(cell.source)}
+    elsewhere = bool(names) and names <= written
+    # In place of an answer that is in another's cell, an empty one: its `...` would replace it.
+    back = replace(wanted, source="") if elsewhere else wanted
+    cells.insert(max(places, default=-1) + 1, back)
+    if elsewhere:
+        return [
+            f"The answer cell '{name}' is missing. What it defines was found in another cell, and "
+            "graded."
+        ]
     if wanted.role == "answer":
         return [
             f"The answer cell '{name}' is missing, so it has no points. If you wrote the answer "
@@ -302,6 +328,25 @@ def _retyped(cells: list[Cell], wanted: Cell) -> int | None:
         if cell.kind == "code" and not cell.name and names and names <= _defined(cell.source):
             return place
     return None
+
+
+def _own(cells: list[Cell]) -> list[Cell]:
+    """The cells with the student's own code; a copy of a locked cell is none."""
+    given = {cell.source for cell in cells if cell.role in ("locked", "tests")}
+    written = [cell for cell in cells if cell.kind == "code" and cell.role in ("", "answer")]
+    return [cell for cell in written if cell.source not in given]
+
+
+def _redefined(cells: list[Cell]) -> list[str]:
+    """The notice of names that locked cells define, and the student's code as well."""
+    fixed = {name for cell in cells for name in cell.fixed}
+    again = fixed & {name for cell in _own(cells) for name in _defined(cell.source)}
+    if not again:
+        return []
+    return [
+        f"Your code defines {', '.join(sorted(again)[:9])}, which a locked cell defines already. "
+        "The tests used the locked cell's. Choose another name."
+    ]
 
 
 def _defined(source: str) -> set[str]:

@@ -2,8 +2,8 @@
 
 It reads one JSON object from standard input:
 
-    {"cells": [{"source": str, "probe": str}], "seconds": float, "memory": int, "disk": int,
-     "processes": int, "uid": int}
+    {"cells": [{"source": str, "probe": str, "fixed": [str]}], "seconds": float, "memory": int,
+     "disk": int, "processes": int, "uid": int}
 
 and writes one JSON object per line to standard output: {"ready": true}, or {"failed": error}; then
 for each cell
@@ -12,8 +12,11 @@ for each cell
      "error": {"name": str, "value": str} or null, "answers": [...]}
 
 A probe is the part of a hidden test that computes; the answers are the values that it notes, as
-plain JSON. The code of a hand-in runs in this process and can forge every line, so nothing here is
-trusted: no expected value is in the box, and the grader compares the answers outside of it.
+plain JSON. Names that are fixed, those of locked cells, have their first value again in each cell
+with a probe.
+
+The code of a hand-in runs in this process and can forge every line, so nothing here is trusted: no
+expected value is in the box, and the grader compares the answers outside of it.
 """
 
 from __future__ import annotations
@@ -36,6 +39,11 @@ MOST_TEXT = 20_000
 
 MOST_IMAGE = 400_000
 """Characters of base64 above which an image is dropped: a Matplotlib figure has about 50,000."""
+
+MOST_IMAGES = 4_000_000
+"""Characters of base64 of all images together, half of what a box may report."""
+
+LEFT_OUT = "\n(left out: an image may have 300 kB, and all images of a notebook together 3 MB)"
 
 MOST_SHOWN = 10
 """Outputs kept of a cell."""
@@ -103,6 +111,8 @@ class Cells:
         # `%matplotlib inline` calls it, and there are no windows here.
         self.shell.enable_gui = lambda gui=None: None  # type: ignore[method-assign]
         self.shown: list[Any] = []
+        self.images = MOST_IMAGES
+        self.fixed: dict[str, Any] = {}
         publisher: Any = CapturingDisplayPublisher()
         publisher.outputs = self.shown
         self.shell.display_pub = publisher
@@ -121,8 +131,10 @@ class Cells:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         raise CellTimeoutError(f"this cell was stopped after {self.seconds:g} s")
 
-    def run(self, source: str, probe: str) -> dict[str, Any]:
+    def run(self, source: str, probe: str, fixed: list[str]) -> dict[str, Any]:
         """Run a cell, then its probe, whose output is dropped; returns the report."""
+        if probe:
+            self.shell.user_ns.update(self.fixed)
         self.shown.clear()
         self.answers.clear()
         result: dict[str, Any] = {"answers": []}
@@ -136,7 +148,11 @@ class Cells:
             signal.setitimer(signal.ITIMER_REAL, 0)
         result |= {"stdout": text(STDOUT), "stderr": text(STDERR), "error": described(error)}
         result["shown"] = [self._kept(output) for output in self.shown[:MOST_SHOWN]]
-        if probe:
+        names = self.shell.user_ns
+        self.fixed |= {name: names[name] for name in fixed if name in names}
+        if probe and isinstance(error, CellTimeoutError):
+            result["answers"] = [{"error": described(error)}]  # it would take as long again
+        elif probe:
             result["answers"] = self._asked(probe)
             text(STDOUT), text(STDERR)
         return result
@@ -146,7 +162,8 @@ class Cells:
         failed = []
         try:
             signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN)
-            exec(compile(probe, "<hidden test>", "exec"), {**self.shell.user_ns, **self.names})
+            names = {**self.shell.user_ns, **self.fixed, **self.names}
+            exec(compile(probe, "<hidden test>", "exec"), names)
         except BaseException as error:
             failed = [{"error": described(error)}]
         finally:
@@ -158,8 +175,12 @@ class Cells:
         data = output.get("data", {}) if isinstance(output, dict) else output.data
         kept = {mime: str(data[mime]) for mime in SHOWN if mime in data}
         kept["text/plain"] = kept.get("text/plain", "")[:MOST_TEXT]
-        if len(kept.get("image/png", "")) > MOST_IMAGE:
+        size = len(kept.get("image/png", ""))
+        if size > min(MOST_IMAGE, self.images):
             del kept["image/png"]
+            kept["text/plain"] += LEFT_OUT
+        else:
+            self.images -= size
         return kept
 
 
@@ -199,7 +220,7 @@ def main() -> None:
     gc.enable()
     tell(ready=True)
     for index, cell in enumerate(work["cells"]):
-        tell(cell=index, **cells.run(cell["source"], cell["probe"]))
+        tell(cell=index, **cells.run(**cell))
     os._exit(0)  # skips exit handlers that a hand-in may have registered
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ class Exercise:
     name: str
     cells: tuple[Cell, ...]  # as students got them, with their probes
     expected: dict[str, list[Any]]  # by the name of a cell with tests: the solution's answers
+    answers: dict[str, str]  # by the name of an answer cell: the solution's code, as `_bare` has it
 
     @property
     def points(self) -> float:
@@ -83,8 +85,7 @@ def read_exercise(path: Path, limits: Limits | None = None, boxed: bool = True) 
     import exercises  # here, for it imports nbgrader, which workers that only grade do not need
 
     given, solved = exercises.cells(path)
-    work = [{"source": cell.source, "probe": cell.probe} for cell in solved]
-    reports, ended = box.run(work, limits or Limits(), boxed)
+    reports, ended = box.run(_work(solved), limits or Limits(), boxed)
     if ended:
         raise ValueError(f"The solution of {path.stem} did not run to its end: {ended}.")
     expected = {}
@@ -94,7 +95,8 @@ def read_exercise(path: Path, limits: Limits | None = None, boxed: bool = True) 
             wrong = [a["error"] for a in report["answers"] if "error" in a]
             if wrong or not report["answers"]:
                 raise ValueError(f"The solution of {path.stem} fails in '{cell.name}': {wrong}")
-    return Exercise(path.stem, given, expected)
+    answers = {cell.name: _bare(cell.source) for cell in solved if cell.role == "answer"}
+    return Exercise(path.stem, given, expected, answers)
 
 
 def grade(
@@ -123,9 +125,9 @@ def grade(
         tests = [cell for cell in exercise.cells if cell.role == "tests"]
         marks = {cell.name: Mark(0.0, cell.points, f"{error}.") for cell in tests}
         return _result(exercise, [], [], marks, noticed, reveal)
+    noticed += _copied(cells, exercise)
     code = [cell for cell in cells if cell.kind == "code"]
-    work = [{"source": cell.source, "probe": cell.probe} for cell in code]
-    reports, ended = box.run(work, limits, boxed)
+    reports, ended = box.run(_work(code), limits, boxed)
     if ended:
         ended = f"{_place(code, len(reports))} ended the run ({ended})"
         noticed.append(f"{_capital(ended)}.")
@@ -169,6 +171,25 @@ def judged(given: Any, wanted: list[Any], sources: str, reveal: bool = False) ->
         if want.get("custom") and not re.search(r"\bcustom_gradient\b", sources):
             return f"{want['at']}: there is no custom gradient. Keep @tf.custom_gradient"
     return ""
+
+
+def _work(cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """The cells in the form in which a box gets them."""
+    return [{"source": c.source, "probe": c.probe, "fixed": sorted(c.fixed)} for c in cells]
+
+
+def _bare(source: str) -> str:
+    """Code without the marks of a solution, and without spaces."""
+    return "".join(re.sub(r"### (BEGIN|END) SOLUTION", "", source).split())
+
+
+def _copied(cells: list[Cell], exercise: Exercise) -> list[str]:
+    """The notice of a hand-in whose answers are those of the solution."""
+    if any("### BEGIN SOLUTION" in cell.source for cell in cells):
+        return ["`### BEGIN SOLUTION` is in it, a mark of the teacher's notebooks."]
+    answers = {cell.name: _bare(cell.source) for cell in cells if cell.role == "answer"}
+    same = answers == exercise.answers
+    return ["Every answer is that of the solution, letter for letter."] if same else []
 
 
 def _wrong(got: dict[str, Any], want: dict[str, Any], reveal: bool) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -31,7 +32,8 @@ def answered(answers, exercise=UPSTREAM):
 def model_answers(exercise=UPSTREAM):
     cells = load(exercise, "solutions").cells
     marked = [c for c in cells if c.metadata.get("nbgrader", {}).get("solution")]
-    return {cell.metadata.nbgrader.grade_id: cell.source for cell in marked}
+    marks = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.MULTILINE)
+    return {cell.metadata.nbgrader.grade_id: marks.sub("", f"{cell.source}\n") for cell in marked}
 
 
 def written(notebook):

@@ -1,16 +1,22 @@
 """A whole class is graded on a cluster: nobody is lost, nobody is graded twice."""
 
+import contextlib
 import csv
 import functools
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytest.importorskip("nbgrader", reason="pip install 'custom-gradients[teach]'")
 pytest.importorskip("distributed", reason="pip install 'custom-gradients[teach]'")
@@ -20,7 +26,7 @@ import grade
 import gradebook
 import judge
 from distributed import Client, LocalCluster
-from handins import MODEL, UPSTREAM, answered, load, written
+from handins import MODEL, ROOT, UPSTREAM, answered, load, written
 
 pytestmark = pytest.mark.skipif(box.missing() is not None, reason=str(box.missing()))
 
@@ -107,6 +113,19 @@ def test_marks_are_a_table_that_a_spreadsheet_opens_and_computes_nothing_of(grad
     assert not any(value.startswith("=") for row in read for value in row.values())
 
 
+def test_marks_name_the_exercise_and_the_rows_of_other_exercises_stay(graded, tmp_path):
+    course = grade.Course(graded[0], UPSTREAM)
+    course.root = tmp_path
+    (tmp_path / "graded").symlink_to(graded[0] / "graded")
+    others = "student,exercise,points,of,noticed\r\n'=cmd(),01_chain_rule,3,11,a word\r\n"
+    (tmp_path / "marks.csv").write_text(f"\ufeff{others}", "utf-8")
+    for _ in range(2):
+        rows = course.marks()
+        kept = (tmp_path / "marks.csv").read_bytes().decode()
+        assert kept.startswith(others)
+        assert kept.count(f",{UPSTREAM},") == len(rows) == len(course.folders)
+
+
 def test_every_student_has_a_page(graded):
     course, rows, *_ = graded
     for student in rows:
@@ -174,6 +193,64 @@ def test_the_marks_go_into_the_gradebook_and_points_by_hand_stay(graded):
 
 def marks(course):
     return sorted((course / "graded" / UPSTREAM).glob("*.json"))
+
+
+# --- what `make grade` installs ---------------------------------------------------------------
+
+WITH_ONLY = """
+import sys
+from importlib.machinery import PathFinder
+
+class Teachers(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name in sys.argv[1:]:
+            path = [folder for folder in sys.path if folder.endswith("_vendor")]  # setuptools'
+        return super().find_spec(name, path, target)
+
+sys.meta_path = [Teachers if finder is PathFinder else finder for finder in sys.meta_path]
+import grade
+from distributed.security import Security
+Security.temporary()  # what LocalCluster(security=True) does first
+"""
+
+
+def with_all_they_need(wanted):
+    """The names of these distributions, and of all that they require, as they are installed."""
+    found, left = set(), [*map(Requirement, wanted)]
+    while left:
+        one = left.pop()
+        name = canonicalize_name(one.name)
+        if (name, *one.extras) in found:
+            continue
+        found.add((name, *one.extras))
+        with contextlib.suppress(PackageNotFoundError):  # one for another Python or machine
+            lines = map(Requirement, requires(name) or [])
+            extras = [*one.extras, ""]
+            left += [
+                line
+                for line in lines
+                if not line.marker or any(line.marker.evaluate({"extra": e}) for e in extras)
+            ]
+    return {name for name, *_ in found}
+
+
+def test_the_extra_for_teachers_installs_all_that_grading_imports():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    installed = with_all_they_need([*project["dependencies"], *extras["cpu"], *extras["teach"]])
+    missing = [
+        module
+        for module, owners in packages_distributions().items()
+        if not installed & {*map(canonicalize_name, owners)}
+    ]
+    assert "jupyterhub" in missing  # as in an environment of a teacher
+    ran = subprocess.run(
+        [sys.executable, "-c", WITH_ONLY, *missing],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tools")])},
+        **{"capture_output": True, "text": True},
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 # --- a course that is not ready --------------------------------------------------------------

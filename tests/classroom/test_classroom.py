@@ -56,6 +56,35 @@ def test_an_untouched_stub_is_not_yet_done(capsys, stub):
     assert "\n" not in said(capsys)
 
 
+@pytest.mark.parametrize("x", [2.0, [2.0, -1.0]], ids=["scalar", "two"])
+def test_what_a_custom_gradient_returns_is_said_where_it_returns_no_rule(capsys, x):
+    @tf.custom_gradient
+    def cube(x):
+        return x**3
+
+    feedback(cube, x, gradients=12.0, custom=True)
+    words = said(capsys)
+    assert words.startswith("✗ cube: TypeError: ")
+    assert ". End it in `return y, grad`, where `grad` is the function itself" in words
+
+
+def test_a_rule_that_gives_nothing_back_is_asked_whether_it_returns(capsys):
+    feedback(empty, 2.0, value=8.0, gradients=12.0, custom=True)
+    assert said(capsys).endswith("what comes back is None. Is there a rule, and does it `return`?")
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0], ids=["flat", "wrong"])
+def test_an_exercise_gives_no_advice_to_call_a_rule_a_surrogate(capsys, slope):
+    @tf.custom_gradient
+    def bent(x):
+        return slope * x, lambda upstream: 3.0 * upstream
+
+    feedback(bent, 2.0, custom=True)
+    words = said(capsys)
+    assert words.startswith("✗ bent: value: ")
+    assert "surrogate" not in words
+
+
 def test_where_only_a_value_is_asked_for_no_gradient_is_missed(capsys):
     feedback(lambda x: X**3, X, value=X**3, check=False)
     assert said(capsys) == "✓ your answer"

@@ -1,6 +1,7 @@
 """The exercises that students get come from the solutions, and ask what the lessons teach."""
 
 import contextlib
+import dis
 import functools
 import json
 import re
@@ -95,6 +96,21 @@ def test_every_graded_cell_answers_at_once_and_has_hidden_tests(solution):
         assert re.search(r"classroom\.(feedback|guessed)\(", shown), name
         assert re.search(r"classroom\.ask\(", hidden), name
         assert cell.metadata.nbgrader.points >= 1
+
+
+def test_a_test_cell_takes_no_name_that_a_student_may_use(solution):
+    notebook, _ = solution
+    for name, cell in graded(notebook, "grade").items():
+        shown = cell.source.partition("### BEGIN HIDDEN TESTS")[0]
+        said = "".join(output.text for output in cell.outputs)  # names a function, if it does
+        taken = {n for n in stored(shown) if not n.startswith("_") and f"✓ {n}\n" not in said}
+        assert not taken, name
+
+
+def stored(source):
+    """The names that a cell stores when it runs; not those within its functions."""
+    steps = dis.get_instructions(compile(source, "cell", "exec"))
+    return {step.argval for step in steps if step.opname == "STORE_NAME"}
 
 
 def test_grade_ids_are_unique_and_say_what_they_grade(solution):

@@ -388,6 +388,69 @@ def test_numbers_that_are_expected_are_shown_only_where_the_teacher_wants(half):
     assert "classroom.ask(cube, x, upstream=u)" in opened.page
 
 
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (handins.MODEL, "Every answer is that of the solution, letter for letter."),
+        (handins.MODEL | {"cube": "### BEGIN SOLUTION"}, "`### BEGIN SOLUTION` is in it"),
+        (handins.MODEL | {"downstreams": "prediction = [2.0, -6.0, -8.0]"}, ""),
+    ],
+    ids=["copied", "with its marks", "another prediction"],
+)
+def test_a_copy_of_the_solution_is_noticed(exercise, monkeypatch, answers, words):
+    monkeypatch.setattr(box, "run", lambda work, limits, boxed: ([], ""))
+    noticed = judge.grade(written(answered(answers)), exercise).noticed
+    assert len(noticed) == bool(words)
+    assert all(notice.startswith(words) for notice in noticed)
+
+
+# --- what a box does with single cells -------------------------------------------------------
+
+NOISE = """
+import base64, os
+png = base64.b64encode(os.urandom(200_000)).decode()
+for _ in range(10):
+    display({"image/png": png, "text/plain": "a figure"}, raw=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def reports():
+    """Of cells with large figures, of a locked name that is replaced, and of an endless loop."""
+
+    def one(source, probe="", fixed=()):
+        return {"source": source, "probe": probe, "fixed": [*fixed]}
+
+    probe = "classroom.ask(given())"
+    given = one("def given():\n    return 'ours'", fixed=["given"])
+    replaced = one("def given():\n    return 'mine'\ndef calls():\n    return given()")
+    tests = one("print(given(), calls())", probe)
+    takes = one("globals().pop('given')", probe)
+    cells = [*[one(NOISE)] * 5, given, replaced, tests, takes, one("while True: pass", probe)]
+    found, ended = box.run(cells, replace(LIMITS, seconds=3))
+    assert ended == ""
+    return found
+
+
+def test_images_beyond_a_limit_are_left_out_and_end_no_run(reports):
+    shown = [output for report in reports for output in report["shown"]]
+    assert 10 < sum("image/png" in output for output in shown) < 20
+    last = reports[4]["shown"][-1]  # of which the page shows the text
+    assert last.keys() == {"text/plain"}
+    assert "left out: an image may have 300 kB" in last["text/plain"]
+
+
+def test_what_a_locked_cell_defines_is_used_in_tests_whatever_the_student_defines(reports):
+    tests, takes = reports[7:9]
+    assert tests["stdout"] == "ours ours\n"
+    assert tests["answers"] == takes["answers"] == [{"plain": "ours"}]
+
+
+def test_a_function_that_looped_in_the_visible_test_is_not_asked_again(reports):
+    (answer,) = reports[9]["answers"]
+    assert answer["error"]["name"] == "CellTimeoutError"
+
+
 # --- pages ------------------------------------------------------------------------------------
 
 

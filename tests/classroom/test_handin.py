@@ -268,6 +268,55 @@ def test_an_answer_that_lost_its_mark_is_found_and_a_locked_cell_is_put_back_bes
     assert "'cube-tests' was deleted" in the_notice(handins.retyped("cube-tests"))
 
 
+@pytest.mark.parametrize("place", ["cube", None], ids=["in another answer", "in an own cell"])
+def test_answers_that_share_a_cell_are_found_and_no_stub_replaces_them(place):
+    notebook = handins.without("downstreams", "cube", "logistic", "steps")
+    notebook.cells.insert(2, nbformat.v4.new_code_cell("\n".join(handins.MODEL.values())))
+    if place:
+        notebook.cells[2].metadata = cell_of(diligent(), place).metadata
+    cells, notices = merged(notebook)
+    shared = place or "downstreams"  # the first that is missing has the cell
+    assert {name for name in handins.MODEL if cell(cells, name).source} == {shared}
+    assert sum("was found in another cell, and graded" in words for words in notices) == 3
+    assert not any("missing, so it has no points" in words for words in notices)
+
+
+def test_a_stub_is_put_back_where_only_a_locked_cell_or_a_test_names_the_answer():
+    notebook = handins.without("cube")
+    notebook.cells.insert(2, nbformat.v4.new_code_cell("def other():\n    return cube"))
+    assert "so it has no points" in the_notice(notebook)
+    assert "..." in cell(merged(notebook)[0], "cube").source
+
+
+def test_a_name_of_a_locked_cell_that_the_student_defines_again_is_noticed():
+    notebook = diligent()
+    notebook.cells.append(nbformat.v4.new_code_cell("mirror = abs\nmine = 3"))
+    assert the_notice(notebook).startswith("Your code defines mirror, which a locked cell defines")
+    notebook.cells[-1].source = cell_of(notebook, "mirror").source  # a copy says nothing new
+    assert merged(notebook)[1] == []
+
+
+def test_a_copy_of_a_locked_cell_fixes_its_names_as_early_as_the_cell_itself():
+    notebook = diligent()
+    notebook.cells.append(copy.deepcopy(cell_of(notebook, "mirror")))
+    assert [one.fixed for one in merged(notebook)[0] if one.fixed] == [
+        {"mirror", "two_mirrors"}
+    ] * 2
+
+
+def test_a_test_cell_that_was_pasted_above_does_not_count_as_moved():
+    notebook = diligent()
+    answer = notebook.cells.index(cell_of(notebook, "cube"))
+    notebook.cells.insert(answer, copy.deepcopy(cell_of(notebook, "cube-tests")))
+    assert the_notice(notebook).startswith("The cell 'cube-tests' is there 2 times.")
+
+
+def test_a_stray_cell_of_another_exercise_does_not_make_it_another_version():
+    notebook = diligent()
+    notebook.cells.append(copy.deepcopy(cell_of(load("01_chain_rule"), "factors")))
+    assert the_notice(notebook).startswith("Some cells are not of this exercise (factors).")
+
+
 def test_a_copy_that_was_pasted_behind_is_the_one_that_counts():
     notebook = diligent()
     notebook.cells.append(copy.deepcopy(cell_of(notebook, "cube")))
