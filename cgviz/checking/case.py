@@ -261,8 +261,8 @@ def examine(
     upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.0, size)
     eager = flat.pull(upstream)
     narrow = _coarsest([*flat.dtypes, *_met(trace.ops)])
-    judged, dtype = _widened(flat, narrow, eager.value)
-    ran = [op for each in trace.passes for step in each.steps for op in step.ops]
+    judged, dtype, seen = _widened(flat, narrow, eager.value, trace)
+    ran = [op for each in seen.passes for step in each.steps for op in step.ops]
     inside = [each for each in _met(ran) if each.coarse]  # of rules, where f may have more digits
     return Case(
         flat=flat,
@@ -307,36 +307,38 @@ def _settled(flat: Flattened, draws: bool) -> tuple[Flattened, list[Any], bool]:
     for each in (seeded,) if draws else (flat, seeded):
         found = [each.call(each.arguments(flat.x)) for _ in range(2)]
         one, other = map(flattened.join, found)
-        give = 100 * _coarsest(flat.dtypes).eps * largest(one)  # threads may add in another order
+        give = 4 * _coarsest(flat.dtypes).eps * largest(one)  # threads may add in another order
         if one.shape == other.shape and not apart(one, other, give).size:
             return each, found[1], True
     return flat, found[1], False
 
 
-def _widened(flat: Flattened, given: Dtype, here: Array) -> tuple[Flattened, Dtype]:
-    """f in float64 if it runs and does the same there, and the coarsest dtype it computes in."""
+def _widened(
+    flat: Flattened, given: Dtype, here: Array, trace: Trace
+) -> tuple[Flattened, Dtype, Trace]:
+    """f in float64 if it does the same there, the coarsest dtype it computes in, and its trace."""
     if all(each is dtypes.FLOAT64 for each in flat.dtypes):
-        return flat, given
+        return flat, given, trace
     try:
         wide = flat.widened()
         there = wide.pull().value
         with tf_hooks.recording(True) as recording:
-            trace = api.trace(flat.f, *wide.arguments(wide.x))
+            seen = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
-        return flat, given
+        return flat, given, trace
     # A given variable that f reads itself, not through its argument, has no copy in `wide`.
     copied = {id(leaf.source) for leaf in flat.leaves} - {id(v) for v in flat.variables}
     if copied & {id(v) for v in recording.recorder.variables.values()}:
-        return flat, given
+        return flat, given, trace
     # If the values differ by more than rounding, even that of bfloat16, f does something else in
     # float64 and cannot be judged there. Digits lost beside a 1, as in log(1 + x), are rounding as
     # well, however small f is.
     give = 0.05 * largest(there) + 8 * _coarsest(flat.dtypes).eps
     if here.shape != there.shape or apart(here, there, give).size:
-        return flat, given
+        return flat, given, trace
     # A variable that f reads keeps its dtype: in 16 bits its steps and its gradient are coarse.
     read = [each for each in wide.dtypes if each.coarse]
-    return wide, _coarsest([*_met(trace.ops), *read])
+    return wide, _coarsest([*_met(seen.ops), *read]), seen
 
 
 def _met(ran: Sequence[Op]) -> list[Dtype]:

@@ -236,7 +236,8 @@ def extrapolate(
         # Where the limit is infinite, the quotients move ever farther, up to where they are noise.
         moves = np.diff(differences[longer:], axis=0)
         farther = (moves[1:] / moves[:-1] > 0.7) & (np.abs(moves[1:]) > noise[longer + 2 :])
-        farther[2:] |= np.abs(moves[3:]) <= noise[longer + 4 :]
+        lost = noise[longer + 4 :] > 0.1 * np.max(np.abs(moves), axis=0)  # not where it converged
+        farther[2:] |= (np.abs(moves[3:]) <= noise[longer + 4 :]) & lost
         infinite = farther.all(axis=0) & (len(farther) > 1)
         infinite &= np.abs(differences[-1] - differences[longer]) > 0.1 * np.abs(differences[-1])
     return best, np.where(infinite, np.inf, least)

@@ -241,11 +241,15 @@ def nonlinearity(
     left = apart(pull(0 * u), 0 * at_u, give)
     if left.size:
         used = apart(at_u, at_v, give)
-        ends = np.cumsum(sizes or [at_u.size])
-        fixed, moved = (set(np.searchsorted(ends, at, "right").tolist()) for at in (left, used))
-        if not fixed - moved:
+        stuck = np.setdiff1d(left, used)
+        if not stuck.size:
             return "not linear", "upstream 0 gives a downstream that is not 0"
-        where = f" for {' and '.join(map(name, sorted(fixed - moved)))}" if moved else ""
+        ends = np.cumsum(sizes or [at_u.size])
+        fixed, moved = (set(np.searchsorted(ends, at, "right").tolist()) for at in (stuck, used))
+        whole = fixed - moved
+        where = f" for {' and '.join(map(name, sorted(whole or fixed)))}" if moved else ""
+        if not whole:
+            return "ignored", f"a part of the downstream{where} is the same for any upstream"
         return "ignored", f"upstream is ignored{where}: any upstream gives the same downstream"
     factors = (FARTHEST, 2.0**-3 if dtype.coarse else 2.0**-8, -1.0)  # float16 has a small range
     tried = [(t, pull(t * u), t * at_u, abs(t)) for t in factors]

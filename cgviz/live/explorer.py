@@ -108,10 +108,12 @@ class Slider:
         return curves.rounded_up((self.high - self.low) / 100)
 
     def places(self, count: int, value: float) -> list[float]:
-        """`count` numbers over the range, to three digits of it, and `value`."""
-        unit = 10.0 ** np.floor(np.log10((self.high - self.low) / 100))
-        found = np.round(np.linspace(self.low, self.high, count) / unit) * unit
-        return sorted({value, *(float(f"{x:.12g}") for x in found)})
+        """About `count` round numbers over the range, its ends, and `value`; that alone for 0."""
+        if not count:
+            return [value]
+        step = curves.rounded_up((self.high - self.low) / (count - 1))
+        every = np.arange(np.ceil(self.low / step), self.high / step) * step
+        return sorted({self.low, self.high, value, *(float(f"{x:.12g}") for x in every)})
 
     def widest(self) -> str:
         """The widest number it takes, with a 0 for each digit: digits are equally wide."""

@@ -619,3 +619,40 @@ def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run():
 def test_a_usual_factor_has_a_usual_cause(factor, words):
     f = tf.custom_gradient(lambda x: (tf.reduce_sum(x * x), lambda dy: dy * factor * 2.0 * x))
     assert f"everywhere. {words}" in cgviz.check(f, np.arange(1.0, 9.0)).findings[0].hint
+
+
+@pytest.mark.parametrize("x", [1.003, 1.0000001, 1.007])
+def test_a_wrong_rule_is_found_beside_a_kink(x):
+    @tf.custom_gradient
+    def distance(x):
+        return tf.abs(x - 1.0), lambda dy: -dy * tf.sign(x - 1.0)
+
+    assert [each.rule for each in cgviz.check(distance, tf.constant(x, tf.float64)).findings] == [
+        "value"
+    ]
+
+
+def test_sixteen_bits_of_the_arguments_hide_no_error_that_float64_shows():
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda dy: tf.constant(2.08, x.dtype) * dy * x
+
+    assert not cgviz.check(square, tf.constant([0.5, 2.0], tf.float16)).ok
+
+
+def test_a_surrogate_that_ignores_upstream_for_one_entry_is_an_error():
+    @tf.custom_gradient
+    def half_deaf(x):
+        return tf.identity(x), lambda dy: tf.concat([dy[:1], tf.ones_like(x[1:])], 0)
+
+    (found,) = cgviz.check(half_deaf, [1.0, 2.0], surrogate=True).findings
+    assert "is the same for any upstream" in found.message
+
+
+def test_small_noise_is_not_taken_for_rounding():
+    noise = np.random.default_rng(0)
+
+    def noisy(x):
+        return x * x + 1e-5 * tf.constant(noise.normal(size=2), x.dtype)
+
+    assert cgviz.check(noisy, [1.0, 2.0]).headline == "check of noisy: ✗ not judged (1 error)"

@@ -145,7 +145,7 @@ def test_the_more_ops_f_has_the_fewer_positions_a_saved_slider_has():
         return x
 
     found = [cgviz.explore(f, x=(-1.0, 1.0)).kept()["sliders"] for f in (tf.sin, deep)]
-    assert len(found[1][1]["positions"]) < len(found[0][1]["positions"]) / 2
+    assert len(found[1][1]["positions"]) < len(found[0][1]["positions"])
 
 
 def test_what_f_prints_while_curves_are_computed_is_not_shown(capsys):
@@ -355,3 +355,11 @@ def test_wherever_its_slider_is_the_text_of_a_node_is_inside_and_off_its_arrows(
                         node = display.nodes[i]
                         assert left > node.x - node.width / 2 + HANDLE, words
                         assert right < node.x + node.width / 2 - HANDLE, words
+
+
+@pytest.mark.parametrize("count", [41, 15, 11, 5, 3])
+def test_a_saved_slider_has_round_positions_its_ends_and_the_point_where_it_is(count):
+    found = explorer_module.Slider("upstream", -2.0, 2.0, -1.5).places(count, -1.5)
+    assert {-2.0, -1.5, 0.0, 2.0} <= set(found)
+    assert count == 3 or {-1.0, 1.0} <= set(found)
+    assert len(found) <= count + 1

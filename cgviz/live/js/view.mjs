@@ -230,7 +230,8 @@ export class View {
     Object.assign(q, { done: true, revealed });
     this.paint();
     this.fly();
-    (this.pictures[0].answers.querySelector("input") ?? this.bar.forward).focus({ preventScroll: true });
+    const next = this.bar.forward.checkVisibility() ? this.bar.forward : this.pictures[0].svg; // not in Present
+    (this.pictures[0].answers.querySelector("input") ?? next).focus({ preventScroll: true });
     if (!this.questions.open.length) say(this.status, `${this.questions.earned}. Now step back through it.`);
   }
 
