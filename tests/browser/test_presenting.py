@@ -167,6 +167,34 @@ def test_a_question_and_what_is_wrong_with_its_answer_are_on_the_screen(page, tm
         assert "✗ Not yet. Multiply" in status.inner_text()
 
 
+def test_after_the_last_answer_the_keys_still_step_and_leave(page, tmp_path):
+    cgviz.predict(cgviz.trace(tf.square, 3.0)).save(tmp_path / "quiz.html")
+    page.goto((tmp_path / "quiz.html").as_uri())
+    page.locator("g.cgviz-node").first.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("f")
+    the_screen_is_full(page)
+    page.locator(".cgviz-answer input").focus()
+    page.keyboard.type("6")
+    page.keyboard.press("Enter")
+    until(page, f"{VIEW}.questions.open.length === 0")
+    page.keyboard.press("ArrowLeft")
+    until(page, f"{VIEW}.state.step === 0.5")
+    page.keyboard.press("Escape")
+    has_count(page.locator(".cgviz-presenting"), 0)
+
+
+def test_escape_leaves_from_a_slider_too(page, tmp_path):
+    cgviz.explore(lambda x: x * x, x=(-2.0, 2.0), upstream=None).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
+    page.evaluate(f"{VIEW}.present(true)")
+    page.get_by_role("slider", name="x").focus()
+    page.keyboard.press("Escape")
+    has_count(page.locator(".cgviz-presenting"), 0)
+
+
 def test_no_box_says_again_what_an_arrow_says(page, tmp_path):
     opened(page, tmp_path, PROGRAMS["chain"](), local=True)
     page.emulate_media(reduced_motion="reduce")
