@@ -119,8 +119,8 @@ class Course:
                 rows.append({**row, "noticed": why})
                 continue
             result = json.loads(self.stored(student).read_text("utf-8"))
-            rows.append({**row, **{k: result[k] for k in ("points", "of")}})
-            rows[-1]["noticed"] = " ".join(result["noticed"])
+            noticed = " ".join(result["noticed"])
+            rows.append({**row, "points": result["points"], "of": result["of"], "noticed": noticed})
         path = self.root / "marks.csv"
         others = [row for row in _read(path) if row["exercise"] != self.name]
         ordered = sorted([*others, *rows], key=lambda row: str(row["exercise"]))

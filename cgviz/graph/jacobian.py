@@ -1,4 +1,4 @@
-"""The local Jacobian of a step: its backward rule run with unit vectors as upstream.
+"""The local Jacobian of a step: its backward rule run with unit vectors; and upstream · local.
 
 A rule is a vector-Jacobian product: it maps an upstream u to u · J and never writes J down. With
 u = (1, 0, ..., 0) it returns the first row of J, and so on. A rule need not be linear in its
@@ -139,11 +139,12 @@ def times(upstream: Array, local: Any, zeros: bool = True) -> Array:
     Without `zeros` a term of a sum that has a factor 0 contributes nothing: not NaN, as 0 · ∞ does.
     """
     u, jacobian = wide(upstream), wide(local)
-    factors = u.reshape(u.shape + (1,) * (jacobian.ndim - u.ndim))
     with np.errstate(all="ignore"):
+        if u.size == 1 or zeros or (np.isfinite(u).all() and np.isfinite(jacobian).all()):
+            return np.asarray(np.tensordot(u, jacobian, axes=u.ndim) if u.ndim else u * jacobian)
+        factors = u.reshape(u.shape + (1,) * (jacobian.ndim - u.ndim))
         terms = factors * jacobian
-    if u.size > 1 and not zeros:
-        terms[(factors == 0) | (jacobian == 0)] = 0
+    terms[(factors == 0) | (jacobian == 0)] = 0
     return terms.sum(axis=tuple(range(u.ndim)))
 
 

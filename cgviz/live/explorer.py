@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
+import math
 import re
 import warnings
 import zlib
@@ -418,7 +419,8 @@ class Explorer(View):
     def _extra(self) -> Document:
         """The sliders, the curves and the points on them."""
         shown = [
-            vars(s) | {"value": x, "unit": s.unit, "upstream": s.upstream}
+            {"name": s.name, "low": s.low, "high": s.high, "value": x}
+            | {"unit": s.unit, "upstream": s.upstream}
             for s, x in zip(self.sliders, self.values, strict=True)
         ]
         points = self.sweeper.points(self.trace, self.focus)
@@ -498,8 +500,11 @@ class Explorer(View):
         most = MOST * (FEW / max(FEW, sum(1 for _ in self.trace.walk()))) ** 0.5
 
         def paid(n: int, moving: int) -> bool:
-            each = (n + 1) ** (moving - 1)  # n, and where it is now
-            return (n + 1) * each * size <= BYTES and (n + 1 + CURVE * moving) * each <= most
+            pairs = [*zip(self.sliders, self.values, strict=True)][:moving]
+            counts = [len(slider.places(n, x)) for slider, x in pairs]
+            grid = math.prod(counts)
+            swept = sum(grid // each for each in counts)  # curves that span one slider each
+            return grid * size <= BYTES and grid + CURVE * swept <= most
 
         # Where even three positions of each cost too much, the last sliders stay where they are.
         every = ((n, k) for k in range(many, 0, -1) for n in POSITIONS if paid(n, k))

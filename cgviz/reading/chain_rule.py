@@ -184,8 +184,8 @@ class Derivative:
         """The keys of the values from which a path leads back to the source, and its own."""
         ahead = {*self._keys}
         for step in reversed(self.pass_.steps):
-            pairs = zip(step.op.inputs, step.returned, strict=True)
-            if any(value.key in ahead for value, given in pairs if given is not None):
+            pairs = zip(step.op.inputs, step.flows, strict=True)
+            if any(flows and value.key in ahead for value, flows in pairs):
                 pairs = zip(step.op.outputs, step.received, strict=True)
                 ahead.update(value.key for value, given in pairs if given is not None)
         return ahead
