@@ -29,8 +29,8 @@ def positions() -> tuple[Any, Any, Any]:
     """Where the Keck telescopes saw S2, a star that circles the centre of our galaxy.
 
     Returns:
-        Dates in years [38]; places [38, 2], how far east and north of the centre in thousandths of
-        an arcsecond; their errors [38, 2].
+        Dates in years [38]; places [38, 2], how far east and north of a reference point near the
+        black hole, in thousandths of an arcsecond; their errors [38, 2].
 
     Example:
         >>> dates, seen, errors = positions()
