@@ -293,11 +293,10 @@ class Sweeper:
             for (role, ys) in zip(names, table.T, strict=True)
             if role != "body" or custom
         )
-        title = f"gradient to {by}"  # not upstream × derivative, which a wrong rule does not give
-        plots = [
+        plots = [  # not "upstream × derivative", which a wrong rule does not give
             {"title": f"{name}({by})", "lines": [f], "noise": lost},
-            {"title": title, "lines": derivatives, "noise": noise},
-        ][slider.upstream :]
+            {"title": f"gradient to {by}", "lines": derivatives, "noise": noise},
+        ]
         return {"xs": xs.tolist(), "axis": slider.name, "plots": plots}
 
     def _jumps(self, values: Sequence[float], active: int, xs: Any, ys: Any, lost: float) -> Any:

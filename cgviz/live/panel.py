@@ -438,11 +438,11 @@ def _entries(name: str, value: Value) -> list[str]:
 
 
 def heat(matrix: Array) -> list[list[float]]:
-    """Every entry scaled to between -1 and 1, for its tint or the height of its bar."""
+    """Every entry by the largest finite one, within -1 and 1: its tint or the height of its bar."""
     with np.errstate(all="ignore"):
-        real = np.nan_to_num(np.real(wide(matrix)), nan=0.0, posinf=1e300, neginf=-1e300)
-        top = np.max(np.abs(real), initial=0.0)
-    return (real / (top or 1.0)).round(2).tolist()
+        real = np.real(wide(matrix))
+        top = np.max(np.abs(real), initial=0.0, where=np.isfinite(real))
+    return np.nan_to_num(real / (top or 1.0), posinf=1.0, neginf=-1.0).round(2).tolist()
 
 
 def _why(step: Step, j: int, words: Equation) -> str:

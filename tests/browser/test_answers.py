@@ -144,3 +144,15 @@ def test_axe_finds_nothing_in_a_question_nor_in_a_path(page, tmp_path):
     nothing = {"light": [], "dark": []}
     assert violations(tmp_path / "quiz.html") == nothing
     assert violations(tmp_path / "flow.html") == nothing
+
+
+def test_the_caption_is_about_the_question_that_has_the_focus(page, tmp_path):
+    quiz(page, tmp_path, "fan_out", "downstream")
+    page.get_by_role("button", name="To the end").click()
+    labels = [x.get_attribute("aria-label") for x in page.locator(".cgviz-answer input").all()]
+    assert len(labels) == 2
+    for button in ("Check", "Reveal"):
+        for n, label in enumerate(labels):
+            page.get_by_role("button", name=button).nth(n).focus()
+            assert label in page.locator(".cgviz-status").inner_text()
+            assert label in page.locator(".cgviz-panel .cgviz-asking").inner_text()

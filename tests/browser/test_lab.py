@@ -281,7 +281,7 @@ def test_sliders_move_every_number_and_the_curves(show):
     assert len(before) == len(after)
     assert "2 · −0.6536 = −1.307" in after
     page.get_by_label("upstream", exact=True).fill("-1")
-    page.wait_for_function("document.querySelectorAll('.cgviz-plot').length === 1")
+    has_count(page.locator(".cgviz-plot[aria-label$='over upstream']"), 2)
     assert "−2 · −0.6536 = 1.307" in texts(page, ".cgviz-svg text")
 
 

@@ -138,6 +138,12 @@ LINE = f"""(link) => {{
 }}"""
 
 
+MIDDLE = """const middle = (element) => {
+  const { x, y, width, height } = element.getBoundingClientRect();
+  return [x + width / 2, y + height / 2];
+};"""
+
+
 def test_the_pointer_on_a_term_of_a_sum_lights_up_the_paths_that_make_it(page, tmp_path):
     trace = crossing()
     opened(page, tmp_path, trace)
@@ -237,3 +243,34 @@ def test_in_one_of_two_pictures_the_paths_of_that_one_light_up(page, tmp_path):
     assert page.evaluate(lit) == [0, 2]
     page.mouse.move(2, 2)
     has_count(page.locator(".cgviz-tracing"), 0)
+
+
+def test_an_equation_that_an_arrow_says_is_not_said_again_beside_it(page, tmp_path):
+    def f(x):
+        a = x * x
+        return a * (x + 3.0) + a
+
+    opened(page, tmp_path, cgviz.trace(f, 2.0), local=True)
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    page.locator("g.cgviz-input").click()
+    page.locator(".cgviz-path").first.click()
+    # The arrow from a has the whole gradient, 6 · 2 = 12: of it, this path brings 10.
+    assert page.locator(".cgviz-note").all_text_contents() == ["5 · 2 = 10"]
+
+
+def test_a_click_on_a_number_does_what_a_click_on_its_arrow_does(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    targets = page.evaluate(f"{VIEW}.clock.links.map((link) => link.target)")
+    clicked = 0
+    for link, target in enumerate(targets):
+        for role in ("value", "gradient"):
+            page.evaluate(f"{VIEW}.set({{ selected: null }})")
+            number = f"{VIEW}.pictures[0].groups.get('link {link}').querySelector('.cgviz-{role}')"
+            page.mouse.click(*page.evaluate(f"(() => {{ {MIDDLE} return middle({number}); }})()"))
+            selected = page.evaluate(f"{VIEW}.state.selected")
+            page.evaluate(f"{VIEW}.set({{ selected: null }})")
+            page.mouse.click(*page.evaluate(LINE, link))
+            assert selected == page.evaluate(f"{VIEW}.state.selected") is not None
+            clicked += selected == target
+    assert clicked

@@ -5,6 +5,7 @@ import tensorflow as tf
 from golden_programs import PROGRAMS
 
 import cgviz
+from cgviz.live import explorer
 
 from .conftest import has_count, until, without_policy
 from .test_flight import VIEW, opened
@@ -243,3 +244,57 @@ def test_no_node_but_that_of_the_moment_is_marked_until_one_is_chosen_by_key(pre
     presented.keyboard.press("Tab")
     ring = presented.locator("g.cgviz-node:focus > .cgviz-outline").first
     assert ring.evaluate("(e) => getComputedStyle(e).strokeDasharray") != "none"
+
+
+COVERED = """() => {
+  const box = (element) => element.getBoundingClientRect();
+  const notes = [...document.querySelectorAll(".cgviz-note > rect:not(.cgviz-leader)")].map(box);
+  const drawn = [...document.querySelectorAll(".cgviz-svg text")].filter((text) =>
+    text.textContent && !text.closest(".cgviz-note"));
+  const apart = (a, b) =>
+    a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+  const covered = drawn.filter((text) => !notes.every((note) => apart(note, box(text))));
+  return covered.map((text) => text.textContent);
+}"""
+
+
+def entropy():
+    return cgviz.trace(lambda p: -tf.reduce_sum(tf.math.xlogy(p, p)), [0.2, 0.5])
+
+
+@pytest.mark.parametrize("make", [entropy, *map(PROGRAMS.get, ["chain", "variables", "network"])])
+def test_the_equations_of_an_op_cover_no_name_and_no_number(page, tmp_path, make):
+    page.emulate_media(reduced_motion="reduce")
+    trace = make()
+    opened(page, tmp_path, trace)
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
+    page.evaluate(f"{VIEW}.present(true)")
+    for width, height in ((1280, 720), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        until(page, f"innerHeight === {height} && {FITTED}")
+        for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)"):
+            page.evaluate(f"{VIEW}.go({step})")
+            assert page.evaluate(COVERED) == [], step
+
+
+def test_that_a_rule_returns_another_number_is_said_whatever_it_covers(page, tmp_path):
+    page.emulate_media(reduced_motion="reduce")
+    forgetful = tf.custom_gradient(lambda x: (x * x, lambda upstream: 2 * x))
+    page.set_viewport_size({"width": 1280, "height": 720})
+    opened(page, tmp_path, cgviz.trace(lambda x: 3.0 * forgetful(x), [1.125, 2.25]))
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.evaluate(f"{VIEW}.present(true)")
+    page.evaluate(f"{VIEW}.go(2)")
+    assert page.evaluate(COVERED)
+    assert "≠" in page.locator(".cgviz-note").text_content()
+
+
+def test_sliders_are_equally_long(page, tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "POSITIONS", (3,))
+    cgviz.explore(lambda x: x * x, x=(-2.0, 2.0)).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.evaluate(f"{VIEW}.present(true)")
+    sliders = [slider.bounding_box() for slider in page.locator(".cgviz-slider input").all()]
+    assert len({slider["width"] for slider in sliders}) == 1

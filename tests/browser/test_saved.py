@@ -363,6 +363,18 @@ def test_sliders_work_in_it_at_positions_that_were_computed(offline, soon, tmp_p
     assert offline.locator(".cgviz-curve.cgviz-rule").first.get_attribute("d") != curve
 
 
+def test_the_plots_stay_where_they_are_whichever_slider_moves(offline, soon, tmp_path):
+    cgviz.explore(f, x=(-3.0, 3.0)).save(tmp_path / "sliders.html")
+    offline.goto((tmp_path / "sliders.html").as_uri())
+    boxes = []
+    for moved, name in enumerate(("x", "upstream"), 1):
+        offline.get_by_role("slider", name=name, exact=True).press("ArrowRight")
+        has_count(offline.locator(f".cgviz-explore[data-moved='{moved}']"), 1)
+        has_count(offline.get_by_role("img", name=f"over {name}"), 2)
+        boxes.append([plot.bounding_box() for plot in offline.locator(".cgviz-plotbox").all()])
+    assert boxes[0] == boxes[1]
+
+
 def test_after_a_branch_and_back_the_panel_is_that_of_the_picture(offline, monkeypatch, tmp_path):
     monkeypatch.setattr(explorer, "POSITIONS", (6,))
     branched = lambda x: x * x if x > 0 else tf.sin(tf.cos(x))  # noqa: E731

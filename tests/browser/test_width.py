@@ -185,3 +185,37 @@ def test_on_paper_picture_panel_and_table_are_whole_light_and_without_buttons(pa
     assert page.evaluate("document.documentElement.scrollWidth") <= 720
     ink = page.locator(".cgviz-view").evaluate("(e) => getComputedStyle(e).color")
     assert max(map(int, re.findall(r"\d+", ink))) < 80
+
+
+def test_verdicts_and_right_answers_are_in_sight_beside_a_small_picture(show):
+    page = show("""
+def three_paths(x):
+    a = x * x
+    b = x + 3.0
+    return a * b
+cgviz.predict(cgviz.trace(three_paths, 2.0))
+""")
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.wait_for_function(f"{DIRECTION} === 'right'")
+    page.get_by_role("button", name="To the end").click()
+    panel, fields = page.locator(".cgviz-panel"), page.locator(".cgviz-answer input")
+
+    def in_sight(told):
+        inner, outer = told.bounding_box(), panel.bounding_box()
+        assert outer["y"] <= inner["y"]
+        assert inner["y"] + inner["height"] <= outer["y"] + outer["height"]
+
+    assert panel.bounding_box()["height"] < 400
+    for n in range(2):
+        fields.nth(n).fill("77")
+        fields.nth(n).press("Enter")
+    for verdict in page.locator(".cgviz-verdict").all():
+        assert "Not yet" in verdict.inner_text()
+        in_sight(verdict)
+    for n in range(2):
+        page.get_by_role("button", name="Reveal").first.click()
+        has_count(fields, 1 - n)
+    has_count(page.get_by_text("revealed: "), 2)
+    for told in page.get_by_text("revealed: ").all():
+        in_sight(told)
+    page.set_viewport_size({"width": 1280, "height": 900})

@@ -5,6 +5,7 @@ import re
 from math import isfinite, isnan
 
 import golden_programs
+import numpy as np
 import pytest
 import tensorflow as tf
 from awkward_rules import RULES
@@ -93,6 +94,13 @@ def test_a_small_jacobian_has_upstream_as_the_weights_of_its_rows():
     assert product["columns"] == ["x[0, 0]", "x[1, 0]", "x[2, 0]"]
     tones = [cell[1]["--cgviz-heat"] for cell in parts(given, "td") if cell[1]]
     assert (len(tones), tones[-1]) == (6, max(tones, key=lambda x: int(x[:-1])))
+
+
+def test_an_infinite_entry_leaves_the_finite_ones_their_shares_of_the_largest():
+    infinite, nan = float("inf"), float("nan")
+    matrix = np.array([[infinite, 2.0], [-1.0, nan], [-infinite, 0.0]], np.float32)
+    assert panel.heat(matrix) == [[1.0, 1.0], [-0.5, 0.0], [-1.0, 0.0]]
+    assert panel.heat(np.array([[infinite, 0.0]])) == [[1.0, 0.0]]
 
 
 def test_a_constant_that_is_written_in_its_op_is_not_told_of_again():

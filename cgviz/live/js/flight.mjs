@@ -12,7 +12,7 @@ const APART = 0.12; // share between two landings, so that the terms of a sum co
 const [DRAWN, READ] = [0.1, 0.06]; // shares: lines appear this long after the first leaves; equations, before all have come
 const [APPEAR, BRIEF] = [0.92, 0.1]; // shares: of its time, when a held element fades in; of theirs, how long equations fade in and out
 const BESIDE_LABEL = "45%"; // of a line: where a number starts whose label is at the middle
-const [MOST, NAME, NUMBER, FAR] = [24, 100, 5, 4]; // chips: more cannot be followed; costs of a note: over a name or note, over a number or line, per point from its op
+const [MOST, NAME, NUMBER, LINE, FAR] = [24, 1000, 50, 5, 4]; // chips: more cannot be followed; costs of a note: over a name or note, a number, a line, per point from its op
 // Points: a little more than a digit of 13 points is wide; from one equation to the next; from one dot of a line to the next.
 const [DIGIT, ROW, DOT] = [8.4, 19, 12];
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
@@ -123,7 +123,9 @@ export function light(picture, path) {
   mark(picture, "lit", path.links.flatMap((i) => [`link ${i}`, `node ${links[i].source}`, `node ${links[i].target}`]));
   const placed = [];
   path.rows.forEach((row, n) => {
-    const shown = note(picture, links[path.links[n + 1]].target, [row], [], placed);
+    const [i, words] = [path.links[n + 1], row.map(([, each]) => each).join(" ")];
+    if (picture.parts.some((part) => part.of === "link" && part.i === i && part.element.cgvizWords === words)) return; // its arrow says it
+    const shown = note(picture, links[i].target, [row], [], placed);
     layer.append(shown);
     if (!calm()) shown.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1));
   });
@@ -150,12 +152,13 @@ function equations(picture, node, step) {
   return note(picture, node, shown, depends ?? []);
 }
 
-/** Leave the equations of a moment at its op, unless it is one of the `hidden`, or its arrows say them. */
+/** Leave the equations of a step at its op, unless it is one of the `hidden`, its arrows say them, or there is no space. */
 export function stay(picture, step, hidden) {
   const { node, leave } = legs(picture.page.display, step);
   const said = ({ i }) => picture.parts.some((part) => part.of === "link" && part.i === i && part.element.cgvizWords?.includes("\u00b7"));
-  if (node < 0 || hidden.has(node) || (leave.length && leave.every(said))) return;
+  if (step <= 0 || node < 0 || hidden.has(node) || (leave.length && leave.every(said))) return;
   const shown = equations(picture, node, step);
+  if (shown.cgvizHides && !shown.textContent.includes("\u2260")) return fill(picture.under); // the numbers that it hides tell more
   for (const each of [shown, ...picture.under.children]) toggle(each, "still", true);
   picture.layer.replaceChildren(shown);
 }
@@ -170,15 +173,14 @@ function boxOf({ inner }, element) {
 /** The dots along the line of a part. */
 const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalLength() / DOT)).keys()].map((n) => {
   const { x, y } = part.element.getPointAtLength(n * DOT);
-  return { x, y, width: DOT, height: DOT, bad: NUMBER };
+  return { x, y, width: DOT, height: DOT, bad: LINE };
 }));
 
 /** The place for a note of this size at an op, in sight if the op is: the one that covers least and is not far off. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const texts = parts.filter(({ element }) => element.cgvizWords);
-  const words = texts.map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : NUMBER }));
+  const words = parts.filter(({ element }) => element.cgvizWords).map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : NUMBER }));
   const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(dots);
   const taken = [...display.nodes, ...words, ...lines, ...placed];
   const seen = boxOf(picture, box);
@@ -190,6 +192,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
     const place = { x: within(column, wide, left, right), y: within(row, tall, top, bottom), width: wide, height: tall, bad: NAME };
     const share = (each) => common(place.x, wide + 2 * RING, each.x, each.width) * common(place.y, tall, each.y, each.height);
+    place.hides = words.some(share);
     return { ...place, covered: taken.reduce((sum, each) => sum + share(each) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
   }));
   return found.reduce((best, each) => (each.covered < best.covered ? each : best));
@@ -198,7 +201,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
 /** Equations at an op, clear of notes already `placed`, with a leader to the value of each input whose position is listed. */
 function note(picture, node, rows, positions, placed = []) {
   const { under, parts, page: { display } } = picture;
-  const letters = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 1, 0)));
+  const letters = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 0.5, 0))); // a space is half as wide
   const place = placeFor(picture, display.nodes[node], [letters * DIGIT + 8, rows.length * ROW + 8], placed);
   placed.push(place);
   const { x: across, y: down } = display.nodes[node];
@@ -214,5 +217,6 @@ function note(picture, node, rows, positions, placed = []) {
   const lines = rows.map((row, n) => s("text", { x: place.x, y: place.y + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
     ...row.map(([kind, words], nth) => s(`tspan.${kind}`, {}, nth ? ` ${words}` : words))));
   const { x, y, width, height } = place;
-  return s("g.note", {}, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
+  const shown = s("g.note", {}, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
+  return Object.assign(shown, { cgvizHides: place.hides });
 }

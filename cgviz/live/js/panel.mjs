@@ -34,8 +34,8 @@ export function makePanel(view) {
     request(panel);
     return [
       h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind)),
+      ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)), // first, where nothing pushes a verdict out of sight
       ...[...panel.about, ...panel.inputs, ...panel.more].map((part) => built(part, told)),
-      ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)),
       panel.paths && panel.come <= told && pathList(panel.paths),
       group && h("p", {}, cache.canTurn(group)
         ? h("button", { type: "button", "aria-expanded": String(open), onclick: () => view.turnOver(group) }, open ? "Close" : "Open")

@@ -59,12 +59,13 @@ export function ask(q, display, done, told) {
     if (right) done(false);
     else input.select(); // to type another at once
   };
-  const button = (words, run) => h("button", { type: "button", onclick: run }, words);
+  const asking = { onfocus: () => told(toggle(section, "asking", true)), onblur: () => toggle(section, "asking", false) };
+  const button = (words, run) => h("button", { type: "button", onclick: run, ...asking }, words);
   const input = h("input", {
     type: "text", "aria-label": q.text, value: q.typed, placeholder: "?", autocomplete: "off", spellcheck: "false",
     oninput: () => (q.typed = input.value), // so that it stays when the picture is rebuilt
     onkeydown: (event) => use(event, event.key === "Enter" && decide),
-    onfocus: () => told(toggle(section, "asking", true)), onblur: () => toggle(section, "asking", false),
+    ...asking,
   });
   const verdict = h("p.verdict");
   const buttons = h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true)));

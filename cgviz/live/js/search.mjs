@@ -13,8 +13,7 @@ export function makeSearch(view) {
   });
   const list = h("select", { size: 10, "aria-label": "Found", onclick: pick });
   const count = h("p.count", { role: "status" });
-  const by = (count) => () => choose(list.selectedIndex + count);
-  const keys = { ArrowDown: by(1), ArrowUp: by(-1), Enter: pick };
+  const keys = { ArrowDown: () => choose(list.selectedIndex + 1), ArrowUp: () => choose(list.selectedIndex - 1), Enter: pick };
   const element = h("div.search", { popover: true, onkeydown: (event) => use(event, keys[event.key]) }, field, count, list);
 
   function show() {
@@ -58,8 +57,7 @@ export function makeRepeats(view) {
   const rows = new Map(); // by the name of the repeats: their slider, and the names of those that can be shown
 
   function makeRow(name, labels) {
-    const slider = makeSlider(`Which of ${labels[0]} to ${labels.at(-1)} is shown`, {}, (n) => view.choose(`${name}@`, row.names[n]));
-    const row = { slider };
+    const row = { slider: makeSlider(`Which of ${labels[0]} to ${labels.at(-1)} is shown`, {}, (n) => view.choose(`${name}@`, row.names[n])) };
     rows.set(name, row);
     return row;
   }

@@ -28,8 +28,6 @@ export function makePlayer(tick, told) {
 
 // --- in words ---
 
-export const flat = (text) => text.replace(/\s*\n\s*/g, " ");
-
 /** What happens at a step, in one sentence; where a question is `asked`, only that, and the verdict on the last answer. */
 export function sentence({ display, panels, texts }, step, asked) {
   const where = textAt(display.moments, step);
@@ -41,9 +39,8 @@ export function sentence({ display, panels, texts }, step, asked) {
 /** What a screen reader says of a node at `step`; its gradient may be `hidden`. */
 export function spoken({ display, texts, panels }, i, step, hidden) {
   const value = display.nodes[i].step <= step ? `value ${panels[i].value}` : "not run yet";
-  if (hidden) return flat(`${texts.nodes[i]}, ${value}, gradient hidden: predict it`);
   const own = display.texts.findIndex((text) => text.of === "node" && text.i === i && text.role === "gradient");
   const gradient = own < 0 ? "" : textAt(texts.written[own], step);
   const told = gradient && (gradient.includes("=") ? `, ${gradient}` : `, gradient ${gradient}`);
-  return flat(`${texts.nodes[i]}, ${value}${told}`);
+  return `${texts.nodes[i]}, ${value}${hidden ? ", gradient hidden: predict it" : told}`.replace(/\s*\n\s*/g, " ");
 }
