@@ -174,9 +174,7 @@ class Layers:
         self.longest = spans[spans.cumsum() <= 2 * MOST].max(initial=2)
         self.lines = list(map(self._line, links))
         self.layers: list[list[Item]] = [[] for _ in range(2 * max(found, default=-1) + 1)]
-        # Ports begin in the order of the inputs of their op; they are alone on their rank.
-        ports = {self.boxes[i]: i for i, box in enumerate(boxes) if box.pin}
-        for item in sorted(self._depth_first(), key=lambda item: (item.level, ports.get(item, 0))):
+        for item in sorted(self._depth_first(), key=lambda item: item.level):
             self.layers[item.rank].append(item)
 
     def _line(self, link: Link) -> Line:

@@ -170,21 +170,6 @@ def test_a_custom_op_that_does_not_use_its_argument_opens():
     assert [frame.label for frame in found.frames] == ["attach"]
 
 
-def test_the_inputs_of_a_custom_op_keep_their_order_when_it_opens():
-    """Even where its body takes them in another order."""
-    w = tf.Variable(5.0, name="w")
-
-    @tf.custom_gradient
-    def scale(x):
-        return w * x, lambda upstream, variables: (upstream * w, [tf.reduce_sum(upstream * x)])
-
-    trace = cgviz.trace(scale, [1.0, 2.0, 3.0])
-    for toggled in ([], ["custom:scale"]):
-        for found in display.arranged(select(trace, framed=True, toggled=toggled), 10):
-            x, w_ = (node for node in found.nodes if node.kind in ("input", "variable"))
-            assert (x.y < w_.y) if found.direction == "right" else (x.x < w_.x)
-
-
 def points(path):
     """Points on a line, at most one apart."""
     corners = np.array(re.findall(r"[-\d.]+", path.d), float).reshape(-1, 2)
