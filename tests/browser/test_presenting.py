@@ -262,7 +262,9 @@ def entropy():
     return cgviz.trace(lambda p: -tf.reduce_sum(tf.math.xlogy(p, p)), [0.2, 0.5])
 
 
-@pytest.mark.parametrize("make", [entropy, *map(PROGRAMS.get, ["chain", "variables", "network"])])
+@pytest.mark.parametrize(
+    "make", [entropy, *map(PROGRAMS.get, ["chain", "fan_out", "variables", "network"])]
+)
 def test_the_equations_of_an_op_cover_no_name_and_no_number(page, tmp_path, make):
     page.emulate_media(reduced_motion="reduce")
     trace = make()
@@ -275,6 +277,17 @@ def test_the_equations_of_an_op_cover_no_name_and_no_number(page, tmp_path, make
         for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)"):
             page.evaluate(f"{VIEW}.go({step})")
             assert page.evaluate(COVERED) == [], step
+
+
+def test_equations_that_have_a_free_place_stay(page, tmp_path):
+    page.emulate_media(reduced_motion="reduce")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.evaluate(f"{VIEW}.present(true)")
+    for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)"):
+        page.evaluate(f"{VIEW}.go({step})")
+        assert page.locator(".cgviz-note").count() == (step >= 1 and step % 1 == 0), step
 
 
 def test_that_a_rule_returns_another_number_is_said_whatever_it_covers(page, tmp_path):

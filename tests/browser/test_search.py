@@ -6,13 +6,7 @@ import tensorflow as tf
 import cgviz
 from cgviz.live import assets
 
-from .conftest import (
-    box_at_rest,
-    save_without_folds,
-    until,
-    violations_in_light_and_dark,
-    without_policy,
-)
+from .conftest import save_without_folds, until, violations_in_light_and_dark, without_policy
 
 FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
@@ -227,14 +221,3 @@ def test_what_a_closed_scope_hides_is_found_by_what_will_be_drawn(page, saved):
     page.keyboard.press("/")
     page.keyboard.type("mul_8 *")
     assert page.locator(".cgviz-search option").all_inner_texts() == ["Mul_8 (×, Mul)"]
-
-
-def test_beside_a_picture_it_covers_only_the_side_panel(opened, page):
-    for width in (1280, 1920):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.get_by_role("button", name="Find").click()
-        search, stage = (box_at_rest(page.locator(f".cgviz-{x}")) for x in ("search", "stage"))
-        assert search["x"] >= stage["x"] + stage["width"]
-        assert search["x"] + search["width"] <= width
-        assert 0 <= search["y"] < 450
-        page.keyboard.press("Escape")

@@ -176,7 +176,7 @@ const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalL
   return { x, y, width: DOT, height: DOT, bad: LINE };
 }));
 
-/** The place for a note of this size at an op, in sight if the op is: the one that covers least and is not far off. */
+/** The place for a note of this size at an op, in sight if the op is: one that hides no words, if there is, covers least and is not far off. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
@@ -191,11 +191,11 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
     const place = { x: within(column, wide, left, right), y: within(row, tall, top, bottom), width: wide, height: tall, bad: NAME };
-    const share = (each) => common(place.x, wide + 2 * RING, each.x, each.width) * common(place.y, tall, each.y, each.height);
-    place.hides = words.some(share);
-    return { ...place, covered: taken.reduce((sum, each) => sum + share(each) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
+    const share = (each, spare) => common(place.x, wide + spare, each.x, each.width) * common(place.y, tall, each.y, each.height);
+    place.hides = [...words, ...placed].some((each) => share(each, 0));
+    return { ...place, covered: taken.reduce((sum, each) => sum + share(each, 2 * RING) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
   }));
-  return found.reduce((best, each) => (each.covered < best.covered ? each : best));
+  return found.reduce((best, each) => ((each.hides - best.hides || each.covered - best.covered) < 0 ? each : best));
 }
 
 /** Equations at an op, clear of notes already `placed`, with a leader to the value of each input whose position is listed. */
