@@ -133,8 +133,10 @@ def _difference(case: Case, found: Pulled) -> str:
     part = max(1e-4, 2 * dtype.eps)
     give = part * largest_beside(eager.value)
     words = first(case.output_name, found.value, eager.value, wide.value, give)
-    give = part * largest_beside(eager.vector, case.flat.sizes) + case.give
-    return words or first(case.gradient_name, found.vector, eager.vector, wide.vector, give)
+    moved = part * largest_beside(eager.vector, case.flat.sizes)
+    gradients = case.gradient_name, found.vector, eager.vector, wide.vector
+    # `case.give` takes two runs.
+    return words or (first(*gradients, moved) and first(*gradients, moved + case.give))
 
 
 def compiled(case: Case, **how: Any) -> Pulled:

@@ -307,6 +307,13 @@ def test_the_node_of_a_number_is_dragged_as_its_slider(show):
     assert float(slider.get_attribute("aria-valuetext").replace("−", "-")) < 1
 
 
+def test_a_slider_reaches_both_of_its_ends(show):
+    slider = show("cgviz.explore(f, x=(0.0, 3.14159))").get_by_label("x", exact=True)
+    for key, end in (("End", "3.142"), ("Home", "0")):
+        slider.press(key)
+        assert slider.get_attribute("aria-valuetext") == end
+
+
 def test_another_branch_brings_another_picture(show):
     page = show(
         "cgviz.explore(lambda x: x * x if x > 0 else tf.sin(tf.cos(x)), x=(-3.0, 3.0))",

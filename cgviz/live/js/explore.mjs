@@ -29,7 +29,7 @@ export function makeExplore(view) {
   let [busy, waiting, idle, late, sent] = [false, false, 0, 0, 0];
   let [active, drawn, plots] = [curves.active, curves.active, []]; // the slider that moves, and the one over which the curves are drawn
   const rows = sliders.map(({ name, low, high, positions, unit, upstream }, k) => {
-    const range = positions?.length > 1 ? { max: positions.length - 1 } : { min: low, max: high, step: unit, disabled: Boolean(positions) };
+    const range = positions?.length > 1 ? { max: positions.length - 1 } : { min: low, max: low + Math.ceil((high - low) / unit - 1e-9) * unit, step: unit, disabled: Boolean(positions) };
     const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));
     toggle(row.element, "upstream", upstream);
     return row;
