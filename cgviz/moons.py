@@ -492,12 +492,6 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
         print("elsewhere:", line)
 
 
-def rule_name(graph: tf.Graph) -> str:
-    """The name under which a graph asks TensorFlow's registry for its one custom gradient."""
-    (op,) = (op for op in graph.get_operations() if op.type == "IdentityN")
-    return op.get_attr("_gradient_op_type").decode()
-
-
 def register(folder: str, rule: Callable[[Any], Any]) -> None:
     """Put a rule into TensorFlow's registry, under the name that a saved graph asks for.
 
