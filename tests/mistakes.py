@@ -342,6 +342,20 @@ def range_in_a_graph():
     tf.function(lambda x: f(x, 3))(ONE)
 
 
+def a_rule_as_an_argument(use):
+    @tf.custom_gradient
+    def tripled(x):
+        def grad(upstream):
+            return 3.0 * upstream
+
+        return 3.0 * x, grad
+
+    def step(f, x):
+        return use(f, x)
+
+    tf.function(step)(tripled, ONE)
+
+
 def no_gradient_in_a_graph():
     with tf.Graph().as_default():
         x = tf.constant([1.0, 2.0])
@@ -437,6 +451,11 @@ REAL = {
     "19 callable, graph": (lambda: tf.function(lambda x: plain(x, tf.sin))(ONE), "Close over"),
     "19 bool, graph": (string_as_bool_in_a_graph, "became a tensor"),
     "19 range, graph": (range_in_a_graph, "became a tensor"),
+    "19 rule, used": (
+        lambda: a_rule_as_an_argument(lambda f, x: tf.tanh(f(x))),
+        "given tripled as an argument",
+    ),
+    "19 rule, taped": (lambda: a_rule_as_an_argument(gradient), "close over it"),
     "20": (numpy_in_a_graph, "numpy_function"),
     "20 asarray": (numpy_function_in_a_graph, "numpy_function"),
     "20 layer": (numpy_in_a_layer, "numpy_function"),

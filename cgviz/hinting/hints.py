@@ -240,6 +240,12 @@ BOOK: tuple[Hint, ...] = (
         "output, and what a rule returns the shape of its input.",
         "A rule returns each gradient in the shape of its input: sum what was broadcast.",
     ),
+    Hint("TypeError", GRAPHS).says(
+        r"(?:Expected \w+, but got|`type_value`:) <function \S*?tf__(\w+)\.<locals>",
+        "a tf.function was given {1} as an argument, and unwraps what it is given: without "
+        "@tf.custom_gradient, {1} returns its value and its rule.",
+        "Call it by its name there, or close over it: `tf.function(lambda x: step(f, x))`.",
+    ),
     Hint("ValueError", NESTED).says(
         "Tape is still recording",
         "a tape was entered again while it was still open.",

@@ -86,6 +86,7 @@ UNRELATED = {
     "an eager tensor's graph": learners_graph,
     "another class without numpy": lambda: (3).numpy(),
     "a dict times a float": lambda: {} * 2.0,
+    "a function for a number": lambda: tf.tanh(learners_graph),
     "a missing key": lambda: {}["gradient"],
     "a tape that does not record": lambda: tf.GradientTape().stop_recording().__enter__(),
     "a bad index": lambda: tf.ones(3)[5],
