@@ -12,6 +12,7 @@
     over_time a number for each hidden unit, at each step
     curves    a curve, and others to compare with it
     elsewhere a function's source, run in a new process
+    asks_for  the name under which a traced function looks for its rule
     register  a rule, registered under the name that a saved graph asks for
     log_here  TensorFlow's warnings, in the cell that causes them
     row       a name and numbers, in columns
@@ -490,6 +491,12 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
         lines.append(ran.stderr.strip().splitlines()[-1].partition(" (")[0])
     for line in lines:
         print("elsewhere:", line)
+
+
+def asks_for(f: Any) -> str:
+    """The name under which a traced function asks TensorFlow's registry for its custom gradient."""
+    (op,) = (op for op in f.graph.get_operations() if op.type == "IdentityN")
+    return op.get_attr("_gradient_op_type").decode()
 
 
 def register(folder: str, rule: Callable[[Any], Any]) -> None:

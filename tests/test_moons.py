@@ -1151,19 +1151,13 @@ def test_what_was_saved_is_called_and_trained_like_the_network(gain, tmp_path):
     np.testing.assert_allclose(one.losses, other.losses, rtol=1e-4)
 
 
-def asked_for(f):
-    """The name of the only rule for which a graph asks."""
-    (op,) = [each for each in f.graph.get_operations() if each.type == "IdentityN"]
-    return op.get_attr("_gradient_op_type").decode()
-
-
 def test_a_folder_that_brings_its_rule_gives_it_a_new_name_which_its_graph_asks_for(gain, tmp_path):
     """What lesson 08 says of a stranger that has the old name: it does no harm."""
     for kept in (True, False):
         folder = str(tmp_path / str(kept))
         _, forward = saved_with_a_rule(gain, folder, experimental_custom_gradients=kept)
-        old = asked_for(forward)
-        asked = asked_for(tf.saved_model.load(folder).__call__)
+        old = moons.asks_for(forward)
+        asked = moons.asks_for(tf.saved_model.load(folder).__call__)
         assert (asked == old) is not kept
         assert tf_hooks.is_differentiable(asked)
 
@@ -1184,7 +1178,7 @@ def test_saving_traces_a_rule_and_loading_gives_it_a_new_name(tmp_path):
     tf.saved_model.save(tf.train.Checkpoint(__call__=forward), str(tmp_path))
     assert len(traced) == 1
     loaded = tf.saved_model.load(str(tmp_path)).__call__
-    assert asked_for(loaded) != asked_for(forward)
+    assert moons.asks_for(loaded) != moons.asks_for(forward)
 
 
 def test_a_graph_that_asks_for_a_registered_name_gets_that_rule(tmp_path):
@@ -1244,7 +1238,7 @@ def look(name):
 @pytest.mark.usefixtures("forks")
 def test_a_rule_is_known_where_it_was_saved_and_not_elsewhere(gain, tmp_path, capsys):
     _, forward = saved_with_a_rule(gain, tmp_path)
-    name = asked_for(forward)
+    name = moons.asks_for(forward)
     look(name)
     moons.elsewhere(look, name)
     assert capsys.readouterr().out == "True\nelsewhere: False\n"
