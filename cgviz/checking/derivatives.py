@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as th
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
 COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
+BESIDE = 2.0**-4  # of the size of an input: a wrong slope shows there in the gradient's value
 ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope
 LONG = 10.0  # seconds that a second order which nobody asked for may take, as estimated
 
@@ -110,17 +112,9 @@ def _elsewhere(case: Case) -> None:
     """
     judged, there = case.judged, ELSEWHERE * case.judged.x
     claim = judged.claim(case.upstream, there)
-    stays = np.where(np.isclose(claim, case.wide.vector), np.sign(claim) * judged.scale, 0.0)
-    for leaf in (each for each in judged.leaves if stays[each.start : each.stop].any()):
-        step = np.zeros(claim.size)
-        step[leaf.start : leaf.stop] = stays[leaf.start : leaf.stop]
-
-        def along(t: float, step: Array = step) -> Array:
-            return np.array([case.upstream @ judged.forward(there + t * step)])
-
-        true, yours = slope(along, along(0.0), case.dtype.eps), claim @ step
-        give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
-        if max(true.low - yours, yours - true.high) > give:
+    stays = np.isclose(claim, case.wide.vector)
+    for leaf in (each for each in judged.leaves if claim[each.start : each.stop].any()):
+        if stays[leaf.start : leaf.stop].any() and _is_wrong(case, leaf, there, claim, stays):
             case.results.broken(
                 "value",
                 f"stale for {leaf.name}",
@@ -129,6 +123,20 @@ def _elsewhere(case: Case) -> None:
                 "Does the rule use numbers of another run, such as a tensor made from a variable "
                 "when a layer was built, or a constant that is right here only?",
             )
+
+
+def _is_wrong(case: Case, leaf: Leaf, there: Array, claim: Array, among: Any = True) -> bool:
+    """Whether the claim for some entries of a leaf is wrong at another point, along its signs."""
+    judged, step = case.judged, np.zeros(claim.size)
+    part = slice(leaf.start, leaf.stop)
+    step[part] = np.where(among, np.sign(claim) * judged.scale, 0.0)[part]
+
+    def along(t: float) -> Array:
+        return np.array([case.upstream @ judged.forward(there + t * step)])
+
+    true, yours = slope(along, along(0.0), case.dtype.eps), claim @ step
+    give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
+    return bool(max(true.low - yours, yours - true.high) > give)
 
 
 def _agreement(case: Case, found: Comparison) -> str:
@@ -410,7 +418,10 @@ def second_order(case: Case) -> None:
         return
     if found.mismatches:
         _wrong(case, growing, found, level)
-    elif found.judged or not case.judged.x.size:
+        return
+    with suppress(Exception):  # f may raise there
+        _beside(case, level)
+    if found.judged or not case.judged.x.size:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
         results.skipped("second order", "the first derivative jumps or is not finite here")
@@ -444,6 +455,22 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
         found.mismatches = [each for each in wrong if each.size > 4 * dtype.eps * term]
     return found
+
+
+def _beside(case: Case, level: str) -> None:
+    """A gradient that is right at a point alone has a wrong derivative there."""
+    for leaf in case.judged.leaves:
+        there = case.judged.x.copy()
+        there[leaf.start : leaf.stop] += BESIDE * case.judged.scale[leaf.start : leaf.stop]
+        if _is_wrong(case, leaf, there, case.judged.claim(case.upstream, there)):
+            case.results.broken(
+                "second order",
+                f"wrong for {leaf.name}",
+                f"the gradient for {leaf.name} is right here, but wrong where {leaf.name} is a "
+                "little larger. So its derivative is wrong here, too.",
+                "Check at a nearby point: there the wrong entries are named.",
+                level=level,
+            )
 
 
 def _wrong(case: Case, growing: bool, found: Comparison, level: str) -> None:

@@ -118,16 +118,18 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
 def zero(graph: PassGraph) -> list[Finding]:
     """Explain each of a pass's gradients whose entries are all exactly zero.
 
-    Second derivatives of piecewise linear functions are rightly zero: a pass that differentiates a
-    backward pass is explained only if no variable learns from its loss. A target that is not finite
-    is left to `values`.
+    Second derivatives of piecewise linear functions are rightly zero: of a pass that differentiates
+    a backward pass only those are explained that became 0 in the forward pass of its loss, unless
+    no variable learns. A target that is not finite is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
     own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
-    stuck = own and bool(learned) and all(map(is_zero, learned))
-    if _any_bad(graph.pass_.targets) or not (graph.first_order or stuck):
+    if _any_bad(graph.pass_.targets) or not (graph.first_order or (own and learned)):
         return []
-    return _explained(graph, is_zero, all)
+    found = _explained(graph, is_zero, all)
+    if graph.first_order or all(map(is_zero, learned)):
+        return found
+    return [each for each in found if each.op in graph.trace.ops]
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:

@@ -227,9 +227,10 @@ def _only(step: Step, i: int, upstream: Array) -> list[Array | None]:
 def repeats(step: Step) -> bool:
     """Whether a step's rule still returns what it did in its pass, as far as it can run again."""
     try:
-        return all(map(_agree, step.downstream, step.vjp(step.upstream)))
+        again = zip(step.flows, step.downstream, step.vjp(step.upstream), strict=True)
     except RuntimeError:  # such as in a trace that was read from a file
         return True
+    return all(_agree(*pair) for flows, *pair in again if flows)  # the tape drops the others
 
 
 def rerun(step: Step, j: int, change: Callable[[Array], Array]) -> Array | None:

@@ -23,6 +23,8 @@ def convert(
             f"{caller}: `f` must be a function, and it is {_kind(f)}. "
             f"Write {caller}(f, x), not {caller}(f(x))."
         )
+    if not tf.executing_eagerly():
+        raise RuntimeError(f"{caller} runs f eagerly, and this code is building a graph")
     if not args:
         raise ValueError(
             f"{caller}: `f` needs at least one argument to differentiate with respect to. For "

@@ -33,8 +33,9 @@ _NOTES = {
     "opened": "run eagerly: {}",
     "jacobian": "a Jacobian's backward pass ran as a graph, so it is not recorded: give `jacobian` "
     "experimental_use_pfor=False, and the tape persistent=True",
-    "closed": "run as a graph: {}; a tape inside is not recorded (to open it: open_functions=True, "
-    "or `tf.config.run_functions_eagerly(True)` before the recording)",
+    "closed": "run as a graph: {}; a tape inside is not recorded (to open it: open_functions=True "
+    "if it is yours, `compile(run_eagerly=True)` if Keras made it, or before the recording "
+    "`tf.config.run_functions_eagerly(True)`)",
 }
 
 

@@ -332,6 +332,9 @@ def test_what_is_no_function_is_refused():
 def test_a_check_inside_a_graph_is_refused():
     with pytest.raises(RuntimeError, match="building a graph"):
         tf.function(lambda x: cgviz.check(square, 1.0) and x)(1.0)
+    for run in (cgviz.check, cgviz.trace):  # with a tensor of the graph, too
+        with pytest.raises(RuntimeError, match="building a graph"):
+            tf.function(lambda x, run=run: run(square, x) and x)(tf.constant(1.0))
 
 
 def test_a_function_that_raises_is_a_finding():

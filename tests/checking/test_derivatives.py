@@ -171,6 +171,49 @@ def test_of_a_surrogate_that_is_applied_twice_no_second_order_is_called_wrong():
         assert not cgviz.check(f, [0.3, 1.7], surrogate=True, order=2).findings
 
 
+RIGHT_AT_ONE_POINT = {
+    "3x for x³": (lambda x: x**3, lambda x: 3.0 * x, 1.0),
+    "3x for x²": (tf.square, lambda x: 3.0 * x, 0.0),
+    "x for sin": (tf.sin, lambda x: 1.0 - x, [0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_AT_ONE_POINT)
+def test_a_rule_that_is_right_at_this_point_alone_does_not_pass_without_a_word(name):
+    value, local, at = RIGHT_AT_ONE_POINT[name]
+    rule = tf.custom_gradient(lambda x: (value(x), lambda dy: dy * local(x)))
+    for order, level in ((1, "warning"), (2, "error")):
+        (finding,) = cgviz.check(rule, at, order=order).findings
+        assert (finding.rule, finding.level) == ("second order", level)
+        assert "is right here, but wrong where" in finding.message
+    assert not cgviz.check(value, at, order=2).findings
+
+
+def test_of_two_swapped_gradients_that_are_equal_both_inputs_get_a_warning():
+    swapped = tf.custom_gradient(lambda x, y: (x * y, lambda dy: (dy * x, dy * y)))
+    report = cgviz.check(swapped, 2.0, 2.0)
+    assert report.ok
+    assert [each.message.split(" is ")[0] for each in report.findings] == [
+        "the gradient for x",
+        "the gradient for y",
+    ]
+
+
+SPECIAL = {  # right rules, at points where something else happens beside them
+    "a kink": (tf.nn.relu, [0.0, 1.0, -2.0]),
+    "an edge of the domain": (tf.math.acos, 0.999),
+    "a step": (tf.round, 0.47),
+    "a tie": (lambda x: tf.reduce_max(x), [1.0, 1.0]),
+    "labels": (lambda x, y: tf.nn.softmax_cross_entropy_with_logits(y, x), [1.0, 2.0], [0.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_what_happens_beside_a_point_is_not_blamed_on_a_right_rule(name):
+    f, *at = SPECIAL[name]
+    assert not [each for each in cgviz.check(f, *at).findings if "right here" in each.message]
+
+
 def test_the_second_order_is_a_warning_unless_it_is_asked_for():
     def wrong(x):
         return tf.custom_gradient(

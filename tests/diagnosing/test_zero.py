@@ -369,3 +369,33 @@ def test_an_empty_upstream_is_not_the_one_that_is_told():
     origin = numbers.Number(x, np.zeros(()), "returned", step)
     case = numbers.GradientCase(PassGraph(trace, trace.passes[0]), origin, zero=True)
     assert case.cause.words(case)[0].startswith("It returned 0 for the upstream [1, 0] at")
+
+
+def test_a_dead_unit_is_found_also_where_a_gradient_penalty_belongs_to_the_loss():
+    x, w, v = tf.constant([0.5, 0.7]), tf.Variable([1.0, 2.0]), tf.Variable([1.0, 2.0], name="v")
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.reduce_sum(w * x * x) + tf.reduce_sum(tf.nn.relu(v - 100.0))
+        slope = inner.gradient(y, x)
+        loss = y + tf.reduce_sum(slope * slope)
+        with tape.stop_recording():
+            tape.gradient(loss, [v, w])
+    (finding,) = trace.diagnose(len(trace.passes) - 1)
+    assert finding.sources == ("v",)
+    assert "it became 0 at Relu" in finding.message
+
+
+def test_second_derivatives_of_straight_lines_are_rightly_zero_beside_a_variable_that_learns():
+    """The bias before a ReLU changes no slope, so a penalty on slopes sends it nothing."""
+    x, w, b = tf.constant([[0.5, 0.7]]), tf.Variable([[1.0], [2.0]]), tf.Variable([0.5])
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.nn.relu(x @ w + b)
+        penalty = tf.reduce_sum(inner.gradient(y, x) ** 2)
+        with tape.stop_recording():
+            to_w, to_b = tape.gradient(penalty, [w, b], unconnected_gradients="none")
+    assert to_w is not None
+    assert to_b is None or not to_b.numpy().any()
+    assert not [each for each in trace.diagnose(len(trace.passes) - 1) if each.what == "zero"]

@@ -180,6 +180,18 @@ def test_a_rule_that_returns_something_else_now_has_no_local():
         assert "≠" not in each.plot(local=True).cgviz_alt
 
 
+def test_a_rule_that_returns_a_gradient_for_a_constant_has_its_local():
+    """The tape drops what it returns for an input that nothing follows, such as labels."""
+
+    @tf.custom_gradient
+    def product(x, y):
+        return x * y, lambda upstream: (upstream * y, upstream * x)
+
+    trace = cgviz.trace(lambda x: product(x, tf.constant(3.0)), 2.0, upstream=5.0)
+    assert trace.steps[0].local == ((3.0, None),)
+    assert "5 · 3" in str(trace.chain_rule())
+
+
 def test_a_rule_for_the_real_and_the_imaginary_part_has_no_complex_number_as_its_local():
     trace = cgviz.trace(lambda r, i: tf.abs(tf.complex(r, i) ** 2), 1.0, 2.0)
     with pytest.raises(RuntimeError, match="the real and the imaginary part"):
