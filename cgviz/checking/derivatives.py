@@ -172,9 +172,12 @@ def _bias(case: Case, found: Comparison) -> None:
         else:
             case.results.skipped("surrogate", "no derivative to compare with here, so no bias")
         return
+    leaves = case.judged.leaves
+    largest_of = {leaf_at(leaves, each.input): each for each in reversed(found.mismatches)}
+    one_of_each_first = sorted(found.mismatches, key=lambda each: each not in largest_of.values())
     shown = "; ".join(
         f"{_entry(case, each)}, bias {style.number(each.yours - (each.low + each.high) / 2, 3)}"
-        for each in found.mismatches[:4]
+        for each in one_of_each_first[:4]
     )
     rest = rules.more(max(len(found.mismatches) - 3, 1))
     case.results.skipped("surrogate", f"{shown}{rest}")

@@ -377,10 +377,12 @@ class Step:
             with silenced():
                 return tuple(as_numpy(t) for t in self.pull(upstream))
         except Exception as error:
+            # TensorFlow's own message: no name of a graph before it, no traceback after it
+            said = str(error).partition("\n")[0].rpartition("}} ")[2]
             raise RuntimeError(
                 f"`.local` runs the backward rule of `{self.op.name}` again, and it failed this "
-                f"time: {error} A rule that uses a tape of its own can run once only, unless that "
-                "tape is persistent."
+                f"time: {said.rstrip('.')}. A rule that uses a tape of its own can run once only, "
+                "unless that tape is persistent."
             ) from error
 
 

@@ -329,6 +329,15 @@ def test_what_is_no_function_is_refused():
         cgviz.check(square, 1.0, order=3)
 
 
+def test_the_bias_of_a_surrogate_names_each_input_before_it_names_one_twice():
+    """Otherwise the large bias of one input, meant so, hides the small one of another, a mistake."""
+    straight = tf.custom_gradient(
+        lambda z, w: (tf.round(z) * w, lambda dy: (9.0 * dy, dy * (tf.round(z) + 0.5)))
+    )
+    report = cgviz.check(straight, [1.2, 2.2, 3.2, 4.2, 5.2], [1.0] * 5, surrogate=True)
+    assert "/ d w[" in row(report, "surrogate").reason
+
+
 def test_a_check_inside_a_graph_is_refused():
     with pytest.raises(RuntimeError, match="building a graph"):
         tf.function(lambda x: cgviz.check(square, 1.0) and x)(1.0)
