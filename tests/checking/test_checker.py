@@ -330,7 +330,7 @@ def test_what_is_no_function_is_refused():
 
 
 def test_the_bias_of_a_surrogate_names_each_input_before_it_names_one_twice():
-    """Otherwise the large bias of one input, meant so, hides the small one of another, a mistake."""
+    """Otherwise the large bias of one input, meant so, hides a mistake in that of another."""
     straight = tf.custom_gradient(
         lambda z, w: (tf.round(z) * w, lambda dy: (9.0 * dy, dy * (tf.round(z) + 0.5)))
     )
