@@ -382,7 +382,7 @@ def test_a_rule_that_fails_the_second_time_is_one_clear_error():
 
     rule.ran = False
     step = made_by_hand(rule, [np.float32(1)], [np.float32(1)])
-    with pytest.raises(RuntimeError, match=r"`f` again, and it failed this time: once only\. A rule"):
+    with pytest.raises(RuntimeError, match=r"again, and it failed this time: once only\. A rule"):
         _ = step.local
 
 
