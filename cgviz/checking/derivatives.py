@@ -470,7 +470,7 @@ def _beside(case: Case, level: str) -> None:
                 "second order",
                 f"wrong for {leaf.name}",
                 f"the gradient for {leaf.name} is right here, but wrong where {leaf.name} is a "
-                "little larger. So its derivative is wrong here, too.",
+                "little larger. So the second derivative is wrong here.",
                 "Check at a nearby point: there the wrong entries are named.",
                 level=level,
             )
