@@ -185,7 +185,7 @@ class History:
             The figure: above, the target over the steps; below, a row for each variable (and for
             each op, if there are few) whose tone is log10 of its gradient's root mean square, with
             a sign where the gradient is None, zero, NaN or infinite; on the right, how far a step
-            moved each variable, over the variable's own norm: the median over the steps.
+            moved each variable, over its own norm: the median over the steps that moved it.
             `figure.alt` describes it in words.
 
         Raises:

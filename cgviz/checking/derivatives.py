@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import Comparison, Mismatch, apart, largest, timed
-from .differences import slope
+from .differences import Slope, slope
 from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
@@ -29,7 +28,7 @@ LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as th
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
 COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
-BESIDE = 2.0**-4  # of the size of an input: a wrong slope shows there in the gradient's value
+BESIDE = 2.0**-10  # of the size of an input: near enough to be in the domain, and off the point
 ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope
 LONG = 10.0  # seconds that a second order which nobody asked for may take, as estimated
 
@@ -112,9 +111,11 @@ def _elsewhere(case: Case) -> None:
     """
     judged, there = case.judged, ELSEWHERE * case.judged.x
     claim = judged.claim(case.upstream, there)
-    stays = np.isclose(claim, case.wide.vector)
-    for leaf in (each for each in judged.leaves if claim[each.start : each.stop].any()):
-        if stays[leaf.start : leaf.stop].any() and _is_wrong(case, leaf, there, claim, stays):
+    stays = np.where(np.isclose(claim, case.wide.vector), np.sign(claim) * judged.scale, 0.0)
+    for leaf in (each for each in judged.leaves if stays[each.start : each.stop].any()):
+        yours, true = _along(case, there, _part(leaf, stays))
+        give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
+        if max(true.low - yours, yours - true.high) > give:
             case.results.broken(
                 "value",
                 f"stale for {leaf.name}",
@@ -125,18 +126,22 @@ def _elsewhere(case: Case) -> None:
             )
 
 
-def _is_wrong(case: Case, leaf: Leaf, there: Array, claim: Array, among: Any = True) -> bool:
-    """Whether the claim for some entries of a leaf is wrong at another point, along its signs."""
-    judged, step = case.judged, np.zeros(claim.size)
-    part = slice(leaf.start, leaf.stop)
-    step[part] = np.where(among, np.sign(claim) * judged.scale, 0.0)[part]
+def _part(leaf: Leaf, direction: Array) -> Array:
+    """A direction in which only one leaf moves."""
+    part = np.zeros_like(direction)
+    part[leaf.start : leaf.stop] = direction[leaf.start : leaf.stop]
+    return part
+
+
+def _along(case: Case, x: Array, direction: Array) -> tuple[float, Slope]:
+    """The claimed and the true slope along a direction, at any point x."""
+    judged = case.judged
 
     def along(t: float) -> Array:
-        return np.array([case.upstream @ judged.forward(there + t * step)])
+        return np.array([case.upstream @ judged.forward(x + t * direction)])
 
-    true, yours = slope(along, along(0.0), case.dtype.eps), claim @ step
-    give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
-    return bool(max(true.low - yours, yours - true.high) > give)
+    claim = judged.claim(case.upstream, x)
+    return float(claim @ direction), slope(along, along(0.0), case.dtype.eps)
 
 
 def _agreement(case: Case, found: Comparison) -> str:
@@ -461,17 +466,32 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
 
 
 def _beside(case: Case, level: str) -> None:
-    """A gradient that is right at a point alone has a wrong derivative there."""
-    for leaf in case.judged.leaves:
-        there = case.judged.x.copy()
-        there[leaf.start : leaf.stop] += BESIDE * case.judged.scale[leaf.start : leaf.stop]
-        if _is_wrong(case, leaf, there, case.judged.claim(case.upstream, there)):
+    """A gradient that is right at this point alone has a wrong derivative."""
+    judged = case.judged
+    # Of random size and sign: along even directions a symmetric matrix stays symmetric.
+    random = np.random.default_rng(13)
+    uneven = judged.scale * random.uniform(0.5, 1.5, (2, judged.x.size))
+    uneven *= random.choice([-1.0, 1.0], uneven.shape)
+    for leaf, dtype in zip(judged.leaves, judged.dtypes, strict=True):
+        if max(dtype.eps, case.dtype.eps) > dtypes.FLOAT64.eps:
+            continue  # with few digits a small move shows only rounding
+        move, direction = (_part(leaf, each) for each in uneven)
+        before, left = _along(case, judged.x - BESIDE * move, direction)
+        after, right = _along(case, judged.x + BESIDE * move, direction)
+        yours, true = after - before, float(right.value[0] - left.value[0])
+        give = 2e-3 * max(abs(yours), abs(true)) + 5 * float(left.error[0] + right.error[0])
+        give += 1e-4 * BESIDE * max(abs(before), abs(after))
+        bent = (left.kink | left.jump | right.kink | right.jump).any()
+        if abs(yours - true) > give and not bent:
+            one = leaf.stop - leaf.start == case.y.size == 1
+            by = 2 * BESIDE * (move @ direction) if one else 1.0
+            numbers = f": yours {style.number(yours / by)}, true {style.number(true / by)}"
             case.results.broken(
                 "second order",
                 f"wrong for {leaf.name}",
-                f"the gradient for {leaf.name} is right here, but wrong where {leaf.name} is a "
-                "little larger. So the second derivative is wrong here.",
-                "Check at a nearby point: there the wrong entries are named.",
+                f"the gradient for {leaf.name} is right here, but not beside this point, so its "
+                f"own derivative is wrong{numbers if one else ''}.",
+                "Check at a nearby point: there the wrong entries of the gradient are named.",
                 level=level,
             )
 

@@ -135,6 +135,7 @@ LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
+RESTING = 0.01  # of the largest gradient so far: below it a variable may be where it should be
 FIFTHS = 5  # parts of a training: by chance their means rise one after the other in 1 of 5! cases
 ALIKE = 30.0  # two growths count as equal if neither is this many times the other
 ROUNDING = 1e-5  # relative: a float32 sum in another order differs by less
@@ -337,15 +338,24 @@ FROZEN = Cause("frozen", VARIABLES, level="warning").says(
 
 
 def frozen(history: History, end: int) -> Iterator[Told]:
-    """Variables that the target is computed from and that no step moves."""
-    still = []
+    """Variables that the target is computed from and that no step moves, from some step on.
+
+    One that has come to rest, because its gradient has become small, is left out.
+    """
+    still: dict[int, list[Series]] = {}
     for series in history.variables.values():
-        moved = any(x > 0 for x in series.update[:end]) or len(set(series.value[: end + 1])) > 1
-        usual = end and all(state in ("unasked", "") for state in series.state[:end])
-        if series.name in history.ancestors and usual and not moved:
-            still.append(series)
-    if still:
-        yield _told(history, 0, FROZEN, *still)
+        moved = np.asarray(series.update[:end]) > 0
+        values = np.asarray(series.value[: end + 1])
+        moved[: len(values) - 1] |= values[1:] != values[:-1]
+        place = _tail(~moved)
+        if place is None or series.name not in history.ancestors or end - place < OFTEN * end:
+            continue
+        usual = all(state in ("unasked", "") for state in series.state[place:end])
+        gradient = np.nan_to_num(series.gradient[:end])
+        if usual and gradient[end - 1] >= RESTING * gradient.max():
+            still.setdefault(place, []).append(series)
+    for place, found in still.items():
+        yield _told(history, place, FROZEN, *found)
 
 
 LARGE = Cause("update", STABILITY, level="warning").says(
@@ -379,8 +389,8 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
 
 RISING = Cause("rising", VARIABLES, level="note").says(
     "the target rises: its mean over a fifth of the steps goes from {first} to {last}.",
-    "To lower a loss, subtract the gradient, or try a smaller rate. If it is meant to rise, all is "
-    "well.",
+    "To lower a loss, subtract the gradient, or try a smaller rate. If it is meant to rise, or a "
+    "loss scale grows, all is well.",
 )
 
 

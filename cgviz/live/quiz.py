@@ -196,7 +196,11 @@ def _of_sum(shown: Selection, i: int) -> Iterator[Document]:
 
 def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]], size: float) -> Document:
     """A question; `size` is that of the numbers whose rounding may have put the answer off."""
-    alike = [(kind, a) for kind, a in mistakes if a is not None and np.size(a) == answer.size]
+    alike = [
+        (kind, a)
+        for kind, a in mistakes
+        if a is not None and np.size(a) == answer.size and not np.iscomplexobj(a)
+    ]
     return {
         "text": text,
         "answer": _numbers(answer),

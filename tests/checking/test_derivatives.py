@@ -185,8 +185,13 @@ def test_a_rule_that_is_right_at_this_point_alone_does_not_pass_without_a_word(n
     for order, level in ((1, "warning"), (2, "error")):
         (finding,) = cgviz.check(rule, at, order=order).findings
         assert (finding.rule, finding.level) == ("second order", level)
-        assert "is right here, but wrong where" in finding.message
+        assert "is right here, but not beside this point" in finding.message
     assert not cgviz.check(value, at, order=2).findings
+
+
+def test_the_second_derivative_of_a_single_number_is_named():
+    cube = tf.custom_gradient(lambda x: (x**3, lambda dy: dy * 3.0 * x))
+    assert "wrong: yours 3, true 6." in cgviz.check(cube, 1.0).findings[0].message
 
 
 def test_of_two_swapped_gradients_that_are_equal_both_inputs_get_a_warning():
@@ -199,10 +204,25 @@ def test_of_two_swapped_gradients_that_are_equal_both_inputs_get_a_warning():
     ]
 
 
+def test_a_transpose_that_is_forgotten_is_seen_at_a_symmetric_matrix_too():
+    rule = tf.custom_gradient(lambda a: (tf.linalg.slogdet(a)[1], lambda dy: dy * tf.linalg.inv(a)))
+    (finding,) = cgviz.check(lambda a: rule(a), [[3.0, 1.0], [1.0, 2.0]], order=2).findings
+    assert "is right here, but not beside this point" in finding.message
+
+
 SPECIAL = {  # right rules, at points where something else happens beside them
     "a kink": (tf.nn.relu, [0.0, 1.0, -2.0]),
     "an edge of the domain": (tf.math.acos, 0.999),
     "a step": (tf.round, 0.47),
+    "an edge of what a rule is for": (
+        tf.custom_gradient(
+            lambda x: (
+                tf.atanh(tf.clip_by_value(x, -0.99999, 0.99999)),
+                lambda dy: dy / (1.0 - x * x),
+            )
+        ),
+        0.95,
+    ),
     "a tie": (lambda x: tf.reduce_max(x), [1.0, 1.0]),
     "labels": (lambda x, y: tf.nn.softmax_cross_entropy_with_logits(y, x), [1.0, 2.0], [0.0, 1.0]),
 }

@@ -458,3 +458,27 @@ def test_a_gradient_that_cancels_is_a_finding_where_nothing_else_flows():
         tape.gradient(loss, b)
 
     assert only(recorded(body)).what == "zero"
+
+
+def frozen_late(rate, steps=40):
+    """A training whose variable a moves in its first five steps only; the gradient stays."""
+    a, c, at = tf.Variable([1.0, 2.0], name="a"), tf.Variable(1.0, name="c"), iter(range(steps))
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((a - 9.0) ** 2) + (c - 1.5) ** 2
+        to_a, to_c = tape.gradient(loss, [a, c])
+        a.assign_sub((0.01 if next(at) < 5 else rate) * to_a)
+        c.assign_sub(0.01 * to_c)
+
+    return cgviz.watch(step, steps)
+
+
+def test_a_variable_that_stops_moving_late_is_told_to_be_frozen_since_then():
+    (finding,) = frozen_late(0.0).diagnose()
+    assert (finding.what, finding.sources) == ("frozen", ("a",))
+    assert finding.message.startswith("since step 5, no step moves `a`")
+
+
+def test_a_variable_that_has_come_to_rest_is_not_called_frozen():
+    assert "frozen" not in [each.what for each in frozen_late(0.5).diagnose()]

@@ -45,6 +45,13 @@ def test_it_knows_what_comes_of_each_mistake():
     assert mistakes(own)["own"] == mistakes(own)["sum"] == [[5.0]]
 
 
+def test_a_complex_upstream_is_no_mistake_that_a_real_answer_can_show():
+    quiz = cgviz.predict(cgviz.trace(lambda a, b: tf.abs(tf.complex(a, b)), 3.0, 4.0))
+    for question, answer in zip(quiz.questions, (0.6, 0.8), strict=True):
+        assert question["answer"] == [pytest.approx(answer)]
+        assert mistakes(question) == {"sign": [[pytest.approx(-answer)]]}
+
+
 def test_who_multiplies_where_a_rule_does_not_is_told_that_the_rule_is_wrong():
     rule = tf.custom_gradient(lambda x: (x * x, lambda upstream: 2.0 * x))
     asked = cgviz.predict(cgviz.trace(lambda x: 3.0 * rule(x), 2.0)).questions[-1]
