@@ -479,13 +479,16 @@ def _beside(case: Case, level: str) -> None:
         before, left = _along(case, judged.x - BESIDE * move, direction)
         after, right = _along(case, judged.x + BESIDE * move, direction)
         yours, true = after - before, float(right.value[0] - left.value[0])
-        give = 2e-3 * max(abs(yours), abs(true)) + 5 * float(left.error[0] + right.error[0])
+        error = float(left.error[0] + right.error[0])
+        give = 2e-3 * max(abs(yours), abs(true)) + 5 * error
         give += 1e-4 * BESIDE * max(abs(before), abs(after))
         bent = (left.kink | left.jump | right.kink | right.jump).any()
         if abs(yours - true) > give and not bent:
             one = leaf.stop - leaf.start == case.y.size == 1
             by = 2 * BESIDE * (move @ direction) if one else 1.0
-            numbers = f": yours {style.number(yours / by)}, true {style.number(true / by)}"
+            numbers = (
+                f": yours {style.number(yours / by)}, true {_sure(true / by, error / abs(by))}"
+            )
             case.results.broken(
                 "second order",
                 f"wrong for {leaf.name}",
