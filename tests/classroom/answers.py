@@ -276,6 +276,13 @@ STYLES = [
         ("06_numerical_stability", "unsoftplus", "upstream / -tf.math.expm1(-x)", rule)
         for rule in ("upstream * tf.exp(x - y)", "upstream * (1.0 + tf.exp(-y))")
     ),
+    *(  # in float32 alone, where the task does not name float64
+        ("06_numerical_stability", "log-cosh", "np.log(2.0)", constant)
+        for constant in ("0.6931472", "tf.math.log(2.0)")
+    ),
+    ("07_non_differentiable", "tuner", "np.log(2.0)", "tf.math.log(2.0)"),
+    ("07_non_differentiable", "hits", "tf.size(margin), margin.dtype", "tf.size(margin), tf.float32"),
+    ("08_graphs_and_production", "spread", "tf.shape(x)[0], x.dtype", "tf.shape(x)[0], tf.float32"),
     ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", "upstream * y / (3.0 * x)"),
     ("09_debugging", "light", "-2.0 * power / distance**3", "-2.0 * power * distance**-3"),
     (

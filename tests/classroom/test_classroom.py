@@ -267,10 +267,11 @@ def test_a_result_that_is_missing_is_not_taken_for_a_prediction(capsys):
 # --- what a grade hangs on -------------------------------------------------------------------
 
 
-def test_several_shapes_and_both_dtypes_are_tried():
+def test_several_shapes_are_tried_and_float64_only_where_it_is_asked_for():
     tried = [(x.shape, x.dtype.name) for (x,) in cases(1)]
     assert {shape for shape, _ in tried} == {(), (3,), (2, 3)}
-    assert {dtype for _, dtype in tried} == {"float32", "float64"}
+    assert {dtype for _, dtype in tried} == {"float32"}
+    assert {x.dtype.name for (x,) in cases(1, float64=True)} == {"float32", "float64"}
 
 
 def asked(*args, **options):
