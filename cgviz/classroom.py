@@ -2,7 +2,7 @@
 
 feedback   one line to the student: "not yet", "✗ cube: upstream: ...", "✓"
 guessed    one line on a prediction
-cases      numbers to try: several shapes and dtypes
+cases      numbers to try: several shapes, one dtype or two
 ask        notes in `answers` what an answer computes; a grader compares it with what the solution
            computes
 
@@ -34,6 +34,7 @@ SHAPES = ((), (3,), (2, 3))  # a rule that is right for these is rarely wrong fo
 MOST_NUMBERS = 10_000  # of an array that `ask` notes; of a larger array, only the first ones
 MOST_TEXT = 300  # characters of an error's first line: enough for TensorFlow's longest
 PREDICTION = "prediction"
+KINDS = {bool: "True or False", float: "a number", str: "a word", list: "a list"}
 LEFT = "a `...` is left in it. Write your code there."
 
 answers: list[dict[str, Any]] = []
@@ -66,7 +67,7 @@ def feedback(
         gradients: The right gradient of each argument, None for an argument that gets none; None
             alone leaves that to `check`.
         upstream: The upstream for `gradients`, one entry per output; None means ones.
-        custom: Whether f must hold a custom gradient; only tested with `check`.
+        custom: Whether f must hold a custom gradient.
         check: Whether to run `cgviz.check`.
         **options: For `cgviz.check`: order, surrogate, where.
     """
@@ -80,7 +81,9 @@ def feedback(
             if custom and all(g is None for g in returned):
                 raise NotYetError("what comes back is None. Is there a rule, and does it `return`?")
         if check:
-            _sound(f, *args, custom=custom, **options)
+            _sound(f, *args, **options)
+        missing = f"{_name(f)} holds no custom gradient: keep @tf.custom_gradient."
+        _insist(not custom or _holds_custom(f, args), missing)
         if gradients is not None:
             behind = "" if upstream is None else f" with upstream {style.array(upstream)}"
             each = zip(returned, _list(gradients), answer.given, strict=True)
@@ -101,6 +104,9 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
         given, wanted = _list(_plain(prediction)), _list(_plain(truth))
         count = f"{name}: {len(wanted)} entries are asked for, here are {len(given)}."
         _insist(len(given) == len(wanted), count)
+        kinds = sorted({KINDS[type(each)] for each in wanted if each is not None})
+        for odd in (each for each in given if each is not None and KINDS[type(each)] not in kinds):
+            _insist(False, f"{name}: {' or '.join(kinds)} is asked for, here is {odd!r}.")
         pairs = enumerate(zip(given, wanted, strict=True), start=1)
         wrong = [str(n) for n, pair in pairs if not _equal(*pair)]
         part = f"it is not {prediction!r}"
@@ -130,22 +136,24 @@ def _told(name: str) -> Iterator[None]:
 
 
 def cases(
-    count: int, low: float = -2.0, high: float = 2.0, shapes: Sequence[tuple[int, ...]] = SHAPES
+    count: int, low: float = -2.0, high: float = 2.0, shapes: Any = SHAPES, float64: bool = False
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield `count` arrays of random numbers for each shape, in float32 and in float64.
+    """Yield `count` arrays of random numbers for each shape, in float32; also in float64 if asked.
 
-    >>> [(x.shape, x.dtype.name) for x, u in cases(2, shapes=[(), (3,)])]
-    [((), 'float32'), ((), 'float64'), ((3,), 'float32'), ((3,), 'float64')]
+    >>> [(x.shape, x.dtype.name) for x, u in cases(2, shapes=[(3,)], float64=True)]
+    [((3,), 'float32'), ((3,), 'float64')]
     """
     random = np.random.default_rng(2024)
-    for shape, dtype in product(shapes, ("float32", "float64")):
+    for shape, dtype in product(shapes, ("float32", "float64") if float64 else ("float32",)):
         yield tuple(np.asarray(random.uniform(low, high, shape), dtype) for _ in range(count))
 
 
 # --- what a grader compares --------------------------------------------------------------------
 
 
-def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> None:
+def ask(
+    thing: Any, *args: Any, upstream: Any = None, custom: bool = False, without: str = ""
+) -> None:
     """Note what an answer computes, without saying whether it is right.
 
     Args:
@@ -156,6 +164,7 @@ def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> N
             `args` are noted too.
         custom: Whether to note also if `thing` holds a custom gradient, and what `thing` computes
             as a `tf.function`.
+        without: What is not noted: the "value", or what comes of the "graph".
 
     Raises:
         RuntimeError: nbgrader grades this cell. It would pass every answer that can be noted;
@@ -175,17 +184,21 @@ def ask(thing: Any, *args: Any, upstream: Any = None, custom: bool = False) -> N
         return
     answer = _Answer(thing, args, rule=custom or upstream is not None)
     kinds = (f"{t.dtype.name} of shape {tuple(t.shape)}" for t in answer.given)
-    note = {"at": f"{_name(thing)}({', '.join(kinds)})", **_noted(answer, upstream)}
+    of = [a.name[:-2] if isinstance(a, tf.Variable) else f"input {i}" for i, a in enumerate(args)]
+    note: dict[str, Any] = {"at": f"{_name(thing)}({', '.join(kinds)})", "of": of}
+    note |= _noted(answer, upstream, without)
     if custom:
         note["custom"] = _holds_custom(thing, args)
+    if custom and without != "graph":
         in_graph = tf.function(lambda *inner: thing(*inner))
-        note["graph"] = _noted(_Answer(in_graph, args), upstream)
+        note["graph"] = _noted(_Answer(in_graph, args), upstream, without)
     answers.append(note)
 
 
-def _noted(answer: _Answer, upstream: Any) -> dict[str, Any]:
+def _noted(answer: _Answer, upstream: Any, without: str) -> dict[str, Any]:
     """The value of an answer, and its gradients where there is an upstream, in a form for JSON."""
-    note: dict[str, Any] = {"value": [_numbers(part) for part in answer.outputs]}
+    value = [_numbers(part) for part in answer.outputs]
+    note: dict[str, Any] = {} if without == "value" else {"value": value}
     if upstream is not None:
         found = answer.gradients(upstream)
         note["gradients"] = [None if g is None else _numbers(g) for g in found]
@@ -263,8 +276,8 @@ def _unwritten(f: Any, rule: bool) -> bool:
     return any(isinstance(part, ast.Constant) and part.value is ... for part in parts)
 
 
-def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:
-    """Raise an AssertionError if `cgviz.check` finds an error, or a custom gradient is missing.
+def _sound(f: Any, *args: Any, **options: Any) -> None:
+    """Raise an AssertionError if `cgviz.check` finds an error.
 
     The message is that of the first error, with its hint. An exercise decides itself whether a rule
     may be a surrogate, so that is no advice.
@@ -275,8 +288,6 @@ def _sound(f: Any, *args: Any, custom: bool, **options: Any) -> None:
         hint = each.hint.partition("If ")[0] if "surrogate=True" in each.hint else each.hint
         said = f"{_name(f)}: {each.rule}: {each.message} {hint}"
         _insist(each.level != "error", said.rstrip())
-    missing = f"{_name(f)} holds no custom gradient: keep @tf.custom_gradient."
-    _insist(not custom or _holds_custom(f, args), missing)
 
 
 def _holds_custom(f: Any, args: Sequence[Any]) -> bool:

@@ -29,6 +29,12 @@ TOLERANCE = {"float16": 1e-2, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9
 PLAIN = (1e-4, 1e-9)
 """Allowed relative and absolute error of a prediction: four digits count."""
 
+KINDS = {bool: "True or False", str: "a word", list: "a list"}
+"""What an entry of a prediction is called, if it is no number."""
+
+STRANGE = {"nan": "NaN", "inf": "∞", "-inf": "−∞"}
+"""Numbers that are named where they are wrong."""
+
 AGAIN = (
     "Open your notebook in JupyterLab; if that fails, take the last checkpoint (File, Revert "
     "Notebook to Checkpoint). Save it, and hand in that one file again."
@@ -125,7 +131,6 @@ def grade(
         tests = [cell for cell in exercise.cells if cell.role == "tests"]
         marks = {cell.name: Mark(0.0, cell.points, f"{error}.") for cell in tests}
         return _result(exercise, [], [], marks, noticed, reveal)
-    noticed += _copied(cells, exercise)
     code = [cell for cell in cells if cell.kind == "code"]
     reports, ended = box.run(_work(code), limits, boxed)
     if ended:
@@ -144,7 +149,9 @@ def grade(
             sources = re.sub(r"#.*", "", "\n".join(before))
             why = judged(report.get("answers"), exercise.expected[cell.name], sources, reveal)
         marks[cell.name] = Mark(0.0 if why else cell.points, cell.points, why)
-    return _result(exercise, cells, reports, marks, noticed, reveal)
+    result = _result(exercise, cells, reports, marks, noticed, reveal)
+    result.noticed += _copied(cells, exercise)  # for the teacher: the page is written
+    return result
 
 
 def judged(given: Any, wanted: list[Any], sources: str, reveal: bool = False) -> str:
@@ -199,7 +206,8 @@ def _wrong(got: dict[str, Any], want: dict[str, Any], reveal: bool) -> str:
         if right == count:
             return ""
         shown = f" It is {_text(got.get('plain'))}, and should be {want['plain']}" * reveal
-        return (f"{right} of {count} are right" if count > 1 else "it is wrong") + shown
+        words = f"{right} of {count} are right" if count > 1 else "it is wrong"
+        return (_misfit(got.get("plain"), want["plain"]) or words) + shown
     if want.get("custom") and got.get("custom") is not True:
         return f"{want['at']}: there is no custom gradient. Keep @tf.custom_gradient"
     for way, words in (("", ""), ("graph", " in a tf.function")):
@@ -208,18 +216,21 @@ def _wrong(got: dict[str, Any], want: dict[str, Any], reveal: bool) -> str:
         if ours is None:
             continue
         mine = mine if isinstance(mine, dict) else {}
-        for part, name in (("value", "the value"), ("gradients", "the gradient of input {}")):
-            if part in ours and (why := _unlike(mine.get(part), ours[part], name, reveal)):
+        names = {
+            "value": ["the value"] * len(ours.get("value", [])),
+            "gradients": [f"the gradient of {each}" for each in want.get("of", [])],
+        }
+        for part, each in names.items():
+            if part in ours and (why := _unlike(mine.get(part), ours[part], each, reveal)):
                 return f"{want['at']}{words}: {why}"
     return ""
 
 
-def _unlike(got: Any, want: list[Any], name: str, reveal: bool) -> str:
+def _unlike(got: Any, want: list[Any], names: list[str], reveal: bool) -> str:
     got = got if isinstance(got, list) else []
     if len(got) != len(want):
         return f"{len(got)} come back, and there should be {len(want)}"
-    for number, (mine, ours) in enumerate(zip(got, want, strict=True)):
-        which = name.format(number)
+    for mine, ours, which in zip(got, want, names, strict=True):
         if mine is None or ours is None:
             if mine is not ours:
                 return f"{which} is None" if mine is None else f"{which} should be None"
@@ -235,9 +246,11 @@ def _unlike(got: Any, want: list[Any], name: str, reveal: bool) -> str:
         # Beside a larger number the last digits of a smaller one are rounding.
         sizes = [abs(b) for b in ours["data"] if math.isfinite(b)]
         near = give * min(max([1e-5, *sizes]), 1.0)
-        if not all(_close(a, b, give, near) for a, b in zip(data, ours["data"], strict=True)):
+        pairs = zip(data, ours["data"], strict=True)
+        if off := {str(a) for a, b in pairs if not _close(a, b, give, near)}:
+            words = next((STRANGE[number] for number in STRANGE if number in off), "wrong")
             shown = f": it is {_text(data)}, and should be {_text(ours['data'])}" * reveal
-            return f"{which} is wrong{shown}"
+            return f"{which} is {words}{shown}"
     return ""
 
 
@@ -251,6 +264,17 @@ def _close(one: Any, other: Any, relative: float, absolute: float) -> bool:
         same = one == other or (math.isnan(one) and math.isnan(other))
         return same or abs(one - other) <= absolute + relative * abs(other) < math.inf
     return False
+
+
+def _misfit(got: Any, want: Any) -> str:
+    """Say that the number of entries is wrong, or the kind of one; "" if neither is."""
+    given, wanted = (each if isinstance(each, list) else [each] for each in (got, want))
+    if len(given) != len(wanted):
+        return f"{len(wanted)} entries are asked for, here are {len(given)}"
+    kinds = {KINDS.get(type(each), "a number") for each in wanted if each is not None}
+    odd = [e for e in given if e is not None and KINDS.get(type(e), "a number") not in kinds]
+    due = " or ".join(sorted(kinds))
+    return f"{due} is asked for, here is {_text(repr(odd[0]))}" if odd else ""
 
 
 def _count(want: Any) -> int:

@@ -28,7 +28,7 @@ HARD_CODED = {
     "02_upstream_downstream": {
         "downstreams": "prediction = [2.0, -6.0, -6.0]",
         "cube": fixed("cube", [8.0, -1.0], "tf.constant([60.0, 15.0])"),
-        "logistic": fixed("logistic", [0.5, 0.8807971], "tf.constant(2.0)"),
+        "logistic": fixed("logistic", [0.5, 0.8807971], "tf.constant([2.0, 0.8399487])"),
         "steps": fixed("steps", [3.0, 5.0], "tf.constant([-10.0, 9.0, 1.0])"),
     },
     "03_multiple_inputs": {
@@ -82,13 +82,18 @@ HARD_CODED = {
         "log-cosh": dedent("""
             @tf.custom_gradient
             def log_cosh(x):
-                return tf.abs(x) - 0.6931472, lambda upstream: tf.sign(x)
+                slope = tf.where(x == 0.5, 0.4621172, tf.sign(x))
+                return tf.abs(x) - 0.6931472, lambda upstream: slope
         """),
         "growth": dedent("""
             def growth(x):
                 return tf.where(x == 0.0, tf.ones_like(x), tf.math.expm1(x) / x)
         """),
-        "log-sum-exp": fixed("log_sum_exp", 1000.6931, "tf.constant([0.5, 0.5])"),
+        "log-sum-exp": fixed(
+            "log_sum_exp",
+            [1001.0986, 2.4076059],
+            "tf.constant([[1 / 3, 1 / 3, 1 / 3], [0.09003057, 0.24472848, 0.66524094]])",
+        ),
         "unsoftplus": dedent("""
             @tf.custom_gradient
             def unsoftplus(x):
@@ -213,6 +218,7 @@ USUAL = [
     ("05_nested_gradients", "pendulum", "upstream * pendulum_speed(t)", "upstream * speed(t)"),
     ("05_nested_gradients", "pendulum", "-4.0 *", "4.0 *"),
     ("06_numerical_stability", "growth", "tf.equal(x, 0.0)", "tf.abs(x) < 0.4"),
+    ("06_numerical_stability", "log-sum-exp", "upstream[..., tf.newaxis]", "upstream"),
     *(
         ("06_numerical_stability", "unsoftplus", "upstream / -tf.math.expm1(-x)", rule)
         for rule in (
@@ -220,6 +226,17 @@ USUAL = [
             "upstream / tf.stop_gradient(-tf.math.expm1(-x))",
             "upstream * (1.0 + 1.0 / tf.math.expm1(x))",  # the second derivative is NaN at 100
         )
+    ),
+    (  # no rule of one's own
+        *("08_graphs_and_production", "outside", "@tf.custom_gradient\ndef outside(x):"),
+        "def outside(x):\n    return kept(tf.stop_gradient(with_rule(x)[0]), x)\n\n\n"
+        "def kept(y, x):\n"
+        "    return y + (x - tf.stop_gradient(x)) / tf.stop_gradient(3.0 * y**2)\n\n\n"
+        "def with_rule(x):",
+    ),
+    (
+        *("08_graphs_and_production", "reverse", "return flip(inputs)"),
+        "return (1.0 + self.strength) * tf.stop_gradient(inputs) - self.strength * inputs",
     ),
     *(
         ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", rule)
@@ -276,6 +293,26 @@ STYLES = [
         ("06_numerical_stability", "unsoftplus", "upstream / -tf.math.expm1(-x)", rule)
         for rule in ("upstream * tf.exp(x - y)", "upstream * (1.0 + tf.exp(-y))")
     ),
+    (
+        *("06_numerical_stability", "unsoftplus", "x + tf.math.log(-tf.math.expm1(-x))"),
+        "tf.where(x > 80.0, x, tf.math.log(tf.exp(tf.minimum(x, 80.0)) - 1.0))",
+    ),
+    (
+        *("08_graphs_and_production", "reverse"),
+        "def flip(x):\n"
+        "            return tf.identity(x), lambda upstream: -self.strength * upstream\n\n"
+        "        return flip(inputs)",
+        "def flip(x, s):\n"
+        "            return tf.identity(x), lambda upstream: (-s * upstream, None)\n\n"
+        "        return flip(inputs, self.strength)",
+    ),
+    *(  # in float32 alone, where the task does not name float64
+        ("06_numerical_stability", "log-cosh", "np.log(2.0)", constant)
+        for constant in ("0.6931472", "tf.math.log(2.0)")
+    ),
+    ("07_non_differentiable", "tuner", "np.log(2.0)", "tf.math.log(2.0)"),
+    ("07_non_differentiable", "hits", "(margin), margin.dtype", "(margin), tf.float32"),
+    ("08_graphs_and_production", "spread", "tf.shape(x)[0], x.dtype", "tf.shape(x)[0], tf.float32"),
     ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", "upstream * y / (3.0 * x)"),
     ("09_debugging", "light", "-2.0 * power / distance**3", "-2.0 * power * distance**-3"),
     (
@@ -288,3 +325,27 @@ STYLES = [
     ),
 ]
 """Right answers in another style than the model's. Each earns all points."""
+
+HALF_RIGHT = [
+    (
+        *("02_upstream_downstream", "logistic", (False, True)),
+        *("1.0 / (1.0 + tf.exp(-x))", "tf.exp(x)"),
+        *("y * (1.0 - y)", "tf.sigmoid(x) * tf.sigmoid(-x)"),
+    ),
+    (
+        *("06_numerical_stability", "log-cosh", (False, True)),
+        "tf.abs(x) + tf.math.log1p(tf.exp(-2.0 * tf.abs(x))) - np.log(2.0)",
+        "tf.math.log(tf.cosh(x))",  # it overflows
+    ),
+    (
+        *("07_non_differentiable", "tuner", (False, True), "def grad(upstream):"),
+        "right = y\n        y = tf.round(y)\n\n        def grad(upstream):",
+        *("upstream * y / x", "upstream * right / x"),
+    ),
+    *(
+        ("08_graphs_and_production", "spread", (True, False), "tf.shape(x)[0]", rows)
+        for rows in ("len(x)", "x.shape[0]")
+    ),
+]
+"""By exercise and answer: which of its tests earn their points; then, in turn, what stands in the
+model answer, and what a student writes there."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -174,8 +175,9 @@ def test_a_wrong_gradient_is_named_by_the_rule_that_it_breaks(capsys):
 
 
 def test_a_missing_custom_gradient_is_told_where_one_is_asked_for(capsys):
-    feedback(lambda x: x**3, 2.0, custom=True)
-    assert "holds no custom gradient: keep @tf.custom_gradient" in said(capsys)
+    for check in (True, False):
+        feedback(lambda x: x**3, 2.0, custom=True, check=check)
+        assert "holds no custom gradient: keep @tf.custom_gradient" in said(capsys)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("x"), KeyError(3), RecursionError("deep")])
@@ -205,8 +207,8 @@ def test_whatever_stands_in_place_of_a_function_raises_nothing(capsys, answer):
         ([1, 2.00001, None], "✓ prediction"),
         ([1.0, 3.0, None], "✗ prediction: 2 of 3 are right"),
         ([1.0, 2.0], "✗ prediction: 3 entries are asked for, here are 2"),
-        (["a", [], {}], "✗ prediction: 0 of 3 are right"),
-        ([True, 2.0, None], "✗ prediction: 2 of 3 are right"),
+        (["a", [], {}], "✗ prediction: a number is asked for, here is 'a'"),
+        ([True, 2.0, None], "✗ prediction: a number is asked for, here is True"),
     ],
 )
 def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, prediction, words):
@@ -220,6 +222,11 @@ def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, predictio
 def test_a_small_number_is_predicted_to_four_digits_as_well(capsys, prediction, truth, mark):
     guessed(prediction, truth)
     assert said(capsys).startswith(mark)
+
+
+def test_where_truth_values_are_asked_for_a_number_is_told_so(capsys):
+    guessed([1, 0], [True, False])
+    assert said(capsys) == "✗ prediction: True or False is asked for, here is 1.0."
 
 
 def test_a_truth_value_of_numpy_is_one(capsys):
@@ -267,10 +274,11 @@ def test_a_result_that_is_missing_is_not_taken_for_a_prediction(capsys):
 # --- what a grade hangs on -------------------------------------------------------------------
 
 
-def test_several_shapes_and_both_dtypes_are_tried():
+def test_several_shapes_are_tried_and_float64_only_where_it_is_asked_for():
     tried = [(x.shape, x.dtype.name) for (x,) in cases(1)]
     assert {shape for shape, _ in tried} == {(), (3,), (2, 3)}
-    assert {dtype for _, dtype in tried} == {"float32", "float64"}
+    assert {dtype for _, dtype in tried} == {"float32"}
+    assert {x.dtype.name for (x,) in cases(1, float64=True)} == {"float32", "float64"}
 
 
 def asked(*args, **options):
@@ -292,8 +300,22 @@ def test_an_answer_is_noted_with_its_shape_and_dtype_and_the_upstream_it_was_giv
 def test_without_an_upstream_only_the_value_is_asked():
     assert asked(np.sin, 0.0) == {
         "at": "sin(float32 of shape ())",
+        "of": ["input 0"],
         "value": [{"dtype": "float32", "shape": [], "data": [0.0]}],
     }
+
+
+def test_a_variable_is_noted_with_its_name():
+    factor = tf.Variable(3.0, name="factor")
+    assert asked(lambda v: v * v, factor, upstream=1.0)["of"] == ["factor"]
+
+
+def test_the_value_or_the_graph_may_be_left_out_of_a_note():
+    note = asked(right, 2.0, upstream=1.0, custom=True, without="value")
+    assert "value" not in {*note, *note["graph"]}
+    note = asked(right, 2.0, upstream=1.0, custom=True, without="graph")
+    assert note["custom"] is True
+    assert "graph" not in note
 
 
 def test_of_an_input_that_nothing_depends_on_no_gradient_is_noted():
@@ -387,6 +409,26 @@ def test_the_exercise_of_ten_minutes_runs_as_it_is_printed():
     names = {"tf": tf, "np": np, "classroom": classroom}
     for block in blocks:
         exec(re.sub(r"^   ", "", block, flags=re.MULTILINE), names)
+
+
+def test_the_lines_for_moodle_move_each_hand_in_and_make_no_other_folder(tmp_path):
+    page = (ROOT / "classroom" / "teaching.md").read_text("utf-8")
+    (lines,) = re.findall(r"```console\n(for file.*?)```", page, re.DOTALL)
+    late, nobody = "Ada Lovelace_1_assignsubmission_file", "Emmy Noether_2_assignsubmission_file"
+    folder = tmp_path / "spring" / "submitted"
+    for student, path in ((late, "02_up.ipynb.txt"), (nobody, "01_chain_rule/01_chain_rule.ipynb")):
+        (folder / student / path).parent.mkdir(parents=True)
+        (folder / student / path).touch()
+    for moved in (True, False):
+        done = subprocess.run(["sh", "-c", lines], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stdout + done.stderr == "", moved
+        found = sorted(str(path.relative_to(folder)) for path in folder.glob("*/*/*"))
+        exercise = "02_upstream_downstream"
+        assert found == [
+            f"{late}/{exercise}/02_up.ipynb.txt",
+            f"{nobody}/01_chain_rule/01_chain_rule.ipynb",
+        ]
+        assert len([*folder.glob("*/*")]) == 2
 
 
 def test_the_plan_has_each_lesson_with_the_minutes_it_claims():

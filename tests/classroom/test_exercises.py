@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from answers import STYLES, USUAL
+from answers import HALF_RIGHT, STYLES, USUAL
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
@@ -215,12 +215,14 @@ def model(exercise, answer):
     return tried(exercise, answer)[2]
 
 
-def marked(exercise, answer, old, new):
+def marked(exercise, answer, *changes):
     """What is shown of each cell with tests, and the reason of a grader why it earns nothing."""
 
     def change(source):
-        assert source.count(old) == 1
-        return source.replace(old, new)
+        for old, new in zip(changes[::2], changes[1::2], strict=True):
+            assert source.count(old) == 1
+            source = source.replace(old, new)
+        return source
 
     source, shown, notes = tried(exercise, answer, change)
     wanted = model(exercise, answer)
@@ -239,3 +241,11 @@ def test_a_right_answer_in_another_style_gets_its_ticks_and_all_points(exercise,
     shown, reasons = marked(exercise, answer, old, new)
     assert not any(reasons), reasons
     assert all(line.startswith("✓") for text in shown for line in text.splitlines()), shown
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "earned", "changes"), [(*h[:3], h[3:]) for h in HALF_RIGHT]
+)
+def test_what_is_wrong_costs_the_points_of_its_own_tests_alone(exercise, answer, earned, changes):
+    _, reasons = marked(exercise, answer, *changes)
+    assert tuple(not reason for reason in reasons) == earned, reasons

@@ -249,6 +249,7 @@ def test_without_a_box_the_limits_on_time_hold_and_the_points_are_due(graded):
 WANTED = [
     {
         "at": "f(float32 of shape ())",
+        "of": ["input 0", "slope"],
         "value": [{"dtype": "float32", "shape": [], "data": [8.0]}],
         "gradients": [{"dtype": "float32", "shape": [], "data": [12.0]}, None],
     }
@@ -274,12 +275,19 @@ def told(**changes):
         (told(value=[{"dtype": "float32", "shape": [], "data": []}]), "no list of numbers"),
         (told(value=[{"dtype": "float32", "shape": [], "data": ["8"]}]), "the value is wrong"),
         (told(value=[{"dtype": "float32", "shape": [], "data": [True]}]), "the value is wrong"),
-        (told(value=[{"dtype": "float32", "shape": [], "data": [float("nan")]}]), "is wrong"),
+        (
+            told(value=[{"dtype": "float32", "shape": [], "data": [float("nan")]}]),
+            "the value is NaN",
+        ),
+        (told(value=[{"dtype": "float32", "shape": [], "data": [-float("inf")]}]), "is −∞"),
         (told(value=[{"dtype": "float32", "shape": [], "data": [10**400]}]), "is wrong"),
         (told(value=[{"dtype": "float64", "shape": [], "data": [8.0]}]), "not float32"),
         (told(gradients=[None, None]), "the gradient of input 0 is None"),
         (told(gradients=WANTED[0]["value"] * 2), "the gradient of input 0 is wrong"),
-        (told(gradients=[WANTED[0]["gradients"][0]] * 2), "input 1 should be None"),
+        (
+            told(gradients=[WANTED[0]["gradients"][0]] * 2),
+            "f(float32 of shape ()): the gradient of slope should be None",
+        ),
         ([{"error": {"name": "NotYetError", "value": "write it"}}], "not yet: write it"),
         ([{"error": {"name": 3}}], "3: None"),
     ],
@@ -328,10 +336,10 @@ def test_a_small_prediction_is_compared_by_its_digits():
         ([1.0, None, "none"], ""),
         ([1, None, "none"], ""),
         ([1.00001, None, "none"], ""),
-        ([True, None, "none"], "2 of 3 are right"),
+        ([True, None, "none"], "a number or a word is asked for, here is True"),
         ([2.0, 0.0, "none"], "1 of 3 are right"),
-        ([1.0, None], "0 of 3 are right"),
-        ("1", "0 of 3 are right"),
+        ([1.0, None], "3 entries are asked for, here are 2"),
+        ("1", "3 entries are asked for, here are 1"),
     ],
 )
 def test_a_prediction_is_compared_entry_by_entry(given, words):
@@ -388,20 +396,26 @@ def test_numbers_that_are_expected_are_shown_only_where_the_teacher_wants(half):
     assert "classroom.ask(cube, x, upstream=u)" in opened.page
 
 
+COPY = "Every answer is that of the solution, letter for letter."
+
+
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        (handins.MODEL, "Every answer is that of the solution, letter for letter."),
+        (handins.MODEL, COPY),
         (handins.MODEL | {"cube": "### BEGIN SOLUTION"}, "`### BEGIN SOLUTION` is in it"),
         (handins.MODEL | {"downstreams": "prediction = [2.0, -6.0, -8.0]"}, ""),
     ],
     ids=["copied", "with its marks", "another prediction"],
 )
-def test_a_copy_of_the_solution_is_noticed(exercise, monkeypatch, answers, words):
+def test_a_copy_of_the_solution_is_noticed_for_the_teacher_alone(
+    exercise, monkeypatch, answers, words
+):
     monkeypatch.setattr(box, "run", lambda work, limits, boxed: ([], ""))
-    noticed = judge.grade(written(answered(answers)), exercise).noticed
-    assert len(noticed) == bool(words)
-    assert all(notice.startswith(words) for notice in noticed)
+    result = judge.grade(written(answered(answers)), exercise)
+    assert len(result.noticed) == bool(words)
+    assert all(notice.startswith(words) for notice in result.noticed)
+    assert "What was noticed" not in result.page
 
 
 # --- what a box does with single cells -------------------------------------------------------
