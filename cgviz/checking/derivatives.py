@@ -485,7 +485,7 @@ def _beside(case: Case, level: str) -> None:
         bent = (left.kink | left.jump | right.kink | right.jump).any()
         if abs(yours - true) > give and not bent:
             one = leaf.stop - leaf.start == case.y.size == 1
-            by = 2 * BESIDE * (move @ direction) if one else 1.0
+            by = 2 * BESIDE * float(move @ direction)
             numbers = (
                 f": yours {style.number(yours / by)}, true {_sure(true / by, error / abs(by))}"
             )
