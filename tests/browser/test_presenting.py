@@ -315,7 +315,7 @@ def test_sliders_are_equally_long(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("by_key", [True, False])
 def test_the_keys_work_where_presenting_turns_the_picture(page, tmp_path, by_key):
-    page.set_viewport_size({"width": 1400, "height": 500})
+    page.set_viewport_size({"width": 1280, "height": 800})
 
     def f(x):
         a = x * x
@@ -330,13 +330,18 @@ def test_the_keys_work_where_presenting_turns_the_picture(page, tmp_path, by_key
         page.keyboard.press("f")
     else:
         page.get_by_role("button", name="Present").click()
+    the_screen_is_full(page)
+    page.set_viewport_size({"width": 1400, "height": 500})  # as a screen that is entered late
     until(page, f"{direction} !== {before!r} && {FITTED}")
+    focused = "document.activeElement.matches('.cgviz-svg')"
+    assert page.evaluate(focused)
     page.keyboard.press("Home")
     for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)")[1:3]:
         page.keyboard.press("ArrowRight")
         assert where(page) == step
     page.keyboard.press("Escape")
     until(page, f"{direction} === {before!r}")
+    assert page.evaluate(focused)
     page.keyboard.press("ArrowLeft")
     assert where(page) < step
 
