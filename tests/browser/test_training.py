@@ -115,7 +115,7 @@ def test_a_cell_opens_the_step_that_was_kept_next_to_it_at_its_op(page, right, t
     assert 5 not in right.traces
     page.locator("[aria-label^='h, step 5:']").click()
     assert slider.get_attribute("aria-valuetext").startswith("step 4 of")
-    assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("h")
+    assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("binary (h)")
     page.get_by_role("button", name="Zoom in").click()
     zoomed = page.evaluate(f"({OPEN})().pictures[0].k")
     page.keyboard.press("]")
