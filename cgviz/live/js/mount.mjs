@@ -13,7 +13,7 @@ export function staticModel(values) {
     set: (name, value) => (found[name] = value),
     on: (event, run) => (heard[event] = run),
     send: (message) => message.move && setTimeout(() => heard["msg:custom"](keptAnswer(found.document, message))),
-    ...{ off() {}, save_changes() {} },
+    off() {}, save_changes() {},
   };
 }
 

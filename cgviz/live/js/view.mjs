@@ -356,7 +356,7 @@ export class View {
 
   /** Build the pictures of the pages that are shown. */
   build() {
-    const [{ doc, pages }, two] = [this, this.pages.length > 1];
+    const { doc, pages } = this, two = pages.length > 1;
     this.pictures = pages.map((page, side) => {
       const name = two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`;
       const picture = makePicture(page, side, name, (fold) => this.cache.canTurn(fold), (made) => this.listeners(made));
