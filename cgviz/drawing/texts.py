@@ -364,6 +364,8 @@ def called(node: Node) -> str:
     if node.kind in ("op", "scope"):
         return f"{node.label} ({words})" if node.label else words
     kind = node.ops[0].kind if node.kind == "use" else node.kind
+    if node.kind == "custom" and node.label and words:
+        kind = f"{words}, custom"
     return f"{node.label or words} ({kind})"
 
 

@@ -67,7 +67,7 @@ def panel(
         picture writes `value` and `note` at the node, with leaders to the inputs in `depends`.
     """
     node, moments = shown.nodes[i], moments or Moments(shown)
-    found: Document = {"title": title(node), "kind": node.kind, "inputs": [], "rows": []}
+    found: Document = {"title": heading(node), "kind": node.kind, "inputs": [], "rows": []}
     if node.kind == "port":
         return found | {"title": names.value_name(trace, node.outputs[0]), "about": [], "more": []}
     each = None if shown.which is None or node.owner >= 0 else trace.passes[shown.which]
@@ -81,9 +81,11 @@ def panel(
     made = [_output(trace, shown, i, k, each) for k in range(len(node.outputs))]
     total = made[0]["come"] if len(made) == 1 and made[0]["parts"] else ""
     upstream = ", ".join(output["upstream"] or "" for output in made)
+    if each and all(x is None for x in node.upstream) and (reason := blocked(shown, i)):
+        found["blocked"] = f", no gradient: {reason}"
     found["value"] = ", ".join(output["value"] for output in made)
     values = ", ".join(each["named"] + each["value"] for each in made)
-    level = f"in backward pass {node.level - 1} " if node.level else ""
+    level = f"in backward pass {node.level - 1}, " if node.level else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
     if node.step is not None:
@@ -150,7 +152,8 @@ def _rule(
         if called.count(name) > 1 and j in edges and not shown.nodes[edges[j].source].label:
             name = named(shown, edges[j].source)  # to tell two × apart
         told.append(f"{words.returned} to {name}")
-    who = f"{node.ops[0].type} ({title(node)})" if len(node.outputs) > 1 else title(node)
+    several = len(node.outputs) > 1 and node.kind != "custom"
+    who = f"{node.ops[0].type} ({title(node)})" if several else heading(node)
     ruled = f"{who} gets upstream {upstream} and returns {', '.join(told) or 'nothing'}."
     return found | {"depends": sorted(ringed), "ruled": ruled}
 
@@ -298,11 +301,20 @@ def title(node: Node) -> str:
     return node.label or " ".join(node.symbol.split())
 
 
+def heading(node: Node) -> str:
+    """The title of a node; with the name of its function if it is a custom op."""
+    return _written(node) if node.kind == "custom" else title(node)
+
+
+def _written(node: Node) -> str:
+    words = " ".join(node.symbol.split())
+    return f"{words} ({node.label})" if node.label and words else node.label or words
+
+
 def named(shown: Selection, i: int) -> str:
     """What is written on a node, with its value where another node has the same words."""
     node = shown.nodes[i]
-    words = " ".join(node.symbol.split())
-    name = f"{words} ({node.label})" if node.label and words else node.label or words
+    name = _written(node)
     alike = [n for n in shown.nodes if (n.symbol, n.label) == (node.symbol, node.label)]
     if len(alike) > 1 and len(node.outputs) == 1:
         return f"the {name} that is {style.array(node.outputs[0].numpy())}"
@@ -369,7 +381,19 @@ def _output(trace: Trace, shown: Selection, i: int, output: int, each: Pass | No
         terms = [marked(edge.contribution) for edge in edges]
         found["parts"] = [*zip((_user(shown, edge) for edge in edges), terms, strict=True)]
         come = f"{style.added(terms)} {style.equals([[x] for x in terms], come)} {come}"
+    elif own is None and (reason := blocked(shown, i)):
+        come += f": {style.BLOCKED} {reason}"
     return found | {"come": come}
+
+
+def blocked(shown: Selection, i: int) -> str:
+    """Why no gradient comes to a node: as its arrows say, those that leave it first."""
+    arriving = (edge for edge in shown.edges if edge.target == i)
+    for edges in (shown.outgoing[i], arriving):
+        reasons = dict.fromkeys(edge.reason for edge in edges)
+        if found := [x for x in reasons if x not in ("", "nothing arrives")]:
+            return ", ".join(found)
+    return ""
 
 
 def _summed(shown: Selection, node: Node, output: int) -> list[Edge]:

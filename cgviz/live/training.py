@@ -72,7 +72,7 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
     plot = curves.plot("target", "step", points, lines, poles=False) if len(points) > 1 else None
     signs = [str(sign) for state, sign in figure.SIGNS.items() if state in states]
     low, high = (style.number(round(x, 1)) for x in ends)
-    tones = f"log10 of the gradient per entry, from {low} (pale) to {high} (deep)"
+    tones = f"log10 of the gradient per entry, from {low} (faint) to {high} (strong)"
     stops = (
         f"Steps whose whole trace was kept, at which the slider stops: {', '.join(map(str, kept))}"
     )
@@ -106,7 +106,7 @@ def _row(
         sign = figure.SIGNS.get(series.moments[place].state)
         words = f"{series.name}, step {step}: {figure.said(series, place)}"
         share = (float(powers[place]) - low) / ((high - low) or 1.0)
-        # From 6%, so that the palest tone differs from none.
+        # From 6%, so that the faintest tone differs from none.
         tone = {"--cgviz-share": f"{round(6 + 94 * share)}%"} if np.isfinite(share) else {}
         told = {"data-step": step, "aria-label": words, "title": words}
         cells.append(element("td", sign.symbol if sign else "", **told, **tone))

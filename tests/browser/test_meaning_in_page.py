@@ -2,7 +2,10 @@
 
 import meaning
 import pytest
+import tensorflow as tf
 from golden_programs import PROGRAMS
+
+import cgviz
 
 from .conftest import has_count
 
@@ -46,3 +49,28 @@ def test_they_do_so_at_another_of_repeats(page, golden, closed):
     seen = meaning.of_page(page)
     assert len(seen.lines) >= len(links)
     meaning.check(seen, links, slack=LETTERS)
+
+
+def test_the_rows_of_a_matrix_end_beside_its_arrow_also_while_they_are_bold(page, tmp_path):
+    w, x = tf.constant([[1.0, -2.0], [0.5, 3.0]]), tf.constant([[0.5, -1.125], [1.5, 0.25]])
+    trace = cgviz.trace(lambda x, w: tf.reduce_sum(tf.tanh(tf.nn.relu(x @ w)) @ w), x, w)
+    trace.view().save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    ends = """() => {
+      const { parts } = document.querySelector(".cgviz-view").cgvizView.pictures[0];
+      const shown = parts.filter(({ of, anchor, element }) =>
+        of === "link" && anchor === "end" && element.cgvizWords?.includes("[["));
+      return shown.map(({ current, x, element }) => {
+        const { x: left, width } = element.getBBox();
+        return [current, left + width - x];
+      });
+    }"""
+    view = "document.querySelector('.cgviz-view').cgvizView"
+    bold = 0
+    for step in page.evaluate(f"{view}.clock.moments.map(([step]) => step)"):
+        page.evaluate(f"{view}.go({step})")
+        for current, beyond in page.evaluate(ends):
+            assert abs(beyond) < 1
+            bold += current
+    assert bold

@@ -274,3 +274,36 @@ def test_a_click_on_a_number_does_what_a_click_on_its_arrow_does(page, tmp_path)
             assert selected == page.evaluate(f"{VIEW}.state.selected") is not None
             clicked += selected == target
     assert clicked
+
+
+def test_stepping_keeps_the_focus_on_the_same_path_or_gives_it_to_the_picture(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["network"]())
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    last = page.evaluate(f"{VIEW}.state.step")
+    source = page.evaluate(f"{VIEW}.page.panels.findIndex((p) => p.paths && p.come < {last})")
+    page.evaluate(f"{VIEW}.set({{ selected: {source} }})")
+    button = page.locator(".cgviz-path").last
+    words = button.text_content()
+    button.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("document.activeElement.textContent") == words
+    page.keyboard.press("Home")  # where no path is told
+    assert page.evaluate("document.activeElement.matches('.cgviz-svg')")
+    page.keyboard.press("End")
+    assert page.evaluate(f"{VIEW}.state.step") == last
+
+
+def test_arrows_scroll_a_wide_jacobian_and_step_beside_a_narrow_one(page, tmp_path):
+    opened(page, tmp_path, cgviz.trace(lambda x: tf.nn.softmax(x), [0.1, 0.123, 1.0, 2.5, 3.1]))
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    box = page.locator(".cgviz-panel .cgviz-scroll")
+    box.focus()
+    step = page.evaluate(f"{VIEW}.state.step")
+    for wide in (True, False):
+        box.evaluate("(e, wide) => { e.style.width = wide ? '150px' : '900px'; }", wide)
+        page.keyboard.press("ArrowRight" if wide else "ArrowLeft")
+        page.wait_for_timeout(300)
+        assert (page.evaluate(f"{VIEW}.state.step") == step) == wide
+        if wide:
+            assert box.evaluate("(e) => e.scrollLeft") > 0

@@ -311,3 +311,53 @@ def test_sliders_are_equally_long(page, tmp_path, monkeypatch):
     page.evaluate(f"{VIEW}.present(true)")
     sliders = [slider.bounding_box() for slider in page.locator(".cgviz-slider input").all()]
     assert len({slider["width"] for slider in sliders}) == 1
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_the_keys_work_where_presenting_turns_the_picture(page, tmp_path, by_key):
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+    def f(x):
+        a = x * x
+        b = tf.sin(a)
+        return (a * b + 3.0 * x) / (1.0 + b)
+
+    opened(page, tmp_path, cgviz.trace(f, 1.3))
+    direction = f"{VIEW}.clock.direction"
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
+    before = page.evaluate(direction)
+    if by_key:
+        page.locator(".cgviz-svg").focus()
+        page.keyboard.press("f")
+    else:
+        page.get_by_role("button", name="Present").click()
+    until(page, FITTED)
+    page.set_viewport_size({"width": 1400, "height": 500})  # as a screen that is entered late
+    until(page, f"{direction} !== {before!r} && {FITTED}")
+    focused = "document.activeElement.matches('.cgviz-svg')"
+    assert page.evaluate(focused)
+    page.keyboard.press("Home")
+    for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)")[1:3]:
+        page.keyboard.press("ArrowRight")
+        assert where(page) == step
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    until(page, f"!{VIEW}.state.presenting && {direction} === {before!r}")
+    assert page.evaluate(focused)
+    page.keyboard.press("ArrowLeft")
+    assert where(page) < step
+
+
+def test_a_sentence_of_three_lines_is_whole(page, tmp_path):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    opened(page, tmp_path, PROGRAMS["matrices"]())
+    page.evaluate(f"{VIEW}.present(true)")
+    the_screen_is_full(page)
+    status = page.locator(".cgviz-status")
+    status.evaluate("(e) => { e.textContent = 'Backward step 5: word '.repeat(13); }")
+    lines = (
+        "(e) => { const all = document.createRange(); all.selectNodeContents(e); "
+        "return all.getClientRects().length; }"
+    )
+    assert status.evaluate(lines) == 3
+    assert status.evaluate("(e) => e.scrollHeight <= e.clientHeight")

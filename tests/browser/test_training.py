@@ -115,7 +115,7 @@ def test_a_cell_opens_the_step_that_was_kept_next_to_it_at_its_op(page, right, t
     assert 5 not in right.traces
     page.locator("[aria-label^='h, step 5:']").click()
     assert slider.get_attribute("aria-valuetext").startswith("step 4 of")
-    assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("h")
+    assert page.locator(".cgviz-panel .cgviz-title").inner_text().startswith("binary (h)")
     page.get_by_role("button", name="Zoom in").click()
     zoomed = page.evaluate(f"({OPEN})().pictures[0].k")
     page.keyboard.press("]")
@@ -233,3 +233,15 @@ def test_in_a_notebook_both_trainings_show_their_numbers_at_each_step(notebook, 
     page.get_by_role("button", name="Play training").click()
     shows(29)
     notebook.theme("JupyterLab Light")
+
+
+def test_on_paper_the_rows_of_a_map_have_their_names(page, right, tmp_path):
+    opened(page, right.view(), tmp_path)
+    page.emulate_media(media="print")
+    names = page.locator(".cgviz-map tbody th button")
+    assert names.count() > 2
+    assert all(name.is_visible() for name in names.all())
+    assert page.locator("button:visible").count() == names.count()
+    about = page.locator(".cgviz-history > .cgviz-none").inner_text()
+    assert "(faint)" in about  # as is true on a dark page, too
+    assert "(strong)" in about

@@ -130,8 +130,15 @@ def test_what_an_op_that_differs_reads_is_not_marked_where_it_is_equal():
 
 
 def test_an_op_that_the_other_trace_has_not_is_marked():
-    assert "a (custom)" in marked(with_rule(square), with_rule(wrong))[0]
-    assert "a (custom)" in marked(with_rule(square), with_rule(wrong))[1]
+    assert "a (square, custom)" in marked(with_rule(square), with_rule(wrong))[0]
+    assert "a (wrong, custom)" in marked(with_rule(square), with_rule(wrong))[1]
+
+
+def test_numbers_of_an_op_that_the_other_has_not_are_marked_only_where_they_differ():
+    forget = tf.custom_gradient(lambda x: (x * x, lambda upstream: 2.0 * x))
+    one = cgviz.trace(lambda x: 3.0 * forget(x), 2.0)
+    other = cgviz.trace(lambda x: 3.0 * (x * x), 2.0)
+    assert marked(one, other, "link") == [["4"], ["6"]]  # gradients; not the values 2 and 4
 
 
 # --- search --------------------------------------------------------------------------------------

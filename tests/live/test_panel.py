@@ -175,7 +175,7 @@ def test_a_custom_op_lists_its_variables_in_the_order_of_tensorflow():
         return y
 
     trace = cgviz.trace(f, 1.0)
-    note = {n["title"]: n for n in panel.panels(trace, select(trace))}["y"]
+    note = {n["title"]: n for n in panel.panels(trace, select(trace))}["scaled (y)"]
     assert note["kind"] == "custom op"
     (body,) = (each for part in note["more"] for each in parts(part, "tbody"))
     rows = [[words(cell) for cell in row[2:]] for row in body[2:]]
@@ -216,7 +216,7 @@ def test_a_rule_that_is_not_linear_says_what_the_product_would_be():
         y = clipped(x)
         return y
 
-    panel = panels_of(f, 1.0, upstream=5.0)["y"]
+    panel = panels_of(f, 1.0, upstream=5.0)["clipped (y)"]
     (given,) = panel["inputs"]
     assert equation(given) == "5 · 1 = 5 ≠ 1"
     assert panel["rows"] == [("x = 1", "5", "1", "≠ 1")]  # nor does the table say 5 · 1 = 1
@@ -233,7 +233,7 @@ def test_a_rule_that_adds_something_to_its_upstream_does_not_ignore_it(upstream)
         y = decayed(w)
         return y
 
-    (given,) = panels_of(f, 2.0, upstream=upstream)["y"]["inputs"]
+    (given,) = panels_of(f, 2.0, upstream=upstream)["decayed (y)"]["inputs"]
     assert why(given).endswith("it is not linear in its upstream.")
 
 
@@ -250,7 +250,7 @@ def test_whatever_its_upstream_a_rule_that_ignores_it_says_so(upstream, written)
         y = ignoring(x)
         return y
 
-    (given,) = panels_of(f, 2.0, upstream=upstream)["y"]["inputs"]
+    (given,) = panels_of(f, 2.0, upstream=upstream)["ignoring (y)"]["inputs"]
     assert equation(given) == written
     assert "it returns this for other upstreams, too, so it ignores its upstream" in why(given)
 
@@ -324,7 +324,7 @@ def test_what_cannot_run_again_has_no_local():
         z = inner(x)
         return z
 
-    (given,) = panels_of(f, 2.0)["z"]["inputs"]
+    (given,) = panels_of(f, 2.0)["inner (z)"]["inputs"]
     assert equation(given) == "1 · … = 4"
 
 
@@ -519,3 +519,40 @@ def test_no_gradient_is_told_before_the_backward_pass(program):
     trace = program()
     for each in panel.panels(trace, select(trace)):
         assert each["kind"] == "port" or each["come"] >= texts.SEED, each["title"]
+
+
+def test_a_custom_op_is_called_by_its_function_wherever_it_is_named():
+    @tf.custom_gradient
+    def polar(x, y):
+        r, angle = tf.sqrt(x * x + y * y), tf.atan2(y, x)
+        return (r, angle), lambda dr, da: (dr * x / r, dr * y / r)
+
+    def f(x, y):
+        r, angle = polar(x, y)
+        return r + angle
+
+    trace = cgviz.trace(f, 3.0, 4.0)
+    shown = select(trace, 0)
+    (found,) = [p for p in panel.panels(trace, shown) if p["kind"] == "custom op"]
+    assert found["title"] == "polar (r, angle)"
+    assert found["ran"].startswith("polar (r, angle) makes r = 5, ")
+    assert found["ruled"].startswith("polar (r, angle) gets upstream 1, 1 and returns")
+    assert "x (input) to r, angle (polar, custom): value 3," in texts.describe(shown)
+
+
+def test_why_no_gradient_comes_is_said_with_it():
+    def f(x, y):
+        a = tf.stop_gradient(tf.sin(x))
+        return a * x + tf.cast(tf.cast(2.0 * y, tf.int32), tf.float32)
+
+    panels = panels_of(f, 2.0, 1.5)
+    for title, why in (("sin", "stop_gradient"), ("a", "stop_gradient"), ("2 ×", "integer")):
+        assert f"∅ None: ⊘ {why}" in str(panels[title]["about"]), title
+        assert panels[title]["blocked"] == f", no gradient: {why}"
+    assert "blocked" not in panels["+"]
+
+
+def test_the_level_of_an_op_is_set_apart_from_its_name():
+    trace = cgviz.trace(lambda x: tf.exp(x) * x, 0.5, order=2)
+    said = [p["ran"] for p in panel.panels(trace, select(trace, 1)) if "ran" in p]
+    assert any(x.startswith("in backward pass 0, 1 × makes") for x in said)

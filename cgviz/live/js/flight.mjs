@@ -35,8 +35,7 @@ const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 /** End a flight at once. */
 export function land(picture) {
   picture.flight?.forEach((animation) => animation.cancel());
-  fill(picture.layer);
-  fill(picture.under);
+  for (const each of [picture.layer, picture.under]) fill(each);
   toggle(picture.svg, "tracing", false);
   Object.assign(picture, { flight: null, lit: null });
 }

@@ -12,9 +12,8 @@ export function staticModel(values) {
     get: (name) => found[name],
     set: (name, value) => (found[name] = value),
     on: (event, run) => (heard[event] = run),
-    off() {},
     send: (message) => message.move && setTimeout(() => heard["msg:custom"](keptAnswer(found.document, message))),
-    save_changes() {},
+    off() {}, save_changes() {},
   };
 }
 

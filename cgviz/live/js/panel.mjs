@@ -17,9 +17,13 @@ export function makePanel(view) {
     const i = state.selected ?? (asked.find((q) => !q.done) ?? asked.at(-1))?.node ?? nodeAt(page.display, Math.floor(view.stepOn(page)));
     const wanted = [i, page.panels[i], state.side, cache.which, state.step, ...asked.map((q) => q.done)];
     if (wanted.some((each, n) => each !== shown[n])) {
-      shown = wanted;
+      const held = element.contains(view.focused) && view.focused;
+      shown = null; // no path is followed until the focus is given back
       state.pinned = null;
       fill(element, ...(i < 0 ? [h("p.none", {}, "Step through with the arrows, or choose an op for its details.")] : details(i)));
+      const same = () => [...element.querySelectorAll("button, [tabindex]")].find(({ textContent }) => textContent === held.textContent);
+      if (held && held !== view.focused) (held.isConnected ? held : same() ?? view.pictures[0].svg).focus({ preventScroll: true });
+      shown = wanted;
     }
     for (const button of element.querySelectorAll(".cgviz-path")) set(button, { "aria-pressed": button.cgvizPath === state.pinned });
   }
@@ -48,14 +52,14 @@ export function makePanel(view) {
     const off = () => view.overlay();
     return h("section.input", {}, h("p.subtitle", {}, "the chain rule, path by path"), h("ul.parts", {}, ...paths.map((path) => {
       const on = () => {
+        if (!shown) return;
         view.overlay(path);
         for (const i of path.links) reveal(view.pictures[view.state.side], view.page.display.nodes[view.page.display.links[i].source]);
       };
       const onclick = () => view.set({ pinned: view.state.pinned === path ? null : path });
       const button = h("button.path", { type: "button", onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick },
         ...path.words.map((part) => built(part)));
-      button.cgvizPath = path;
-      return h("li", {}, button);
+      return h("li", {}, Object.assign(button, { cgvizPath: path }));
     })));
   }
 

@@ -76,9 +76,9 @@ function classesOf(display, of, i) {
 export const makeText = ({ role, x, y, anchor, side, size }) =>
   s(`text.${role}`, { x, y, "text-anchor": anchor, "data-side": side, "font-size": size, "aria-hidden": "true" });
 
-/** Change what a text says; a text above or below its point stays clear of it, however many lines it has. */
-export function write(element, words) {
-  if (element.cgvizWords === words) return;
+/** Change what a text says, or lay it out `again`; a text above or below its point stays clear of it, however many lines it has. */
+export function write(element, words, again) {
+  if (element.cgvizWords === words && !again) return;
   element.cgvizWords = words;
   element.classList.toggle("cgviz-notequal", words.includes("\u2260")); // where a rule does not return the product
   const lines = words.split("\n");
@@ -113,12 +113,13 @@ export function paintPicture(picture, { step, selected, hidden }) {
   for (const part of picture.parts) {
     const [seen, now] = [part.step <= step, part.now.includes(step)];
     if (part.seen !== seen) toggle(part.element, "seen", (part.seen = seen));
-    if (part.current !== now) toggle(part.element, "now", (part.current = now));
+    const turned = part.current !== now; // bold letters are wider
+    if (turned) toggle(part.element, "now", (part.current = now));
     if (part.k === undefined) continue;
     const words = textAt(texts.written[part.k], step);
     const asked = part.role === "gradient" && hidden[`${part.of}s`].has(part.i);
-    write(part.element, asked && words ? "?" : words);
     toggle(part.element, "differs", differs[part.k]);
+    write(part.element, asked && words ? "?" : words, turned);
   }
   for (const { g, kind, i } of picture.items) {
     const words = kind === "frame" ? `${display.frames[i].label}: scope` : spoken(page, i, step, hidden.nodes.has(i));

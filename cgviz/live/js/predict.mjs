@@ -53,8 +53,7 @@ export function ask(q, display, done, told) {
     const right = found === "right";
     toggle(verdict, "right", right);
     set(input, { "aria-invalid": !right });
-    q.verdict = `${right ? "\u2713" : "\u2717"} ${VERDICTS[found] ?? found}`;
-    say(verdict, q.verdict);
+    say(verdict, (q.verdict = `${right ? "\u2713" : "\u2717"} ${VERDICTS[found] ?? found}`));
     told();
     if (right) done(false);
     else input.select(); // to type another at once

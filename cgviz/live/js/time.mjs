@@ -42,5 +42,5 @@ export function spoken({ display, texts, panels }, i, step, hidden) {
   const own = display.texts.findIndex((text) => text.of === "node" && text.i === i && text.role === "gradient");
   const gradient = own < 0 ? "" : textAt(texts.written[own], step);
   const told = gradient && (gradient.includes("=") ? `, ${gradient}` : `, gradient ${gradient}`);
-  return `${texts.nodes[i]}, ${value}${hidden ? ", gradient hidden: predict it" : told}`.replace(/\s*\n\s*/g, " ");
+  return `${texts.nodes[i]}, ${value}${hidden ? ", gradient hidden: predict it" : told}${(!hidden && panels[i].come <= step && panels[i].blocked) || ""}`.replace(/\s*\n\s*/g, " ");
 }

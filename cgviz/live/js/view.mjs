@@ -356,8 +356,7 @@ export class View {
 
   /** Build the pictures of the pages that are shown. */
   build() {
-    const { doc, pages } = this;
-    const two = pages.length > 1;
+    const { doc, pages } = this, two = pages.length > 1;
     this.pictures = pages.map((page, side) => {
       const name = two ? `Picture ${side + 1} of 2: ${doc.names[side]}` : `Picture of ${doc.title}`;
       const picture = makePicture(page, side, name, (fold) => this.cache.canTurn(fold), (made) => this.listeners(made));
@@ -396,11 +395,11 @@ export class View {
     this.share();
   }
 
-  /** Show other pictures, or the same ones `turned` to another direction; what has the focus keeps it. */
+  /** Show other pictures, or the same ones `turned` to another direction; what has the focus keeps it, or the picture gets it. */
   replace(pages, turned) {
-    const { focused, pictures, state } = this;
+    const { focused, pictures, stages, state } = this;
     const held = pictures.flatMap(({ items }) => items).find(({ g }) => g === focused);
-    const answering = pictures[0].answers.contains(focused);
+    const [inside, answering] = [stages, pictures[0].answers].map((around) => around.contains(focused));
     const atEnd = state.step >= (this.clock.backward.at(-1) ?? 0);
     this.pages = pages;
     const selected = turned ? state.selected : null; // if turned, the nodes are the same
@@ -408,8 +407,9 @@ export class View {
     for (const q of this.questions.all) q.form = null; // its field was in the old picture
     this.build();
     const same = ({ name, i }) => (held.name ? name === held.name : !name && i === held.i);
-    const found = held && this.pictures[held.side]?.items.find(same)?.g;
-    (answering ? this.pictures[0].answers.querySelector("input") : found)?.focus({ preventScroll: true });
+    const [{ answers, svg }] = this.pictures;
+    const found = held ? this.pictures[held.side]?.items.find(same)?.g : answering && answers.querySelector("input");
+    if (inside) (found || svg).focus({ preventScroll: true });
   }
 
   /** Show another pass. */
