@@ -102,9 +102,9 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
             late = "it is None. Write your code where the `...` is."
             raise NotYetError(before if name == PREDICTION else late)
         given, wanted = _list(_plain(prediction)), _list(_plain(truth))
-        count = f"{name}: {len(wanted)} entries are asked for, here are {len(given)}."
+        count = f"{name}: entries asked for: {len(wanted)}, given: {len(given)}."
         _insist(len(given) == len(wanted), count)
-        kinds = sorted({KINDS[type(each)] for each in wanted if each is not None})
+        kinds = sorted({KINDS[type(each)] for each in wanted if each is not None}) or ["None"]
         for odd in (each for each in given if each is not None and KINDS[type(each)] not in kinds):
             _insist(False, f"{name}: {' or '.join(kinds)} is asked for, here is {odd!r}.")
         pairs = enumerate(zip(given, wanted, strict=True), start=1)

@@ -220,7 +220,9 @@ class History:
         return training.view(self, against, self._parted(against))
 
     def diagnose(self) -> Diagnosis:
-        """Say since which step, and where first, a gradient vanished, died, exploded or froze.
+        """Say since which step a gradient vanished, died or exploded, or a variable stopped moving.
+
+        Of what goes wrong in a backward pass, it says where first.
 
         Returns:
             A `Diagnosis`: a sequence of findings, the earliest first; `.ok` where none is an error.

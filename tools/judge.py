@@ -270,10 +270,10 @@ def _misfit(got: Any, want: Any) -> str:
     """Say that the number of entries is wrong, or the kind of one; "" if neither is."""
     given, wanted = (each if isinstance(each, list) else [each] for each in (got, want))
     if len(given) != len(wanted):
-        return f"{len(wanted)} entries are asked for, here are {len(given)}"
+        return f"entries asked for: {len(wanted)}, given: {len(given)}"
     kinds = {KINDS.get(type(each), "a number") for each in wanted if each is not None}
     odd = [e for e in given if e is not None and KINDS.get(type(e), "a number") not in kinds]
-    due = " or ".join(sorted(kinds))
+    due = " or ".join(sorted(kinds)) or "None"
     return f"{due} is asked for, here is {_text(repr(odd[0]))}" if odd else ""
 
 

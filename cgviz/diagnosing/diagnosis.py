@@ -340,7 +340,7 @@ FROZEN = Cause("frozen", VARIABLES, level="warning").says(
 def frozen(history: History, end: int) -> Iterator[Told]:
     """Variables that the target is computed from and that no step moves, from some step on.
 
-    One that has come to rest, because its gradient has become small, is left out.
+    One that has moved and come to rest, because its gradient has become small, is left out.
     """
     still: dict[int, list[Series]] = {}
     for series in history.variables.values():
@@ -351,8 +351,9 @@ def frozen(history: History, end: int) -> Iterator[Told]:
         if place is None or series.name not in history.ancestors or end - place < OFTEN * end:
             continue
         usual = all(state in ("unasked", "") for state in series.state[place:end])
-        gradient = np.nan_to_num(series.gradient[:end])
-        if usual and gradient[end - 1] >= RESTING * gradient.max():
+        gradient = np.nan_to_num(series.gradient[:end], posinf=0.0)
+        rests = place > 0 and gradient[-1] < RESTING * gradient.max()
+        if usual and not rests:
             still.setdefault(place, []).append(series)
     for place, found in still.items():
         yield _told(history, place, FROZEN, *found)

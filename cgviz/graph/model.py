@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import re
 import sys
 import threading
 from collections import Counter
@@ -377,12 +378,13 @@ class Step:
             with silenced():
                 return tuple(as_numpy(t) for t in self.pull(upstream))
         except Exception as error:
-            # TensorFlow's own message: no name of a graph before it, no traceback after it
-            said = str(error).partition("\n")[0].rpartition("}} ")[2]
+            # The first line of its message, without the name of a graph or a traceback.
+            line = next((each for each in str(error).splitlines() if each.strip()), "")
+            said = re.sub(r"\{\{function_node .*?\}\}\s*", "", line).strip().rstrip(".:")
             raise RuntimeError(
                 f"`.local` runs the backward rule of `{self.op.name}` again, and it failed this "
-                f"time: {said.rstrip('.')}. A rule that uses a tape of its own can run once only, "
-                "unless that tape is persistent."
+                f"time: {said or type(error).__name__}. A rule that uses a tape of its own can run "
+                "once only, unless that tape is persistent."
             ) from error
 
 

@@ -206,7 +206,7 @@ def test_whatever_stands_in_place_of_a_function_raises_nothing(capsys, answer):
         ([1.0, 2.0, None], "✓ prediction"),
         ([1, 2.00001, None], "✓ prediction"),
         ([1.0, 3.0, None], "✗ prediction: 2 of 3 are right"),
-        ([1.0, 2.0], "✗ prediction: 3 entries are asked for, here are 2"),
+        ([1.0, 2.0], "✗ prediction: entries asked for: 3, given: 2"),
         (["a", [], {}], "✗ prediction: a number is asked for, here is 'a'"),
         ([True, 2.0, None], "✗ prediction: a number is asked for, here is True"),
     ],
@@ -251,7 +251,7 @@ def test_a_prediction_is_counted_in_whatever_form_its_numbers_come(capsys, form)
     guessed(form([2.0, -6.0, 8.0]), [2.0, -6.0, -8.0])
     assert said(capsys) == "✗ prediction: 2 of 3 are right."
     guessed(form([2.0, -6.0]), [2.0, -6.0, -8.0])
-    assert said(capsys) == "✗ prediction: 3 entries are asked for, here are 2."
+    assert said(capsys) == "✗ prediction: entries asked for: 3, given: 2."
 
 
 @pytest.mark.parametrize("form", FORMS)

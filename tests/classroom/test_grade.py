@@ -338,8 +338,8 @@ def test_a_small_prediction_is_compared_by_its_digits():
         ([1.00001, None, "none"], ""),
         ([True, None, "none"], "a number or a word is asked for, here is True"),
         ([2.0, 0.0, "none"], "1 of 3 are right"),
-        ([1.0, None], "3 entries are asked for, here are 2"),
-        ("1", "3 entries are asked for, here are 1"),
+        ([1.0, None], "entries asked for: 3, given: 2"),
+        ("1", "entries asked for: 3, given: 1"),
     ],
 )
 def test_a_prediction_is_compared_entry_by_entry(given, words):

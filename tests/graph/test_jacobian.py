@@ -1,5 +1,6 @@
 """Local Jacobians, against TensorFlow's own `tape.jacobian` without any recording."""
 
+import re
 import sys
 import threading
 from dataclasses import replace
@@ -383,6 +384,27 @@ def test_a_rule_that_fails_the_second_time_is_one_clear_error():
     rule.ran = False
     step = made_by_hand(rule, [np.float32(1)], [np.float32(1)])
     with pytest.raises(RuntimeError, match=r"again, and it failed this time: once only\. A rule"):
+        _ = step.local
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (AssertionError(), "AssertionError"),
+        (ValueError("\nsecond"), "second"),
+        (ValueError("bad {{x}} of {{y}} z"), "bad {{x}} of {{y}} z"),
+    ],
+)
+def test_whatever_a_rule_raises_the_second_time_there_is_a_reason(error, words):
+    def rule(upstream):
+        if rule.ran:
+            raise error
+        rule.ran = True
+        return [upstream[0]]
+
+    rule.ran = False
+    step = made_by_hand(rule, [np.float32(1)], [np.float32(1)])
+    with pytest.raises(RuntimeError, match=re.escape(f"this time: {words}. A rule")):
         _ = step.local
 
 
