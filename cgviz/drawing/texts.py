@@ -364,7 +364,7 @@ def called(node: Node) -> str:
     if node.kind in ("op", "scope"):
         return f"{node.label} ({words})" if node.label else words
     kind = node.ops[0].kind if node.kind == "use" else node.kind
-    if node.kind == "custom" and node.label and words:
+    if node.kind == "custom" and node.label and words.isidentifier():
         kind = f"{words}, custom"
     return f"{node.label or words} ({kind})"
 

@@ -285,7 +285,7 @@ def texts_of(shown: Selection) -> Document:
     back = {text.i for text in found if (text.of, text.role) == ("link", "gradient")}
     ends = [(edge.value.numpy(), edge.contribution) for edge in (*shown.edges, *shown.targets)]
     seeds = [
-        f"{panel.title(shown.nodes[edge.source])} gets upstream {texts.spoken(edge.contribution)}"
+        f"{panel.heading(shown.nodes[edge.source])} gets upstream {texts.spoken(edge.contribution)}"
         for edge in shown.targets
     ]
     return {
@@ -373,23 +373,15 @@ def mark(one: Document, other: Document) -> None:
     """Mark the texts that differ between two pages of one program.
 
     Where all links have the same ends a text is compared with that in its place, else with that of
-    the node or link of the same name; a link without one, with those that share one of its ends.
+    the node or link of the same name.
     """
     ends = [
         [(x["source"], x["target"], x["position"]) for x in page["displays"][0]["links"]]
         for page in (one, other)
     ]
     found = [_said(page, {} if ends[0] == ends[1] else _keys(page)) for page in (one, other)]
-    for page, mine, its in zip((one, other), found, reversed(found), strict=True):
-        there, same = {key for key, *_ in its}, {each for text in its for each in _by_end(text)}
-        alike = [{text} if text[0] in there else {text, *_by_end(text)} for text in mine]
-        page["differs"] = [same.isdisjoint(each) for each in alike]
-
-
-def _by_end(text: Any) -> list[Any]:
-    """A text of `_said`; that of a link with a key also as the text of each of its ends."""
-    key, *said = text
-    return [text, (key[0], *said), (key[1:], *said)] if len(key) == 3 else [text]
+    for page, mine, its in zip((one, other), found, map(set, reversed(found)), strict=True):
+        page["differs"] = [text not in its for text in mine]
 
 
 def _said(page: Document, keys: Mapping[tuple[str, int], Any]) -> list[Any]:

@@ -302,8 +302,8 @@ def title(node: Node) -> str:
 
 
 def heading(node: Node) -> str:
-    """The title of a node; with the name of its function if it is a custom op."""
-    return _written(node) if node.kind == "custom" else title(node)
+    """The title of a node; of a custom op with the name of its function, unless it is a lambda."""
+    return _written(node) if node.kind == "custom" and node.symbol.isidentifier() else title(node)
 
 
 def _written(node: Node) -> str:

@@ -134,11 +134,12 @@ def test_an_op_that_the_other_trace_has_not_is_marked():
     assert "a (wrong, custom)" in marked(with_rule(square), with_rule(wrong))[1]
 
 
-def test_numbers_of_an_op_that_the_other_has_not_are_marked_only_where_they_differ():
-    forget = tf.custom_gradient(lambda x: (x * x, lambda upstream: 2.0 * x))
-    one = cgviz.trace(lambda x: 3.0 * forget(x), 2.0)
+def test_the_gradient_of_a_rule_that_forgot_a_term_is_marked():
+    """It equals one of the two terms that the other picture shows, and differs from their sum."""
+    half = tf.custom_gradient(lambda x: (x * x, lambda upstream: upstream * x))
+    one = cgviz.trace(lambda x: 3.0 * half(x), 2.0)
     other = cgviz.trace(lambda x: 3.0 * (x * x), 2.0)
-    assert marked(one, other, "link") == [["4"], ["6"]]  # gradients; not the values 2 and 4
+    assert "6" in marked(one, other, "link")[0]
 
 
 # --- search --------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ export function press(view, event) {
   const { key, target } = event;
   if (key === "Escape" && view.root.querySelector(":popover-open")) return; // Escape closes it
   const own = key === " " ? "input:not([type=range]), select" : /Left|Right|Home|End/.test(key) ? "input" : "input, select";
-  if (key.startsWith("Arrow") && target.matches(".cgviz-scroll") && target.scrollWidth > target.clientWidth) return; // they scroll it
+  if (target.matches(".cgviz-panel .cgviz-scroll") && { ArrowLeft: target.scrollLeft, ArrowRight: target.scrollWidth - target.clientWidth - target.scrollLeft }[key] > 1) return; // it scrolls
   if (key !== "Escape" && target.closest(own) || ([" ", "Enter"].includes(key) && target.closest("button, summary"))) return;
   const name = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (key.length === 1 ? key.toLowerCase() : key);
   const action = view.actions.find(({ keys }) => keys.includes(name));
