@@ -480,7 +480,8 @@ def _beside(case: Case, level: str) -> None:
         after, right = _along(case, judged.x + BESIDE * move, direction)
         yours, true = after - before, float(right.value[0] - left.value[0])
         error = float(left.error[0] + right.error[0])
-        give = 2e-3 * max(abs(yours), abs(true)) + 5 * error
+        # Far above what a rule that passes may be off; the slopes' errors; the rounding of claims.
+        give = 20 * case.dtype.wrong * max(abs(yours), abs(true)) + 5 * error
         give += 1e-4 * BESIDE * max(abs(before), abs(after))
         bent = (left.kink | left.jump | right.kink | right.jump).any()
         if abs(yours - true) > give and not bent:
