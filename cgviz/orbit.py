@@ -60,14 +60,15 @@ def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 
         >>> def with_slopes(x):  # three numbers, each measured with the error 1
         ...     return x - np.array([16.0, 0.9, 2002.3]), tf.eye(3, dtype=x.dtype)
         >>> found = fit(with_slopes, np.array([15.0, 0.5, 2000.0]), steps=2)
-        loss        3.2   P 15.000   e 0.500   t0 2000.000
-        loss        0.0   P 16.000   e 0.900   t0 2002.300
+        before jump 1: loss      3.2   P 15.000   e 0.500   t0 2000.000
+        before jump 2: loss      0.0   P 16.000   e 0.900   t0 2002.300
     """
     compiled, unknowns = tf.function(with_slopes), guess
-    for _ in range(steps):
+    for jump in range(1, steps + 1):
         misses, slopes = compiled(tf.constant(unknowns))
         P, e, t0 = unknowns[:3]
-        print(f"loss {0.5 * np.sum(misses**2):10.1f}   P {P:.3f}   e {e:.3f}   t0 {t0:.3f}")
+        loss = 0.5 * np.sum(misses**2)
+        print(f"before jump {jump}: loss {loss:8.1f}   P {P:.3f}   e {e:.3f}   t0 {t0:.3f}")
         unknowns = unknowns - np.linalg.lstsq(slopes, misses, rcond=None)[0]
     return unknowns
 
