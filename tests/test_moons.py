@@ -216,6 +216,26 @@ def test_of_swapped_gradients_two_units_are_left_and_one_decides():
     assert round(float(np.abs(moons.data()[0] @ right.w1 + right.b1).max()), 1) == 3.7
 
 
+def test_units_run_away_ever_more_slowly_because_the_network_errs_less():
+    """Why the lines of lesson 03 bend: upstream is an error times w2, which these units keep."""
+    largest, (points, labels) = [], moons.data()
+
+    def noting(h):
+        largest.append(np.abs(h).max(axis=0)[[1, 2, 4, 5, 6, 7]])
+        return swapped(h, tf.exp(-h * h))
+
+    network, errors, kept = moons.Network(noting), [], []
+    for _ in range(6):
+        moons.train(network, steps=50, graph=False)
+        errors.append(np.mean(np.abs(tf.sigmoid(network(points)) - labels)))
+        kept.append(network.w2.numpy()[[1, 2, 4, 5, 6, 7]])
+    growth = np.array(largest[60:])[1:] / np.array(largest[60:])[:-1]
+    assert np.all(np.diff(growth[::60], axis=0) < 0)
+    assert np.all(growth[-1] > 1.03)
+    assert np.all(np.diff(errors) < 0)
+    np.testing.assert_allclose(kept[-1], kept[0], rtol=0.02)
+
+
 def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks():
     """What lesson 02 says of the first step: no upstream reaches 0.002."""
     network, (points, labels) = moons.Network(tf.tanh), moons.data()

@@ -104,6 +104,15 @@ def test_the_fit_misses_by_as_much_as_the_lesson_says(lesson):
     assert np.abs(misses).max() == pytest.approx(4.2, abs=0.05)
 
 
+def test_the_longest_radius_is_neither_of_the_two_arrows(lesson):
+    a, b = 8.0 * lesson["unknowns"][3:7].reshape(2, 2)
+    turn = np.linspace(0.0, np.pi, 10_001)[:, None]
+    radii = np.linalg.norm(np.cos(turn) * a + np.sin(turn) * b, axis=1)
+    lengths = np.array([np.linalg.norm(a), np.linalg.norm(b), radii.max()]) / 8.0
+    np.testing.assert_array_equal(np.round(lengths), [96, 122, 127])
+    assert radii.max() == pytest.approx(lesson["size"], rel=1e-6)
+
+
 def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson, monkeypatch):
     """The table of *What does the rule save?*"""
     best, by_steps, tables = tf.constant(lesson["unknowns"]), lesson["by_steps"], []
