@@ -33,21 +33,33 @@ SIGNS = {  # by `level`, and for the findings of a diagnosis by `what`
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, where it began, and what to do about it."""
+    """One thing that is wrong, where it began, and what to do about it.
 
-    what: str  # the rule of `check` that is broken; or "none", "zero", "nan", "inf", ...
+    Attributes:
+        what: The failed test of `check`; of `diagnose`: "none", "zero", "nan", "inf",
+            "vanishing", "exploding", ...
+        message: What is wrong.
+        hint: What to do.
+        lesson: The notebook that explains it.
+        op: Where it began, or None.
+        sources: Names of those whose gradient it is about.
+        which: Index of the backward pass in `trace.passes`, or None.
+        level: "error" or "warning"; a "note" is shown as a remark.
+    """
+
+    what: str
     message: str
     hint: str
     lesson: str
-    op: Op | None = None  # where it began
-    sources: tuple[str, ...] = ()  # names of the sources whose gradient this is about
-    which: int | None = None  # index of the backward pass in `trace.passes`
+    op: Op | None = None
+    sources: tuple[str, ...] = ()
+    which: int | None = None
     line: Source | None = None  # where it began, if not on the op's own line
-    level: str = "error"  # or "warning"; "note" is shown as a remark
+    level: str = "error"
 
     @property
     def rule(self) -> str:
-        """The rule that is broken, for a finding of `check`: the same as `what`."""
+        """The test of `check` that failed: the same as `what`."""
         return self.what
 
     @property

@@ -174,7 +174,7 @@ class History:
     def plot(
         self, against: History | None = None, rows: Sequence[str] | None = None
     ) -> SpokenFigure:
-        """The loss, and below it every gradient over time as a map of its size.
+        """The target, and below it a map of the gradients' sizes over time.
 
         Args:
             against: Another history: its target is drawn over this one's, its map below this one's,

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = {
-    *(".ci", ".devcontainer", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md"),
+    *(".ci", ".devcontainer", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md"),
     *("CODE_OF_CONDUCT.md", "SECURITY.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
     *("Makefile", "README.md", "binder", "cgviz", "classroom", "conftest.py", "constraints.txt"),
     *("environment.yml", "notebooks", "pyproject.toml", "site", "tests", "tools"),
@@ -145,6 +145,13 @@ def test_nobody_is_told_to_install_another_projects_package(tracked):
         )
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "classroom/jupyterhub.md"])
+def test_whoever_is_told_to_install_the_checkout_gets_a_tensorflow(name):
+    told = re.findall(r"""pip install .*["']\.\[(.*)\]["']""", read(name))
+    assert told
+    assert all("cpu" in extras.split(",") for extras in told)
 
 
 # --- scripts ---------------------------------------------------------------------------------

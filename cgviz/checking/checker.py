@@ -139,8 +139,9 @@ class Report(Outcome):
     """The outcome of `cgviz.check`.
 
     `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
-    with `.rule .level .message .hint .lesson`; `.rows` is the table, and `.places` has the row of
-    each place that was asked for. A report never raises by itself: `.assert_ok()` does.
+    with `.rule .level .message .hint .lesson`; `.rows` is the table, one row per test, and
+    `.places` has the row of each place that was asked for. A report never raises by itself:
+    `.assert_ok()` does.
     """
 
     def __init__(

@@ -40,7 +40,10 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
 
 
 class Diagnosis(Outcome, Sequence[Finding]):
-    """The result of `diagnose()`: a sequence of findings, empty if all is well."""
+    """The result of `diagnose()`: a sequence, each a `Finding`, empty if all is well.
+
+    `.ok` is True where none is an error; `.notes` are remarks.
+    """
 
     def __init__(
         self, title: str, told: Sequence[Finding], healthy: str, notes: Iterable[str] = ()

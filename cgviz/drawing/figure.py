@@ -58,9 +58,7 @@ def plot(
     _check_axes(ax)
     shown = replace(select(trace, which, full), local=local)
     if step is not None and step not in range(shown.steps + 1):  # a text or fraction is not in it
-        raise ValueError(
-            f"`step` is {step!r}, but this pass has {shown.steps} steps: 0 to {shown.steps}"
-        )
+        raise ValueError(f"`step` is {step!r}, and must be an integer from 0 to {shown.steps}")
     found = display.make(shown, _space(ax), enough=LARGEST) if ax else display.make(shown)
     ax = ax or new_figure(*_inches(found)).add_axes((0, 0, 1, 1))
     draw(ax, found, step)

@@ -24,7 +24,7 @@ from ..graph import Array
 from ..graph.jacobian import is_small
 from ..graph.selection import Edge, Node, Selection
 from ..graph.trace import walk
-from ..reading.format import Equation
+from ..reading.format import Equation, counted
 from .shapes import Anchor, Side
 
 TITLE, TEXT = 14.0, 11.5  # sizes of letters, in points; 11 and more can be read when projected
@@ -336,8 +336,8 @@ def describe(shown: Selection, step: int | None = None) -> str:
         for and that the picture shows.
     """
     names = [called(node) for node in shown.nodes]
-    head = f"Gradient flow: {len(shown.nodes)} nodes, {len(shown.edges)} edges"
-    lines = [f"{head}, {shown.steps} backward steps." if shown.which is not None else f"{head}."]
+    back = "" if shown.which is None else f", {counted(shown.steps, 'backward step')}"
+    lines = [f"Gradient flow: {len(shown.nodes)} nodes, {len(shown.edges)} edges{back}."]
     for edge in shown.edges:
         text = f"{names[edge.source]} to {names[edge.target]}: "
         text += f"{edge.values} values" if edge.values > 1 else "value"

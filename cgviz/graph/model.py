@@ -230,17 +230,27 @@ class Op:
     kind is "op", "custom" (a `tf.custom_gradient` call: one node, its `.body` kept), "variable",
     "input" (an argument, or what a tape watched), "constant", or "port" (in a picture: where a
     value enters or leaves an opened custom op).
+
+    Attributes:
+        name: Unique in the trace; your own name where it can be found.
+        type: TensorFlow's op type, or the custom function's name.
+        inputs: A `Value` for each input.
+        outputs: A `Value` for each output.
+        source: The line of your code that ran it, or None.
+        scope: Its name scopes.
+        body: The ops inside a custom op.
+        rule: Where a custom op's backward rule is written, or None.
     """
 
-    name: str  # unique in the trace: the learner's own where it can be found
+    name: str
     kind: str
-    type: str  # TensorFlow's op type, or the custom function's name
+    type: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     source: Source | None = None
     scope: str = ""
     body: tuple[Op, ...] = ()
-    rule: Rule | None = None  # the backward rule of a custom op
+    rule: Rule | None = None
     rule_variables: tuple[str, ...] = ()  # variables that the rule is given, in TensorFlow's order
     captured: tuple[Value, ...] = ()  # used in the body, made outside: they get no gradient
     returned: tuple[Value, ...] = ()  # by the body; `outputs` are TensorFlow's copies of them
@@ -394,10 +404,16 @@ class Pass:
 
     `ops` are the ops that the pass itself ran, in execution order, and only those that can matter:
     the ops of custom rules, and, where a tape saw the pass, those of TensorFlow's own rules.
+
+    Attributes:
+        targets: What was differentiated.
+        sources: With respect to what.
+        steps: Each a `Step`, in execution order.
+        note: A remark, or "".
     """
 
     index: int
-    targets: tuple[Value, ...]  # what was differentiated
+    targets: tuple[Value, ...]
     seed_references: Sequence[Any]
     sources: tuple[Value, ...]
     gradient_references: Sequence[Any]  # `gradients` by reference, as they were recorded

@@ -222,7 +222,7 @@ class Trace:
         full: bool = False,
         local: bool = False,
     ) -> Axes:
-        """Draw a picture for paper: forward solid blue, backward dashed vermillion.
+        """Draw a picture for paper: forward solid blue, backward dashed orange.
 
         Args:
             ax: The Matplotlib axes to draw on; by default a new figure as large as its content.

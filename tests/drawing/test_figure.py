@@ -293,8 +293,8 @@ def test_no_letter_is_missing_from_the_font(trace):
     ("how", "error", "message"),
     [
         ({"ax": "no"}, TypeError, "`ax` must be a Matplotlib Axes, not str"),
-        ({"step": 1.5}, ValueError, "`step` is 1.5, but this pass has 3 steps: 0 to 3"),
-        ({"step": 4}, ValueError, "`step` is 4, but this pass has 3 steps: 0 to 3"),
+        ({"step": 1.5}, ValueError, "`step` is 1.5, and must be an integer from 0 to 3"),
+        ({"step": 4}, ValueError, "`step` is 4, and must be an integer from 0 to 3"),
         ({"step": -1}, ValueError, "`step` is -1"),
         ({"which": 2}, ValueError, "`which` is 2"),
     ],

@@ -175,6 +175,7 @@ def test_the_description_lists_every_edge_and_gradient():
     assert text.count("x (input) to a (×): value 3, gradient 3 flows back.") == 2
     assert "Target y (+): value 9.141, upstream 1." in text
     assert "Gradient of x (input): 5.01." in text
+    assert ", 1 backward step.\n" in texts.describe(select(cgviz.trace(tf.sin, 2.0)))
 
 
 @pytest.mark.parametrize(
