@@ -1321,3 +1321,14 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
     # Some last bits apart: how many, differs between processors.
     np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-6)
     assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
+
+
+@pytest.mark.parametrize(("start", "upstream", "end"), [(0.3, -0.1, 0.0), (0.3, 0.1, 0.59)])
+def test_below_0_59_the_path_through_the_bump_holds_an_h_back(start, upstream, end):
+    """Why two units of lesson 03 stay: one number, moved by itself, with either upstream."""
+    h = tf.Variable(start)
+    for _ in range(300):
+        with tf.GradientTape() as tape:
+            wave = swapped(h, tf.exp(-h * h))
+        h.assign_sub(tape.gradient(wave, h, output_gradients=tf.constant(upstream)))
+    assert float(h) == pytest.approx(end, abs=0.005)
