@@ -247,7 +247,7 @@ class Trace:
         """
         from ..drawing import figure
 
-        return figure.plot(self, ax, step=step, which=which, full=full, local=local)
+        return figure.plot(self, ax, step, which, full, local)
 
     def diagnose(self, which: int | None = None) -> Diagnosis:
         """Say where a gradient became None, zero, NaN, infinite, tiny or huge, and why.
@@ -310,7 +310,7 @@ class Trace:
         """
         from ..live import view
 
-        return view.view(self, which=which, full=full, against=against, start=start, local=local)
+        return view.view(self, which, full, against, start, local)
 
     def save(self, path: Any, *, full: bool = False) -> None:
         """Write the trace to a file.
