@@ -357,7 +357,7 @@ def _followed(trace: Trace) -> int:
 
 def makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
     """The ops that made some values."""
-    return [made[0] for value in values if (made := trace.producer(value))]
+    return [op for value in values if (op := trace.maker(value))]
 
 
 class Measured(NamedTuple):

@@ -136,6 +136,11 @@ class Trace:
         """
         return self._producers.get(value.key)
 
+    def maker(self, value: Value) -> Op | None:
+        """Which op made a value; None if it came from elsewhere."""
+        found = self.producer(value)
+        return found and found[0]
+
     def walk(self) -> Iterator[Op]:
         """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
         yield from with_bodies(self.ops)

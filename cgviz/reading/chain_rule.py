@@ -175,8 +175,8 @@ class Derivative:
         self.gradient = gradient
         self.trace = trace
         self.pass_ = each
-        maker = trace.producer(source)
-        versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
+        maker = trace.maker(source)
+        versions = maker.outputs if maker and maker.kind == "variable" else (source,)
         self._keys = {value.key for value in versions}
 
     @cached_property
