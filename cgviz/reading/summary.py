@@ -17,9 +17,8 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
-from ..graph.folding import prune
+from ..graph.folding import NO_PASS, prune
 from ..graph.names import value_name
-from ..graph.selection import NO_PASS
 from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, stylesheet, text_table
 from .table import table
 
@@ -197,7 +196,7 @@ def summary(trace: Trace, which: int | None = None) -> Summary:
 
 def _layers(trace: Trace, each: Pass) -> list[Layer]:
     """The layers of a pass, in the order they ran."""
-    pruned = prune(trace, each if trace.passes else None, full=False)
+    pruned = prune(trace, each, full=False)
     ops = [op for op in pruned.ops if op.kind in ("op", "custom")]
     shared = commonpath([op.scope for op in ops if op.scope] or [""])
     layer_of: dict[Op, str] = {}
