@@ -96,8 +96,8 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
 class Quiz(View):
     """A live picture that asks; the picture stored beside it has a ? in place of gradients."""
 
-    def __init__(self, builders: Sequence[PageBuilder], extra: Document, **given: Any) -> None:
-        super().__init__(builders, extra, **given)
+    def __init__(self, builders: Sequence[PageBuilder], extra: Document) -> None:
+        super().__init__(builders, extra)
         asked = (f"{n}. {q['text']}" for n, q in enumerate(self.questions, 1))
         self.words = "\n".join([repr(self), *asked])
 
