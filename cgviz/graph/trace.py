@@ -137,7 +137,14 @@ class Trace:
         return self._producers.get(value.key)
 
     def maker(self, value: Value) -> Op | None:
-        """Which op made a value; None if it came from elsewhere."""
+        """The op of `producer` alone.
+
+        Args:
+            value: An entry of some op's `inputs` or `outputs`.
+
+        Returns:
+            The op that made it; None if it came from elsewhere.
+        """
         found = self.producer(value)
         return found and found[0]
 
