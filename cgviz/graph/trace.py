@@ -177,7 +177,7 @@ class Trace:
         """
         from ..reading import table
 
-        return table.table(self, which, full=full)
+        return table.table(self, which, full)
 
     def chain_rule(self, which: int | None = None) -> ChainRule:
         """The chain rule with this trace's numbers: the product along each path, and their sum.
@@ -200,7 +200,7 @@ class Trace:
         """
         from ..reading import chain_rule
 
-        return chain_rule.chain_rule(self, which)
+        return chain_rule.ChainRule(self, self.pass_(which))
 
     def summary(self, which: int | None = None) -> Summary:
         """The layers of the trace, the worst first: norms of values and gradients, zeros, NaN.

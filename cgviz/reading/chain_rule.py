@@ -39,11 +39,6 @@ SHORT = 60  # columns of a sum on one line, so that it can be read at a glance
 WIDTH = 96  # columns: 100 less the brackets and signs that are added to a full line
 
 
-def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
-    """The `ChainRule` that `trace.chain_rule` returns."""
-    return ChainRule(trace, trace.pass_(which))
-
-
 class ChainRule:
     r"""The chain rule of one backward pass, in symbols and in this trace's numbers.
 

@@ -20,7 +20,6 @@ from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, s
 from ..graph.folding import NO_PASS, prune
 from ..graph.names import value_name
 from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, stylesheet, text_table
-from .table import table
 
 MOST_SOURCES = 8  # gradients in one line
 
@@ -28,7 +27,7 @@ MOST_SOURCES = 8  # gradients in one line
 def text(trace: Trace) -> str:
     """The text that `repr(trace)` returns."""
     lines = [title(trace), *(f"{name}: {value}" for name, value in facts(trace))]
-    return "\n".join([*lines, "", repr(table(trace))] if trace.passes else lines)
+    return "\n".join([*lines, "", repr(trace.table())] if trace.passes else lines)
 
 
 def title(trace: Trace) -> str:
@@ -175,7 +174,7 @@ class Summary(Rows):
 BARS = stylesheet(__file__, "bars.css")
 
 
-def summary(trace: Trace, which: int | None = None) -> Summary:
+def summary(trace: Trace, which: int | None) -> Summary:
     """The `Summary` that `trace.summary` returns."""
     each = trace.pass_(which) if trace.passes or which is not None else NO_PASS
     updates = _updates(trace, each)

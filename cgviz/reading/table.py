@@ -197,7 +197,7 @@ class Table(Rows):
         return sheet(html_table(self.caption, HEAD, NUMERIC, "".join(rows)))
 
 
-def table(trace: Trace, which: int | None = None, *, full: bool = False) -> Table:
+def table(trace: Trace, which: int | None, full: bool) -> Table:
     """The `Table` that `trace.table` returns."""
     each = trace.pass_(which)
     shown = {step.op for step in each.steps} if full else set(prune(trace, each, full).ops)
