@@ -11,10 +11,9 @@ where first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -293,9 +292,8 @@ class History:
         pass_ = trace.pass_(None)
         target = sum(float(np.sum(wide(readable(t.reference)))) for t in pass_.targets)
         known: dict[Any, Measured] = {}  # what is used twice is measured once
-        with ThreadPoolExecutor(2) as pool:  # most of the work, while TensorFlow runs nothing
-            tensors = (t for taken in pass_.steps for t in taken.returned)
-            list(pool.map(partial(_measured, known), tensors))
+        for tensor in chain(*(taken.returned for taken in pass_.steps)):
+            _measured(known, tensor)
         keys = (value.key for value in pass_.sources)
         gradients = dict(zip(keys, pass_.gradient_references, strict=True))
         uses = (use for op in trace.ops for use in zip(op.inputs, op.watched, strict=False))
@@ -357,7 +355,7 @@ def _followed(trace: Trace) -> int:
 
 def makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
     """The ops that made some values."""
-    return [made[0] for value in values if (made := trace.producer(value))]
+    return [op for value in values if (op := trace.maker(value))]
 
 
 class Measured(NamedTuple):

@@ -55,40 +55,25 @@ class Palette:
 
 
 # Okabe and Ito's colours; where one is too pale for text, the same hue, darker or lighter.
-LIGHT = Palette(
-    paper="#ffffff",
-    text="#1a1a1a",
-    muted="#5c5c5c",
-    forward="#0072B2",
-    forward_text="#005F96",
-    backward="#D55E00",
-    backward_text="#A34700",
-    op="#4a4a4a",
-    custom="#8F3F73",
-    variable="#00745A",
-    input="#0072B2",
-    constant="#5c5c5c",
-    scope="#6B5A00",
-    fill="#ffffff",
-    glow="#FBE3D0",
-)
-DARK = Palette(
-    paper="#111111",
-    text="#f2f2f2",
-    muted="#b0b0b0",
-    forward="#3C9FDB",
-    forward_text="#7CC4F0",
-    backward="#E8752A",
-    backward_text="#FF9A57",
-    op="#c9c9c9",
-    custom="#E39AC6",
-    variable="#3CC9A2",
-    input="#56B4E9",
-    constant="#b0b0b0",
-    scope="#D9C54A",
-    fill="#1d1d1d",
-    glow="#4a2c16",
-)
+_TONES = {  # on white, and on near-black
+    "paper": ("#ffffff", "#111111"),
+    "text": ("#1a1a1a", "#f2f2f2"),
+    "muted": ("#5c5c5c", "#b0b0b0"),
+    "forward": ("#0072B2", "#3C9FDB"),
+    "forward_text": ("#005F96", "#7CC4F0"),
+    "backward": ("#D55E00", "#E8752A"),
+    "backward_text": ("#A34700", "#FF9A57"),
+    "op": ("#4a4a4a", "#c9c9c9"),
+    "custom": ("#8F3F73", "#E39AC6"),
+    "variable": ("#00745A", "#3CC9A2"),
+    "input": ("#0072B2", "#56B4E9"),
+    "constant": ("#5c5c5c", "#b0b0b0"),
+    "scope": ("#6B5A00", "#D9C54A"),
+    "fill": ("#ffffff", "#1d1d1d"),
+    "glow": ("#FBE3D0", "#4a2c16"),
+}
+LIGHT = Palette(**{name: light for name, (light, _) in _TONES.items()})
+DARK = Palette(**{name: dark for name, (_, dark) in _TONES.items()})
 
 
 def palette(background: tuple[float, float, float]) -> Palette:

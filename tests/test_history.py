@@ -490,6 +490,8 @@ def test_the_map_shows_the_rows_that_are_asked_for_in_their_order():
         history.plot(rows=["w9"])
     with pytest.raises(ValueError, match=r"`rows` is \[\], and must name some of"):
         history.plot(rows=[])
+    with pytest.raises(ValueError, match=r"`rows` is 3, and must name some of"):
+        history.plot(rows=3)
 
 
 def test_updates_are_drawn_between_whole_powers_of_ten_and_nothing_else_is():

@@ -399,7 +399,7 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
     """
 
     def inputs(number: Number) -> list[Number]:
-        op = maker(number.value)
+        op = trace.maker(number.value)
         return [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
 
     def made_of(number: Number) -> list[Number]:
@@ -411,18 +411,14 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         nans = [n for n in given if np.isnan(n.array).any()]
         return nans or [n for n in given if not meant(n)]
 
-    def maker(value: Value) -> Op | None:
-        made = trace.producer(value)
-        return made and made[0]
-
     def meant(number: Number) -> bool:
-        ops = (maker(origin.value) for origin in came_from(number))
+        ops = (trace.maker(origin.value) for origin in came_from(number))
         return all(op is None or op.kind in GIVEN for op in ops)
 
     came_from = origins(inputs, is_bad)
     starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
     began = origins(made_of, is_bad)
-    makers = (maker(origin.value) for start in starts for origin in began(start))
+    makers = (trace.maker(origin.value) for start in starts for origin in began(start))
     ops = dict.fromkeys(_inside(op) for op in makers if op)
     return [ForwardCase(trace, op).finding() for op in ops]
 

@@ -72,8 +72,7 @@ class PassGraph:
 
     def maker(self, value: Value) -> Op | None:
         """The op that made a value; None if it came from elsewhere."""
-        made = self.trace.producer(value)
-        return made and made[0]
+        return self.trace.maker(value)
 
     def kind(self, value: Value) -> str:
         """The kind of op that made a value; an unread variable is known only by its handle."""

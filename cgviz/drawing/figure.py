@@ -46,15 +46,9 @@ class SpokenFigure(Figure):
 
 
 def plot(
-    trace: Trace,
-    ax: Axes | None = None,
-    *,
-    step: int | None = None,
-    which: int | None = None,
-    full: bool = False,
-    local: bool = False,
+    trace: Trace, ax: Axes | None, step: int | None, which: int | None, full: bool, local: bool
 ) -> Axes:
-    """Draw the flow of a trace: see `Trace.plot`."""
+    """What `trace.plot` returns."""
     _check_axes(ax)
     shown = replace(select(trace, which, full), local=local)
     if step is not None and step not in range(shown.steps + 1):  # a text or fraction is not in it

@@ -8,7 +8,7 @@ said    one of these gradients in words
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +39,7 @@ MARKERS = {"none": "_", "zero": "o", "nan": "x", "inf": "^"}  # Matplotlib's nam
 
 
 def plot(
-    history: History,
-    against: History | None = None,
-    parted: str = "",
-    names: Sequence[str] | None = None,
+    history: History, against: History | None, parted: str, names: Sequence[str] | None = None
 ) -> SpokenFigure:
     """Draw what `History.plot` returns; `parted` is a title that says where two histories part."""
     histories = [history] if against is None else [history, against]
@@ -79,7 +76,7 @@ def rows(history: History, names: Sequence[str] | None = None) -> list[Series]:
     By default they are the variables, with the ops if both are few; without variables, the ops.
     """
     if names is not None:
-        if not names or not set(names) <= history.series.keys():
+        if not isinstance(names, Iterable) or not names or not set(names) <= history.series.keys():
             known = ", ".join(history.series)
             raise ValueError(f"`rows` is {names!r}, and must name some of {known}")
         return [history.series[name] for name in names]

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 from .. import style
 from ..graph import Array
 from ..graph.jacobian import is_small
+from ..graph.names import output_name
 from ..graph.selection import Edge, Node, Selection
 from ..graph.trace import walk
 from ..reading.format import Equation, counted
@@ -302,9 +303,9 @@ def _gradient(shown: Selection, i: int, step: int) -> str:
 def _asked(shown: Selection, i: int) -> str:
     """What to call the gradient of a source; behind a custom rule it may be no derivative."""
     node, target = shown.nodes[i], _target_name(shown)
-    each = node.label.split(", ")  # the names of several outputs
-    one = len(node.asked) == 1 and len(each) == len(node.outputs)
-    source = short_name(each[node.asked[0]] if one else node.label)
+    first, *others = node.asked
+    own = "" if others else output_name(node.label, first, len(node.outputs))
+    source = short_name(own or node.label)
     text = f"d{target}/d{source}"  # with an underscore, such as dto_M/dM, it is hard to read
     if not target or len(text) > 14 or "_" in text or not source.isidentifier():
         return "gradient"

@@ -37,13 +37,13 @@ class Pruned:
     """The ops of a pass that matter, their levels of differentiation, and what made each value."""
 
     ops: list[Op]
-    pass_: Pass | None
+    pass_: Pass
     levels: dict[Op, int]  # 0: forward pass; n: an op that backward pass n-1 ran
+    below: list[Pass]  # the passes whose own ops are among `ops`
+    asked: set[int]  # keys of sources
     producer: dict[int, tuple[Op, int]] = field(default_factory=dict)
     alias: dict[int, Value] = field(default_factory=dict)
     hidden: set[Op] = field(default_factory=set)
-    asked: set[int] = field(default_factory=set)  # keys of sources
-    below: list[Pass] = field(default_factory=list)  # the passes whose own ops are among `ops`
 
     def value(self, value: Value) -> Value:
         """The value behind any identities that are not drawn."""
@@ -75,26 +75,27 @@ class Pruned:
         return {op: own.intersection(self.feeds(op)) for op in self.ops}
 
 
-def prune(trace: Trace, pass_: Pass | None, full: bool) -> Pruned:
+NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that has forward ops alone
+
+
+def prune(trace: Trace, pass_: Pass, full: bool) -> Pruned:
     """Choose the ops of a pass; for a second-order pass, also those that the first one ran.
 
     Forward ops come first, each pass in execution order, but no op before one that it uses: a
     gradient penalty runs forward ops after a backward pass.
     """
+    over = {*pass_.targets, *(v for step in pass_.steps for v in step.op.outputs)}
+    below = [  # without unrelated passes, such as another call on a persistent tape
+        earlier
+        for earlier in trace.passes[: pass_.index]
+        if not over.isdisjoint(v for op in earlier.ops for v in op.outputs)
+    ]
     levels = dict.fromkeys(trace.ops, 0)
-    pruned = Pruned([], pass_, levels)
-    if pass_ is not None:
-        pruned.asked = {v.key for v in pass_.sources}
-        over = {*pass_.targets, *(v for step in pass_.steps for v in step.op.outputs)}
-        for earlier in trace.passes[: pass_.index]:
-            # Not an unrelated pass, such as another call on a persistent tape.
-            if not over.isdisjoint(v for op in earlier.ops for v in op.outputs):
-                pruned.below.append(earlier)
-                levels.update((op, earlier.index + 1) for op in earlier.ops)
+    levels.update((op, each.index + 1) for each in below for op in each.ops)
+    pruned = Pruned(list(levels), pass_, levels, below, {v.key for v in pass_.sources})
     for op in levels:
         for position, value in enumerate(op.outputs):
             pruned.producer.setdefault(value.key, (op, position))
-    pruned.ops = list(levels)
     if not full:
         _hide_constants(pruned)
         wanted = _ancestors(pruned) - pruned.hidden
@@ -137,7 +138,7 @@ def _passes_on(op: Op, makers: Sequence[tuple[Op, int] | None]) -> bool:
 
 def _ancestors(pruned: Pruned) -> set[Op]:
     """The ops that the targets and sources were computed from, also those of the passes below."""
-    if pruned.pass_ is None:
+    if pruned.pass_ is NO_PASS:
         return set(pruned.ops)
     ends = [v for each in (pruned.pass_, *pruned.below) for v in each.targets + each.sources]
     return set(walk([maker[0] for v in ends if (maker := pruned.maker(v))], pruned.feeds))

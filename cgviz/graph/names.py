@@ -208,8 +208,17 @@ def value_name(trace: Trace, value: Value) -> str:
     op, position = maker
     if len(op.outputs) == 1 or op.kind == "variable":
         return op.name
-    names = op.name.split(", ")  # as in `z, w = f(x)`
-    return names[position] if len(names) == len(op.outputs) else f"{op.name}[{position}]"
+    return output_name(op.name, position, len(op.outputs)) or f"{op.name}[{position}]"
+
+
+def output_name(name: str, position: int, outputs: int) -> str:
+    """The part of an op's name that is of one output; "" if not each of its outputs has one.
+
+    >>> output_name("z, w", 1, 2), output_name("z", 1, 2)
+    ('w', '')
+    """
+    names = name.split(", ")
+    return names[position] if len(names) == outputs else ""
 
 
 def has_own_name(trace: Trace, value: Value) -> bool:

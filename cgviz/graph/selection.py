@@ -30,8 +30,8 @@ from operator import attrgetter
 from typing import Any
 
 from . import folding, names
-from .folding import Fold, Pruned
-from .model import Array, Op, Pass, Step, Value, stacked, total
+from .folding import NO_PASS, Fold, Pruned
+from .model import Array, Op, Step, Value, stacked, total
 from .trace import Trace
 
 MOST_BESIDE = 4  # values drawn apart between two nodes: the two states of an LSTM's step, and more
@@ -180,9 +180,9 @@ def select(
     Raises:
         ValueError: If the trace has no pass number `which`.
     """
-    pass_ = trace.pass_(which) if trace.passes or which is not None else None
+    pass_ = trace.pass_(which) if trace.passes or which is not None else NO_PASS
     known = {} if known is None else known
-    one = trace, pass_ and pass_.index, full
+    one = trace, pass_.index, full
     if one not in known:
         known[one] = folding.prune(trace, pass_, full)
     pruned: Pruned = known[one]
@@ -203,9 +203,6 @@ def select(
     return _with_bodies(shown, toggled) if framed else shown
 
 
-NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # for a trace that shows its forward ops alone
-
-
 class _Builder:
     """Makes the nodes and edges, once it is known which ops belong together."""
 
@@ -213,7 +210,7 @@ class _Builder:
         self, pruned: Pruned, found: Sequence[Fold], opened: Collection[str], framed: bool
     ) -> None:
         self.pruned, self.opened, self.framed = pruned, opened, framed
-        self.pass_ = pruned.pass_ or NO_PASS
+        self.pass_ = pruned.pass_
         self.around: dict[Fold, int] = {}  # each fold that is a node, and the index of its frame
         self.frames: list[Frame] = []
         self.repeats: list[folding.Repeats] = []

@@ -136,6 +136,18 @@ class Trace:
         """
         return self._producers.get(value.key)
 
+    def maker(self, value: Value) -> Op | None:
+        """The op of `producer` alone.
+
+        Args:
+            value: An entry of some op's `inputs` or `outputs`.
+
+        Returns:
+            The op that made it; None if it came from elsewhere.
+        """
+        found = self.producer(value)
+        return found and found[0]
+
     def walk(self) -> Iterator[Op]:
         """Every op: forward, inside the bodies of custom ops, and of the backward passes."""
         yield from with_bodies(self.ops)
@@ -165,7 +177,7 @@ class Trace:
         """
         from ..reading import table
 
-        return table.table(self, which, full=full)
+        return table.table(self, which, full)
 
     def chain_rule(self, which: int | None = None) -> ChainRule:
         """The chain rule with this trace's numbers: the product along each path, and their sum.
@@ -188,7 +200,7 @@ class Trace:
         """
         from ..reading import chain_rule
 
-        return chain_rule.chain_rule(self, which)
+        return chain_rule.ChainRule(self, self.pass_(which))
 
     def summary(self, which: int | None = None) -> Summary:
         """The layers of the trace, the worst first: norms of values and gradients, zeros, NaN.
@@ -247,7 +259,7 @@ class Trace:
         """
         from ..drawing import figure
 
-        return figure.plot(self, ax, step=step, which=which, full=full, local=local)
+        return figure.plot(self, ax, step, which, full, local)
 
     def diagnose(self, which: int | None = None) -> Diagnosis:
         """Say where a gradient became None, zero, NaN, infinite, tiny or huge, and why.
@@ -310,7 +322,7 @@ class Trace:
         """
         from ..live import view
 
-        return view.view(self, which=which, full=full, against=against, start=start, local=local)
+        return view.view(self, which, full, against, start, local)
 
     def save(self, path: Any, *, full: bool = False) -> None:
         """Write the trace to a file.

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from .panel import Element, element
-
-Document = dict[str, Any]
+from .panel import Document, Element, element
 
 TICKS = 4  # of an axis, about: more would overlap in a plot of 280 pixels
 DIGITS = 5  # significant, of a tick: those between 999.5 and 1000.5 still differ

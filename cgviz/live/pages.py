@@ -23,7 +23,6 @@ from ..drawing import display, texts
 from ..drawing.display import Display
 from ..graph import Array, Op, Pass, Trace, names, statistics
 from ..graph.selection import Selection, select
-from ..reading import chain_rule
 from ..reading.format import told_apart
 from . import panel
 
@@ -332,7 +331,7 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
         "names": told_apart([each.trace.title for each in builders], "trace"),
         "legend": _legend(builders[0].displays(which)[0], len(builders) > 1),
         "pages": pages(builders, which, []),
-        "latex": [chain_rule.chain_rule(trace, i).latex for i in range(len(names) * few)],
+        "latex": [trace.chain_rule(i).latex for i in range(len(names) * few)],
     }
 
 

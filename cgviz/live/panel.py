@@ -356,8 +356,8 @@ def described(value: Value) -> str:
 def _called(trace: Trace, shown: Selection, i: int, output: int) -> str:
     """The name of a node's output: the learner's, or else what the picture calls the node."""
     node = shown.nodes[i]
-    maker = trace.producer(node.outputs[output])
-    if maker is None or names.own_name(maker[0]):
+    maker = trace.maker(node.outputs[output])
+    if maker is None or names.own_name(maker):
         return names.value_name(trace, node.outputs[output])
     return title(node) + (f"[{output}]" if len(node.outputs) > 1 else "")
 

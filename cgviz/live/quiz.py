@@ -19,6 +19,7 @@ from ..drawing.display import Display
 from ..drawing.texts import Text
 from ..graph import Array, Step, Trace, total, wide
 from ..graph.jacobian import times, tolerance
+from ..graph.names import output_name
 from ..graph.selection import Edge, Selection
 from .pages import Document, PageBuilder
 from .panel import named
@@ -95,8 +96,8 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
 class Quiz(View):
     """A live picture that asks; the picture stored beside it has a ? in place of gradients."""
 
-    def __init__(self, builders: Sequence[PageBuilder], extra: Document, **given: Any) -> None:
-        super().__init__(builders, extra, **given)
+    def __init__(self, builders: Sequence[PageBuilder], extra: Document) -> None:
+        super().__init__(builders, extra)
         asked = (f"{n}. {q['text']}" for n, q in enumerate(self.questions, 1))
         self.words = "\n".join([repr(self), *asked])
 
@@ -243,9 +244,8 @@ def _input(shown: Selection, edge: Edge, step: Step) -> str:
     """The name of an input, and which input it is where the op takes the value twice."""
     source, values = shown.nodes[edge.source], [v.key for v in step.op.inputs]
     # The name alone where there is one: a symbol says what an op does, not what it returns.
-    names = source.label.split(", ")  # of each output, where they have names of their own
-    own = names[edge.output] if len(names) == len(source.outputs) else source.label
-    name = own or named(shown, edge.source)
+    own = output_name(source.label, edge.output, len(source.outputs))
+    name = own or source.label or named(shown, edge.source)
     if values.count(values[edge.position]) == 1:
         return name
     j = edge.position

@@ -28,7 +28,7 @@ MOST_POINTS = 360  # of a curve: one for each of its pixels
 ROLES = ("f", "body")  # of curves: solid and dashed
 
 
-def view(history: History, against: History | None = None, parted: str = "") -> View:
+def view(history: History, against: History | None, parted: str) -> View:
     """What `History.view` returns; `parted` says where two histories part."""
     histories = [history] if against is None else [history, against]
     kept = sorted(set.intersection(*(set(each.traces) for each in histories)))

@@ -202,13 +202,7 @@ class View(anywidget.AnyWidget):
 
 
 def view(
-    trace: Trace,
-    *,
-    which: int | None = None,
-    full: bool = False,
-    against: Trace | None = None,
-    start: str = "forward",
-    local: bool = False,
+    trace: Trace, which: int | None, full: bool, against: Trace | None, start: str, local: bool
 ) -> View:
     """What `trace.view` returns."""
     if against is not None and not isinstance(against, Trace):
@@ -226,7 +220,7 @@ def display(trace: Trace) -> None:
     """Show a trace in the cell that ends in it."""
     if not _in_a_notebook():
         raise NotImplementedError
-    view(trace)._ipython_display_()
+    trace.view()._ipython_display_()
 
 
 _shown: list[View] = []  # by the cell that runs

@@ -39,11 +39,6 @@ SHORT = 60  # columns of a sum on one line, so that it can be read at a glance
 WIDTH = 96  # columns: 100 less the brackets and signs that are added to a full line
 
 
-def chain_rule(trace: Trace, which: int | None = None) -> ChainRule:
-    """The `ChainRule` that `trace.chain_rule` returns."""
-    return ChainRule(trace, trace.pass_(which))
-
-
 class ChainRule:
     r"""The chain rule of one backward pass, in symbols and in this trace's numbers.
 
@@ -175,8 +170,8 @@ class Derivative:
         self.gradient = gradient
         self.trace = trace
         self.pass_ = each
-        maker = trace.producer(source)
-        versions = maker[0].outputs if maker and maker[0].kind == "variable" else (source,)
+        maker = trace.maker(source)
+        versions = maker.outputs if maker and maker.kind == "variable" else (source,)
         self._keys = {value.key for value in versions}
 
     @cached_property

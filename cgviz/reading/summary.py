@@ -17,11 +17,9 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
-from ..graph.folding import prune
+from ..graph.folding import NO_PASS, prune
 from ..graph.names import value_name
-from ..graph.selection import NO_PASS
 from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, stylesheet, text_table
-from .table import table
 
 MOST_SOURCES = 8  # gradients in one line
 
@@ -29,7 +27,7 @@ MOST_SOURCES = 8  # gradients in one line
 def text(trace: Trace) -> str:
     """The text that `repr(trace)` returns."""
     lines = [title(trace), *(f"{name}: {value}" for name, value in facts(trace))]
-    return "\n".join([*lines, "", repr(table(trace))] if trace.passes else lines)
+    return "\n".join([*lines, "", repr(trace.table())] if trace.passes else lines)
 
 
 def title(trace: Trace) -> str:
@@ -176,7 +174,7 @@ class Summary(Rows):
 BARS = stylesheet(__file__, "bars.css")
 
 
-def summary(trace: Trace, which: int | None = None) -> Summary:
+def summary(trace: Trace, which: int | None) -> Summary:
     """The `Summary` that `trace.summary` returns."""
     each = trace.pass_(which) if trace.passes or which is not None else NO_PASS
     updates = _updates(trace, each)
@@ -197,7 +195,7 @@ def summary(trace: Trace, which: int | None = None) -> Summary:
 
 def _layers(trace: Trace, each: Pass) -> list[Layer]:
     """The layers of a pass, in the order they ran."""
-    pruned = prune(trace, each if trace.passes else None, full=False)
+    pruned = prune(trace, each, full=False)
     ops = [op for op in pruned.ops if op.kind in ("op", "custom")]
     shared = commonpath([op.scope for op in ops if op.scope] or [""])
     layer_of: dict[Op, str] = {}

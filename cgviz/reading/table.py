@@ -139,11 +139,11 @@ class Table(Rows):
 
     def _inputs(self, step: Step) -> list[int]:
         """The inputs of a step that are worth a line: constants and integers are not."""
-        makers = map(self.trace.producer, step.op.inputs)
+        makers = map(self.trace.maker, step.op.inputs)
         return [
             j
             for j, (value, maker) in enumerate(zip(step.op.inputs, makers, strict=True))
-            if self.full or (value.differentiable and maker and maker[0].kind != "constant")
+            if self.full or (value.differentiable and maker and maker.kind != "constant")
         ]
 
     def _cells(self, rows: str, width: int | None) -> list[list[list[str | None]]]:
@@ -197,7 +197,7 @@ class Table(Rows):
         return sheet(html_table(self.caption, HEAD, NUMERIC, "".join(rows)))
 
 
-def table(trace: Trace, which: int | None = None, *, full: bool = False) -> Table:
+def table(trace: Trace, which: int | None, full: bool) -> Table:
     """The `Table` that `trace.table` returns."""
     each = trace.pass_(which)
     shown = {step.op for step in each.steps} if full else set(prune(trace, each, full).ops)

@@ -19,7 +19,6 @@ from typing import Any
 import tensorflow as tf
 
 import cgviz
-from cgviz.live import view
 from cgviz.live.pages import PageBuilder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -131,9 +130,9 @@ def median(name: str, run: Callable[[], Any], runs: int = 9) -> None:
 def in_python() -> None:
     """Time what Python does."""
     small, large = cgviz.trace(chain, 0.5, 0.3), cgviz.trace(deep, 0.5)
-    median("30 ops: the view", lambda: view.view(small))
-    median("30 ops: the view and the picture beside it", lambda: view.view(small).still())
-    median("2,000 ops, folded: the view", lambda: view.view(large), 3)
+    median("30 ops: the view", small.view)
+    median("30 ops: the view and the picture beside it", lambda: small.view().still())
+    median("2,000 ops, folded: the view", large.view, 3)
     explorer = cgviz.explore(chain, x=(-2.0, 2.0), w=(-1.0, 1.0))
     explorer.send = lambda answer, buffers=None: None  # type: ignore
     ids = itertools.count()

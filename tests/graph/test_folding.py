@@ -10,11 +10,11 @@ from programs import penalty
 
 import cgviz
 from cgviz.graph import Op, Value, folding, selection
-from cgviz.graph.folding import Pruned, in_order, prune
+from cgviz.graph.folding import NO_PASS, Pruned, in_order, prune
 
 
 def chosen(trace, which=-1, full=False):
-    return prune(trace, trace.passes[which] if trace.passes else None, full)
+    return prune(trace, trace.passes[which] if trace.passes else NO_PASS, full)
 
 
 def names(pruned):
@@ -118,7 +118,7 @@ def test_without_a_pass_all_but_the_dull_is_chosen():
     y = tape.op("y", "Mul", [x, c], 6.0)
     pruned = chosen(tape.trace(y, [x], passes=False))
     assert names(pruned) == ["x", "aside", "y"]
-    assert pruned.pass_ is None
+    assert pruned.pass_ is NO_PASS
 
 
 def test_a_second_pass_has_the_ops_of_the_first_on_a_level_above():
@@ -167,7 +167,7 @@ def test_every_op_comes_after_what_it_uses_also_in_a_gradient_penalty():
 def line(*ops):
     """A pruned of these ops, in this order."""
     made = {v.key: (op, i) for op in ops for i, v in enumerate(op.outputs)}
-    return Pruned(list(ops), None, dict.fromkeys(ops, 0), made)
+    return Pruned(list(ops), NO_PASS, dict.fromkeys(ops, 0), [], set(), made)
 
 
 def test_ops_that_do_not_wait_for_each_other_stay_in_the_order_in_which_they_ran():
