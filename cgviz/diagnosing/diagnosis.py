@@ -38,6 +38,9 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     sizes.scale,
 )
 
+BROKEN = ("nan", "inf", "exploding")
+GREW = " If the numbers grew from step to step, make the learning rate ten times smaller."
+
 
 class Diagnosis(Outcome, Sequence[Finding]):
     """The result of `diagnose()`: a sequence, each a `Finding`, empty if all is well.
@@ -71,24 +74,14 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     found = [(0, each) for each in numbers.forward(trace, every)]  # (training step, finding)
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
-    told = _unique(_first_in_time(found, sizes.diverging(graphs)), trace)
-    notes = [*_integers(trace, graphs), *trace.notes]
-    return Diagnosis(trace.title, told, _healthy(trace, graphs), notes)
-
-
-def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -> list[Finding]:
-    """The findings, without those that only follow from an earlier training step.
-
-    Args:
-        found: Pairs of a training step and a finding.
-        diverges: The finding that the training diverges, if it does.
-    """
-    bad = [step for step, each in found if each.what in ("nan", "inf", "exploding")]
-    last = min(bad, default=math.inf)
+    first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
     told = []
-    if diverges is not None and last > 0:
-        told, last = [diverges], 0
-    return told + [each for step, each in found if each.what == "none" or step <= last]
+    for step, each in found:
+        if each.what == "none" or step <= first:  # the rest only follows from that step
+            late = GREW if step and each.what in BROKEN else ""
+            told.append(replace(each, hint=each.hint + late))
+    notes = [*_integers(trace, graphs), *trace.notes]
+    return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
 
 
 def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
@@ -137,6 +130,7 @@ REPEATED = 10
 LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
+GROWN = 1e3  # the gradients of a training that converges stay within 100 times the first
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
 RESTING = 0.01  # of the largest gradient so far: below it a variable may be where it should be
 FIFTHS = 5  # parts of a training: by chance their means rise one after the other in 1 of 5! cases
@@ -314,6 +308,13 @@ def _leads(history: History, first: Series, last: Series) -> bool:
 # --- what only the series show ---
 
 
+DIVERGING = Cause("exploding", STABILITY).says(
+    "the training diverges: the gradient of {names} grows from step to step ({sizes}), and the "
+    "target grows with it. Each update goes too far.",
+    "Make the learning rate ten times smaller. If it still grows, the update has a wrong sign.",
+)
+
+
 def growth(history: History, end: int) -> Iterator[Told]:
     """Gradients that grow from step to step, and the target with them.
 
@@ -325,12 +326,12 @@ def growth(history: History, end: int) -> Iterator[Told]:
         return
     gradient = np.linalg.norm([s.gradient[:end] for s in series], axis=0)
     moved = np.linalg.norm(np.nan_to_num([_moved(s, end) for s in series]), axis=0)
-    place = _tail(gradient > sizes.GROWN * gradient[0])
+    place = _tail(gradient > GROWN * gradient[0])
     times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
     further = np.any(moved > ALIKE * next((n for n in moved if n > 0), 0.0))
     if place is not None and (further or not 1 / ALIKE < times < ALIKE):
-        known = {"target": "the target", "line": "", "sizes": sizes.written([*gradient])}
-        yield _told(history, place, sizes.DIVERGING, *series, **known)
+        first = ", ".join(style.number(x, 2) for x in gradient[:4]) + ", ..." * (len(gradient) > 4)
+        yield _told(history, place, DIVERGING, *series, sizes=first)
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
