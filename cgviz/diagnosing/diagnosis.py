@@ -172,16 +172,10 @@ def _told(history: History, place: int, cause: Cause, *series: Series, **known: 
     where = f" ({first.source})" if first.source else ""
     names = listed(f"`{each.name}`" for each in series)
     message, hint, lesson = cause.words({"names": names, **known})
-    return place, Finding(
-        cause.name,
-        f"{_since(history, place)}, {message}{where}",
-        hint,
-        lesson,
-        next((op for op in last.ops if op.name == first.name), None),
-        tuple(each.name for each in series if each.kind == "variable"),
-        last.main,
-        level=cause.level,
-    )
+    message = f"{_since(history, place)}, {message}{where}"
+    op = next((op for op in last.ops if op.name == first.name), None)
+    own = tuple(each.name for each in series if each.kind == "variable")
+    return place, Finding(cause.name, message, hint, lesson, op, own, last.main, level=cause.level)
 
 
 # --- what the trace of one step explains ---
@@ -233,8 +227,11 @@ def lost(history: History, end: int) -> Iterator[Told]:
             message = f"{since}, the target is 0, and the gradient of `{name}` is 0 there."
             hint = QUIET if brief else LEARNT
             found = [replace(found[0], message=message, hint=hint, level="note")]
-        elif state == "zero" and brief:
-            found = [replace(x, level="warning") if x.level == "error" else x for x in found]
+        elif state == "zero":  # for a short while, or for a matrix that never moves
+            gradient = np.asarray(history.traces[history.steps[-1]].variables.get(name))
+            still = not place and math.prod(gradient.shape[:-1]) > 1
+            warned = {"error": brief, "note": still}
+            found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
 
 
@@ -378,18 +375,16 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
     every = [s for s in history.variables.values() if s.size > 1 and end and s.value[0] > 0]
     values = np.array([s.value[:end] for s in every])
     usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # RMS of entries
-    found, places, size = [], [], 0.0
+    found = []
     for series in every:
         update = np.asarray(series.update[:end])
         moved = _moved(series, end) / series.size**0.5
         large = (update > LARGE_UPDATE) & (moved > LARGE_UPDATE * usual)
-        place = _often(large)
-        if place is not None:
-            found.append(series)
-            places.append(place)
-            size = max(size, float(np.max(update[large])))
+        if (place := _often(large)) is not None:
+            found.append((place, float(np.max(update[large])), series))
     if found:
-        yield _told(history, min(places), LARGE, *found, size=style.number(size, 2))
+        places, largest, moved_far = zip(*found, strict=True)
+        yield _told(history, min(places), LARGE, *moved_far, size=style.number(max(largest), 2))
 
 
 RISING = Cause("rising", VARIABLES, level="note").says(
@@ -407,8 +402,7 @@ def rising(history: History, end: int) -> Iterator[Told]:
     if end < FIFTHS:
         return
     means = [float(np.mean(part)) for part in np.array_split(history.target[:end], FIFTHS)]
-    rises = all(before < after for before, after in pairwise(means))
-    if rises:
+    if all(before < after for before, after in pairwise(means)):
         first, last = (style.number(mean, 2) for mean in (means[0], means[-1]))
         words = RISING.words({"first": first, "last": last})
         yield 0, Finding(RISING.name, *words, level=RISING.level)

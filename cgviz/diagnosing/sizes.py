@@ -11,7 +11,7 @@ from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide_norm
 from ..lessons import CHAIN
-from .numbers import CANCELS, cancels, is_bad, is_ordinary, is_zero
+from .numbers import CANCELS, SIGMOID, SINGLE, cancels, is_bad, is_ordinary, is_zero, single
 from .pass_graph import Cause, PassGraph, at, listed
 
 # The size of a gradient is compared with that of the upstream that the pass started with. A
@@ -55,6 +55,7 @@ CANCELLED = Cause("zero", CHAIN).says(
     "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.",
     CANCELS,
 )
+ALONE = CANCELLED.says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
 
 
 def scale(graph: PassGraph) -> list[Finding]:
@@ -75,6 +76,7 @@ def scale(graph: PassGraph) -> list[Finding]:
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
         return []
     ordinary = [(v, g) for v, g in graph.gradients if g is not None and is_ordinary(g)]
+    alone = any(single(step.op) for step in graph.pass_.steps)
     judged = cache(cancels)  # paths to many sources have most of their steps in common
     cancelled: dict[Op, list[Value]] = {}
     found = []
@@ -83,21 +85,21 @@ def scale(graph: PassGraph) -> list[Finding]:
         changes: list[Change] = []
         for value, gradient in ordinary:
             times = ratio(size([gradient]), size(seeds))
-            if sign * decades(times) <= DECADES:
+            large = sign * decades(times) > DECADES
+            if not (large or alone):
                 continue
             factors = path(onward, value)
             most = max((sign * decades(each.size) for each in factors), default=0.0)
-            at_sum = (
-                each.step.op for each in factors if sign < 0 and judged(each.step, each.position)
-            )
-            if op := next(at_sum, None):
+            sums = (s.op for _, s, j, _ in factors if single(s.op) or (large and judged(s, j)))
+            if sign < 0 and (op := next(sums, None)):
                 cancelled.setdefault(op, []).append(value)
-            elif most > 0 and sign * decades(times) - most > SEVERAL:
+            elif large and most > 0 and sign * decades(times) - most > SEVERAL:
                 changes.append((times, value, factors))
         found += [_changed(graph, cause, changes)] if changes else []
     learns = sum(map(len, cancelled.values())) < len(ordinary)
     for op, values in cancelled.items():
-        words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
+        known = {"who": listed(map(graph.name, values)), "at": at(op)}
+        words = (ALONE if single(op) else CANCELLED).words(known)
         level = "note" if learns else "error"
         found.append(graph.finding(CANCELLED.name, words, op, values, level=level))
     return found
