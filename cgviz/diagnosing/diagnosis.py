@@ -75,11 +75,9 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
-    told = []
-    for step, each in found:
-        if each.what == "none" or step <= first:  # the rest only follows from that step
-            late = GREW if step and each.what in BROKEN else ""
-            told.append(replace(each, hint=each.hint + late))
+    told = [x for step, x in found if x.what == "none" or step <= first]  # the rest follows
+    if first:
+        told = [replace(x, hint=x.hint + GREW) if x.what in BROKEN else x for x in told]
     notes = [*_integers(trace, graphs), *trace.notes]
     return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
 
@@ -229,8 +227,7 @@ def lost(history: History, end: int) -> Iterator[Told]:
             found = [replace(found[0], message=message, hint=hint, level="note")]
         elif state == "zero":  # for a short while, or for a matrix that never moves
             gradient = np.asarray(history.traces[history.steps[-1]].variables.get(name))
-            still = not place and math.prod(gradient.shape[:-1]) > 1
-            warned = {"error": brief, "note": still}
+            warned = {"error": brief, "note": not place and math.prod(gradient.shape[:-1]) > 1}
             found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
 
@@ -255,8 +252,7 @@ def size(history: History, end: int) -> Iterator[Told]:
     often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
     for place, first in often:
         if first.what != "zero":  # `lost` tells of these
-            message = f"at step {history.steps[place]}, {first.message}"
-            yield place, replace(first, message=message)
+            yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
     if not any(first.what in ("vanishing", "exploding") for _, first in often):
         yield from _depth(history, end)
 

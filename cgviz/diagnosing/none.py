@@ -329,8 +329,7 @@ _CAUSES = (
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),
     Cause("straight", NESTED).says(
-        "{who}: no tape followed a path from it to the inner gradient, in which ReLU or leaky ReLU "
-        "is differentiated twice, and that is 0 for every input.",
+        "{who}: the inner gradient has a ReLU's second derivative, which is 0 for every input.",
         SMOOTH,
     ),
     Cause("dead end").says(

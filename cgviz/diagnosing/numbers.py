@@ -29,6 +29,7 @@ from ..graph.dtypes import limits
 from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
+from ..history import makers
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, listed
 
@@ -123,20 +124,18 @@ def zero(graph: PassGraph) -> list[Finding]:
     no variable learns; or that a loss is made of. A target that is not finite is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
-    own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
+    own = learned and all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
     if _any_bad(graph.pass_.targets):
         return []
     found = _explained(graph, is_zero, all)
-    if graph.first_order:
-        return found
     straight = [each for each in found if each.hint == SMOOTH]
-    if own and learned and all(map(is_zero, learned)):
+    if graph.first_order or (own and all(map(is_zero, learned))):
         return straight or found  # what else is 0 mostly follows
-    if own and learned:
+    if own:
         return [each for each in found if each.op in graph.trace.ops]
     later = graph.trace.passes[graph.pass_.index + 1 :]
-    used = (p for p in later if not p.step_of.keys().isdisjoint(graph.pass_.ops))
-    in_a_loss = any(graph.kind(v) == "variable" for p in used for v in p.sources)
+    ends = (v for p in later if {*p.step_of} & {*graph.pass_.ops} for v in p.sources)
+    in_a_loss = any(graph.kind(v) == "variable" for v in ends)
     return [replace(each, level="warning") for each in straight[:1] if in_a_loss]
 
 
@@ -188,10 +187,7 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
 
 # --- why a gradient is zero --------------------------------------------------------------------
 
-CANCELS = (
-    "Either the function does not change that way, as a softmax does not when its inputs shift, or "
-    "this is a point such as a minimum, where the terms balance."
-)
+CANCELS = "The function is flat that way, as a softmax is to a shift, or here, as at a minimum."
 SOFTMAX = "Softmax LogSoftmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"
 SINGLE = "A softmax over one entry is always 1."
 SIGMOID = "Use a sigmoid, or check the axis and the number of outputs."
@@ -387,11 +383,9 @@ FORWARD = (
         "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
         "tf.nn.log_softmax or by subtracting the maximum.",
     ),
-    _unstable("division", ops=_DIVISIONS, when=lambda case: case.divisor == 0).says(
+    # By the base, if it is a power: only a negative power is infinite at 0.
+    _unstable("division", ops=_DIVISIONS, when=lambda c: c.x[-(c.type != "Pow")] == 0).says(
         "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
-    ),
-    _unstable("nothing", ops="Mean", when=lambda case: not case.op.inputs[0].size).says(
-        "A mean of nothing is NaN.", "Use it only where its input has entries."
     ),
     _unstable("domain", when=lambda case: case.domain).says(
         "{type} is defined for inputs {domain}.",
@@ -408,7 +402,9 @@ FORWARD = (
         "The result is infinite, or beyond ±{largest}, the largest {real}.",
         "Keep its input away from that point, scale the numbers, or compute in a wider type.",
     ),
-    _unstable("unknown").says("", "Look at the numbers that it was given."),
+    _unstable("unknown").says(
+        "", "Look at the numbers that it was given: the mean of none is NaN."
+    ),
 )
 
 
@@ -433,8 +429,8 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
     """
 
     def inputs(number: Number) -> list[Number]:
-        op = maker(number.value)
-        return [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
+        ops = makers(trace, [number.value])
+        return [Number(v, numbers(v)) for op in ops for v in op.inputs + op.captured]
 
     def made_of(number: Number) -> list[Number]:
         given = inputs(number)
@@ -445,19 +441,15 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         nans = [n for n in given if np.isnan(n.array).any()]
         return nans or [n for n in given if not meant(n)]
 
-    def maker(value: Value) -> Op | None:
-        made = trace.producer(value)
-        return made and made[0]
-
     def meant(number: Number) -> bool:
-        ops = (maker(origin.value) for origin in came_from(number))
-        return all(op is None or op.kind in GIVEN for op in ops)
+        ops = makers(trace, (origin.value for origin in came_from(number)))
+        return all(op.kind in GIVEN for op in ops)
 
     came_from = origins(inputs, is_bad)
     starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
     began = origins(made_of, is_bad)
-    makers = (maker(origin.value) for start in starts for origin in began(start))
-    ops = dict.fromkeys(_inside(op) for op in makers if op)
+    first = (origin.value for start in starts for origin in began(start))
+    ops = dict.fromkeys(map(_inside, makers(trace, first)))
     return [ForwardCase(trace, op).finding() for op in ops]
 
 
@@ -485,11 +477,6 @@ class ForwardCase(Case):
         self.largest, self.real = (known.largest, known.name) if known else (math.nan, "")
         self.limit = style.number(round(math.log(self.largest), 2), 5)  # above it exp overflows
         self.domain = _DOMAINS.get(op.type, "")
-
-    @property
-    def divisor(self) -> complex | None:
-        """What it divides by; for a power, the base, as only a negative power is infinite at 0."""
-        return self.x[0 if self.type == "Pow" else -1]
 
     def finding(self) -> Finding:
         """The finding about the op."""

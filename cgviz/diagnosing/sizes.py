@@ -52,8 +52,7 @@ EXPLODING = Cause("exploding").says(
     "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm.",
 )
 CANCELLED = Cause("zero", CHAIN).says(
-    "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.",
-    CANCELS,
+    "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.", CANCELS
 )
 ALONE = CANCELLED.says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
 
@@ -96,11 +95,10 @@ def scale(graph: PassGraph) -> list[Finding]:
             elif large and most > 0 and sign * decades(times) - most > SEVERAL:
                 changes.append((times, value, factors))
         found += [_changed(graph, cause, changes)] if changes else []
-    learns = sum(map(len, cancelled.values())) < len(ordinary)
+    level = "note" if sum(map(len, cancelled.values())) < len(ordinary) else "error"
     for op, values in cancelled.items():
         known = {"who": listed(map(graph.name, values)), "at": at(op)}
         words = (ALONE if single(op) else CANCELLED).words(known)
-        level = "note" if learns else "error"
         found.append(graph.finding(CANCELLED.name, words, op, values, level=level))
     return found
 

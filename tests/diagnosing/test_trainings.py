@@ -346,7 +346,7 @@ def test_an_output_layer_that_a_second_derivative_of_a_relu_leaves_out_is_told_w
             tape.gradient(loss, [w, v])
     (finding,) = [each for each in trace.diagnose() if each.what == "none"]
     assert finding.sources == ("v",)
-    assert "ReLU or leaky ReLU is differentiated twice, and that is 0" in finding.message
+    assert "a ReLU's second derivative, which is 0 for every input" in finding.message
     assert "numbers in place of tensors" not in finding.hint
 
 
@@ -478,7 +478,7 @@ def test_a_healthy_training_has_no_finding(training):
 def test_a_gradient_that_cancels_is_a_remark_among_others_that_flow():
     (note,) = recorded(attention_with_a_bias_of_keys).diagnose().notes
     assert "The gradient of `key_bias` is 0 but for rounding" in note
-    assert "a softmax does not" in note
+    assert "as a softmax is to a shift" in note
 
 
 def test_a_fit_that_has_converged_is_told_that_it_may_be_at_its_minimum():
