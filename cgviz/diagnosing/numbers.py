@@ -285,7 +285,7 @@ BACKWARD = (
     ),
     _unstable("singular", when=lambda case: is_bad(amplified(case.step, case.j, 1e-30))).says(
         "Its derivative is infinite or not defined there.",
-        "Keep the input away from there: a small ε inside, or `safe = tf.where(ok, x, other)` first.",
+        "Keep the input away from it: a small ε inside, or `safe = tf.where(ok, x, other)` first.",
     ),
     _unstable("steep").says(
         "Its derivative is not finite there, or upstream times it is too large for {dtype}.",
