@@ -334,6 +334,36 @@ def string_as_bool_in_a_graph():
     tf.function(lambda x: f(x, True))(ONE)
 
 
+def while_in_a_graph():
+    @tf.custom_gradient
+    def root(a):
+        x = tf.ones_like(a)
+        while tf.abs(x * x - a) > 1e-3:
+            x = 0.5 * (x + a / x)
+        return x, lambda dy: dy / (2.0 * x)
+
+    tf.function(lambda a: root(a))(ONE + 1.0)
+
+
+def if_in_a_graph():
+    @tf.custom_gradient
+    def f(a):
+        if a > 0.0:
+            return a * 2.0, lambda dy: dy * 2.0
+        return a, lambda dy: dy
+
+    tf.function(lambda a: f(a))(ONE)
+
+
+def slices_with_a_list_in_a_graph():
+    @tf.custom_gradient
+    def rows(table):
+        ids = tf.constant([1, 1])
+        return tf.gather(table, ids), lambda dy: tf.IndexedSlices(dy, ids, dense_shape=[3, 2])
+
+    tf.function(lambda table: gradient(rows, table))(tf.ones((3, 2)))
+
+
 def range_in_a_graph():
     @tf.custom_gradient
     def f(x, n):
@@ -450,6 +480,9 @@ REAL = {
     "19 None, graph": (lambda: tf.function(lambda x: plain(x, None))(ONE), "Close over"),
     "19 callable, graph": (lambda: tf.function(lambda x: plain(x, tf.sin))(ONE), "Close over"),
     "19 bool, graph": (string_as_bool_in_a_graph, "became a tensor"),
+    "19 while, graph": (while_in_a_graph, "tf.while_loop, or put the loop into a @tf.function"),
+    "19 if, graph": (if_in_a_graph, "AutoGraph leaves as is"),
+    "19 slices, graph": (slices_with_a_list_in_a_graph, "dense_shape=tf.shape(x)"),
     "19 range, graph": (range_in_a_graph, "became a tensor"),
     "19 rule, used": (
         lambda: a_rule_as_an_argument(lambda f, x: tf.tanh(f(x))),

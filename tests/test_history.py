@@ -1092,6 +1092,30 @@ def test_a_target_that_a_weight_turns_to_0_on_the_way_is_an_error():
     assert not report.notes
 
 
+def test_a_layer_below_a_normalisation_over_one_entry_is_an_error():
+    tf.keras.utils.set_random_seed(0)
+    layers = [tf.keras.layers.Dense(4), tf.keras.layers.BatchNormalization()]
+    model, x = tf.keras.Sequential([*layers, tf.keras.layers.Dense(1)]), tf.ones((1, 3))
+    model.build((None, 3))
+    loss = lambda: tf.reduce_mean((model(x, training=True) - 1.0) ** 2)  # noqa: E731
+    report = cgviz.watch(descent(loss, model.trainable_variables, 0.01), 8).diagnose()
+    (finding,) = report
+    assert not report.ok
+    assert "single entry" in finding.message
+    assert {name.rpartition("/")[2] for name in finding.sources} == {"kernel", "bias"}
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (3, 3)])
+def test_a_matrix_that_cancels_at_every_step_is_a_warning_and_a_bias_is_a_remark(shape):
+    w, v = tf.Variable(tf.ones(shape), name="w"), tf.Variable(tf.ones(3), name="v")
+    loss = lambda: tf.reduce_sum((v - 2.0) ** 2) + tf.reduce_sum(w * 2.0 - w - w)  # noqa: E731
+    report = cgviz.watch(descent(loss, [w, v], 0.01), 8).diagnose()
+    assert [(each.level, each.sources) for each in report] == [("warning", ("w",))] * (
+        shape == (3, 3)
+    )
+    assert any("add up to 0" in note for note in report.notes) == (shape != (3, 3))
+
+
 def test_one_quiet_batch_at_the_end_is_a_warning():
     w, shifts = tf.Variable(0.1, name="w"), iter([0.0] * 8 + [9.0])
     history = cgviz.watch(descent(lambda: tf.nn.relu(1.0 - w - next(shifts)) + 1.0, [w], 0.001), 9)

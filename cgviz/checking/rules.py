@@ -30,6 +30,8 @@ from .flattened import join, split, to_vector
 
 # --- what f raises -----------------------------------------------------------------------------
 
+# What TensorFlow and Keras add to an exception.
+NOISE = r"\AException encountered when calling .*|\{\{function_node .*?\}\}\s*|\x1b\[[0-9;]*m"
 LONGEST = 300  # characters of an exception that are quoted: some three lines
 
 
@@ -46,11 +48,10 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 def first_line(error: BaseException) -> str:
     """An exception in one line: its type and the first line of its message."""
-    text = [line for line in str(error).strip().splitlines() if line.strip()]
-    line = re.sub(r"\{\{function_node .*?\}\}\s*", "", text[0]) if text else ""
-    if line.strip() == "in user code:":  # AutoGraph puts the exception itself last
+    text = [line for line in re.sub(NOISE, "", str(error)).splitlines() if line.strip()] or [""]
+    if text[0].strip() == "in user code:":  # AutoGraph puts the exception itself last
         return text[-1].strip()
-    return f"{type(error).__name__}: {clipped(line, LONGEST)}" if line else type(error).__name__
+    return type(error).__name__ + (f": {clipped(text[0], LONGEST)}" if text[0] else "")
 
 
 def more(count: int) -> str:

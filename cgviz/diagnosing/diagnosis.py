@@ -38,6 +38,9 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     sizes.scale,
 )
 
+BROKEN = ("nan", "inf", "exploding")
+GREW = " If the numbers grew from step to step, make the learning rate ten times smaller."
+
 
 class Diagnosis(Outcome, Sequence[Finding]):
     """The result of `diagnose()`: a sequence, each a `Finding`, empty if all is well.
@@ -71,24 +74,12 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     found = [(0, each) for each in numbers.forward(trace, every)]  # (training step, finding)
     for graph in graphs:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
-    told = _unique(_first_in_time(found, sizes.diverging(graphs)), trace)
+    first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
+    told = [x for step, x in found if x.what == "none" or step <= first]  # the rest follows
+    if first:
+        told = [replace(x, hint=x.hint + GREW) if x.what in BROKEN else x for x in told]
     notes = [*_integers(trace, graphs), *trace.notes]
-    return Diagnosis(trace.title, told, _healthy(trace, graphs), notes)
-
-
-def _first_in_time(found: list[tuple[int, Finding]], diverges: Finding | None) -> list[Finding]:
-    """The findings, without those that only follow from an earlier training step.
-
-    Args:
-        found: Pairs of a training step and a finding.
-        diverges: The finding that the training diverges, if it does.
-    """
-    bad = [step for step, each in found if each.what in ("nan", "inf", "exploding")]
-    last = min(bad, default=math.inf)
-    told = []
-    if diverges is not None and last > 0:
-        told, last = [diverges], 0
-    return told + [each for step, each in found if each.what == "none" or step <= last]
+    return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
 
 
 def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
@@ -137,6 +128,7 @@ REPEATED = 10
 LOST_WITH_STEPS = 1e-6
 # An update relative to its weights: about 1e-3 is usual, and Adam's first steps reach about 1e-2.
 LARGE_UPDATE = 0.1
+GROWN = 1e3  # the gradients of a training that converges stay within 100 times the first
 OFTEN = 0.25  # the share of the steps: anything rarer is a hiccup
 RESTING = 0.01  # of the largest gradient so far: below it a variable may be where it should be
 FIFTHS = 5  # parts of a training: by chance their means rise one after the other in 1 of 5! cases
@@ -178,16 +170,10 @@ def _told(history: History, place: int, cause: Cause, *series: Series, **known: 
     where = f" ({first.source})" if first.source else ""
     names = listed(f"`{each.name}`" for each in series)
     message, hint, lesson = cause.words({"names": names, **known})
-    return place, Finding(
-        cause.name,
-        f"{_since(history, place)}, {message}{where}",
-        hint,
-        lesson,
-        next((op for op in last.ops if op.name == first.name), None),
-        tuple(each.name for each in series if each.kind == "variable"),
-        last.main,
-        level=cause.level,
-    )
+    message = f"{_since(history, place)}, {message}{where}"
+    op = next((op for op in last.ops if op.name == first.name), None)
+    own = tuple(each.name for each in series if each.kind == "variable")
+    return place, Finding(cause.name, message, hint, lesson, op, own, last.main, level=cause.level)
 
 
 # --- what the trace of one step explains ---
@@ -239,8 +225,10 @@ def lost(history: History, end: int) -> Iterator[Told]:
             message = f"{since}, the target is 0, and the gradient of `{name}` is 0 there."
             hint = QUIET if brief else LEARNT
             found = [replace(found[0], message=message, hint=hint, level="note")]
-        elif state == "zero" and brief:
-            found = [replace(x, level="warning") if x.level == "error" else x for x in found]
+        elif state == "zero":  # for a short while, or for a matrix that never moves
+            gradient = np.asarray(history.traces[history.steps[-1]].variables.get(name))
+            warned = {"error": brief, "note": not place and math.prod(gradient.shape[:-1]) > 1}
+            found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
 
 
@@ -264,8 +252,7 @@ def size(history: History, end: int) -> Iterator[Told]:
     often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
     for place, first in often:
         if first.what != "zero":  # `lost` tells of these
-            message = f"at step {history.steps[place]}, {first.message}"
-            yield place, replace(first, message=message)
+            yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
     if not any(first.what in ("vanishing", "exploding") for _, first in often):
         yield from _depth(history, end)
 
@@ -314,6 +301,13 @@ def _leads(history: History, first: Series, last: Series) -> bool:
 # --- what only the series show ---
 
 
+DIVERGING = Cause("exploding", STABILITY).says(
+    "the training diverges: the gradient of {names} grows from step to step ({sizes}), and the "
+    "target grows with it. Each update goes too far.",
+    "Make the learning rate ten times smaller. If it still grows, the update has a wrong sign.",
+)
+
+
 def growth(history: History, end: int) -> Iterator[Told]:
     """Gradients that grow from step to step, and the target with them.
 
@@ -325,12 +319,12 @@ def growth(history: History, end: int) -> Iterator[Told]:
         return
     gradient = np.linalg.norm([s.gradient[:end] for s in series], axis=0)
     moved = np.linalg.norm(np.nan_to_num([_moved(s, end) for s in series]), axis=0)
-    place = _tail(gradient > sizes.GROWN * gradient[0])
+    place = _tail(gradient > GROWN * gradient[0])
     times = gradient[-1] / gradient[0] * abs(ratio(history.target[0], history.target[end - 1]))
     further = np.any(moved > ALIKE * next((n for n in moved if n > 0), 0.0))
     if place is not None and (further or not 1 / ALIKE < times < ALIKE):
-        known = {"target": "the target", "line": "", "sizes": sizes.written([*gradient])}
-        yield _told(history, place, sizes.DIVERGING, *series, **known)
+        first = ", ".join(style.number(x, 2) for x in gradient[:4]) + ", ..." * (len(gradient) > 4)
+        yield _told(history, place, DIVERGING, *series, sizes=first)
 
 
 FROZEN = Cause("frozen", VARIABLES, level="warning").says(
@@ -377,18 +371,16 @@ def large_updates(history: History, end: int) -> Iterator[Told]:
     every = [s for s in history.variables.values() if s.size > 1 and end and s.value[0] > 0]
     values = np.array([s.value[:end] for s in every])
     usual = np.sqrt(np.nansum(values**2, 0) / max(sum(s.size for s in every), 1))  # RMS of entries
-    found, places, size = [], [], 0.0
+    found = []
     for series in every:
         update = np.asarray(series.update[:end])
         moved = _moved(series, end) / series.size**0.5
         large = (update > LARGE_UPDATE) & (moved > LARGE_UPDATE * usual)
-        place = _often(large)
-        if place is not None:
-            found.append(series)
-            places.append(place)
-            size = max(size, float(np.max(update[large])))
+        if (place := _often(large)) is not None:
+            found.append((place, float(np.max(update[large])), series))
     if found:
-        yield _told(history, min(places), LARGE, *found, size=style.number(size, 2))
+        places, largest, moved_far = zip(*found, strict=True)
+        yield _told(history, min(places), LARGE, *moved_far, size=style.number(max(largest), 2))
 
 
 RISING = Cause("rising", VARIABLES, level="note").says(
@@ -406,8 +398,7 @@ def rising(history: History, end: int) -> Iterator[Told]:
     if end < FIFTHS:
         return
     means = [float(np.mean(part)) for part in np.array_split(history.target[:end], FIFTHS)]
-    rises = all(before < after for before, after in pairwise(means))
-    if rises:
+    if all(before < after for before, after in pairwise(means)):
         first, last = (style.number(mean, 2) for mean in (means[0], means[-1]))
         words = RISING.words({"first": first, "last": last})
         yield 0, Finding(RISING.name, *words, level=RISING.level)

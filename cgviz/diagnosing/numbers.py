@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import islice
 from typing import Any
@@ -29,6 +29,7 @@ from ..graph.dtypes import limits
 from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
+from ..history import makers
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, listed
 
@@ -120,16 +121,22 @@ def zero(graph: PassGraph) -> list[Finding]:
 
     Second derivatives of piecewise linear functions are rightly zero: of a pass that differentiates
     a backward pass only those are explained that became 0 in the forward pass of its loss, unless
-    no variable learns. A target that is not finite is left to `values`.
+    no variable learns; or that a loss is made of. A target that is not finite is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
-    own = all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
-    if _any_bad(graph.pass_.targets) or not (graph.first_order or (own and learned)):
+    own = learned and all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
+    if _any_bad(graph.pass_.targets):
         return []
     found = _explained(graph, is_zero, all)
-    if graph.first_order or all(map(is_zero, learned)):
-        return found
-    return [each for each in found if each.op in graph.trace.ops]
+    straight = [each for each in found if each.hint == SMOOTH]
+    if graph.first_order or (own and all(map(is_zero, learned))):
+        return straight or found  # what else is 0 mostly follows
+    if own:
+        return [each for each in found if each.op in graph.trace.ops]
+    later = graph.trace.passes[graph.pass_.index + 1 :]
+    ends = (v for p in later if {*p.step_of} & {*graph.pass_.ops} for v in p.sources)
+    in_a_loss = any(graph.kind(v) == "variable" for v in ends)
+    return [replace(each, level="warning") for each in straight[:1] if in_a_loss]
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
@@ -144,8 +151,7 @@ def underflow(graph: PassGraph) -> list[Finding]:
         share, dtype = max(shares, default=(0.0, ""))
         if share > UNDERFLOW:
             known = {"share": style.number(100 * share, 2), "at": at(step.op), "dtype": dtype}
-            words = ROUNDED.words(known)
-            return [graph.finding(ROUNDED.name, words, step.op, ())]
+            return [graph.finding(ROUNDED.name, ROUNDED.words(known), step.op, ())]
     return []
 
 
@@ -159,7 +165,7 @@ def rounded(step: Step, j: int) -> float:
     if zeros.mean() <= UNDERFLOW or overflows:
         return 0.0
     again = amplified(step, j)
-    return 0.0 if again is None else float((zeros & (again != 0)).mean())
+    return 0.0 if not again.size else float((zeros & (again != 0)).mean())
 
 
 def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
@@ -181,10 +187,12 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
 
 # --- why a gradient is zero --------------------------------------------------------------------
 
-CANCELS = (
-    "Either the function does not change that way, as a softmax does not when its inputs shift, or "
-    "this is a point such as a minimum, where the terms balance."
-)
+CANCELS = "The function is flat that way, as a softmax is to a shift, or here, as at a minimum."
+SOFTMAX = "Softmax LogSoftmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"
+SINGLE = "A softmax over one entry is always 1."
+SIGMOID = "Use a sigmoid, or check the axis and the number of outputs."
+STRAIGHT = "ReluGrad LeakyReluGrad"  # each takes upstream and the number that its slope depends on
+SMOOTH = "A loss made of it teaches no weight: use a smooth function, as tanh, softplus or sin."
 PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "the upstream that the backward pass started with at {name} is {sign}.",
@@ -197,6 +205,10 @@ ZERO = (
         "`unconnected_gradients='zero'` gives 0 in place of None.",
         "Use it in what is differentiated, or leave it out of the sources. To see where a path is "
         "cut, diagnose it without `unconnected_gradients='zero'`.",
+    ),
+    Cause("one entry", STABILITY, ops="sum", when=lambda case: case.centred).says(
+        "{name} minus its mean over a single entry is always 0, as in a normalisation.",
+        "Normalise over more entries: a larger batch, or another axis.",
     ),
     Cause("uses cancel", CHAIN, ops="sum").says(
         "the gradients that the uses of {name} return add up to 0.", CANCELS
@@ -211,8 +223,12 @@ ZERO = (
     ),
     Cause("factor 0", CHAIN, PRODUCTS, lambda case: is_zero(case.other)).says(
         "The other factor is 0.",
-        "A product's derivative is the other factor. Look where that becomes 0; weights that all "
-        "start at 0 learn nothing.",
+        "A product's derivative is the other factor. Look where that becomes 0: if it is weights "
+        "that all start at 0, give them other numbers.",
+    ),
+    Cause("cancels", CHAIN, SOFTMAX, lambda case: single(case.op)).says(SINGLE, SIGMOID),
+    Cause("straight", KINKS, STRAIGHT, lambda case: case.j == 1).says(
+        "The second derivative of ReLU and leaky ReLU is 0 for every input.", SMOOTH
     ),
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
@@ -267,11 +283,13 @@ BACKWARD = (
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
         "The forward value is not finite there either.", "Fix the forward pass first."
     ),
+    _unstable("singular", when=lambda case: is_bad(amplified(case.step, case.j, 1e-30))).says(
+        "Its derivative is infinite or not defined there.",
+        "Keep the input away from it: a small ε inside, or `safe = tf.where(ok, x, other)` first.",
+    ),
     _unstable("steep").says(
-        "Its derivative is infinite or not defined there, or upstream times it is too large for "
-        "{dtype}.",
-        "Scale the loss down, keep the input away from that point, or write a rule of its own with "
-        "@tf.custom_gradient.",
+        "Its derivative is not finite there, or upstream times it is too large for {dtype}.",
+        "Scale the loss down, or keep the input away from that point.",
     ),
 )
 
@@ -326,6 +344,14 @@ class GradientCase(Case):
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
     @property
+    def centred(self) -> bool:
+        """Whether a value's mean over a single entry is subtracted from it."""
+        ops = [step.op for step, *_ in self.graph.contributions(self.value)]
+        zero = {o.type for o in ops if is_zero(numbers(o.outputs[0]))}
+        alone = any(o.type == "Mean" and o.inputs[0].size == o.outputs[0].size for o in ops)
+        return alone and not zero.isdisjoint(("Sub", "SquaredDifference"))
+
+    @property
     def not_taken(self) -> bool:
         """Whether the zero upstream comes from a later tf.where, of which it is one branch."""
         uses = self.graph.contributions
@@ -357,7 +383,8 @@ FORWARD = (
         "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
         "tf.nn.log_softmax or by subtracting the maximum.",
     ),
-    _unstable("division", ops=_DIVISIONS, when=lambda case: case.divisor == 0).says(
+    # By the base, if it is a power: only a negative power is infinite at 0.
+    _unstable("division", ops=_DIVISIONS, when=lambda c: c.x[-(c.type != "Pow")] == 0).says(
         "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
     ),
     _unstable("domain", when=lambda case: case.domain).says(
@@ -368,13 +395,16 @@ FORWARD = (
     _unstable(
         "infinite input", when=lambda case: any(np.isinf(numbers(v)).any() for v in case.op.inputs)
     ).says(
-        "It turns ∞ into NaN, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.", "Look at the infinity that came in."
+        "It turns ∞ into NaN, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.",
+        "Look at the infinity that came in. A softmax needs a number above −∞ in each row.",
     ),
     _unstable("too large", when=lambda case: case.what == "inf").says(
         "The result is infinite, or beyond ±{largest}, the largest {real}.",
         "Keep its input away from that point, scale the numbers, or compute in a wider type.",
     ),
-    _unstable("unknown").says("", "Look at the numbers that it was given."),
+    _unstable("unknown").says(
+        "", "Look at the numbers that it was given: the mean of none is NaN."
+    ),
 )
 
 
@@ -399,8 +429,8 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
     """
 
     def inputs(number: Number) -> list[Number]:
-        op = trace.maker(number.value)
-        return [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
+        ops = makers(trace, [number.value])
+        return [Number(v, numbers(v)) for op in ops for v in op.inputs + op.captured]
 
     def made_of(number: Number) -> list[Number]:
         given = inputs(number)
@@ -412,14 +442,14 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         return nans or [n for n in given if not meant(n)]
 
     def meant(number: Number) -> bool:
-        ops = (trace.maker(origin.value) for origin in came_from(number))
-        return all(op is None or op.kind in GIVEN for op in ops)
+        ops = makers(trace, (origin.value for origin in came_from(number)))
+        return all(op.kind in GIVEN for op in ops)
 
     came_from = origins(inputs, is_bad)
     starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
     began = origins(made_of, is_bad)
-    makers = (trace.maker(origin.value) for start in starts for origin in began(start))
-    ops = dict.fromkeys(_inside(op) for op in makers if op)
+    first = (origin.value for start in starts for origin in began(start))
+    ops = dict.fromkeys(map(_inside, makers(trace, first)))
     return [ForwardCase(trace, op).finding() for op in ops]
 
 
@@ -448,11 +478,6 @@ class ForwardCase(Case):
         self.limit = style.number(round(math.log(self.largest), 2), 5)  # above it exp overflows
         self.domain = _DOMAINS.get(op.type, "")
 
-    @property
-    def divisor(self) -> complex | None:
-        """What it divides by; for a power, the base, as only a negative power is infinite at 0."""
-        return self.x[0 if self.type == "Pow" else -1]
-
     def finding(self) -> Finding:
         """The finding about the op."""
         because, hint, lesson = self.cause.words(self)
@@ -475,6 +500,11 @@ BY_ENTRY = {*INFIX, *ELEMENTWISE, *_OTHERS.split()}
 def numbers(value: Value) -> Array:
     """A value's numbers in double precision; an empty array for a dtype without gradients."""
     return wide(value.numpy()) if value.differentiable else np.zeros(0)
+
+
+def single(op: Op) -> bool:
+    """Whether an op is a softmax over one entry."""
+    return op.type in SOFTMAX.split() and op.inputs[0].shape[-1:] == (1,)
 
 
 def is_ordinary(gradient: Array) -> bool:
@@ -534,12 +564,12 @@ def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
 # --- a rule run again ----------------------------------------------------------------------------
 
 
-def amplified(step: Step, j: int) -> Array | None:
-    """What one of TensorFlow's rules returns for upstream scaled to a largest entry of 1."""
-    if step.op.kind != "op":
-        return None
+def amplified(step: Step, j: int, largest: float = 1.0) -> Array:
+    """What one of TensorFlow's rules returns for upstream scaled to a largest entry; or nothing."""
     given = [np.abs(wide(u)).max(initial=0.0) for u in step.upstream if u is not None]
-    return rerun(step, j, lambda u: u / max(given)) if any(given) else None
+    usable = step.op.kind == "op" and any(given)
+    again = rerun(step, j, lambda u: u * (largest / max(given))) if usable else None
+    return np.zeros(0) if again is None else again
 
 
 def cancels(step: Step, j: int) -> bool:

@@ -1,23 +1,18 @@
-"""Gradients whose size changes by powers of ten: through a pass, or in the course of a training.
-
-scale       vanishing and exploding gradients of a pass
-diverging   gradients that grow from step to step of a training
-"""
+"""Gradients whose size changes by powers of ten on their way through a pass."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import takewhile
 from typing import NamedTuple
 
 from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide_norm
-from ..lessons import CHAIN, STABILITY
-from .numbers import CANCELS, cancels, is_bad, is_ordinary, is_zero
-from .pass_graph import Cause, PassGraph, at, calls, line, listed
+from ..lessons import CHAIN
+from .numbers import CANCELS, SIGMOID, SINGLE, cancels, is_bad, is_ordinary, is_zero, single
+from .pass_graph import Cause, PassGraph, at, listed
 
 # The size of a gradient is compared with that of the upstream that the pass started with. A
 # gradient is vanishing if its L2 norm is below a millionth of that, and exploding if its typical
@@ -31,9 +26,6 @@ DECADES = 6
 # from kilograms to grams is as large.
 SEVERAL = 3
 ALIKE = 0.1  # of contributions this close to the largest, the one on the longest path tells most
-GROWN = 1e3  # the gradients of a training that converges stay within 100 times the first
-# Calls that change variables, as an optimizer's step does.
-UPDATES = r".+\.(assign|assign_add|assign_sub|apply|apply_gradients|minimize)"
 Size = Callable[[Sequence[Array]], float]
 
 
@@ -60,14 +52,9 @@ EXPLODING = Cause("exploding").says(
     "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm.",
 )
 CANCELLED = Cause("zero", CHAIN).says(
-    "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.",
-    CANCELS,
+    "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.", CANCELS
 )
-DIVERGING = Cause("exploding", STABILITY).says(
-    "the training diverges: the gradient of {names} grows from step to step ({sizes}), and "
-    "{target} grows with it. Each update goes too far{line}.",
-    "Make the learning rate ten times smaller. If it still grows, the update has a wrong sign.",
-)
+ALONE = CANCELLED.says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
 
 
 def scale(graph: PassGraph) -> list[Finding]:
@@ -88,6 +75,7 @@ def scale(graph: PassGraph) -> list[Finding]:
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
         return []
     ordinary = [(v, g) for v, g in graph.gradients if g is not None and is_ordinary(g)]
+    alone = any(single(step.op) for step in graph.pass_.steps)
     judged = cache(cancels)  # paths to many sources have most of their steps in common
     cancelled: dict[Op, list[Value]] = {}
     found = []
@@ -96,22 +84,21 @@ def scale(graph: PassGraph) -> list[Finding]:
         changes: list[Change] = []
         for value, gradient in ordinary:
             times = ratio(size([gradient]), size(seeds))
-            if sign * decades(times) <= DECADES:
+            large = sign * decades(times) > DECADES
+            if not (large or alone):
                 continue
             factors = path(onward, value)
             most = max((sign * decades(each.size) for each in factors), default=0.0)
-            at_sum = (
-                each.step.op for each in factors if sign < 0 and judged(each.step, each.position)
-            )
-            if op := next(at_sum, None):
+            sums = (s.op for _, s, j, _ in factors if single(s.op) or (large and judged(s, j)))
+            if sign < 0 and (op := next(sums, None)):
                 cancelled.setdefault(op, []).append(value)
-            elif most > 0 and sign * decades(times) - most > SEVERAL:
+            elif large and most > 0 and sign * decades(times) - most > SEVERAL:
                 changes.append((times, value, factors))
         found += [_changed(graph, cause, changes)] if changes else []
-    learns = sum(map(len, cancelled.values())) < len(ordinary)
+    level = "note" if sum(map(len, cancelled.values())) < len(ordinary) else "error"
     for op, values in cancelled.items():
-        words = CANCELLED.words({"who": listed(map(graph.name, values)), "at": at(op)})
-        level = "note" if learns else "error"
+        known = {"who": listed(map(graph.name, values)), "at": at(op)}
+        words = (ALONE if single(op) else CANCELLED).words(known)
         found.append(graph.finding(CANCELLED.name, words, op, values, level=level))
     return found
 
@@ -179,53 +166,3 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
         "lines": ", ".join(lines),
     }
     return graph.finding(cause.name, cause.words(known), totals[0][1][0].step.op, values)
-
-
-# --- from step to step -------------------------------------------------------------------------
-
-
-def diverging(graphs: Sequence[PassGraph]) -> Finding | None:
-    """Report a training that diverges: each step is too large and makes the next gradient larger.
-
-    The exploding gradients, infinities and NaN that follow are then reported once, by their cause.
-
-    Args:
-        graphs: The passes of a recording, in execution order.
-
-    Returns:
-        A finding if the gradients become more than 1,000 times as large as at first, and the target
-        grows too; else None. What follows an infinity or a NaN does not count.
-    """
-    asked = [[graph.maker(value) for value in graph.pass_.sources] for graph in graphs]
-    # If two networks are trained in turns, only the first is examined.
-    alike = [graph for graph, own in zip(graphs, asked, strict=True) if own == asked[0]]
-    steps = list({graph.training_step: graph for graph in reversed(alike)}.values())[::-1]
-    if len(steps) < 2 or not all(graph.first_order and graph.pass_.targets for graph in steps):
-        return None
-    every = [_size(g for _, g in graph.gradients if g is not None) for graph in steps]
-    sizes = list(takewhile(math.isfinite, every))
-    first, target = steps[0], steps[0].pass_.targets[0]
-    grown = bool(sizes) and max(sizes) > GROWN * sizes[0] > 0
-    if not grown or not _size([steps[-1].pass_.targets[0].numpy()]) > _size([target.numpy()]):
-        return None
-    maker = first.maker(target)
-    update = next((where for _, where in calls(maker.source if maker else None, UPDATES)), None)
-    sources = [value for value, gradient in first.gradients if gradient is not None]
-    known = {
-        "names": listed(map(first.name, sources)),
-        "sizes": written(sizes),
-        "target": first.name(target),
-        "line": line(update),
-    }
-    return first.finding("exploding", DIVERGING.words(known), None, sources, line=update)
-
-
-def written(sizes: Sequence[float]) -> str:
-    """The first few of some sizes as text."""
-    return ", ".join(style.number(x, 2) for x in sizes[:4]) + ", ..." * (len(sizes) > 4)
-
-
-def _size(arrays: Iterable[Array]) -> float:
-    """The typical entry of some arrays; infinity if any entry is not finite."""
-    found = list(arrays)
-    return math.inf if any(map(is_bad, found)) else typical(found)

@@ -193,10 +193,15 @@ BOOK: tuple[Hint, ...] = (
         "tf.gradients is from TensorFlow 1, and works in graphs only.",
         "Write `with tf.GradientTape() as tape: y = f(x)`, then `tape.gradient(y, x)`.",
     ),
-    Hint("ValueError TypeError OperatorNotAllowedInGraphError", INPUTS, IN_CUSTOM_CALL).says(
+    Hint("TypeError OperatorNotAllowedInGraphError", GRAPHS, IN_CUSTOM_CALL).says(
+        "Using a symbolic `?tf.Tensor`? as a Python `bool`",
+        "Python's `if` or `while` met a tensor in a custom gradient, which AutoGraph leaves as is.",
+        "Write tf.cond or tf.while_loop, or put the loop into a @tf.function within it. If an "
+        "argument became a tensor, as each one does, close over it instead.",
+    ),
+    Hint("ValueError TypeError", INPUTS, IN_CUSTOM_CALL).says(
         r"Attempt to convert a value \((.+)\) with an unsupported type|None values not supported"
         r"|Failed to convert elements of <(?:function|built-in)"
-        "|Using a symbolic `?tf.Tensor`? as a Python `bool`"
         "|'(?:Symbolic)?Tensor' object cannot be interpreted as an integer",
         "an argument of a custom gradient is not a number, or became a tensor, as each one does.",
         "Give @tf.custom_gradient only tensors. Close over the rest, as in `def make(axis)`.",
@@ -245,6 +250,11 @@ BOOK: tuple[Hint, ...] = (
         "a tf.function was given {1} as an argument, and unwraps what it is given: without "
         "@tf.custom_gradient, {1} returns its value and its rule.",
         "Call it by its name there, or close over it: `tf.function(lambda x: step(f, x))`.",
+    ),
+    Hint("AttributeError", INPUTS, _LIBRARY + "indexed_slices").says(
+        "'(?:list|tuple)' object has no attribute 'dtype'",
+        "the shape of this tf.IndexedSlices is made of Python numbers, and a graph needs a tensor.",
+        "Write `dense_shape=tf.shape(x)`.",
     ),
     Hint("ValueError", NESTED).says(
         "Tape is still recording",

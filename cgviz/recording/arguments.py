@@ -199,8 +199,8 @@ def _tensor(given: Any, name: str, caller: str) -> Any:
     if array is None or (array.dtype.kind not in "fciub" and array.dtype.name != "bfloat16"):
         raise TypeError(
             f"{caller}: `{name}` is {_kind(given)}, and must be made of numbers: a float, an "
-            "array, a dense tensor with values. Is it a setting? Close over it instead: "
-            f"{caller}(lambda x: f(x, setting), x)"
+            "array, a dense tensor with values (`.flat_values` of a ragged one). Is it a setting? "
+            f"Close over it instead: {caller}(lambda x: f(x, setting), x)"
         )
     if array.dtype.kind in "iub" and not is_numpy:
         raise ValueError(

@@ -401,6 +401,8 @@ def test_shapes_that_do_not_fit_in_the_forward_part_are_no_rules_fault():
 def test_a_long_message_becomes_one_line():
     assert first_line(KeyError()) == "KeyError"
     assert first_line(ValueError("first\nsecond")) == "ValueError: first"
+    keras = "Exception encountered when calling L.call().\n\n\x1b[1mthis\x1b[0m\n\nArguments: x"
+    assert first_line(TypeError(keras)) == "TypeError: this"
     assert first_line(ValueError("in user code:\n\n  TypeError: this\n")) == "TypeError: this"
     assert len(first_line(ValueError("x" * 1000))) < 330
 

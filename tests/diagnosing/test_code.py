@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from cgviz.diagnosing import none, sizes
+from cgviz.diagnosing import none
 from cgviz.diagnosing import pass_graph as code
 from cgviz.graph import Op, Source
 
@@ -205,14 +205,3 @@ def test_the_gradient_that_is_asked_outside_every_tape_is_found(line):
         """
     op = Op("y", "op", "Pow", (), (), source=line(text))
     assert none.gradient_call(op).text == "slope = inner.gradient(y, x)"
-
-
-def test_the_line_that_changes_the_variables_is_found(line):
-    text = """
-        def step(x):
-            loss = tf.square(x - w)  # here
-            optimizer.apply_gradients([(tape.gradient(loss, w), w)])
-        """
-    ((_, where),) = code.calls(line(text), sizes.UPDATES)
-    assert where.text.startswith("optimizer.apply_gradients")
-    assert code.calls(None, sizes.UPDATES) == []

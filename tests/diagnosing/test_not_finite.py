@@ -187,7 +187,30 @@ def test_a_mask_passed_on_by_a_sum_is_not_to_blame_for_the_nan_that_is_made_of_i
     (first, *_) = trace.diagnose()
     assert (first.what, first.op.type) == ("nan", "Softmax")
     assert "∞ / ∞" in first.message
+    assert "needs a number above −∞ in each row" in first.hint
     assert not any(each.op.kind == "constant" for each in trace.diagnose())
+
+
+def test_a_mean_of_nothing_is_named():
+    finding = only(cgviz.trace(lambda x: tf.reduce_mean(tf.boolean_mask(x, x > 9.0)), [1.0, 2.0]))
+    assert "the mean of none is NaN" in finding.hint
+
+
+@pytest.mark.parametrize(
+    "f", [tf.sqrt, tf.norm, tf.acos, lambda x: tf.atan2(x, x), lambda x: x**0.5]
+)
+def test_an_infinite_derivative_is_not_blamed_on_the_size_of_the_loss(f):
+    finding = only(cgviz.trace(f, [1.0] if f is tf.acos else [0.0]))
+    assert "too large" not in finding.message
+    assert "Scale the loss" not in finding.hint
+    assert "small ε" in finding.hint
+    assert "tf.where" in finding.hint
+
+
+def test_an_upstream_that_is_too_large_is_told_to_scale_the_loss_down():
+    finding = only(cgviz.trace(lambda x: x * 1e30 * 1e30, 1e-40))
+    assert "too large for float32" in finding.message
+    assert "Scale the loss down" in finding.hint
 
 
 def test_an_infinity_that_an_op_made_is_to_blame_though_a_given_one_comes_with_it():
@@ -290,6 +313,13 @@ BACKWARD = {
         "and upstream 0. The rule itself made it",
     ),
     "sqrt at 0": (tf.sqrt, [0.0, 1.0], [("inf", "Sqrt")], "Its derivative is infinite or not"),
+    "acos at 1": (tf.acos, [1.0, 0.5], [("inf", "Acos")], "infinite or not defined there."),
+    "std of a constant": (
+        tf.math.reduce_std,
+        [2.0, 2.0],
+        [("inf", "Sqrt")],
+        "infinite or not defined there.",
+    ),
     "a norm at 0": (tf.norm, [0.0, 0.0], [("inf", "Sqrt")], "derivative is infinite or"),
     "a power below 1": (
         lambda x: x**0.5,
@@ -307,7 +337,7 @@ BACKWARD = {
         lambda x: tf.cast(x * np.float16(300.0), tf.float32) * 300.0,
         np.float16([0.0, 0.1]),
         [("inf", "Mul")],
-        "Its derivative is infinite or not defined there, or upstream times it is too large for",
+        "Its derivative is not finite there, or upstream times it is too large for float16",
     ),
     "a rule that makes NaN": (makes_nan, [2.0], [("nan", "makes_nan")], "rule itself"),
 }
@@ -337,8 +367,7 @@ def test_of_a_matrix_product_no_single_numbers_are_told():
     finding = only(cgviz.trace(lambda a: a @ large, np.eye(2, dtype=np.float32), upstream=large))
     assert finding.op.type == "MatMul"
     assert (
-        "entry [0, 0]. Its derivative is infinite or not defined there, or upstream times it"
-        in finding.message
+        "entry [0, 0]. Its derivative is not finite there, or upstream times it" in finding.message
     )
 
 

@@ -1,5 +1,6 @@
 """A gradient that is zero is followed to where zero began, and the reason has its numbers."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,6 +31,47 @@ def test_one_zero_upstream_of_two_leaves_the_other_alone():
     finding = only(trace)
     assert finding.sources == ("x",)
     assert "started with at `Sin` is 0" in finding.message
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_normalisation_over_one_entry_is_named(rows):
+    keras.utils.set_random_seed(0)
+    layers = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
+    model, x = keras.Sequential(layers), tf.constant([[1.0, -2.0, 0.5], [2, 0, 1], [1, 1, 1]])
+    model.build((None, 3))
+    loss = lambda x: tf.reduce_mean((model(x, training=True) - 1.0) ** 2)  # noqa: E731
+    found = [each.message for each in cgviz.trace(loss, x[:rows]).diagnose()]
+    assert any("minus its mean over a single entry is always 0" in each for each in found) == (
+        rows == 1
+    )
+
+
+def test_a_layer_is_not_said_to_have_weights_that_start_at_0_where_its_input_is_0():
+    finding = only(cgviz.trace(lambda w: tf.matmul([[0.0, 0.0]], w), [[1.0], [2.0]]))
+    assert "The other factor is 0" in finding.message
+    assert "learn nothing" not in finding.hint
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_a_softmax_over_one_entry_is_named_though_its_gradients_are_not_quite_0(classes, scale):
+    draw = np.random.default_rng(7)
+    x = tf.constant(draw.normal(size=(64, 3)) * scale, tf.float32)
+    w = tf.Variable(draw.normal(size=(3, classes)) / scale, dtype=tf.float32, name="w")
+
+    def loss(shift):
+        return tf.reduce_mean(
+            (tf.nn.softmax(x @ w + shift) - tf.cast(x[:, :1] > 0, tf.float32)) ** 2
+        )
+
+    found = [each.message for each in cgviz.trace(loss, np.zeros(classes, "f")).diagnose()]
+    assert any("A softmax over one entry is always 1" in each for each in found) == (classes == 1)
+
+
+def test_a_softmax_over_one_entry_is_named_where_its_gradient_is_0():
+    finding = only(cgviz.trace(lambda z: tf.reduce_mean(tf.nn.softmax(z) ** 2), [[0.3], [0.2]]))
+    assert "A softmax over one entry is always 1" in finding.message
+    assert "Use a sigmoid" in finding.hint
 
 
 def test_ways_that_cancel_are_named():

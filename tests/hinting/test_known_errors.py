@@ -81,6 +81,7 @@ UNRELATED = {
     "matmul shapes": lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3))),
     "None as a tensor": lambda: tf.constant(None),
     "a function as a tensor": lambda: tf.constant(tf.sin),
+    "a list without a dtype": lambda: [].dtype,
     "a graph's bool": lambda: tf.function(lambda x: 1 if x else 2, autograph=False)(ONE),
     "a graph's range": lambda: tf.function(lambda n: range(n), autograph=False)(tf.constant(3)),
     "an eager tensor's graph": learners_graph,
