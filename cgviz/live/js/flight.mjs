@@ -1,6 +1,7 @@
 // The flight: numbers come to the op of a moment, are multiplied there, and fly on along the lines of the picture.
 //
 // The picture is painted in its final state at once. All that moves lies on top or fades in, so to land is to cancel.
+import { boxOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
 import { makeText, mark, write } from "./picture.mjs";
 import { nodeAt, previous, textAt } from "./time.mjs";
@@ -12,7 +13,8 @@ const APART = 0.12; // share between two landings, so that the terms of a sum co
 const [DRAWN, READ] = [0.1, 0.06]; // shares: lines appear this long after the first leaves; equations, before all have come
 const [APPEAR, BRIEF] = [0.92, 0.1]; // shares: of its time, when a held element fades in; of theirs, how long equations fade in and out
 const BESIDE_LABEL = "45%"; // of a line: where a number starts whose label is at the middle
-const [MOST, NAME, NUMBER, LINE, FAR] = [24, 1000, 50, 5, 4]; // chips: more cannot be followed; costs of a note: over a name or note, a number, a line, per point from its op
+const MOST = 24; // chips: more cannot be followed
+const [NAME, NUMBER, LINE, FAR] = [1000, 50, 5, 4]; // costs of a note: over a name or note, a number, a line, per point from its op
 // Points: a little more than a digit of 13 points is wide; from one equation to the next; from one dot of a line to the next.
 const [DIGIT, ROW, DOT] = [8.4, 19, 12];
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
@@ -147,8 +149,7 @@ function equations(picture, node, step) {
   if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
   const most = boxOf(picture, picture.box).width / DIGIT - 2; // letters
   const short = rows.filter((row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= most);
-  const shown = short.length ? short : [[["upstream", "upstream \u00b7 local"]]];
-  return note(picture, node, shown, depends ?? []);
+  return note(picture, node, short.length ? short : [[["upstream", "upstream \u00b7 local"]]], depends ?? []);
 }
 
 /** Leave the equations of a step at its op, unless it is one of the `hidden`, its arrows say them, or there is no space. */
@@ -160,13 +161,6 @@ export function stay(picture, step, hidden) {
   if (shown.cgvizHides && !shown.textContent.includes("\u2260")) return fill(picture.under); // the numbers that it hides tell more
   for (const each of [shown, ...picture.under.children]) toggle(each, "still", true);
   picture.layer.replaceChildren(shown);
-}
-
-/** The box of an element in the points of its picture: its middle, and its size. */
-function boxOf({ inner }, element) {
-  const { a: k, e, f } = inner.getScreenCTM();
-  const { x, y, width, height } = element.getBoundingClientRect();
-  return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
 /** The dots along the line of a part. */

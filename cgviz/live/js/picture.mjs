@@ -12,9 +12,8 @@ export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, a
 /**
  * The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or closes.
  *
- * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts`
- * every path and text of the display list; `items` its scopes and nodes, for the
- * keyboard. An arrow acts as the op that uses its value.
+ * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts` every path and text;
+ * `items` its scopes and nodes, for the keyboard. An arrow acts as the op that uses its value.
  */
 export function makePicture(page, side, name, canTurn, listeners) {
   const { display } = page;
@@ -85,18 +84,13 @@ export function write(element, words, again) {
   const x = element.getAttribute("x");
   const more = (lines.length - 1) * STEP;
   element.replaceChildren(...(more ? lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)) : [words]));
-  alignRows(element, words);
-  const away = (0.5 - ALIGNED[element.dataset.side]) * (more + HEIGHT);
-  element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
-}
-
-/** Align the rows of a matrix at the left, so that its columns line up. */
-function alignRows(element, words) {
+  // Rows of a matrix are aligned at the left, so that its columns line up.
   const rows = words.includes("[[") ? [...element.children] : [];
   const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 while it is not shown
   element.style.textAnchor = width ? "start" : "";
-  const left = element.getAttribute("x") - ALIGNED[element.getAttribute("text-anchor")] * width;
-  for (const row of rows) row.setAttribute("x", left);
+  for (const row of rows) row.setAttribute("x", x - ALIGNED[element.getAttribute("text-anchor")] * width);
+  const away = (0.5 - ALIGNED[element.dataset.side]) * (more + HEIGHT);
+  element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
 }
 
 /** A mark for a node that differs from the other picture. */
