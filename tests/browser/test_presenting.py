@@ -361,3 +361,48 @@ def test_a_sentence_of_three_lines_is_whole(page, tmp_path):
     )
     assert status.evaluate(lines) == 3
     assert status.evaluate("(e) => e.scrollHeight <= e.clientHeight")
+
+
+def test_what_plays_stops_where_it_is_presented_and_a_key_is_one_step(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["chain"]())
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
+    page.locator(".cgviz-svg").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press(" ")
+    until(page, f"{VIEW}.state.playing")
+    page.keyboard.press("f")
+    before = where(page)
+    page.keyboard.press(" ")
+    moments = page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)")
+    assert moments.index(where(page)) == moments.index(before) + 1
+    page.wait_for_timeout(2500)  # longer than a step that plays
+    assert moments.index(where(page)) == moments.index(before) + 1
+    page.keyboard.press("?")
+    assert "in Present one step forward" in page.locator(".cgviz-keys").inner_text()
+
+
+@pytest.mark.parametrize("presenting", [False, True])
+def test_a_slider_has_its_own_keys_and_leaves_the_letters_to_the_view(page, tmp_path, presenting):
+    explorer = cgviz.explore(lambda x: x * x, x=(-2.0, 2.0, 1.0), upstream=None)
+    explorer.save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.evaluate(f"{VIEW}.present({str(presenting).lower()})")
+    slider, value = page.get_by_role("slider", name="x"), "document.activeElement.value"
+    slider.focus()
+    for key in ("ArrowUp", "ArrowRight", "Home", "End", "PageDown"):
+        before, step = page.evaluate(value), where(page)
+        page.keyboard.press(key)
+        assert page.evaluate(value) != before, key
+        assert where(page) == step
+    for _ in range(2):
+        blank = page.locator(".cgviz-blank").count()
+        page.keyboard.press("b")
+        has_count(page.locator(".cgviz-blank"), 1 - blank)
+        slider.focus()
+    page.keyboard.press("r")
+    assert where(page) < 0
+    slider.focus()
+    page.keyboard.press("f")
+    has_count(page.locator(".cgviz-presenting"), 0 if presenting else 1)
