@@ -140,9 +140,9 @@ def test_a_field_of_a_quiz_is_where_its_question_is_and_not_cut(page, tmp_path):
     cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
     page.locator("g.cgviz-node").first.focus()  # once the page is there
-    page.keyboard.press("End")
     page.keyboard.press("f")
     the_screen_is_full(page)
+    page.keyboard.press("End")
     fields = page.locator("foreignObject.cgviz-answer").all()
     assert fields
     for field in fields:
@@ -156,9 +156,9 @@ def test_a_question_and_what_is_wrong_with_its_answer_are_on_the_screen(page, tm
     cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
     page.locator("g.cgviz-node").first.focus()
-    page.keyboard.press("End")
     page.keyboard.press("f")
     until(page, f"document.fullscreenElement && {FITTED}")
+    page.keyboard.press("End")
     status = page.locator(".cgviz-status")
     for field in page.locator(".cgviz-answer input").all():
         field.focus()
@@ -172,9 +172,9 @@ def test_after_the_last_answer_the_keys_still_step_and_leave(page, tmp_path):
     cgviz.predict(cgviz.trace(tf.square, 3.0)).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
     page.locator("g.cgviz-node").first.focus()
-    page.keyboard.press("End")
     page.keyboard.press("f")
     the_screen_is_full(page)
+    page.keyboard.press("End")
     page.locator(".cgviz-answer input").focus()
     page.keyboard.type("6")
     page.keyboard.press("Enter")

@@ -160,6 +160,8 @@ export class View {
 
   go(step) {
     this.moveTo(step);
+    const field = this.pictures[0].answers.querySelector("input"); // to type at once, unless what is elsewhere has the focus
+    if (document.activeElement === document.body || this.root.contains(this.focused)) field?.focus({ preventScroll: true });
     this.share();
   }
 
@@ -167,7 +169,6 @@ export class View {
   advance() {
     const { step } = this.state;
     this.go(next(this.clock, step));
-    if (this.root.contains(this.focused)) this.pictures[0].answers.querySelector("input")?.focus({ preventScroll: true }); // to type at once
     return this.state.step === step ? 0 : this.fly();
   }
 
