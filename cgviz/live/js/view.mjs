@@ -123,7 +123,7 @@ export class View {
 
   /** Show the state, and with `follow` scroll to where something happens. */
   paint(follow) {
-    const { state, questions, clock, parts, pictures: [{ answers }] } = this;
+    const { state, questions, clock, history, parts, pictures: [{ answers }] } = this;
     this.pictures.forEach((picture, side) => {
       land(picture);
       const selected = state.side === side ? state.selected : null;
@@ -137,7 +137,8 @@ export class View {
     fill(answers, ...asked.map((q) => this.form(q).field));
     if (follow) this.follow();
     this.overlay();
-    say(this.status, sentence(this.pages[0], state.step, asked[0]));
+    const training = state.presenting && history ? `Training ${history.where()}. ` : "";
+    say(this.status, training + sentence(this.pages[0], state.step, asked[0]));
   }
 
   /** Draw what lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
