@@ -406,3 +406,30 @@ def test_a_slider_has_its_own_keys_and_leaves_the_letters_to_the_view(page, tmp_
     slider.focus()
     page.keyboard.press("f")
     has_count(page.locator(".cgviz-presenting"), 0 if presenting else 1)
+
+
+def test_no_note_covers_an_arrow_of_the_moment(page, tmp_path):
+    page.emulate_media(reduced_motion="reduce")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    made = [cgviz.trace(lambda x, y: x * y + tf.sin(x), 2.0, y) for y in (3.0, 4.0)]
+    opened(page, tmp_path, made[0], against=made[1])
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.evaluate(f"{VIEW}.present(true)")
+    until(page, FITTED)
+    seen = 0
+    for step in page.evaluate(f"{VIEW}.clock.backward"):
+        page.evaluate(f"{VIEW}.go({step})")
+        hits = page.evaluate(
+            f"{VIEW}.pictures.map(({{ layer, parts }}) => {{"
+            "const notes = [...layer.querySelectorAll('.cgviz-note > rect:not(.cgviz-leader)')];"
+            "const boxes = notes.map((note) => note.getBBox());"
+            "const now = parts.filter((part) => part.of === 'link' && part.current"
+            " && part.role.endsWith('ward')).map(({ element }) => element);"
+            "const at = now.flatMap((line) => [...Array(99).keys()].map((n) =>"
+            " line.getPointAtLength(line.getTotalLength() * n / 99)));"
+            "return [boxes.length, at.filter((p) => boxes.some((box) => p.x > box.x"
+            " && p.x < box.x + box.width && p.y > box.y && p.y < box.y + box.height)).length]; })"
+        )
+        seen += sum(count for count, _ in hits)
+        assert [covered for _, covered in hits] == [0, 0], step
+    assert seen

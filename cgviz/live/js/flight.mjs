@@ -166,10 +166,10 @@ export function stay(picture, step, hidden) {
 /** The dots along the line of a part. */
 const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalLength() / DOT)).keys()].map((n) => {
   const { x, y } = part.element.getPointAtLength(n * DOT);
-  return { x, y, width: DOT, height: DOT, bad: LINE };
+  return { x, y, width: DOT, height: DOT, bad: LINE, part };
 }));
 
-/** The place for a note of this size at an op, in sight if the op is: one that hides no words, if there is, covers least and is not far off. */
+/** The place for a note of this size at an op, in sight if the op is: one that hides no words and no arrow of the moment, if there is, covers least and is not far off. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
@@ -185,7 +185,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
     const place = { x: within(column, wide, left, right), y: within(row, tall, top, bottom), width: wide, height: tall, bad: NAME };
     const share = (each, spare) => common(place.x, wide + spare, each.x, each.width) * common(place.y, tall, each.y, each.height);
-    place.hides = [...words, ...placed].some((each) => share(each, 0));
+    place.hides = [...words, ...placed, ...lines.filter(({ part }) => part.current)].some((each) => share(each, 0));
     return { ...place, covered: taken.reduce((sum, each) => sum + share(each, 2 * RING) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
   }));
   return found.reduce((best, each) => ((each.hides - best.hides || each.covered - best.covered) < 0 ? each : best));
