@@ -95,7 +95,7 @@ export function write(element, words, again) {
 
 /** A mark for a node that differs from the other picture. */
 function differenceMark(node) {
-  const [x, y] = [node.x - node.width / 2 - 3, node.y - node.height / 2 - 1]; // clear of a short name
+  const [x, y] = [node.x - node.width / 2 - 2, node.y - node.height / 2 - 2]; // clear of a short name, within the margin
   const sign = s("text", { x, y, "text-anchor": "middle" }, "\u2260");
   return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }), sign);
 }
