@@ -9,12 +9,9 @@ const HEIGHT = 0.97; // of the letters of a line, in font sizes, as on paper
 /** The share of a text that is left of its point, or above it. */
 export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, above: 1 };
 
-/**
- * The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or closes.
- *
- * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts` every path and text;
- * `items` its scopes and nodes, for the keyboard. An arrow acts as the op that uses its value.
- */
+// The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or closes. `groups`
+// has the group of each node, link, frame and band by its name, such as "node 3"; `parts` has every path and text; `items`, for the
+// keyboard, scopes and nodes. An arrow acts as the op that uses its value.
 export function makePicture(page, side, name, canTurn, listeners) {
   const { display } = page;
   const [groups, parts] = [new Map(), []];
