@@ -71,17 +71,19 @@ def plot(
         return element("text.tick", words, **{"text-anchor": anchor}, **place)
 
     columns = [(style.number(x, DIGITS), round(across(x), 2)) for x in ticks(x0, x1)]
-    rows = [(style.number(y, DIGITS), round(down(y), 2)) for y in ticks(y0, y1)]
+    some = any(np.isfinite(ys).any() for ys in curves)  # else there is no axis of y, either
+    rows = [(style.number(y, DIGITS), round(down(y), 2)) for y in ticks(y0, y1) if some]
     drawn = [grid([x], [0, 100]) for _, x in columns] + [grid([0, 100], [y]) for _, y in rows]
     drawn += [tick(words, x=f"{x}%", y="100%", dy=14) for words, x in columns]
     drawn += [tick(words, "end", x=-5, y=f"{y}%", dy=4) for words, y in rows]
     drawn.append(tick(axis, x="50%", y="100%", dy=30))
+    drawn += [tick("nothing to draw: no number is finite", x="50%", y="50%")] * (not some)
     paths = [
         element(f"path.curve.{x['role']}", d=path(ys)) for x, ys in zip(lines, curves, strict=True)
     ]
     whole = {"width": "100%", "height": "100%", "preserveAspectRatio": "none"}
     drawn += [element("svg", *paths, viewBox="0 0 100 100", **whole), element("g")]
-    left = {"--cgviz-left": f"{max(len(words) for words, _ in rows)}ch"}
+    left = {"--cgviz-left": f"{max((len(words) for words, _ in rows), default=0)}ch"}
     named = {"role": "img", "aria-label": f"{title} over {axis}"}
     legend = []
     for line in lines:

@@ -528,6 +528,7 @@ def _path(path: Path, places: Sequence[Any], shown: Selection) -> Document:
         rows.append([*product, ("times", sign), ("downstream", down)])
     whole, last = [numbers[0], *factors], numbers[-1]
     formula = f"{style.product(whole)} {style.equals([whole], last)} {last}"
-    ops = (title(shown.nodes[shown.edges[place].target]) for place in places[1:])
-    words = element("span.backtext", formula), element("span.small", f" through {', '.join(ops)}")
+    ops = [title(shown.nodes[shown.edges[place].target]) for place in places[1:]]
+    through = ", ".join(f"({op})" if ", " in op else op for op in ops)  # one op, two outputs
+    words = element("span.backtext", formula), element("span.small", f" through {through}")
     return {"links": places, "rows": rows, "words": words}

@@ -172,9 +172,11 @@ def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     if step is None or len(step.op.outputs) != 1:
         return
     words = f"{named(shown, i)} with respect to {_input(shown, edge, step)}"
-    text = f"What is the local derivative of {words}?"
     for *_, local in step.products[edge.position].terms:
         if _askable(local):
+            rows = step.op.outputs[0].size
+            shape = f": the {rows}×{local.size // rows} Jacobian, row by row" * (local.size > 1)
+            text = f"What is the local derivative of {words}{shape}?"
             mistakes = [("sign", -local), ("times", edge.contribution)]
             yield _asked(text, local, mistakes, _local_size(step))
 

@@ -2,6 +2,7 @@
 
 import meaning
 import pytest
+import tensorflow as tf
 from golden_programs import PROGRAMS
 
 import cgviz
@@ -156,3 +157,46 @@ def test_the_caption_is_about_the_question_that_has_the_focus(page, tmp_path):
             page.get_by_role("button", name=button).nth(n).focus()
             assert label in page.locator(".cgviz-status").inner_text()
             assert label in page.locator(".cgviz-panel .cgviz-asking").inner_text()
+
+
+@pytest.mark.parametrize("focused", [None, ".cgviz-svg", "input[aria-label=Moment]"])
+@pytest.mark.parametrize("key", ["ArrowRight", "End"])
+def test_a_step_that_ends_at_a_question_gives_its_field_the_focus(page, tmp_path, focused, key):
+    page.emulate_media(reduced_motion="reduce")
+    quiz(page, tmp_path, "chain", "downstream")
+    has_count(page.locator(".cgviz-ready"), 1)
+    if focused:
+        page.locator(focused).focus()
+    while not page.locator(".cgviz-answer").count():
+        page.keyboard.press(key)
+    scale = page.evaluate(f"{VIEW}.pictures[0].k")
+    page.keyboard.type("-2")
+    assert page.locator(".cgviz-answer input").first.input_value() == "-2"
+    assert page.evaluate(f"{VIEW}.pictures[0].k") == scale
+
+
+def test_a_field_elsewhere_in_the_page_keeps_the_focus(page, tmp_path):
+    quiz(page, tmp_path, "chain", "downstream")
+    page.evaluate("document.body.append(document.createElement('textarea'))")
+    page.locator("textarea").focus()
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    has_count(page.locator(".cgviz-answer"), 1)
+    assert page.evaluate("document.activeElement.localName") == "textarea"
+
+
+def test_who_gives_too_few_numbers_is_told_how_many_there_are(page, tmp_path):
+    trace = cgviz.trace(lambda x: tf.reduce_sum(tf.nn.relu(x)), [6.0, -12.0])
+    cgviz.predict(trace, hide="local").save(tmp_path / "quiz.html")
+    page.goto((tmp_path / "quiz.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    page.get_by_role("button", name="To the end").click()
+    page.get_by_role("button", name="Reveal").click()
+    page.get_by_role("button", name="To the end").click()
+    field, status = page.locator(".cgviz-answer input"), page.locator(".cgviz-status")
+    field.fill("1, 0")
+    field.press("Enter")
+    assert "2×2 Jacobian, row by row" in status.inner_text()
+    assert "Not that many numbers: the answer has 4." in status.inner_text()
+    field.fill("1 0 0 0")
+    field.press("Enter")
+    has_count(field, 0)

@@ -41,7 +41,7 @@ FLIGHT = f"""() => {{
 def opened(page, tmp_path, trace, **options):
     trace.view(**options).save(tmp_path / "flow.html")
     page.goto((tmp_path / "flow.html").as_uri())
-    has_count(page.locator(".cgviz-svg"), 1)
+    has_count(page.locator(".cgviz-svg"), 2 if "against" in options else 1)
 
 
 @pytest.mark.parametrize(

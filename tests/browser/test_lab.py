@@ -494,3 +494,20 @@ def test_nothing_is_cut_in_a_narrow_window(show):
     page.wait_for_function(f"{over}.length === 0")
     page.wait_for_function(f"{CUT}.length === 0")
     page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_below_a_tall_picture_the_sentence_is_in_sight(show):
+    page = show(
+        "def tall(x):\n"
+        "    for _ in range(12):\n"
+        "        x = tf.sin(x) * x\n"
+        "    return x\n"
+        "cgviz.trace(tall, 0.5)"
+    )
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.locator(".cgviz-view").evaluate("(view) => view.scrollIntoView({ block: 'start' })")
+    view = page.locator(".cgviz-view").bounding_box()
+    assert view["y"] + view["height"] > 720
+    status = page.locator(".cgviz-status").bounding_box()
+    assert status["y"] + status["height"] <= 720
+    page.set_viewport_size({"width": 1280, "height": 900})

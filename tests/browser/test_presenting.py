@@ -140,9 +140,9 @@ def test_a_field_of_a_quiz_is_where_its_question_is_and_not_cut(page, tmp_path):
     cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
     page.locator("g.cgviz-node").first.focus()  # once the page is there
-    page.keyboard.press("End")
     page.keyboard.press("f")
     the_screen_is_full(page)
+    page.keyboard.press("End")
     fields = page.locator("foreignObject.cgviz-answer").all()
     assert fields
     for field in fields:
@@ -156,9 +156,9 @@ def test_a_question_and_what_is_wrong_with_its_answer_are_on_the_screen(page, tm
     cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
     page.locator("g.cgviz-node").first.focus()
-    page.keyboard.press("End")
     page.keyboard.press("f")
     until(page, f"document.fullscreenElement && {FITTED}")
+    page.keyboard.press("End")
     status = page.locator(".cgviz-status")
     for field in page.locator(".cgviz-answer input").all():
         field.focus()
@@ -172,9 +172,9 @@ def test_after_the_last_answer_the_keys_still_step_and_leave(page, tmp_path):
     cgviz.predict(cgviz.trace(tf.square, 3.0)).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
     page.locator("g.cgviz-node").first.focus()
-    page.keyboard.press("End")
     page.keyboard.press("f")
     the_screen_is_full(page)
+    page.keyboard.press("End")
     page.locator(".cgviz-answer input").focus()
     page.keyboard.type("6")
     page.keyboard.press("Enter")
@@ -361,3 +361,75 @@ def test_a_sentence_of_three_lines_is_whole(page, tmp_path):
     )
     assert status.evaluate(lines) == 3
     assert status.evaluate("(e) => e.scrollHeight <= e.clientHeight")
+
+
+def test_what_plays_stops_where_it_is_presented_and_a_key_is_one_step(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["chain"]())
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
+    page.locator(".cgviz-svg").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press(" ")
+    until(page, f"{VIEW}.state.playing")
+    page.keyboard.press("f")
+    before = where(page)
+    page.keyboard.press(" ")
+    moments = page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)")
+    assert moments.index(where(page)) == moments.index(before) + 1
+    page.wait_for_timeout(2500)  # longer than a step that plays
+    assert moments.index(where(page)) == moments.index(before) + 1
+    page.keyboard.press("?")
+    assert "in Present one step forward" in page.locator(".cgviz-keys").inner_text()
+
+
+@pytest.mark.parametrize("presenting", [False, True])
+def test_a_slider_has_its_own_keys_and_leaves_the_letters_to_the_view(page, tmp_path, presenting):
+    explorer = cgviz.explore(lambda x: x * x, x=(-2.0, 2.0, 1.0), upstream=None)
+    explorer.save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.evaluate(f"{VIEW}.present({str(presenting).lower()})")
+    slider, value = page.get_by_role("slider", name="x"), "document.activeElement.value"
+    slider.focus()
+    for key in ("ArrowUp", "ArrowRight", "Home", "End", "PageDown"):
+        before, step = page.evaluate(value), where(page)
+        page.keyboard.press(key)
+        assert page.evaluate(value) != before, key
+        assert where(page) == step
+    for _ in range(2):
+        blank = page.locator(".cgviz-blank").count()
+        page.keyboard.press("b")
+        has_count(page.locator(".cgviz-blank"), 1 - blank)
+        slider.focus()
+    page.keyboard.press("r")
+    assert where(page) < 0
+    slider.focus()
+    page.keyboard.press("f")
+    has_count(page.locator(".cgviz-presenting"), 0 if presenting else 1)
+
+
+def test_no_note_covers_an_arrow_of_the_moment(page, tmp_path):
+    page.emulate_media(reduced_motion="reduce")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    made = [cgviz.trace(lambda x, y: x * y + tf.sin(x), 2.0, y) for y in (3.0, 4.0)]
+    opened(page, tmp_path, made[0], against=made[1])
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.evaluate(f"{VIEW}.present(true)")
+    until(page, FITTED)
+    seen = 0
+    for step in page.evaluate(f"{VIEW}.clock.backward"):
+        page.evaluate(f"{VIEW}.go({step})")
+        hits = page.evaluate(
+            f"{VIEW}.pictures.map(({{ layer, parts }}) => {{"
+            "const notes = [...layer.querySelectorAll('.cgviz-note > rect:not(.cgviz-leader)')];"
+            "const boxes = notes.map((note) => note.getBBox());"
+            "const now = parts.filter((part) => part.of === 'link' && part.current"
+            " && part.role.endsWith('ward')).map(({ element }) => element);"
+            "const at = now.flatMap((line) => [...Array(99).keys()].map((n) =>"
+            " line.getPointAtLength(line.getTotalLength() * n / 99)));"
+            "return [boxes.length, at.filter((p) => boxes.some((box) => p.x > box.x"
+            " && p.x < box.x + box.width && p.y > box.y && p.y < box.y + box.height)).length]; })"
+        )
+        seen += sum(count for count, _ in hits)
+        assert [covered for _, covered in hits] == [0, 0], step
+    assert seen

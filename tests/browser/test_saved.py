@@ -243,6 +243,19 @@ def test_of_two_traces_only_texts_that_differ_are_underlined(offline, tmp_path):
     assert not offline.locator("g.cgviz-node.cgviz-differs").count()
 
 
+def test_the_sign_of_what_differs_covers_no_name(offline, tmp_path):
+    naive = cgviz.trace(lambda x: tf.math.log(1.0 + tf.exp(x)), 100.0)
+    naive.view(against=cgviz.trace(tf.math.softplus, 100.0)).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    has_count(offline.locator(".cgviz-svg"), 2)
+    marks = offline.locator(".cgviz-node.cgviz-differs")
+    assert marks.count() >= 5
+    for node in marks.all():
+        sign = node.locator(".cgviz-mark circle").bounding_box()
+        name = node.locator(".cgviz-title").bounding_box()
+        assert sign["x"] + sign["width"] < name["x"] or sign["y"] + sign["height"] < name["y"]
+
+
 def test_it_works_within_another_page(offline, tmp_path):
     cgviz.trace(f, 2.0).save(tmp_path / "flow.html")
     outer = '<h1>A course</h1><iframe src="flow.html" width="1000" height="700"></iframe>'

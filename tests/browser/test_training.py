@@ -110,6 +110,20 @@ def test_each_key_shows_the_numbers_of_the_next_step_that_was_kept(page, right, 
     assert slider.get_attribute("aria-valuetext").startswith(f"step {before} of")
 
 
+def test_who_presents_a_training_is_told_which_of_its_steps_is_shown(page, right, tmp_path):
+    slider = opened(page, right.view(), tmp_path)
+    status = page.locator(".cgviz-status")
+    assert "of 29" not in status.inner_text()  # the slider says it
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")
+    page.locator(".cgviz-svg").focus()
+    page.keyboard.press("f")
+    assert slider.is_hidden()
+    for step in sorted(right.traces)[:3]:
+        assert status.inner_text().startswith(f"Training step {step} of 29, target ")
+        assert "Backward step" in status.inner_text()
+        page.keyboard.press("]")
+
+
 def test_a_cell_opens_the_step_that_was_kept_next_to_it_at_its_op(page, right, tmp_path):
     slider = opened(page, right.view(), tmp_path)
     assert 5 not in right.traces

@@ -396,6 +396,16 @@ def test_a_peak_of_a_training_is_drawn_whole_and_not_taken_for_a_pole():
     assert curves.limits([np.array([1.0] * 100 + [30.0])], False)[1] > 30
 
 
+def test_where_no_number_is_finite_a_plot_says_so_and_has_no_axis():
+    plot = curves.plot("f", "x", [1.0, 2.0], [{"role": "f", "name": "f", "ys": [None, None]}])
+    drawn = str(plot["element"])
+    assert "nothing to draw: no number is finite" in drawn
+    assert "'text-anchor': 'end'" not in drawn  # the numbers beside the axis of y
+    some = curves.plot("f", "x", [1.0, 2.0], [{"role": "f", "name": "f", "ys": [None, 3.0]}])
+    assert "nothing to draw" not in str(some["element"])
+    assert "'text-anchor': 'end'" in str(some["element"])
+
+
 def test_the_range_of_a_plot_is_that_of_its_numbers_and_leaves_a_pole_out():
     low, high = curves.limits([np.array([1.0] * 100 + [1e9])], True)
     assert low <= 1

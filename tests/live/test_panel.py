@@ -556,3 +556,13 @@ def test_the_level_of_an_op_is_set_apart_from_its_name():
     trace = cgviz.trace(lambda x: tf.exp(x) * x, 0.5, order=2)
     said = [p["ran"] for p in panel.panels(trace, select(trace, 1)) if "ran" in p]
     assert any(x.startswith("in backward pass 0, 1 × makes") for x in said)
+
+
+def test_an_op_of_two_outputs_is_one_op_of_a_path():
+    found = panel.panels(trace := golden_programs.PROGRAMS["two_outputs"](), select(trace))
+    told = [
+        words(part) for each in found for path in each.get("paths", ()) for part in path["words"]
+    ]
+    through = [each for each in told if "through" in each]
+    assert through
+    assert all(each.endswith("through ×, (first, second)") for each in through)

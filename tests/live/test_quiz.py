@@ -139,6 +139,15 @@ def test_local_derivatives_can_be_asked_for():
     assert mistakes(quiz.questions[0])["times"] == [[15.0]]
 
 
+def test_a_local_jacobian_is_asked_for_with_its_shape():
+    trace = cgviz.trace(lambda x: tf.reduce_sum(tf.nn.relu(x)), [6.0, -12.0])
+    asked = cgviz.predict(trace, hide="local").questions
+    one, two = (len(question["answer"]) for question in asked)
+    assert (one, two) == (2, 4)
+    assert asked[0]["text"].endswith("with respect to relu: the 1×2 Jacobian, row by row?")
+    assert asked[1]["text"].endswith("relu with respect to x: the 2×2 Jacobian, row by row?")
+
+
 def test_sums_can_be_asked_for():
     (question,) = cgviz.predict(cgviz.trace(f, 2.0), hide="gradient").questions
     assert question["answer"] == [12.0]

@@ -23,7 +23,7 @@ const TIME = [
     icon: "M2 2V12M8 2L3 7L8 12ZM14 2L9 7L14 12Z" },
   { name: "One step back", keys: ["ArrowLeft", "ArrowUp"], off: atStart,
     run: (view) => view.go(previous(view.clock, view.state.step)), icon: "M4 2V12M12 2L5 7L12 12Z" },
-  { name: "Play", keys: [" "], run: (view) => view.playOrPause(), icon: PLAY },
+  { name: "Play", help: "Play or pause; in Present one step forward", keys: [" "], run: (view) => view.playOrPause(), icon: PLAY },
   { name: "One step forward", keys: ["ArrowRight", "ArrowDown"], off: atEnd, run: (view) => view.advance(),
     icon: "M12 2V12M4 2L11 7L4 12Z" },
   { name: "To the end", keys: ["End"], off: atEnd, run: (view) => view.go(Infinity), icon: "M14 2V12M2 2L7 7L2 12ZM8 2L13 7L8 12Z" },
@@ -55,8 +55,10 @@ export const actionsOf = (view) => [...TIME, ...PICTURE, ...KEYS].filter(({ has 
 export function press(view, event) {
   const { key, target } = event;
   if (key === "Escape" && view.root.querySelector(":popover-open")) return; // Escape closes it
-  const own = key === " " ? "input:not([type=range]), select" : /Left|Right|Home|End/.test(key) ? "input" : "input, select";
-  if (target.matches(".cgviz-panel .cgviz-scroll") && { ArrowLeft: target.scrollLeft, ArrowRight: target.scrollWidth - target.clientWidth - target.scrollLeft }[key] > 1) return; // it scrolls
+  const moves = /^Arrow|Home|End/.test(key); // what a slider has a use for; a list has none for some of them
+  const own = `input${moves ? "" : ":not([type=range])"}${/Left|Right|Home|End/.test(key) ? "" : ", select"}`;
+  const room = { ArrowLeft: target.scrollLeft, ArrowRight: target.scrollWidth - target.clientWidth - target.scrollLeft }[key];
+  if (room > 1 && target.matches(".cgviz-panel .cgviz-scroll")) return; // it scrolls
   if (key !== "Escape" && target.closest(own) || ([" ", "Enter"].includes(key) && target.closest("button, summary"))) return;
   const name = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (key.length === 1 ? key.toLowerCase() : key);
   const action = view.actions.find(({ keys }) => keys.includes(name));
@@ -66,7 +68,7 @@ export function press(view, event) {
 /** The keys and what they do. */
 export function makeHelp({ actions }) {
   const shown = (key) => SIGNS[key] ?? (key.length === 1 ? key.toUpperCase() : key);
-  const rows = actions.flatMap(({ name, keys }) => [h("dt", {}, keys.map(shown).join(", ")), h("dd", {}, name)]);
+  const rows = actions.flatMap(({ name, help = name, keys }) => [h("dt", {}, keys.map(shown).join(", ")), h("dd", {}, help)]);
   return { element: h("dl.keys", { popover: true }, ...rows) };
 }
 

@@ -61,8 +61,8 @@ export function zoom(picture, factor, x, y) {
   box.scrollBy(after.x + (cx - before.x) * grown - cx, after.y + (cy - before.y) * grown - cy);
 }
 
-/** Listeners that let the pointer drag a picture, or a number in it, and the wheel with Ctrl zoom it; `before` is called before a zoom. */
-export function moving(picture, before) {
+/** Listeners: the pointer drags a picture, or a number in it, or moves `over` something; the wheel with Ctrl zooms it after `before`. */
+export function moving(picture, before, over) {
   let [from, turned] = [null, -Infinity];
   const release = () => (from = null);
   return {
@@ -72,8 +72,8 @@ export function moving(picture, before) {
       from = { x: clientX, y: clientY, scrollLeft, scrollTop, slide: target.closest(".cgviz-node")?.cgvizItem?.grab?.() };
       picture.dragged = false;
     },
-    onpointermove({ clientX, clientY, pointerId }) {
-      if (!from) return;
+    onpointermove({ clientX, clientY, pointerId, target }) {
+      if (!from) return over(target); // not where the picture scrolls under a pointer at rest
       const [dx, dy] = [clientX - from.x, clientY - from.y];
       if (!picture.dragged && Math.hypot(dx, dy) < STILL) return;
       if (!picture.dragged) picture.svg.setPointerCapture(pointerId);
@@ -93,10 +93,24 @@ export function moving(picture, before) {
   };
 }
 
-/** Scroll a place of a picture, such as a node, to the middle of its box if it is not in sight. */
-export function reveal({ box, svg, k, page: { display } }, place) {
-  if (!place) return;
-  const [seen, { x, y }] = [box, svg].map((each) => each.getBoundingClientRect());
-  const by = (at, length, from, to) => (at - length / 2 < from + EDGE || at + length / 2 > to - EDGE ? at - (from + to) / 2 : 0);
-  box.scrollBy(by(x + place.x * k, place.width * k, seen.left, seen.right), by(y + (place.y - extentOf(display).top) * k, place.height * k, seen.top, seen.bottom));
+/** The box of an element in the points of its picture: its middle, and its size. */
+export function boxOf({ inner }, element) {
+  const { a: k, e, f } = inner.getScreenCTM();
+  const { x, y, width, height } = element.getBoundingClientRect();
+  return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
+}
+
+/** Scroll the first of these places, and the others for which there is still space, to the middle of the box if not in sight. */
+export function reveal(picture, ...places) {
+  const edge = EDGE / picture.k;
+  const ends = ({ x, y, width, height }) => [[x - width / 2, x + width / 2], [y - height / 2, y + height / 2]];
+  const [seen, ...wanted] = [boxOf(picture, picture.box), ...places.filter((place) => place)].map(ends);
+  const all = wanted.reduce((found, each) => {
+    const both = found.map(([from, to], n) => [Math.min(from, each[n][0]), Math.max(to, each[n][1])]);
+    return both.every(([from, to], n) => to - from + edge < seen[n][1] - seen[n][0]) ? both : found;
+  }, wanted[0]);
+  if (all) picture.box.scrollBy(...all.map(([from, to], n) => {
+    const [low, high] = seen[n];
+    return from < low + edge || to > high - edge ? ((from + to - low - high) / 2) * picture.k : 0;
+  }));
 }

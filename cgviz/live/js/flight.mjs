@@ -1,6 +1,7 @@
 // The flight: numbers come to the op of a moment, are multiplied there, and fly on along the lines of the picture.
 //
 // The picture is painted in its final state at once. All that moves lies on top or fades in, so to land is to cancel.
+import { boxOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
 import { makeText, mark, write } from "./picture.mjs";
 import { nodeAt, previous, textAt } from "./time.mjs";
@@ -12,7 +13,8 @@ const APART = 0.12; // share between two landings, so that the terms of a sum co
 const [DRAWN, READ] = [0.1, 0.06]; // shares: lines appear this long after the first leaves; equations, before all have come
 const [APPEAR, BRIEF] = [0.92, 0.1]; // shares: of its time, when a held element fades in; of theirs, how long equations fade in and out
 const BESIDE_LABEL = "45%"; // of a line: where a number starts whose label is at the middle
-const [MOST, NAME, NUMBER, LINE, FAR] = [24, 1000, 50, 5, 4]; // chips: more cannot be followed; costs of a note: over a name or note, a number, a line, per point from its op
+const MOST = 24; // chips: more cannot be followed
+const [NAME, NUMBER, LINE, FAR] = [1000, 50, 5, 4]; // costs of a note: over a name or note, a number, a line, per point from its op
 // Points: a little more than a digit of 13 points is wide; from one equation to the next; from one dot of a line to the next.
 const [DIGIT, ROW, DOT] = [8.4, 19, 12];
 const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
@@ -147,8 +149,7 @@ function equations(picture, node, step) {
   if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
   const most = boxOf(picture, picture.box).width / DIGIT - 2; // letters
   const short = rows.filter((row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= most);
-  const shown = short.length ? short : [[["upstream", "upstream \u00b7 local"]]];
-  return note(picture, node, shown, depends ?? []);
+  return note(picture, node, short.length ? short : [[["upstream", "upstream \u00b7 local"]]], depends ?? []);
 }
 
 /** Leave the equations of a step at its op, unless it is one of the `hidden`, its arrows say them, or there is no space. */
@@ -162,20 +163,13 @@ export function stay(picture, step, hidden) {
   picture.layer.replaceChildren(shown);
 }
 
-/** The box of an element in the points of its picture: its middle, and its size. */
-function boxOf({ inner }, element) {
-  const { a: k, e, f } = inner.getScreenCTM();
-  const { x, y, width, height } = element.getBoundingClientRect();
-  return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
-}
-
 /** The dots along the line of a part. */
 const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalLength() / DOT)).keys()].map((n) => {
   const { x, y } = part.element.getPointAtLength(n * DOT);
-  return { x, y, width: DOT, height: DOT, bad: LINE };
+  return { x, y, width: DOT, height: DOT, bad: LINE, part };
 }));
 
-/** The place for a note of this size at an op, in sight if the op is: one that hides no words, if there is, covers least and is not far off. */
+/** The place for a note of this size at an op, in sight if the op is: one that hides no words and no arrow of the moment, if there is, covers least and is not far off. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
   const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
@@ -191,7 +185,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
     const place = { x: within(column, wide, left, right), y: within(row, tall, top, bottom), width: wide, height: tall, bad: NAME };
     const share = (each, spare) => common(place.x, wide + spare, each.x, each.width) * common(place.y, tall, each.y, each.height);
-    place.hides = [...words, ...placed].some((each) => share(each, 0));
+    place.hides = [...words, ...placed, ...lines.filter(({ part }) => part.current)].some((each) => share(each, 0));
     return { ...place, covered: taken.reduce((sum, each) => sum + share(each, 2 * RING) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
   }));
   return found.reduce((best, each) => ((each.hides - best.hides || each.covered - best.covered) < 0 ? each : best));

@@ -37,6 +37,7 @@ export function makeHistory(view) {
     h("div.plots", {}, plot?.element, ...maps), h("p.none", {}, doc.about));
   return {
     element,
+    where: () => doc.said[shown()],
     stop: () => play(0),
     paint() {
       const step = kept[shown()];

@@ -3,6 +3,8 @@ import { unpacked } from "./packed.mjs";
 
 // For a row (HBox) of ipywidgets, in which a view would otherwise have no width.
 const ROW = ".widget-hbox > :has(.cgviz-view) { flex: 1 1 480px; min-width: min(480px, 100%); }";
+// JupyterLab lets outputs scroll, so that the sentence would not stick to the border of the window.
+const STUCK = ".jp-Cell:not(.jp-mod-outputsScrolled) [class*=jp-OutputArea]:has(.cgviz-view) { overflow: visible; }";
 
 /** The module of this version and its stylesheet; `find` gets the texts if the page does not have them yet. */
 export function loaded(version, find) {
@@ -11,7 +13,7 @@ export function loaded(version, find) {
     const found = find().then(async ({ module, stylesheet }) => {
       // Scoped to the views of its version: kernels with two versions may share a page.
       const own = globalThis.CSSScopeRule ? `@scope ([data-cgviz-view="${version}"]) {${stylesheet}}` : stylesheet;
-      const sheet = await new CSSStyleSheet().replace(own + ROW);
+      const sheet = await new CSSStyleSheet().replace(own + ROW + STUCK);
       const { default: parts } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
       return { ...parts, sheet };
     });

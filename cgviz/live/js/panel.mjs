@@ -75,8 +75,6 @@ export function makePanel(view) {
 
 // --- below it: the numbers of the backward pass once more, for those who read rather than look; and the program ---
 
-const COLUMNS = ["step", "op", "input", "upstream", "local", "downstream"];
-
 /** The table of a view, as far as it is told; rows that are still to come already take up their space. */
 export function makeTable(view) {
   const box = h("div.scroll", { tabindex: 0, role: "group", "aria-label": "Backward table" });
@@ -85,7 +83,7 @@ export function makeTable(view) {
     const told = view.questions.told(view.state.step);
     const order = (i) => display.nodes[i].orders[0];
     const found = panels.flatMap(({ title, rows }, i) => rows.map((row) => [i, title, ...row])).filter(([i]) => order(i));
-    const head = COLUMNS.map((name) => h("th", { scope: "col" }, name));
+    const head = ["step", "op", "input", "upstream", "local", "downstream"].map((name) => h("th", { scope: "col" }, name));
     const body = found.sort(([a], [b]) => order(a) - order(b)).map(([i, ...cells]) => h(`tr${order(i) > told ? ".later" : ""}`,
       { "data-nodes": i }, h("th", { scope: "row" }, order(i)), ...cells.map((cell) => h("td", {}, cell))));
     fill(box, h("table.plain", {}, h("caption", {}, "Backward pass, step by step, as far as it has come"),

@@ -9,13 +9,9 @@ const HEIGHT = 0.97; // of the letters of a line, in font sizes, as on paper
 /** The share of a text that is left of its point, or above it. */
 export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, above: 1 };
 
-/**
- * The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or closes.
- *
- * `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts`
- * every path and text of the display list; `items` its scopes and nodes, for the
- * keyboard. An arrow acts as the op that uses its value.
- */
+// The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or closes. `groups`
+// has the group of each node, link, frame and band by its name, such as "node 3"; `parts` has every path and text; `items`, for the
+// keyboard, scopes and nodes. An arrow acts as the op that uses its value.
 export function makePicture(page, side, name, canTurn, listeners) {
   const { display } = page;
   const [groups, parts] = [new Map(), []];
@@ -85,23 +81,18 @@ export function write(element, words, again) {
   const x = element.getAttribute("x");
   const more = (lines.length - 1) * STEP;
   element.replaceChildren(...(more ? lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)) : [words]));
-  alignRows(element, words);
+  // Rows of a matrix are aligned at the left, so that its columns line up.
+  const rows = words.includes("[[") ? [...element.children] : [];
+  const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 while it is not shown
+  element.style.textAnchor = width ? "start" : "";
+  for (const row of rows) row.setAttribute("x", x - ALIGNED[element.getAttribute("text-anchor")] * width);
   const away = (0.5 - ALIGNED[element.dataset.side]) * (more + HEIGHT);
   element.style.transform = away ? `translateY(${away.toFixed(3)}em)` : "";
 }
 
-/** Align the rows of a matrix at the left, so that its columns line up. */
-function alignRows(element, words) {
-  const rows = words.includes("[[") ? [...element.children] : [];
-  const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 while it is not shown
-  element.style.textAnchor = width ? "start" : "";
-  const left = element.getAttribute("x") - ALIGNED[element.getAttribute("text-anchor")] * width;
-  for (const row of rows) row.setAttribute("x", left);
-}
-
 /** A mark for a node that differs from the other picture. */
 function differenceMark(node) {
-  const [x, y] = [node.x - node.width / 2 + 6, node.y - node.height / 2 + 3];
+  const [x, y] = [node.x - node.width / 2 - 2, node.y - node.height / 2 - 2]; // clear of a short name, within the margin
   const sign = s("text", { x, y, "text-anchor": "middle" }, "\u2260");
   return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }), sign);
 }

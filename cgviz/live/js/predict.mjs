@@ -42,18 +42,15 @@ export class Questions {
   }
 }
 
-/**
- * An open question: its `field`, where its "?" is in the picture, and its `section` of the side panel.
- *
- * `done` is called when it is answered, with whether the answer was only revealed; `told` when the question or a verdict is to be told.
- */
+// An open question: its `field`, where its "?" is in the picture, and its `section` of the side panel. `done` is called
+// when it is answered, with whether the answer was only revealed; `told` when the question or a verdict is to be told.
 export function ask(q, display, done, told) {
   const decide = () => {
     const found = judge(input.value, q);
     const right = found === "right";
     toggle(verdict, "right", right);
     set(input, { "aria-invalid": !right });
-    say(verdict, (q.verdict = `${right ? "\u2713" : "\u2717"} ${VERDICTS[found] ?? found}`));
+    say(verdict, (q.verdict = `${right ? "\u2713" : "\u2717"} ${(VERDICTS[found] ?? found).replace("#", q.answer.length)}`));
     told();
     if (right) done(false);
     else input.select(); // to type another at once
@@ -102,12 +99,9 @@ const near = (given, meant, noise) => Object.is(given, meant)
   || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), noise));
 const all = (given, meant, noise) => given.every((x, i) => near(x, Number(meant[i]), noise));
 
-/**
- * What an answer shows: one of VERDICTS, or a mistake or the hint in words.
- *
- * A question has `answer`, a list of numbers (or "NaN" or "Infinity", which JSON cannot hold),
- * `mistakes`, a list of [the mistake in words, the numbers that result from it], a `hint`, and `noise`, its rounding error.
- */
+// What an answer shows: one of VERDICTS, or a mistake or the hint in words. A question has `answer`, a list of numbers (or "NaN"
+// or "Infinity", which JSON cannot hold), `mistakes`, a list of [the mistake in words, the numbers that result from it], a `hint`,
+// and `noise`, its rounding error.
 export function judge(text, question) {
   const readings = [".,", "."].map((mark) => numbers(text.replace(/[\u2212\u2013]/g, "-"), mark)); // `1,2` is 1.2, or 1 and 2
   const given = readings.find((each) => each.length === question.answer.length);
@@ -119,5 +113,5 @@ export function judge(text, question) {
 export const VERDICTS = {
   right: "Right.",
   unreadable: "Type a number, such as 6 or \u22120.25.",
-  count: "Not that many numbers: one for each entry.",
+  count: "Not that many numbers: the answer has #.",
 };

@@ -56,12 +56,6 @@ export function makeRepeats(view) {
   const element = h("div.repeats");
   const rows = new Map(); // by the name of the repeats: their slider, and the names of those that can be shown
 
-  function makeRow(name, labels) {
-    const row = { slider: makeSlider(`Which of ${labels[0]} to ${labels.at(-1)} is shown`, {}, (n) => view.choose(`${name}@`, row.names[n])) };
-    rows.set(name, row);
-    return row;
-  }
-
   return {
     element,
     paint() {
@@ -69,8 +63,9 @@ export function makeRepeats(view) {
         const own = labels.map((_, k) => (k === labels.length - 1 ? "" : `${name}@${k}`)); // the last is shown where no other is
         const can = [...own.keys()].filter((k) => k === at || !own[k] || view.cache.canTurn(own[k]));
         if (can.length < 2) return [];
-        const row = rows.get(name) ?? makeRow(name, labels);
-        row.names = can.map((k) => own[k]);
+        const turn = (n) => view.choose(`${name}@`, rows.get(name).names[n]);
+        if (!rows.has(name)) rows.set(name, { slider: makeSlider(`Which of ${labels[0]} to ${labels.at(-1)} is shown`, {}, turn) });
+        const row = Object.assign(rows.get(name), { names: can.map((k) => own[k]) });
         set(row.slider.input, { max: can.length - 1 });
         const words = can.length < labels.length ? `; ${can.length} of them are in this file` : "";
         row.slider.paint(can.indexOf(at), `${labels[at]}, ${at + 1} of ${labels.length}${words}`);

@@ -1,9 +1,9 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
 import { actionsOf, makeBar, makeHelp, press } from "./bar.mjs";
-import { LAST_ROW, directed, fit, moving, readable, reveal, scale, zoom } from "./camera.mjs";
+import { LAST_ROW, boxOf, directed, fit, moving, readable, reveal, scale, zoom } from "./camera.mjs";
 import { built, darkAround, fill, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
-import { DURATION, fly, land, light, stay } from "./flight.mjs";
+import { DURATION, fly, land, legs, light, stay } from "./flight.mjs";
 import { makeHistory } from "./history.mjs";
 import { makeMinimap } from "./minimap.mjs";
 import { PageCache } from "./pages.mjs";
@@ -11,14 +11,13 @@ import { makeCode, makePanel, makeTable, together } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
 import { Questions, ask } from "./predict.mjs";
 import { makeRepeats, makeSearch } from "./search.mjs";
-import { makePlayer, moments, next, nodeAt, sentence } from "./time.mjs";
+import { makePlayer, moments, next, sentence } from "./time.mjs";
 
 const PAUSE = 300; // milliseconds from one moment to the next at speed 1
 const SHARED = 250; // milliseconds after which Python is told, so that many changes are told at once
 const [ASIDE, BORDERS] = [362, 42]; // pixels: the side panel with its gap; what is beside a picture; as in view.css
 const NARROW = 760; // pixels of a view below which the side panel is under the picture
 const USUAL = 820; // pixels for a picture on a usual screen, assumed until the width is known
-const CLASSES = ["playing", "presenting", "blank"]; // parts of the state that are also classes of the view
 
 /** A view, built into `el` and shown until `close`. */
 export class View {
@@ -78,8 +77,7 @@ export class View {
       role: "group",
       "aria-label": `Gradient flow of ${doc.title}`,
       onkeydown: (event) => press(this, event),
-      // JupyterLab's keys (Enter, b, dd) are for the notebook. It looks at the element with the focus
-      // before it looks for this attribute further up, so each such element needs its own.
+      // Keeps JupyterLab's keys (Enter, b, dd) for the notebook. It first looks at the element with the focus, so each needs its own.
       onfocusin: (event) => {
         event.target.setAttribute("data-lm-suppress-shortcuts", "true");
         together(this, event);
@@ -123,21 +121,24 @@ export class View {
     this.paint();
   }
 
-  paint() {
-    const { state, questions, clock, parts, pictures: [{ answers }] } = this;
+  /** Show the state, and with `follow` scroll to where something happens. */
+  paint(follow) {
+    const { state, questions, clock, history, parts, pictures: [{ answers }] } = this;
     this.pictures.forEach((picture, side) => {
       land(picture);
       const selected = state.side === side ? state.selected : null;
       paintPicture(picture, { step: this.stepOn(picture.page), selected, hidden: questions.hidden });
       picture.map?.paint(this.stepOn(picture.page));
     });
-    for (const name of CLASSES) toggle(this.root, name, state[name]);
+    for (const name of ["playing", "presenting", "blank"]) toggle(this.root, name, state[name]);
     toggle(this.root, "ready", state.step === 0 && !state.moved && !state.playing && clock.steps);
     for (const part of parts) part.paint?.();
-    this.overlay();
     const asked = questions.openAt(state.step);
     fill(answers, ...asked.map((q) => this.form(q).field));
-    say(this.status, sentence(this.pages[0], state.step, asked[0]));
+    if (follow) this.follow();
+    this.overlay();
+    const training = state.presenting && history ? `Training ${history.where()}. ` : "";
+    say(this.status, training + sentence(this.pages[0], state.step, asked[0]));
   }
 
   /** Draw what lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
@@ -160,6 +161,8 @@ export class View {
 
   go(step) {
     this.moveTo(step);
+    const field = this.pictures[0].answers.querySelector("input"); // to type at once, unless what is elsewhere has the focus
+    if (document.activeElement === document.body || this.root.contains(this.focused)) field?.focus({ preventScroll: true });
     this.share();
   }
 
@@ -167,7 +170,6 @@ export class View {
   advance() {
     const { step } = this.state;
     this.go(next(this.clock, step));
-    if (this.root.contains(this.focused)) this.pictures[0].answers.querySelector("input")?.focus({ preventScroll: true }); // to type at once
     return this.state.step === step ? 0 : this.fly();
   }
 
@@ -185,8 +187,7 @@ export class View {
   /** Show another moment without telling Python. */
   moveTo(step) {
     Object.assign(this.state, { step: this.moment(step), moved: true });
-    this.follow();
-    this.paint();
+    this.paint(true);
   }
 
   /** The last moment that is neither after a step nor after an open question. */
@@ -241,7 +242,7 @@ export class View {
   listeners(picture) {
     const found = ({ target }) => target.closest(".cgviz-node, .cgviz-link, g.cgviz-frame")?.cgvizItem;
     return {
-      ...moving(picture, () => this.remember()),
+      ...moving(picture, () => this.remember(), (target) => this.trace(picture, target.closest(".cgviz-link")?.cgvizLink)),
       onclick: (event) => {
         const item = found(event);
         if (!item || picture.dragged) return;
@@ -251,17 +252,18 @@ export class View {
       },
       onfocusin: (event) => reveal(picture, found(event)?.box),
       onpointerleave: () => this.trace(picture),
-      onpointerover: ({ target }) => this.trace(picture, target.closest(".cgviz-link")?.cgvizLink),
     };
   }
 
   /** Light up the paths of the chain rule that end with a link, whose gradient is a term of a sum, once they are told. */
   trace(picture, link) {
-    const { flight, lit, page } = picture;
+    const { flight, lit, over, page } = picture;
+    if (flight || link === over) return;
+    picture.over = link;
     const { paths = [], come } = page.panels[page.display.links[link]?.source] ?? {};
     const found = come <= this.questions.told(this.stepOn(page)) ? paths.filter(({ links }) => links.at(-1) === link) : [];
     const path = found.length > 1 ? { links: found.flatMap(({ links }) => links), rows: [] } : found[0];
-    if (!flight && (path || lit)) this.overlay(path, picture);
+    if (path || lit) this.overlay(path, picture);
   }
 
   /** Open or close a scope; choose a node, or undo its choice. */
@@ -279,6 +281,7 @@ export class View {
 
   /** Show the picture alone, over the whole screen; or as before. */
   present(presenting) {
+    this.play(0); // there its key is for one step
     this.set({ presenting, blank: false });
     this.help.element.hidePopover();
     if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where it is not allowed, the view covers the page
@@ -302,15 +305,21 @@ export class View {
     const pages = this.directed(this.pages);
     if (pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
     this.fit(this.pictures.filter(({ fitted }) => fitted));
-    if (height) this.paint(); // to keep equations in sight
-    this.follow();
+    if (height) this.paint(true); // to keep equations in sight
+    else this.follow();
   }
 
-  /** Keep the op of this moment in sight. */
+  /** Keep the op of this moment in sight, and the numbers that leave it, then those that come to it, and what they add up to. */
   follow() {
     for (const picture of this.pictures) {
-      const { display } = picture.page;
-      reveal(picture, display.nodes[nodeAt(display, this.stepOn(picture.page))]);
+      const { answers, page: { display }, parts } = picture;
+      const step = this.stepOn(picture.page);
+      const { node, come, leave } = legs(display, step);
+      const told = parts.filter(({ role, element }) => role === (step > 0 ? "gradient" : "value") && element.cgvizWords);
+      const of = (kind, i) => told.filter((part) => part.of === kind && part.i === i).map(({ element }) => element);
+      const ends = leave.flatMap((path) => of("node", display.links[path.i].source));
+      const shown = [...answers.children, ...[...leave, ...come].flatMap((path) => of("link", path.i)), ...ends];
+      reveal(picture, display.nodes[node], ...shown.map((element) => boxOf(picture, element)));
     }
   }
 
@@ -368,8 +377,7 @@ export class View {
     this.left.style.setProperty("--cgviz-readable", `${widths.reduce((sum, width) => sum + width + 8, 0)}px`);
     for (const picture of this.pictures) this.explore?.attach(picture);
     this.fit(this.pictures);
-    this.paint();
-    this.follow();
+    this.paint(true);
   }
 
   /** Show the pages that are wanted, those at hand or else asked of Python, and `then` go on. */
