@@ -6,9 +6,11 @@ or, if only the numbers are wrong, `value`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -24,6 +26,8 @@ from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
+EARLY = "f is an iteration that stops early"  # see `_stops_early`
+SMALL_PART = 0.03  # most implicit layers with a tolerance of 1e-3 are off by less
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
@@ -46,6 +50,10 @@ def value(case: Case) -> None:
     for each in found.mismatches:
         if each not in slight:
             by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
+    if by_leaf and not case.surrogate and _stops_early(case, by_leaf):
+        results.skipped("value", EARLY)
+        _early(case, found.mismatches)
+        slight, by_leaf = [], {}
     if case.surrogate:  # its gradient may be another one, but None only by tf.stop_gradient
         _bias(case, found)
         pairs = zip(judged.leaves, case.eager.gradients, strict=True)
@@ -102,6 +110,59 @@ def _compared(case: Case) -> Comparison:
     if not longer.mismatches:
         longer.bends = [(each.output, each.input, STAIRS) for each in found.mismatches[:1]]
     return longer
+
+
+def _stops_early(case: Case, by_leaf: Mapping[Leaf, Sequence[Mismatch]]) -> bool:
+    """Whether f is an iteration that stops early, which explains why these claims are off.
+
+    An iteration that runs until its steps are small has a derivative of its own, which differs
+    from that of its limit by more than the tolerance. Three things tell it from a wrong rule. At
+    other points f runs the same types of op, but another number of them. No claim is off by more
+    than `SMALL_PART` of the largest slope that any of them is compared with. And along a direction
+    the claim is not off by the same factor everywhere, as for a rule that lacks a factor of 0.999.
+
+    It misses a rule for an iteration that is wrong by less than that, unless by one factor; and it
+    calls a right one wrong if its loop is not in TensorFlow, or if it stops earlier still.
+    """
+    most = ((wrong, SMALL_PART * max(each.beside for each in wrong)) for wrong in by_leaf.values())
+    if any(each.size > give for wrong, give in most for each in wrong):
+        return False
+    judged, random = case.judged, np.random.default_rng(5)
+    moved = [judged.x + judged.scale * random.uniform(-0.125, 0.125, judged.x.size) for _ in "123"]
+    points = [judged.x, *moved, 0.5 * moved[0], 0.25 * moved[0]]
+    step = case.dtype.eps ** (1 / 3)  # a longer one, as of `slope`, might keep a loop from ending
+
+    def off(x: Array, direction: Array) -> float:
+        """How far the claim is off along a direction, in parts of it."""
+        ahead, behind = (judged.forward(x + t * direction) for t in (step, -step))
+        along = 2 * step * judged.claim(case.upstream, x) @ direction
+        return float(case.upstream @ (ahead - behind) / along - 1.0)
+
+    try:
+        ran = [Counter(op.type for op in rules.ops_of(partial(judged.forward, x))) for x in points]
+        iterates = any(each != ran[0] and set(each) == set(ran[0]) for each in ran)
+        for leaf in by_leaf if iterates else ():
+            direction = _part(leaf, np.sign(case.wide.vector) * judged.scale)
+            parts = [off(x, direction) for x in (judged.x, moved[0], points[-1])]
+            iterates &= np.ptp(parts) >= 0.1 * abs(parts[0])
+    except Exception:  # f may raise there
+        return False
+    return iterates
+
+
+def _early(case: Case, wrong: Sequence[Mismatch]) -> None:
+    """Note that the rules differ from an iteration that stops early."""
+    worst = max(each.size for each in wrong) / max(each.beside for each in wrong)
+    entry = _entry(case, wrong[0]).replace(", true ", ", the iteration's ")
+    case.results.broken(
+        "precision",
+        EARLY,
+        "f is an iteration that stops early. Such an iteration has a derivative of its own, and "
+        f"the rules differ from it by up to {style.number(100 * worst, 2)} % of the largest slope: "
+        f"{entry}{rules.more(len(wrong))}.",
+        "The rule may be the more accurate of the two. Tighten the tolerance of the iteration and "
+        "check again: if the rule is right, the difference shrinks.",
+    )
 
 
 def _elsewhere(case: Case) -> None:
@@ -406,6 +467,7 @@ def second_order(case: Case) -> None:
         "not judged: a surrogate, which the second pass applies again": case.surrogate,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.wrong >= COARSE,
         "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
+        f"not judged: {EARLY}": results.rows["value"].reason == EARLY,
     }
     for rule in ("variables", "value", "shape", "dtype"):
         row = results.rows.get(rule)

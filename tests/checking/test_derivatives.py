@@ -115,6 +115,58 @@ def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
     assert (found.rule, "`w`" in found.message) == ("captured", True)
 
 
+def implicit(tolerance, spoil=lambda inverse: inverse):
+    """The fixed point z = tanh(Wz + x), and the rule of the implicit function theorem."""
+
+    def solve(x, w):
+        return tf.while_loop(
+            lambda z, step: step > tolerance,
+            lambda z, step: (
+                new := tf.tanh(tf.linalg.matvec(w, z) + x),
+                tf.reduce_max(tf.abs(new - z)),
+            ),
+            (tf.zeros_like(x), tf.constant(1.0, x.dtype)),
+            maximum_iterations=100,
+        )[0]
+
+    @tf.custom_gradient
+    def layer(x, w):
+        z = solve(x, w)
+
+        def grad(dy):
+            slope = 1.0 - z**2
+            inverse = spoil(tf.linalg.inv(tf.eye(2, dtype=x.dtype) - slope[:, None] * w))
+            dx = slope * tf.linalg.matvec(inverse, dy, transpose_a=True)
+            return dx, dx[:, None] * z
+
+        return z, grad
+
+    random = np.random.default_rng(2)
+    return layer, random.normal(size=2), 0.3 * random.normal(size=(2, 2))
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-3])
+@pytest.mark.parametrize("how", [lambda f: f, tf.function])
+def test_a_right_rule_is_not_called_wrong_where_f_iterates_until_its_steps_are_small(
+    tolerance, how
+):
+    layer, *args = implicit(tolerance)
+    report = cgviz.check(how(layer), *args, where="eager")
+    (found,) = report.findings
+    assert (report.ok, found.rule, found.level) == (True, "precision", "warning")
+    assert "f is an iteration that stops early" in found.message
+    assert "Tighten the tolerance" in found.hint
+    assert {row.rule: row.reason for row in report.rows}["second order"].startswith("not judged")
+
+
+@pytest.mark.parametrize(
+    "spoil", [tf.transpose, lambda inverse: 0.999 * inverse, lambda inverse: inverse + 0.2]
+)
+def test_a_wrong_rule_is_not_excused_by_an_iteration_that_stops_early(spoil):
+    layer, *args = implicit(1e-5, spoil)
+    assert not cgviz.check(layer, *args, where="eager").ok
+
+
 @pytest.mark.parametrize("width", [1e-6, 1e-7])
 def test_stairs_that_have_a_slope_of_their_own_do_not_make_a_right_rule_wrong(width):
     """As those of a search by halvings that is followed by a division."""
