@@ -26,6 +26,7 @@ from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
+TIED = "has a kink in several inputs at once"  # see `_tied`
 EARLY = "f is an iteration that stops early"  # see `_stops_early`
 SMALL_PART = 0.03  # most implicit layers with a tolerance of 1e-3 are off by less
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
@@ -44,6 +45,11 @@ def value(case: Case) -> None:
     results, judged = case.results, case.judged
     found = _compared(case)
     dtype = found.dtype
+    with suppress(Exception):  # f may raise there
+        if found.mismatches and not case.surrogate and _tied(found):
+            worst = found.mismatches[0]
+            found.bends.insert(0, (worst.output, worst.input, TIED))
+            found.mismatches = []
     _kinks(case, found)
     slight = [each for each in found.mismatches if each.part <= dtype.wrong]
     by_leaf: dict[Leaf, list[Mismatch]] = {}
@@ -76,7 +82,7 @@ def value(case: Case) -> None:
         )
     if judged.x.size and case.y.size and not found.judged:
         results.skipped("value", _blind(case) or UNCERTAIN)
-    elif not (found.mismatches or case.surrogate or results.rows["kink"].reason == STAIRS):
+    elif not (found.mismatches or case.surrogate or results.rows["kink"].reason in (STAIRS, TIED)):
         with suppress(Exception):  # f may raise there
             _elsewhere(case)
     results.passed("value", _agreement(case, found))
@@ -110,6 +116,41 @@ def _compared(case: Case) -> Comparison:
     if not longer.mismatches:
         longer.bends = [(each.output, each.input, STAIRS) for each in found.mismatches[:1]]
     return longer
+
+
+def _tied(found: Comparison) -> bool:
+    """Whether f has no derivative here, as at a tie of three, and the claims are as good as any.
+
+    If f had one, the change along two directions at once would be the sum of the changes along
+    each. Then the rules must be right beside the point, and each claim must be no longer than the
+    gradients of its output there, since a gradient that is valid here is a mean of such gradients.
+    A shorter one that is no such mean passes.
+    """
+    judged, worst, random = found.f, found.mismatches[0], np.random.default_rng(2)
+    sides = judged.scale * random.uniform(0.25, 1.0, (4, judged.x.size))
+    sides *= random.choice([-1.0, 1.0], sides.shape)
+    sides[1] = -sides[0]  # what is above its equals in one is below them in the other
+    one = judged.scale * np.eye(1, judged.x.size, worst.input)[0]
+    step = found.dtype.eps ** (1 / 3)
+
+    def moved(direction: Array) -> Array:
+        return judged.forward(judged.x + step * direction) - found.middle
+
+    least = 1e-3 * step * worst.size * judged.scale[worst.input]
+    alone = moved(one)
+    extra = [moved(one + side) - moved(side) - alone for side in sides[:2]]
+    if not np.abs(np.stack(extra)[:, worst.output]).max() > least:
+        return False
+    points = [judged.x + BESIDE * side for side in sides]
+    beside = Comparison(replace(judged, x=points[0]), found.dtype)
+    if beside.mismatches or not beside.judged:
+        return False
+    for i in {each.output for each in found.mismatches}:
+        upstream = np.eye(1, found.middle.size, i)[0]
+        here, *there = (judged.claim(upstream, x) * judged.scale for x in (judged.x, *points))
+        if not np.linalg.norm(here) <= 1.5 * max(map(np.linalg.norm, there)):
+            return False
+    return True
 
 
 def _stops_early(case: Case, by_leaf: Mapping[Leaf, Sequence[Mismatch]]) -> bool:
@@ -276,6 +317,8 @@ _BENDS = {
     STAIRS: "one slope over short steps and another over longer ones, as a search that stops early "
     "or a rounding (if on purpose: surrogate=True) has; the rule claims the second, which was "
     "taken as right",
+    TIED: "other slopes along other directions, as where three numbers of which one is picked are "
+    "equal; the rule claims one that was taken as right",
 }
 
 
@@ -466,7 +509,7 @@ def second_order(case: Case) -> None:
         "not judged: the rule is not linear in upstream": not case.linear,
         "not judged: a surrogate, which the second pass applies again": case.surrogate,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.wrong >= COARSE,
-        "not judged: f moves in stairs": results.rows["kink"].reason == STAIRS,
+        **{f"not judged: f {w}": results.rows["kink"].reason == w for w in (STAIRS, TIED)},
         f"not judged: {EARLY}": results.rows["value"].reason == EARLY,
     }
     for rule in ("variables", "value", "shape", "dtype"):

@@ -657,6 +657,46 @@ def test_of_an_f_that_gives_another_value_each_time_nothing_is_called_right(f):
     assert not {"value", "kink", "second order"} & {row.rule for row in report.rows}
 
 
+def picked(weights):
+    """Sorts, and at a tie hands upstream back by these weights."""
+
+    @tf.custom_gradient
+    def ordered(x):
+        order = tf.argsort(x, stable=True)
+        tie = tf.reduce_max(x) == tf.reduce_min(x)
+        given = tf.where(tie, tf.cast(weights, x.dtype), tf.one_hot(order, 3, dtype=x.dtype))
+        return tf.gather(x, order), lambda dy: tf.linalg.matvec(given, dy, transpose_a=True)
+
+    return ordered
+
+
+TIES = {
+    "sort": (tf.sort, [1.0, 1.0, 1.0]),
+    "own sort": (picked(np.eye(3)[[2, 0, 1]]), [1.0, 1.0, 1.0]),
+    "top_k": (lambda x: tf.math.top_k(x, 2).values, [0.0, 0.0, 0.0]),
+    "range": (lambda x: (tf.reduce_max(x) + tf.reduce_min(x)) / 2.0, [1.0, 1.0, 1.0]),
+    "eigenvalues": (tf.linalg.eigvalsh, np.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_where_three_numbers_are_equal_a_gradient_that_picks_one_of_them_is_not_wrong(name):
+    report = cgviz.check(*TIES[name])
+    (found,) = report.findings
+    assert (report.ok, found.rule) == (True, "kink")
+    assert "kink in several inputs at once" in found.message
+
+
+@pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3))])
+def test_where_three_numbers_are_equal_a_gradient_that_is_too_long_is_wrong(weights):
+    assert "value" in [each.rule for each in cgviz.check(picked(weights), [1.0, 1.0, 1.0]).findings]
+
+
+def test_a_rule_that_is_wrong_beside_a_tie_is_wrong_at_it():
+    sort = tf.custom_gradient(lambda x: (tf.sort(x), lambda dy: dy))
+    assert not cgviz.check(lambda x: sort(x[::-1]), [1.0, 1.0, 1.0]).ok
+
+
 class Stale:
     """A layer whose rule keeps a tensor made from its variable when the layer was built."""
 
