@@ -17,6 +17,7 @@ import numpy as np
 from .. import style
 from ..findings import Finding
 from ..graph import Array, dtypes
+from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
@@ -35,7 +36,8 @@ GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 
 COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
 BESIDE = 2.0**-10  # of the size of an input: near enough to be in the domain, and off the point
 ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope
-LONG = 10.0  # seconds that a second order which nobody asked for may take, as estimated
+LONG = 4.0  # seconds that a second order which nobody asked for may take, as estimated: some
+# functions take twice as long
 
 # --- the first order ---------------------------------------------------------------------------
 
@@ -273,8 +275,9 @@ def _blind(case: Case) -> str:
 def _bias(case: Case, found: Comparison) -> None:
     """A surrogate's distance from the true derivative, as numbers."""
     if not found.mismatches:
-        ran = "" if case.steps else "no custom rule ran: "
-        if found.judged:
+        stopped = any(op.type == "StopGradient" for op in with_bodies(case.trace.ops))
+        ran = "" if case.steps or stopped else "no custom rule ran: "
+        if found.judged and not any(what == "jumps" for *_, what in found.bends):
             case.results.passed("surrogate", f"{ran}agrees with the true derivative here")
         else:
             case.results.skipped("surrogate", "no derivative to compare with here, so no bias")
@@ -418,7 +421,7 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
     """What the wrong numbers look like, as a hint."""
     general = _GENERAL if case.guilty(leaf) else _NO_RULE
     matrix = np.asarray(leaf.source)
-    if matrix.ndim > 1 and np.array_equal(matrix, matrix.swapaxes(-1, -2)):
+    if matrix.ndim > 1 and matrix.any() and np.array_equal(matrix, matrix.swapaxes(-1, -2)):
         general += _SYMMETRIC
     if found.claimed is None or found.true is None:
         return general

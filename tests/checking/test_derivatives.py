@@ -770,6 +770,23 @@ def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run():
     assert row.reason == "no custom rule ran: agrees with the true derivative here"
 
 
+@pytest.mark.parametrize(
+    ("f", "at", "said"),
+    [
+        (tf.custom_gradient(lambda x: (tf.sign(x), lambda dy: dy)), [0.0, 0.0], "no derivative to"),
+        (lambda x: x + tf.stop_gradient(tf.round(x) - x), [0.5, 1.5], "no derivative to compare"),
+        (lambda x: x + tf.stop_gradient(tf.sin(x) - x), 0.0, "agrees with the true derivative"),
+    ],
+)
+def test_a_surrogate_is_said_to_agree_only_where_f_has_a_derivative(f, at, said):
+    rows = {row.rule: row.reason for row in cgviz.check(f, at, surrogate=True).rows}
+    assert rows["surrogate"].startswith(said)
+
+
+def test_a_matrix_of_zeros_is_not_taken_for_a_symmetric_one():
+    assert "symmetric" not in hint(lambda dy, x: dy * 3.0 + x, np.zeros((2, 2)), forward=tf.sin)
+
+
 @pytest.mark.parametrize(("factor", "words"), [(1 / 8, "A mean where"), (-1.0, "A wrong sign?")])
 def test_a_usual_factor_has_a_usual_cause(factor, words):
     f = tf.custom_gradient(lambda x: (tf.reduce_sum(x * x), lambda dy: dy * factor * 2.0 * x))
