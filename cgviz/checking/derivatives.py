@@ -49,8 +49,7 @@ def value(case: Case) -> None:
     dtype = found.dtype
     with suppress(Exception):  # f may raise there
         if found.mismatches and not case.surrogate and _tied(found):
-            worst = found.mismatches[0]
-            found.bends.insert(0, (worst.output, worst.input, TIED))
+            found.bends.insert(0, (found.mismatches[0].output, found.mismatches[0].input, TIED))
             found.mismatches = []
     _kinks(case, found)
     slight = [each for each in found.mismatches if each.part <= dtype.wrong]
@@ -58,10 +57,10 @@ def value(case: Case) -> None:
     for each in found.mismatches:
         if each not in slight:
             by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
-    if by_leaf and not case.surrogate and _stops_early(case, by_leaf):
+    early = bool(by_leaf) and not case.surrogate and _stops_early(case, by_leaf)
+    if early:
         results.skipped("value", EARLY)
-        _early(case, found.mismatches)
-        slight, by_leaf = [], {}
+        slight, by_leaf = found.mismatches, {}
     if case.surrogate:  # its gradient may be another one, but None only by tf.stop_gradient
         _bias(case, found)
         pairs = zip(judged.leaves, case.eager.gradients, strict=True)
@@ -75,13 +74,16 @@ def value(case: Case) -> None:
     if by_leaf and told:  # not passed, although the other derivatives agree
         results.rows.setdefault("value", Row("value", "fail", f"wrong: see {told[0]}"))
     if slight:
-        results.broken(
-            "precision",
-            "the last digits are wrong",
-            f"{_entry(case, slight[0])}{rules.more(len(slight))}.",
-            "An iteration that stops early, a series cut short or a constant with few digits "
-            "gives such a difference.",
-        )
+        words, hint = f"{_entry(case, slight[0])}{rules.more(len(slight))}.", _FEW_DIGITS
+        if early:
+            worst = max(each.size for each in slight) / max(each.beside for each in slight)
+            words = (
+                f"{EARLY}, and so has a derivative of its own. The rules differ from it by up to "
+                f"{style.number(100 * worst, 2)} % of the largest slope: "
+                f"{words.replace(', true ', ', that of the iteration ')}"
+            )
+            hint = _TIGHTEN
+        results.broken("precision", EARLY if early else "the last digits are wrong", words, hint)
     if judged.x.size and case.y.size and not found.judged:
         results.skipped("value", _blind(case) or UNCERTAIN)
     elif not (found.mismatches or case.surrogate or results.rows["kink"].reason in (STAIRS, TIED)):
@@ -135,22 +137,22 @@ def _tied(found: Comparison) -> bool:
     one = judged.scale * np.eye(1, judged.x.size, worst.input)[0]
     step = found.dtype.eps ** (1 / 3)
 
-    def moved(direction: Array) -> Array:
-        return judged.forward(judged.x + step * direction) - found.middle
+    def at(direction: Array) -> float:
+        return float(judged.forward(judged.x + step * direction)[worst.output])
 
-    least = 1e-3 * step * worst.size * judged.scale[worst.input]
-    alone = moved(one)
-    extra = [moved(one + side) - moved(side) - alone for side in sides[:2]]
-    if not np.abs(np.stack(extra)[:, worst.output]).max() > least:
+    alone = at(one) - found.middle[worst.output]
+    others = sides[:2] * (one == 0)  # a kink in the one input alone excuses nothing
+    extra = max(abs(at(one + side) - at(side) - alone) for side in others)
+    if not extra > 1e-3 * step * worst.size * judged.scale[worst.input]:
         return False
     points = [judged.x + BESIDE * side for side in sides]
     beside = Comparison(replace(judged, x=points[0]), found.dtype)
     if beside.mismatches or not beside.judged:
         return False
     for i in {each.output for each in found.mismatches}:
-        upstream = np.eye(1, found.middle.size, i)[0]
-        here, *there = (judged.claim(upstream, x) * judged.scale for x in (judged.x, *points))
-        if not np.linalg.norm(here) <= 1.5 * max(map(np.linalg.norm, there)):
+        claim = partial(judged.claim, np.eye(1, found.middle.size, i)[0])
+        here, *there = (np.linalg.norm(claim(x) * judged.scale) for x in (judged.x, *points))
+        if not here <= 1.5 * max(there):  # of few points beside
             return False
     return True
 
@@ -167,9 +169,9 @@ def _stops_early(case: Case, by_leaf: Mapping[Leaf, Sequence[Mismatch]]) -> bool
     It misses a rule for an iteration that is wrong by less than that, unless by one factor; and it
     calls a right one wrong if its loop is not in TensorFlow, or if it stops earlier still.
     """
-    most = ((wrong, SMALL_PART * max(each.beside for each in wrong)) for wrong in by_leaf.values())
-    if any(each.size > give for wrong, give in most for each in wrong):
-        return False
+    for wrong in by_leaf.values():
+        if max(each.size for each in wrong) > SMALL_PART * max(each.beside for each in wrong):
+            return False
     judged, random = case.judged, np.random.default_rng(5)
     moved = [judged.x + judged.scale * random.uniform(-0.125, 0.125, judged.x.size) for _ in "123"]
     points = [judged.x, *moved, 0.5 * moved[0], 0.25 * moved[0]]
@@ -191,21 +193,6 @@ def _stops_early(case: Case, by_leaf: Mapping[Leaf, Sequence[Mismatch]]) -> bool
     except Exception:  # f may raise there
         return False
     return iterates
-
-
-def _early(case: Case, wrong: Sequence[Mismatch]) -> None:
-    """Note that the rules differ from an iteration that stops early."""
-    worst = max(each.size for each in wrong) / max(each.beside for each in wrong)
-    entry = _entry(case, wrong[0]).replace(", true ", ", the iteration's ")
-    case.results.broken(
-        "precision",
-        EARLY,
-        "f is an iteration that stops early. Such an iteration has a derivative of its own, and "
-        f"the rules differ from it by up to {style.number(100 * worst, 2)} % of the largest slope: "
-        f"{entry}{rules.more(len(wrong))}.",
-        "The rule may be the more accurate of the two. Tighten the tolerance of the iteration and "
-        "check again: if the rule is right, the difference shrinks.",
-    )
 
 
 def _elsewhere(case: Case) -> None:
@@ -350,6 +337,15 @@ def precision(case: Case) -> None:
         "dtype: write the rule in another form, or compute it in float64 and cast back.",
     )
 
+
+_FEW_DIGITS = (
+    "An iteration that stops early, a series cut short or a constant with few digits gives such a "
+    "difference."
+)
+_TIGHTEN = (
+    "The rule may be the more accurate of the two. Tighten the tolerance of the iteration and "
+    "check again: if the rule is right, the difference shrinks."
+)
 
 # --- why a derivative is wrong -----------------------------------------------------------------
 

@@ -687,6 +687,16 @@ def test_where_three_numbers_are_equal_a_gradient_that_picks_one_of_them_is_not_
     assert "kink in several inputs at once" in found.message
 
 
+@pytest.mark.parametrize("slope", [-1.0, 1.2])
+def test_a_rule_that_claims_no_slope_between_the_two_of_a_kink_is_wrong(slope):
+    def rule(dy, x):
+        return dy * tf.where(x == 0.0, tf.cast(slope, x.dtype), tf.cast(x > 0.0, x.dtype))
+
+    relu = tf.custom_gradient(lambda x: (tf.nn.relu(x), lambda dy: rule(dy, x)))
+    assert not cgviz.check(relu, [0.0, 0.0, 0.0]).ok
+    assert not cgviz.check(lambda x: tf.reduce_sum(relu(x)), [0.0, 1.0]).ok
+
+
 @pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3))])
 def test_where_three_numbers_are_equal_a_gradient_that_is_too_long_is_wrong(weights):
     assert "value" in [each.rule for each in cgviz.check(picked(weights), [1.0, 1.0, 1.0]).findings]
