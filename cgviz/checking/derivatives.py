@@ -566,6 +566,8 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
         wrong = found.confirmed(found.mismatches, told, dtype.eps ** (1 / 3))
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
         found.mismatches = [each for each in wrong if each.size > 4 * dtype.eps * term]
+    if found.mismatches and _tied(found):
+        found.mismatches, found.judged = [], 0
     return found
 
 

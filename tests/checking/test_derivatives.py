@@ -687,6 +687,18 @@ def test_where_three_numbers_are_equal_a_gradient_that_picks_one_of_them_is_not_
     assert "kink in several inputs at once" in found.message
 
 
+def test_of_triplets_that_have_collapsed_no_second_derivative_is_called_wrong():
+    same = np.equal.outer([0, 0, 1, 1], [0, 0, 1, 1])
+
+    def loss(x):
+        distances = tf.reduce_sum((x[:, None] - x[None]) ** 2, -1)
+        farthest = tf.reduce_max(tf.where(same, distances, -1e9), 1)
+        nearest = tf.reduce_min(tf.where(same, 1e9, distances), 1)
+        return tf.reduce_mean(tf.nn.relu(farthest - nearest + 0.2))
+
+    assert not second_order(loss, np.ones((4, 2)))
+
+
 @pytest.mark.parametrize("slope", [-1.0, 1.2])
 def test_a_rule_that_claims_no_slope_between_the_two_of_a_kink_is_wrong(slope):
     def rule(dy, x):
