@@ -32,7 +32,8 @@ BLOCKS = 16  # blocks if there are more: in float64, sums of a thousand hide not
 FEWEST = 4  # blocks, however slow f is, so that one error does not vanish among all derivatives
 SECONDS = 3.0  # for all differences, and again for all pulls, as estimated from the first run
 FEW = 40  # up to so many inputs are moved one at a time even if it takes longer, for the hints
-SLOW = 0.1  # seconds of a run from which `FEW` inputs take over a minute
+PATIENT = 5.0  # seconds that `FEW` inputs may take, as estimated
+SLOW = 0.1  # seconds of a run from which its exact time does not matter
 LADDER = 20  # runs of f that one slope usually takes
 MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred megabytes
 SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
@@ -111,7 +112,7 @@ class Comparison:
     def _compare(self, seconds: float, most: int) -> None:
         """Compare claims with slopes, both times the weights: single entries, or sums of them."""
         n, m = self.f.x.size, self.middle.size
-        few = n if n <= FEW and seconds < SLOW else FEWEST
+        few = n if n <= FEW and n * LADDER * seconds < PATIENT else FEWEST
         # Zeros have blocks of their own: the kink of a ReLU at 0 must not excuse errors elsewhere.
         parts = np.split(np.arange(n), np.cumsum(self.f.sizes))
         parts = [part[kind[part]] for part in parts for kind in (self.f.x != 0, self.f.x == 0)]

@@ -270,11 +270,15 @@ def nonlinearity(
 
 def largest_term(run: Callable[[], Any]) -> float:
     """The size of the largest number that the ops of a run return, and so round."""
+    met = (t for op in ops_of(run) for t in op.outputs if arguments.can_be_watched(t))
+    return max((largest(to_vector(t)) for t in met), default=0.0)
+
+
+def ops_of(run: Callable[[], Any]) -> list[OpEvent]:
+    """The ops that run, those inside a `tf.function` too."""
     with tf_hooks.recording(True) as recording:
         run()
-    ops = [each for each in recording.events() if isinstance(each, OpEvent)]
-    met = (t for op in ops for t in op.outputs if arguments.can_be_watched(t))
-    return max((largest(to_vector(t)) for t in met), default=0.0)
+    return [each for each in recording.events() if isinstance(each, OpEvent)]
 
 
 # --- variables ---------------------------------------------------------------------------------

@@ -115,6 +115,58 @@ def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
     assert (found.rule, "`w`" in found.message) == ("captured", True)
 
 
+def implicit(tolerance, spoil=lambda inverse: inverse):
+    """The fixed point z = tanh(Wz + x), and the rule of the implicit function theorem."""
+
+    def solve(x, w):
+        return tf.while_loop(
+            lambda z, step: step > tolerance,
+            lambda z, step: (
+                new := tf.tanh(tf.linalg.matvec(w, z) + x),
+                tf.reduce_max(tf.abs(new - z)),
+            ),
+            (tf.zeros_like(x), tf.constant(1.0, x.dtype)),
+            maximum_iterations=100,
+        )[0]
+
+    @tf.custom_gradient
+    def layer(x, w):
+        z = solve(x, w)
+
+        def grad(dy):
+            slope = 1.0 - z**2
+            inverse = spoil(tf.linalg.inv(tf.eye(2, dtype=x.dtype) - slope[:, None] * w))
+            dx = slope * tf.linalg.matvec(inverse, dy, transpose_a=True)
+            return dx, dx[:, None] * z
+
+        return z, grad
+
+    random = np.random.default_rng(2)
+    return layer, random.normal(size=2), 0.3 * random.normal(size=(2, 2))
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-3])
+@pytest.mark.parametrize("how", [lambda f: f, tf.function])
+def test_a_right_rule_is_not_called_wrong_where_f_iterates_until_its_steps_are_small(
+    tolerance, how
+):
+    layer, *args = implicit(tolerance)
+    report = cgviz.check(how(layer), *args, where="eager")
+    (found,) = report.findings
+    assert (report.ok, found.rule, found.level) == (True, "precision", "warning")
+    assert "f is an iteration that stops early" in found.message
+    assert "Tighten the tolerance" in found.hint
+    assert {row.rule: row.reason for row in report.rows}["second order"].startswith("not judged")
+
+
+@pytest.mark.parametrize(
+    "spoil", [tf.transpose, lambda inverse: 0.999 * inverse, lambda inverse: inverse + 0.2]
+)
+def test_a_wrong_rule_is_not_excused_by_an_iteration_that_stops_early(spoil):
+    layer, *args = implicit(1e-5, spoil)
+    assert not cgviz.check(layer, *args, where="eager").ok
+
+
 @pytest.mark.parametrize("width", [1e-6, 1e-7])
 def test_stairs_that_have_a_slope_of_their_own_do_not_make_a_right_rule_wrong(width):
     """As those of a search by halvings that is followed by a division."""
@@ -605,6 +657,68 @@ def test_of_an_f_that_gives_another_value_each_time_nothing_is_called_right(f):
     assert not {"value", "kink", "second order"} & {row.rule for row in report.rows}
 
 
+def picked(weights):
+    """Sorts, and at a tie hands upstream back by these weights."""
+
+    @tf.custom_gradient
+    def ordered(x):
+        order = tf.argsort(x, stable=True)
+        tie = tf.reduce_max(x) == tf.reduce_min(x)
+        given = tf.where(tie, tf.cast(weights, x.dtype), tf.one_hot(order, 3, dtype=x.dtype))
+        return tf.gather(x, order), lambda dy: tf.linalg.matvec(given, dy, transpose_a=True)
+
+    return ordered
+
+
+TIES = {
+    "sort": (tf.sort, [1.0, 1.0, 1.0]),
+    "own sort": (picked(np.eye(3)[[2, 0, 1]]), [1.0, 1.0, 1.0]),
+    "top_k": (lambda x: tf.math.top_k(x, 2).values, [0.0, 0.0, 0.0]),
+    "range": (lambda x: (tf.reduce_max(x) + tf.reduce_min(x)) / 2.0, [1.0, 1.0, 1.0]),
+    "eigenvalues": (tf.linalg.eigvalsh, np.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_where_three_numbers_are_equal_a_gradient_that_picks_one_of_them_is_not_wrong(name):
+    report = cgviz.check(*TIES[name])
+    (found,) = report.findings
+    assert (report.ok, found.rule) == (True, "kink")
+    assert "kink in several inputs at once" in found.message
+
+
+def test_of_triplets_that_have_collapsed_no_second_derivative_is_called_wrong():
+    same = np.equal.outer([0, 0, 1, 1], [0, 0, 1, 1])
+
+    def loss(x):
+        distances = tf.reduce_sum((x[:, None] - x[None]) ** 2, -1)
+        farthest = tf.reduce_max(tf.where(same, distances, -1e9), 1)
+        nearest = tf.reduce_min(tf.where(same, 1e9, distances), 1)
+        return tf.reduce_mean(tf.nn.relu(farthest - nearest + 0.2))
+
+    assert not second_order(loss, np.ones((4, 2)))
+
+
+@pytest.mark.parametrize("slope", [-1.0, 1.2])
+def test_a_rule_that_claims_no_slope_between_the_two_of_a_kink_is_wrong(slope):
+    def rule(dy, x):
+        return dy * tf.where(x == 0.0, tf.cast(slope, x.dtype), tf.cast(x > 0.0, x.dtype))
+
+    relu = tf.custom_gradient(lambda x: (tf.nn.relu(x), lambda dy: rule(dy, x)))
+    assert not cgviz.check(relu, [0.0, 0.0, 0.0]).ok
+    assert not cgviz.check(lambda x: tf.reduce_sum(relu(x)), [0.0, 1.0]).ok
+
+
+@pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3))])
+def test_where_three_numbers_are_equal_a_gradient_that_is_too_long_is_wrong(weights):
+    assert "value" in [each.rule for each in cgviz.check(picked(weights), [1.0, 1.0, 1.0]).findings]
+
+
+def test_a_rule_that_is_wrong_beside_a_tie_is_wrong_at_it():
+    sort = tf.custom_gradient(lambda x: (tf.sort(x), lambda dy: dy))
+    assert not cgviz.check(lambda x: sort(x[::-1]), [1.0, 1.0, 1.0]).ok
+
+
 class Stale:
     """A layer whose rule keeps a tensor made from its variable when the layer was built."""
 
@@ -676,6 +790,23 @@ def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run():
     report = cgviz.check(lambda x: tf.vectorized_map(through, x), [[0.3], [1.2]], surrogate=True)
     (row,) = [row for row in report.rows if row.rule == "surrogate"]
     assert row.reason == "no custom rule ran: agrees with the true derivative here"
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "said"),
+    [
+        (tf.custom_gradient(lambda x: (tf.sign(x), lambda dy: dy)), [0.0, 0.0], "no derivative to"),
+        (lambda x: x + tf.stop_gradient(tf.round(x) - x), [0.5, 1.5], "no derivative to compare"),
+        (lambda x: x + tf.stop_gradient(tf.sin(x) - x), 0.0, "agrees with the true derivative"),
+    ],
+)
+def test_a_surrogate_is_said_to_agree_only_where_f_has_a_derivative(f, at, said):
+    rows = {row.rule: row.reason for row in cgviz.check(f, at, surrogate=True).rows}
+    assert rows["surrogate"].startswith(said)
+
+
+def test_a_matrix_of_zeros_is_not_taken_for_a_symmetric_one():
+    assert "symmetric" not in hint(lambda dy, x: dy * 3.0 + x, np.zeros((2, 2)), forward=tf.sin)
 
 
 @pytest.mark.parametrize(("factor", "words"), [(1 / 8, "A mean where"), (-1.0, "A wrong sign?")])
