@@ -84,7 +84,7 @@ export function makeBar(view) {
   const [, , play, forward] = time.children;
   const select = (label, run, options) => h("select", { "aria-label": label, onchange: ({ target }) => run(target) },
     ...options.map(([value, words]) => h("option", { value }, words)));
-  const seek = makeSlider("Moment", {}, (n) => view.go(moments(view.clock)[n]));
+  const seek = makeSlider("Moment", { onchange: () => view.toField() }, (n) => view.go(moments(view.clock)[n], true));
   toggle(seek.words, "where", true);
   const speed = select("Speed", ({ value }) => (state.speed = Number(value)), [0.5, 1, 2, 4].map((x) => [x, `${x}\u00d7`]));
   speed.value = 1;

@@ -93,10 +93,16 @@ export function moving(picture, before, over) {
   };
 }
 
+/** What is seen of a picture's box: not what the sentence covers that sticks to the border of the window, unless that is most of it. */
+const sightOf = ({ box }) => {
+  const { x, y, width, height } = box.getBoundingClientRect();
+  const free = box.closest(".cgviz-view").querySelector(".cgviz-status").getBoundingClientRect().y - y;
+  return { x, y, width, height: free > height / 2 ? Math.min(height, free) : height };
+};
+
 /** The box of an element in the points of its picture: its middle, and its size. */
-export function boxOf({ inner }, element) {
+export function boxOf({ inner }, element, { x, y, width, height } = element.getBoundingClientRect()) {
   const { a: k, e, f } = inner.getScreenCTM();
-  const { x, y, width, height } = element.getBoundingClientRect();
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
@@ -104,7 +110,7 @@ export function boxOf({ inner }, element) {
 export function reveal(picture, ...places) {
   const edge = EDGE / picture.k;
   const ends = ({ x, y, width, height }) => [[x - width / 2, x + width / 2], [y - height / 2, y + height / 2]];
-  const [seen, ...wanted] = [boxOf(picture, picture.box), ...places.filter((place) => place)].map(ends);
+  const [seen, ...wanted] = [boxOf(picture, picture.box, sightOf(picture)), ...places.filter((place) => place)].map(ends);
   const all = wanted.reduce((found, each) => {
     const both = found.map(([from, to], n) => [Math.min(from, each[n][0]), Math.max(to, each[n][1])]);
     return both.every(([from, to], n) => to - from + edge < seen[n][1] - seen[n][0]) ? both : found;

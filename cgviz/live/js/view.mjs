@@ -17,6 +17,7 @@ const PAUSE = 300; // milliseconds from one moment to the next at speed 1
 const SHARED = 250; // milliseconds after which Python is told, so that many changes are told at once
 const [ASIDE, BORDERS] = [362, 42]; // pixels: the side panel with its gap; what is beside a picture; as in view.css
 const NARROW = 760; // pixels of a view below which the side panel is under the picture
+const SCROLLBAR = 20; // pixels, at most
 const USUAL = 820; // pixels for a picture on a usual screen, assumed until the width is known
 
 /** A view, built into `el` and shown until `close`. */
@@ -126,6 +127,7 @@ export class View {
     const { state, questions, clock, history, parts, pictures: [{ answers }] } = this;
     this.pictures.forEach((picture, side) => {
       land(picture);
+      picture.over = undefined; // what lit up is dark again
       const selected = state.side === side ? state.selected : null;
       paintPicture(picture, { step: this.stepOn(picture.page), selected, hidden: questions.hidden });
       picture.map?.paint(this.stepOn(picture.page));
@@ -159,11 +161,16 @@ export class View {
 
   // --- time ---
 
-  go(step) {
+  /** Show another moment; while a slider is `held`, it keeps the focus. */
+  go(step, held) {
     this.moveTo(step);
+    if (!held) this.toField();
+    this.share();
+  }
+
+  toField() {
     const field = this.pictures[0].answers.querySelector("input"); // to type at once, unless what is elsewhere has the focus
     if (document.activeElement === document.body || this.root.contains(this.focused)) field?.focus({ preventScroll: true });
-    this.share();
   }
 
   /** Go to the next moment, and let its numbers fly. Returns the milliseconds that they take. */
@@ -258,6 +265,7 @@ export class View {
   /** Light up the paths of the chain rule that end with a link, whose gradient is a term of a sum, once they are told. */
   trace(picture, link) {
     const { flight, lit, over, page } = picture;
+    if (flight) picture.over = undefined; // so that it lights up afterwards
     if (flight || link === over) return;
     picture.over = link;
     const { paths = [], come } = page.panels[page.display.links[link]?.source] ?? {};
@@ -288,7 +296,8 @@ export class View {
     else if (document.fullscreenElement) document.exitFullscreen();
     for (const picture of this.pictures) picture.fitted = true;
     this.resize();
-    this.pictures[0].svg.focus({ preventScroll: true });
+    const [{ answers, svg }] = this.pictures;
+    (answers.querySelector("input") ?? svg).focus({ preventScroll: true });
   }
 
   // --- size ---
@@ -301,12 +310,13 @@ export class View {
     const { clientWidth, clientHeight } = this.root;
     const height = this.state.presenting ? clientHeight : 0; // else it is as high as its picture
     if (!clientWidth || Math.hypot(clientWidth - (this.width ?? 0), height - (this.height ?? 0)) < 2) return;
+    const little = Math.abs(clientWidth - (this.width ?? 0)) < SCROLLBAR; // one came or went: who has scrolled the picture reads on
     Object.assign(this, { width: clientWidth, height });
     const pages = this.directed(this.pages);
     if (pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
     this.fit(this.pictures.filter(({ fitted }) => fitted));
     if (height) this.paint(true); // to keep equations in sight
-    else this.follow();
+    else if (!little) this.follow();
   }
 
   /** Keep the op of this moment in sight, and the numbers that leave it, then those that come to it, and what they add up to. */
