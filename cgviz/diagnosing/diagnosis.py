@@ -226,8 +226,11 @@ def lost(history: History, end: int) -> Iterator[Told]:
             hint = QUIET if brief else LEARNT
             found = [replace(found[0], message=message, hint=hint, level="note")]
         elif state == "zero":  # for a short while, or for a matrix that never moves
-            gradient = np.asarray(history.traces[history.steps[-1]].variables.get(name))
-            warned = {"error": brief, "note": not place and math.prod(gradient.shape[:-1]) > 1}
+            shapes = {
+                n: np.shape(x) for n, x in history.traces[history.steps[-1]].variables.items()
+            }
+            matrix = any(math.prod(shapes.get(n, ())[:-1]) > 1 for x in found for n in x.sources)
+            warned = {"error": brief, "note": not place and matrix}
             found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
 
@@ -248,11 +251,14 @@ def size(history: History, end: int) -> Iterator[Told]:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):
-            found.setdefault(each.what, []).append((place, each))
+            own = (s for name, s in history.series.items() if name in each.sources)
+            exact = any(series.state[end - 1] == "zero" for series in own)
+            # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.
+            if each.what != "zero" or (numbers.single(each.op) and not exact):
+                found.setdefault(each.what, []).append((place, each))
     often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
     for place, first in often:
-        if first.what != "zero":  # `lost` tells of these
-            yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
+        yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
     if not any(first.what in ("vanishing", "exploding") for _, first in often):
         yield from _depth(history, end)
 

@@ -210,7 +210,7 @@ ZERO = (
         "{name} minus its mean over a single entry is always 0, as in a normalisation.",
         "Normalise over more entries: a larger batch, or another axis.",
     ),
-    Cause("uses cancel", CHAIN, ops="sum").says(
+    Cause("uses cancel", CHAIN, ops="sum", level="note").says(
         "the gradients that the uses of {name} return add up to 0.", CANCELS
     ),
     Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any()).says(
@@ -226,7 +226,7 @@ ZERO = (
         "A product's derivative is the other factor. Look where that becomes 0: if it is weights "
         "that all start at 0, give them other numbers.",
     ),
-    Cause("cancels", CHAIN, SOFTMAX, lambda case: single(case.op)).says(SINGLE, SIGMOID),
+    Cause("single", CHAIN, SOFTMAX, lambda c: single(c.op), "warning").says(SINGLE, SIGMOID),
     Cause("straight", KINKS, STRAIGHT, lambda case: case.j == 1).says(
         "The second derivative of ReLU and leaky ReLU is 0 for every input.", SMOOTH
     ),
@@ -235,7 +235,7 @@ ZERO = (
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
     # The next two are found by running TensorFlow's own rule again for other upstreams.
-    Cause("cancels", CHAIN, when=lambda case: cancels(case.step, case.j)).says(
+    Cause("cancels", CHAIN, when=lambda c: cancels(c.step, c.j), level="note").says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         CANCELS,
     ),
@@ -340,7 +340,7 @@ class GradientCase(Case):
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
-        level = "note" if learns and self.cause.name in ("cancels", "uses cancel") else "error"
+        level = self.cause.level if learns else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
     @property

@@ -74,6 +74,28 @@ def test_a_softmax_over_one_entry_is_named_where_its_gradient_is_0():
     assert "Use a sigmoid" in finding.hint
 
 
+def test_a_cross_entropy_over_one_entry_with_labels_of_0_and_1_is_not_said_to_be_flat():
+    w, labels = tf.Variable([[1.0], [2.0]]), [[1.0], [0.0], [1.0]]
+    x = tf.constant([[1.0, 2.0], [3.0, -1.0], [0.0, 1.0]])
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels, x @ w))
+        with tape.stop_recording():
+            assert abs(tape.gradient(loss, w)[0, 0]) > 0.9
+    assert not trace.diagnose()
+
+
+def test_a_branch_that_dies_at_a_softmax_over_one_entry_is_a_warning_though_another_learns():
+    w, v = tf.Variable([[1.0], [2.0]], name="w"), tf.Variable([[0.5], [1.0]], name="v")
+    x = tf.constant([[1.0, 2.0], [3.0, -1.0]])
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        loss = tf.reduce_mean((tf.nn.softmax(tf.tanh(x @ w)) * (x @ v) - 1.0) ** 2)
+        with tape.stop_recording():
+            tape.gradient(loss, [w, v])
+    finding = only(trace)
+    assert (finding.level, finding.sources) == ("warning", ("w",))
+    assert "A softmax over one entry" in finding.message
+
+
 def test_ways_that_cancel_are_named():
     finding = only(cgviz.trace(lambda x: x - x, 2.0))
     assert "add up to 0" in finding.message
