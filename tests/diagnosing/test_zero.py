@@ -46,6 +46,25 @@ def test_a_normalisation_over_one_entry_is_named(rows):
     )
 
 
+def test_a_loop_of_steps_has_one_finding_about_a_normalisation_over_one_entry():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Dense(4), keras.layers.BatchNormalization()])
+    x = tf.constant([[1.0, -2.0, 0.5]])
+    model(x)
+    with cgviz.record() as trace:
+        for _ in range(5):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x, training=True) - 1.0) ** 2)
+            (kernel, *_), (g, *_) = model.weights, tape.gradient(loss, model.weights[:1])
+            kernel.assign_sub(0.01 * g)
+    assert "single entry" in only(trace).message
+
+
+def test_a_sum_that_cancels_is_not_taken_for_a_normalisation_over_one_entry():
+    finding = only(cgviz.trace(lambda x: tf.reduce_mean(x) - tf.reduce_sum(x - 3.0), [3.0]))
+    assert "add up to 0" in finding.message
+
+
 def test_a_layer_is_not_said_to_have_weights_that_start_at_0_where_its_input_is_0():
     finding = only(cgviz.trace(lambda w: tf.matmul([[0.0, 0.0]], w), [[1.0], [2.0]]))
     assert "The other factor is 0" in finding.message
