@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Op, Trace, ratio, wide
+from ..graph import Op, Trace, ratio, wide, wide_norm
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -28,14 +28,8 @@ from . import none, numbers, sizes
 from .pass_graph import Cause, PassGraph, listed
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
-    numbers.values,
-    none.dropped,
-    none.find,
-    none.beside,
-    numbers.not_finite,
-    numbers.zero,
-    numbers.underflow,
-    sizes.scale,
+    *(numbers.values, none.dropped, none.find, none.beside),
+    *(numbers.not_finite, numbers.zero, numbers.underflow, sizes.scale),
 )
 
 BROKEN = ("nan", "inf", "exploding")
@@ -76,10 +70,40 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
     told = [x for step, x in found if x.what == "none" or step <= first]  # the rest follows
-    if first:
-        told = [replace(x, hint=x.hint + GREW) if x.what in BROKEN else x for x in told]
+    for i, x in enumerate(told if first else ()):
+        data = x.op and (x.op.kind in ("input", "constant") or x.op.type == "Log")
+        told[i] = replace(x, hint=x.hint + GREW) if x.what in BROKEN and not data else x
+    told = [*growing(graphs), *told]
     notes = [*_integers(trace, graphs), *trace.notes]
     return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
+
+
+GROWING = Cause("exploding", STABILITY).says(
+    "the gradients grow from pass to pass: that of {who} is {times} times as large in the last as "
+    "in the first, and the target has grown too.",
+    "Make the learning rate ten times smaller; if it still grows, the update has a wrong sign. "
+    "`cgviz.watch` shows each step.",
+)
+
+
+def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
+    """Gradients that grow, and the target with them, between the first and the last pass of a loop.
+
+    The passes of a loop have the same variables, which it changes, and a target of the same line.
+    """
+    loops: dict[object, list[PassGraph]] = {}
+    for graph in (each for each in graphs if each.pass_.targets):
+        made, *own = map(graph.maker, (graph.pass_.targets[0], *graph.pass_.sources))
+        loops.setdefault((str(made and made.source), *own), []).append(graph)
+    for first, last in ((loop[0], loop[-1]) for loop in loops.values()):
+        low, high = (wide_norm([g for _, g in x.gradients if g is not None]) for x in (first, last))
+        (start, *_), (end, *_) = first.pass_.targets, last.pass_.targets
+        rose = wide_norm([end.numpy()]) > wide_norm([start.numpy()])
+        if first.training_step < last.training_step and rose and high > GROWN * low > 0:
+            asked = [v for v, g in first.gradients if g is not None]
+            who, times = listed(map(first.name, asked)), style.number(ratio(high, low), 2)
+            words = GROWING.words({"who": who, "times": times})
+            yield first.finding("exploding", words, first.maker(start), asked, level="warning")
 
 
 def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
@@ -92,7 +116,8 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
         return plain if {plain, name} <= tensors else name
 
     for each in found:
-        where = each.op and each.op.type, str(each.source) if each.source else each.message
+        words = re.sub(r"_\d+\b", "", each.message)  # of a loop, each iteration has its own names
+        where = each.op and each.op.type, str(each.source) if each.source else words
         kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
     return list(kept.values())
 
@@ -226,10 +251,9 @@ def lost(history: History, end: int) -> Iterator[Told]:
             hint = QUIET if brief else LEARNT
             found = [replace(found[0], message=message, hint=hint, level="note")]
         elif state == "zero":  # for a short while, or for a matrix that never moves
-            shapes = {
-                n: np.shape(x) for n, x in history.traces[history.steps[-1]].variables.items()
-            }
-            matrix = any(math.prod(shapes.get(n, ())[:-1]) > 1 for x in found for n in x.sources)
+            values = history.traces[history.steps[-1]].variables
+            shapes = (np.asarray(values.get(n)).shape for x in found for n in x.sources)
+            matrix = any(math.prod(shape[:-1]) > 1 for shape in shapes)
             warned = {"error": brief, "note": not place and matrix}
             found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
@@ -254,7 +278,7 @@ def size(history: History, end: int) -> Iterator[Told]:
             own = (s for name, s in history.series.items() if name in each.sources)
             exact = any(series.state[end - 1] == "zero" for series in own)
             # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.
-            if each.what != "zero" or (numbers.single(each.op) and not exact):
+            if each.what != "zero" or (each.op and numbers.single(each.op) and not exact):
                 found.setdefault(each.what, []).append((place, each))
     often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
     for place, first in often:
