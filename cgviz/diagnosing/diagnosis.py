@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Op, Trace, ratio, wide, wide_norm
+from ..graph import Op, Trace, Value, ratio, wide, wide_norm
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -81,8 +81,7 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
 GROWING = Cause("exploding", STABILITY).says(
     "the gradients grow from pass to pass: that of {who} is {times} times as large in the last as "
     "in the first, and the target has grown too.",
-    "Make the learning rate ten times smaller; if it still grows, the update has a wrong sign. "
-    "`cgviz.watch` shows each step.",
+    "Make the learning rate ten times smaller, or check the sign; `cgviz.watch` shows each step.",
 )
 
 
@@ -91,18 +90,17 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
 
     The passes of a loop have the same variables, which it changes, and a target of the same line.
     """
-    loops: dict[object, list[PassGraph]] = {}
-    for graph in (each for each in graphs if each.pass_.targets):
-        made, *own = map(graph.maker, (graph.pass_.targets[0], *graph.pass_.sources))
-        loops.setdefault((str(made and made.source), *own), []).append(graph)
-    for first, last in ((loop[0], loop[-1]) for loop in loops.values()):
+    loops: dict[object, list[tuple[PassGraph, Value]]] = {}
+    for graph, end in ((each, each.pass_.targets[0]) for each in graphs if each.pass_.targets):
+        made, *own = map(graph.maker, (end, *graph.pass_.sources))
+        loops.setdefault((str(made and made.source), *own), []).append((graph, end))
+    for (first, start), (last, end) in ((loop[0], loop[-1]) for loop in loops.values()):
         low, high = (wide_norm([g for _, g in x.gradients if g is not None]) for x in (first, last))
-        (start, *_), (end, *_) = first.pass_.targets, last.pass_.targets
         rose = wide_norm([end.numpy()]) > wide_norm([start.numpy()])
         if first.training_step < last.training_step and rose and high > GROWN * low > 0:
             asked = [v for v, g in first.gradients if g is not None]
-            who, times = listed(map(first.name, asked)), style.number(ratio(high, low), 2)
-            words = GROWING.words({"who": who, "times": times})
+            known = {"who": listed(map(first.name, asked)), "times": style.number(high / low, 2)}
+            words = GROWING.words(known)
             yield first.finding("exploding", words, first.maker(start), asked, level="warning")
 
 
@@ -252,9 +250,10 @@ def lost(history: History, end: int) -> Iterator[Told]:
             found = [replace(found[0], message=message, hint=hint, level="note")]
         elif state == "zero":  # for a short while, or for a matrix that never moves
             values = history.traces[history.steps[-1]].variables
-            shapes = (np.asarray(values.get(n)).shape for x in found for n in x.sources)
-            matrix = any(math.prod(shape[:-1]) > 1 for shape in shapes)
-            warned = {"error": brief, "note": not place and matrix}
+            rows = (
+                math.prod(np.asarray(values.get(n)).shape[:-1]) for x in found for n in x.sources
+            )
+            warned = {"error": brief, "note": not place and any(n > 1 for n in rows)}
             found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
 
@@ -275,10 +274,9 @@ def size(history: History, end: int) -> Iterator[Told]:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):
-            own = (s for name, s in history.series.items() if name in each.sources)
-            exact = any(series.state[end - 1] == "zero" for series in own)
+            own = [s.state[end - 1] for name, s in history.series.items() if name in each.sources]
             # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.
-            if each.what != "zero" or (each.op and numbers.single(each.op) and not exact):
+            if each.what != "zero" or (each.op and numbers.single(each.op) and "zero" not in own):
                 found.setdefault(each.what, []).append((place, each))
     often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
     for place, first in often:

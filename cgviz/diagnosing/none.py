@@ -341,10 +341,7 @@ _CAUSES = (
         "Use it, or leave it out; `unconnected_gradients='zero'` gives 0. If it was only assigned "
         "to, or to a variable: an assignment passes no gradient on.",
     ),
-    Cause("tape not recording").says(
-        "{who}: {here} ran {where}.",
-        "Move the line {due}.",
-    ),
+    Cause("tape not recording").says("{who}: {here} ran {where}.", "Move the line {due}."),
     Cause("variable", VARIABLES).says(
         "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "
         "variables that are trainable, and none with `watch_accessed_variables=False`.",

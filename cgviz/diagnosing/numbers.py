@@ -394,9 +394,7 @@ FORWARD = (
         "Keep its input there. For logarithms there are tf.math.xlogy, tf.math.log_sigmoid and "
         "tf.nn.log_softmax.",
     ),
-    _unstable(
-        "infinite input", when=lambda case: any(np.isinf(numbers(v)).any() for v in case.op.inputs)
-    ).says(
+    _unstable("infinite", when=lambda c: any(np.isinf(numbers(v)).any() for v in c.op.inputs)).says(
         "It turns ∞ into NaN, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.",
         "Look at the infinity that came in.{row}",
     ),

@@ -166,10 +166,6 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
         if (total < 1) == fell:
             often = f"{len(row)} times, in all" if len(row) > 1 else "once,"
             lines.append(f"{at(row[0].step.op)} {often} × {style.number(total, 2)}")
-    known = {
-        "who": listed(map(graph.name, values)),
-        "worst": graph.name(worst),
-        "ratio": style.number(times, 2),
-        "lines": ", ".join(lines),
-    }
+    known = {"who": listed(map(graph.name, values)), "worst": graph.name(worst)}
+    known |= {"ratio": style.number(times, 2), "lines": ", ".join(lines)}
     return graph.finding(cause.name, cause.words(known), totals[0][1][0].step.op, values)
