@@ -249,10 +249,8 @@ def lost(history: History, end: int) -> Iterator[Told]:
             hint = QUIET if brief else LEARNT
             found = [replace(found[0], message=message, hint=hint, level="note")]
         elif state == "zero":  # for a short while, or for a matrix that never moves
-            values = history.traces[history.steps[-1]].variables
-            rows = (
-                math.prod(np.asarray(values.get(n)).shape[:-1]) for x in found for n in x.sources
-            )
+            now = history.traces[history.steps[-1]].variables
+            rows = (math.prod(np.asarray(now.get(n)).shape[:-1]) for x in found for n in x.sources)
             warned = {"error": brief, "note": not place and any(n > 1 for n in rows)}
             found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
