@@ -481,7 +481,7 @@ REAL = {
     "19 callable, graph": (lambda: tf.function(lambda x: plain(x, tf.sin))(ONE), "Close over"),
     "19 bool, graph": (string_as_bool_in_a_graph, "became a tensor"),
     "19 while, graph": (while_in_a_graph, "tf.while_loop, or put the loop into a @tf.function"),
-    "19 if, graph": (if_in_a_graph, "AutoGraph leaves as is"),
+    "19 if, graph": (if_in_a_graph, "asked a tensor for True or False"),
     "19 slices, graph": (slices_with_a_list_in_a_graph, "dense_shape=tf.shape(x)"),
     "19 range, graph": (range_in_a_graph, "became a tensor"),
     "19 rule, used": (

@@ -1105,6 +1105,30 @@ def test_a_layer_below_a_normalisation_over_one_entry_is_an_error():
     assert {name.rpartition("/")[2] for name in finding.sources} == {"kernel", "bias"}
 
 
+def test_a_softmax_over_one_entry_is_told_by_a_watch_though_its_gradients_are_not_quite_0():
+    draw = np.random.default_rng(0)
+    w, x = tf.Variable([[1.0], [2.0]], name="w"), draw.normal(size=(64, 2)).astype("f")
+    loss = lambda: tf.reduce_mean((tf.nn.softmax(x @ w) - np.float32(x[:, :1] > 0)) ** 2)  # noqa: E731
+    history = cgviz.watch(descent(loss, [w]), 6)
+    assert history.variables["w"].gradient[0] > 0
+    (finding,) = [each for each in history.diagnose() if each.what == "zero"]
+    assert (finding.level, finding.sources) == ("error", ("w",))
+    assert "A softmax over one entry" in finding.message
+
+
+def test_a_remark_or_a_warning_does_not_depend_on_the_order_of_variables():
+    levels = set()
+    for names in (["b", "w"], ["w", "b"]):
+        made = {"b": tf.Variable([1.0, 2.0], name="b"), "w": tf.Variable(tf.eye(2), name="w")}
+        first, second = (made[name] for name in names)
+        sums = lambda: tf.reduce_sum(first) + tf.reduce_sum(second)  # noqa: E731, B023
+        loss = lambda: (lambda m: m - m)(sums()) + tf.reduce_sum(made["v"] ** 2)  # noqa: E731, B023
+        made["v"] = tf.Variable([3.0], name="v")
+        report = cgviz.watch(descent(loss, [*made.values()]), 6).diagnose()
+        levels.add(tuple(each.level for each in report if each.what == "zero"))
+    assert levels == {("warning",)}
+
+
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (3, 3)])
 def test_a_matrix_that_cancels_at_every_step_is_a_warning_and_a_bias_is_a_remark(shape):
     w, v = tf.Variable(tf.ones(shape), name="w"), tf.Variable(tf.ones(3), name="v")

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Op, Trace, ratio, wide
+from ..graph import Op, Trace, Value, ratio, wide, wide_norm
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -28,14 +28,8 @@ from . import none, numbers, sizes
 from .pass_graph import Cause, PassGraph, listed
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
-    numbers.values,
-    none.dropped,
-    none.find,
-    none.beside,
-    numbers.not_finite,
-    numbers.zero,
-    numbers.underflow,
-    sizes.scale,
+    *(numbers.values, none.dropped, none.find, none.beside),
+    *(numbers.not_finite, numbers.zero, numbers.underflow, sizes.scale),
 )
 
 BROKEN = ("nan", "inf", "exploding")
@@ -76,10 +70,38 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
     told = [x for step, x in found if x.what == "none" or step <= first]  # the rest follows
-    if first:
-        told = [replace(x, hint=x.hint + GREW) if x.what in BROKEN else x for x in told]
+    for i, x in enumerate(told if first else ()):
+        data = x.op and (x.op.kind in ("input", "constant") or x.op.type == "Log")
+        told[i] = replace(x, hint=x.hint + GREW) if x.what in BROKEN and not data else x
+    told = [*growing(graphs), *told]
     notes = [*_integers(trace, graphs), *trace.notes]
     return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
+
+
+GROWING = Cause("exploding", STABILITY).says(
+    "the gradients grow from pass to pass: that of {who} is {times} times as large in the last as "
+    "in the first, and the target has grown too.",
+    "Make the learning rate ten times smaller, or check the sign; `cgviz.watch` shows each step.",
+)
+
+
+def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
+    """Gradients that grow, and the target with them, between the first and the last pass of a loop.
+
+    The passes of a loop have the same variables, which it changes, and a target of the same line.
+    """
+    loops: dict[object, list[tuple[PassGraph, Value]]] = {}
+    for graph, end in ((each, each.pass_.targets[0]) for each in graphs if each.pass_.targets):
+        made, *own = map(graph.maker, (end, *graph.pass_.sources))
+        loops.setdefault((str(made and made.source), *own), []).append((graph, end))
+    for (first, start), (last, end) in ((loop[0], loop[-1]) for loop in loops.values()):
+        low, high = (wide_norm([g for _, g in x.gradients if g is not None]) for x in (first, last))
+        rose = wide_norm([end.numpy()]) > wide_norm([start.numpy()])
+        if first.training_step < last.training_step and rose and high > GROWN * low > 0:
+            asked = [v for v, g in first.gradients if g is not None]
+            known = {"who": listed(map(first.name, asked)), "times": style.number(high / low, 2)}
+            words = GROWING.words(known)
+            yield first.finding("exploding", words, first.maker(start), asked, level="warning")
 
 
 def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
@@ -92,7 +114,8 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
         return plain if {plain, name} <= tensors else name
 
     for each in found:
-        where = each.op and each.op.type, str(each.source) if each.source else each.message
+        words = re.sub(r"_\d+\b", "", each.message)  # of a loop, each iteration has its own names
+        where = each.op and each.op.type, str(each.source) if each.source else words
         kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
     return list(kept.values())
 
@@ -226,8 +249,9 @@ def lost(history: History, end: int) -> Iterator[Told]:
             hint = QUIET if brief else LEARNT
             found = [replace(found[0], message=message, hint=hint, level="note")]
         elif state == "zero":  # for a short while, or for a matrix that never moves
-            gradient = np.asarray(history.traces[history.steps[-1]].variables.get(name))
-            warned = {"error": brief, "note": not place and math.prod(gradient.shape[:-1]) > 1}
+            now = history.traces[history.steps[-1]].variables
+            rows = (math.prod(np.asarray(now.get(n)).shape[:-1]) for x in found for n in x.sources)
+            warned = {"error": brief, "note": not place and any(n > 1 for n in rows)}
             found = [replace(x, level="warning") if warned.get(x.level) else x for x in found]
         yield from ((place, each) for each in found)
 
@@ -248,11 +272,13 @@ def size(history: History, end: int) -> Iterator[Told]:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):
-            found.setdefault(each.what, []).append((place, each))
+            own = [s.state[end - 1] for name, s in history.series.items() if name in each.sources]
+            # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.
+            if each.what != "zero" or (each.op and numbers.single(each.op) and "zero" not in own):
+                found.setdefault(each.what, []).append((place, each))
     often = [told[0] for told in found.values() if len(told) >= OFTEN * len(kept)]
     for place, first in often:
-        if first.what != "zero":  # `lost` tells of these
-            yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
+        yield place, replace(first, message=f"at step {history.steps[place]}, {first.message}")
     if not any(first.what in ("vanishing", "exploding") for _, first in often):
         yield from _depth(history, end)
 

@@ -17,7 +17,6 @@ from ..graph import Op, Pass, Source, Value
 from ..graph.selection import Edge
 from ..graph.trace import walk, with_bodies
 from ..lessons import DEBUGGING, INPUTS, KINKS, NESTED, VARIABLES
-from .numbers import SMOOTH, STRAIGHT
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, line, listed
 
 
@@ -165,9 +164,8 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
 
 def _unused(graph: PassGraph, used: Op | None = None) -> str:
     """Why a source does not lead to the target, though an op may have used it."""
-    if used and (inner := _inner_gradients(graph)):  # the source has no influence on them
-        ops = (step.op.type for _, each in inner for step in each.steps)
-        return "straight" if any(op in STRAIGHT.split() for op in ops) else "independent"
+    if used and _inner_gradients(graph):  # the source has no influence on them
+        return "independent"
     pass_ = graph.pass_
     if all(graph.kind(t) == "input" and t not in pass_.sources for t in pass_.targets):
         return "target unseen"
@@ -328,10 +326,6 @@ _CAUSES = (
         "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),
-    Cause("straight", NESTED).says(
-        "{who}: the inner gradient has a ReLU's second derivative, which is 0 for every input.",
-        SMOOTH,
-    ),
     Cause("dead end").says(
         "{who}: the path goes as far as {here}, and never reaches the target.",
         "Check which result is returned and differentiated. If it is the right one, numbers were "
@@ -347,10 +341,7 @@ _CAUSES = (
         "Use it, or leave it out; `unconnected_gradients='zero'` gives 0. If it was only assigned "
         "to, or to a variable: an assignment passes no gradient on.",
     ),
-    Cause("tape not recording").says(
-        "{who}: {here} ran {where}.",
-        "Move the line {due}.",
-    ),
+    Cause("tape not recording").says("{who}: {here} ran {where}.", "Move the line {due}."),
     Cause("variable", VARIABLES).says(
         "{who}: no tape watched this variable when {here} used it. A tape watches by itself only "
         "variables that are trainable, and none with `watch_accessed_variables=False`.",

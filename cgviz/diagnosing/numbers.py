@@ -29,7 +29,6 @@ from ..graph.dtypes import limits
 from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
 from ..graph.trace import walk, with_bodies
-from ..history import makers
 from ..lessons import CHAIN, GRAPHS, KINKS, STABILITY, UPSTREAM
 from .pass_graph import MOST_ORIGINS, Cause, PassGraph, at, listed
 
@@ -130,7 +129,7 @@ def zero(graph: PassGraph) -> list[Finding]:
     found = _explained(graph, is_zero, all)
     straight = [each for each in found if each.hint == SMOOTH]
     if graph.first_order or (own and all(map(is_zero, learned))):
-        return straight or found  # what else is 0 mostly follows
+        return [x for x in found if x in straight or not (straight and x.op)]  # the rest follows
     if own:
         return [each for each in found if each.op in graph.trace.ops]
     later = graph.trace.passes[graph.pass_.index + 1 :]
@@ -191,8 +190,7 @@ CANCELS = "The function is flat that way, as a softmax is to a shift, or here, a
 SOFTMAX = "Softmax LogSoftmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"
 SINGLE = "A softmax over one entry is always 1."
 SIGMOID = "Use a sigmoid, or check the axis and the number of outputs."
-STRAIGHT = "ReluGrad LeakyReluGrad"  # each takes upstream and the number that its slope depends on
-SMOOTH = "A loss made of it teaches no weight: use a smooth function, as tanh, softplus or sin."
+SMOOTH = "This term teaches the weights nothing: use a smooth function, as tanh, softplus or sin."
 PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "the upstream that the backward pass started with at {name} is {sign}.",
@@ -210,7 +208,7 @@ ZERO = (
         "{name} minus its mean over a single entry is always 0, as in a normalisation.",
         "Normalise over more entries: a larger batch, or another axis.",
     ),
-    Cause("uses cancel", CHAIN, ops="sum").says(
+    Cause("uses cancel", CHAIN, ops="sum", level="note").says(
         "the gradients that the uses of {name} return add up to 0.", CANCELS
     ),
     Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any()).says(
@@ -226,8 +224,9 @@ ZERO = (
         "A product's derivative is the other factor. Look where that becomes 0: if it is weights "
         "that all start at 0, give them other numbers.",
     ),
-    Cause("cancels", CHAIN, SOFTMAX, lambda case: single(case.op)).says(SINGLE, SIGMOID),
-    Cause("straight", KINKS, STRAIGHT, lambda case: case.j == 1).says(
+    Cause("single", CHAIN, SOFTMAX, lambda c: single(c.op), "warning").says(SINGLE, SIGMOID),
+    # These ops take upstream and the number that the slope depends on.
+    Cause("straight", KINKS, "ReluGrad LeakyReluGrad", lambda case: case.j == 1).says(
         "The second derivative of ReLU and leaky ReLU is 0 for every input.", SMOOTH
     ),
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
@@ -235,7 +234,7 @@ ZERO = (
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
     # The next two are found by running TensorFlow's own rule again for other upstreams.
-    Cause("cancels", CHAIN, when=lambda case: cancels(case.step, case.j)).says(
+    Cause("cancels", CHAIN, when=lambda c: cancels(c.step, c.j), level="note").says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         CANCELS,
     ),
@@ -283,8 +282,8 @@ BACKWARD = (
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
         "The forward value is not finite there either.", "Fix the forward pass first."
     ),
-    _unstable("singular", when=lambda case: is_bad(amplified(case.step, case.j, 1e-30))).says(
-        "Its derivative is infinite or not defined there.",
+    _unstable("singular", when=lambda c: is_bad(amplified(c.step, c.j, max(c.normal, 1e-30)))).says(
+        "Its derivative is infinite, not defined or too large for {dtype} there.",
         "Keep the input away from it: a small ε inside, or `safe = tf.where(ok, x, other)` first.",
     ),
     _unstable("steep").says(
@@ -305,7 +304,7 @@ class GradientCase(Case):
         self.name, self.dtype = graph.name(self.value), self.value.dtype
         self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
         known = limits(self.dtype)
-        self.smallest = known.smallest if known else 0.0
+        self.smallest, self.normal = (known.smallest, known.normal) if known else (0.0, 0.0)
         self.type = "seed" if origin.kind == "seed" else "sum"
         if origin.step is None:
             return
@@ -340,16 +339,19 @@ class GradientCase(Case):
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
-        level = "note" if learns and self.cause.name in ("cancels", "uses cancel") else "error"
+        level = self.cause.level if learns else "error"
         return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
 
     @property
     def centred(self) -> bool:
         """Whether a value's mean over a single entry is subtracted from it."""
         ops = [step.op for step, *_ in self.graph.contributions(self.value)]
-        zero = {o.type for o in ops if is_zero(numbers(o.outputs[0]))}
-        alone = any(o.type == "Mean" and o.inputs[0].size == o.outputs[0].size for o in ops)
-        return alone and not zero.isdisjoint(("Sub", "SquaredDifference"))
+        means = [o for o in ops if o.type == "Mean" and o.inputs[0].size == o.outputs[0].size]
+        less = (v for o in ops if o.type in ("Sub", "SquaredDifference") for v in o.inputs)
+        same = "StopGradient", "Reshape"  # they pass the mean on
+        made = self.graph.maker
+        before = walk(less, lambda v: o.inputs if (o := made(v)) and o.type in same else [])
+        return any(made(v) in means for v in before)
 
     @property
     def not_taken(self) -> bool:
@@ -384,7 +386,7 @@ FORWARD = (
         "tf.nn.log_softmax or by subtracting the maximum.",
     ),
     # By the base, if it is a power: only a negative power is infinite at 0.
-    _unstable("division", ops=_DIVISIONS, when=lambda c: c.x[-(c.type != "Pow")] == 0).says(
+    _unstable("division", ops=_DIVISIONS, when=lambda case: case.divisor == 0).says(
         "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
     ),
     _unstable("domain", when=lambda case: case.domain).says(
@@ -392,19 +394,18 @@ FORWARD = (
         "Keep its input there. For logarithms there are tf.math.xlogy, tf.math.log_sigmoid and "
         "tf.nn.log_softmax.",
     ),
-    _unstable(
-        "infinite input", when=lambda case: any(np.isinf(numbers(v)).any() for v in case.op.inputs)
-    ).says(
+    _unstable("infinite", when=lambda c: any(np.isinf(numbers(v)).any() for v in c.op.inputs)).says(
         "It turns ∞ into NaN, as ∞ − ∞, 0 × ∞ and ∞ / ∞ do.",
-        "Look at the infinity that came in. A softmax needs a number above −∞ in each row.",
+        "Look at the infinity that came in.{row}",
     ),
     _unstable("too large", when=lambda case: case.what == "inf").says(
         "The result is infinite, or beyond ±{largest}, the largest {real}.",
         "Keep its input away from that point, scale the numbers, or compute in a wider type.",
     ),
-    _unstable("unknown").says(
-        "", "Look at the numbers that it was given: the mean of none is NaN."
+    _unstable("none", ops="Mean", when=lambda case: not case.op.inputs[0].size).says(
+        "The mean of none is NaN.", "Give it at least one number."
     ),
+    _unstable("unknown").says("", "Look at the numbers that it was given."),
 )
 
 
@@ -429,8 +430,8 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
     """
 
     def inputs(number: Number) -> list[Number]:
-        ops = makers(trace, [number.value])
-        return [Number(v, numbers(v)) for op in ops for v in op.inputs + op.captured]
+        op = trace.maker(number.value)
+        return [Number(v, numbers(v)) for v in op.inputs + op.captured] if op else []
 
     def made_of(number: Number) -> list[Number]:
         given = inputs(number)
@@ -442,14 +443,14 @@ def forward(trace: Trace, ends: Iterable[Value]) -> list[Finding]:
         return nans or [n for n in given if not meant(n)]
 
     def meant(number: Number) -> bool:
-        ops = makers(trace, (origin.value for origin in came_from(number)))
-        return all(op.kind in GIVEN for op in ops)
+        ops = (trace.maker(origin.value) for origin in came_from(number))
+        return all(op is None or op.kind in GIVEN for op in ops)
 
     came_from = origins(inputs, is_bad)
     starts = [n for v in ends if is_bad((n := Number(v, numbers(v))).array)]
     began = origins(made_of, is_bad)
-    first = (origin.value for start in starts for origin in began(start))
-    ops = dict.fromkeys(map(_inside, makers(trace, first)))
+    first = (trace.maker(origin.value) for start in starts for origin in began(start))
+    ops = dict.fromkeys(map(_inside, filter(None, first)))
     return [ForwardCase(trace, op).finding() for op in ops]
 
 
@@ -476,7 +477,9 @@ class ForwardCase(Case):
         known = limits(self.dtype)
         self.largest, self.real = (known.largest, known.name) if known else (math.nan, "")
         self.limit = style.number(round(math.log(self.largest), 2), 5)  # above it exp overflows
+        self.divisor = self.x[0 if op.type == "Pow" else -1] if self.x else None
         self.domain = _DOMAINS.get(op.type, "")
+        self.row = " Each row needs a number above −∞." if op.type in SOFTMAX.split() else ""
 
     def finding(self) -> Finding:
         """The finding about the op."""

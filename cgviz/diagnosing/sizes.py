@@ -10,6 +10,7 @@ from typing import NamedTuple
 from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide_norm
+from ..graph.jacobian import tolerance
 from ..lessons import CHAIN
 from .numbers import CANCELS, SIGMOID, SINGLE, cancels, is_bad, is_ordinary, is_zero, single
 from .pass_graph import Cause, PassGraph, at, listed
@@ -51,10 +52,10 @@ EXPLODING = Cause("exploding").says(
     "of the upstream at the target. It rose most at {lines}.",
     "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm.",
 )
-CANCELLED = Cause("zero", CHAIN).says(
+CANCELLED = Cause("zero", CHAIN, level="note").says(
     "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.", CANCELS
 )
-ALONE = CANCELLED.says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
+ALONE = Cause("zero", CHAIN, level="warning").says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
 
 
 def scale(graph: PassGraph) -> list[Finding]:
@@ -69,7 +70,7 @@ def scale(graph: PassGraph) -> list[Finding]:
 
     Returns:
         At most one finding for vanishing and one for exploding, with all the sources; and one for
-        each op at which gradients cancel, a note if other sources learn.
+        each op at which gradients cancel, a note or a warning if other sources learn.
     """
     seeds = [s for s in graph.seeds.values() if s is not None and s.size]
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
@@ -89,18 +90,24 @@ def scale(graph: PassGraph) -> list[Finding]:
                 continue
             factors = path(onward, value)
             most = max((sign * decades(each.size) for each in factors), default=0.0)
-            sums = (s.op for _, s, j, _ in factors if single(s.op) or (large and judged(s, j)))
+            sums = (f.step.op for f in factors if lost(f) or (large and judged(*f[1:3])))
             if sign < 0 and (op := next(sums, None)):
                 cancelled.setdefault(op, []).append(value)
             elif large and most > 0 and sign * decades(times) - most > SEVERAL:
                 changes.append((times, value, factors))
         found += [_changed(graph, cause, changes)] if changes else []
-    level = "note" if sum(map(len, cancelled.values())) < len(ordinary) else "error"
+    learns = sum(map(len, cancelled.values())) < len(ordinary)
     for op, values in cancelled.items():
         known = {"who": listed(map(graph.name, values)), "at": at(op)}
-        words = (ALONE if single(op) else CANCELLED).words(known)
-        found.append(graph.finding(CANCELLED.name, words, op, values, level=level))
+        cause = ALONE if single(op) else CANCELLED
+        level = cause.level if learns else "error"
+        found.append(graph.finding(cause.name, cause.words(known), op, values, level=level))
     return found
+
+
+def lost(factor: Factor) -> bool:
+    """Whether a softmax over one entry left nothing but rounding of what reached it."""
+    return single(factor.step.op) and factor.size < tolerance(factor.output.dtype)
 
 
 def decades(times: float) -> float:
@@ -159,10 +166,6 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
         if (total < 1) == fell:
             often = f"{len(row)} times, in all" if len(row) > 1 else "once,"
             lines.append(f"{at(row[0].step.op)} {often} × {style.number(total, 2)}")
-    known = {
-        "who": listed(map(graph.name, values)),
-        "worst": graph.name(worst),
-        "ratio": style.number(times, 2),
-        "lines": ", ".join(lines),
-    }
+    known = {"who": listed(map(graph.name, values)), "worst": graph.name(worst)}
+    known |= {"ratio": style.number(times, 2), "lines": ", ".join(lines)}
     return graph.finding(cause.name, cause.words(known), totals[0][1][0].step.op, values)

@@ -195,7 +195,7 @@ BOOK: tuple[Hint, ...] = (
     ),
     Hint("TypeError OperatorNotAllowedInGraphError", GRAPHS, IN_CUSTOM_CALL).says(
         "Using a symbolic `?tf.Tensor`? as a Python `bool`",
-        "Python's `if` or `while` met a tensor in a custom gradient, which AutoGraph leaves as is.",
+        "Python asked a tensor for True or False in a custom gradient, which AutoGraph skips.",
         "Write tf.cond or tf.while_loop, or put the loop into a @tf.function within it. If an "
         "argument became a tensor, as each one does, close over it instead.",
     ),
@@ -251,7 +251,7 @@ BOOK: tuple[Hint, ...] = (
         "@tf.custom_gradient, {1} returns its value and its rule.",
         "Call it by its name there, or close over it: `tf.function(lambda x: step(f, x))`.",
     ),
-    Hint("AttributeError", INPUTS, _LIBRARY + "indexed_slices").says(
+    Hint("AttributeError", INPUTS, rf"\A.*dense_shape\.dtype[\s\S]*{_LIBRARY}indexed_slices").says(
         "'(?:list|tuple)' object has no attribute 'dtype'",
         "the shape of this tf.IndexedSlices is made of Python numbers, and a graph needs a tensor.",
         "Write `dense_shape=tf.shape(x)`.",

@@ -332,6 +332,70 @@ def test_a_physics_loss_is_told_that_the_second_derivative_of_its_relu_is_0(acti
     assert found.ok or not boundary
 
 
+def test_none_is_not_said_to_come_from_a_relu_whose_slope_does_not_matter():
+    w, v, c, t = weights(1, 8), weights(8, 1, name="v"), tf.Variable([1.0]), tf.ones((2, 1))
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        with tf.GradientTape() as second:
+            second.watch(t)
+            with tf.GradientTape() as first:
+                first.watch(t)
+                u = tf.nn.relu(t @ w) ** 2 @ v + c
+            slope = first.gradient(u, t)
+        loss = tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2)
+        with tape.stop_recording():
+            tape.gradient(loss, [w, v, c])
+    assert not [each for each in trace.diagnose() if "ReLU" in each.message + each.hint]
+
+
+def test_no_path_is_told_beside_a_second_derivative_of_a_relu():
+    w, v, t = weights(1, 8), weights(8, 1, name="v"), tf.ones((2, 1))
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        with tf.GradientTape() as second:
+            second.watch(t)
+            with tf.GradientTape() as first:
+                first.watch(t)
+                u = tf.nn.relu(t @ w) @ v
+            slope = first.gradient(u, t)
+        loss = tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2)
+        with tape.stop_recording():
+            tape.gradient(loss, [w, v], unconnected_gradients="zero")
+    told = [each.message for each in trace.diagnose() if "v" in each.sources]
+    assert any("no path that a tape followed" in each for each in told)
+
+
+def test_a_loop_that_diverges_in_one_recording_is_not_healthy():
+    w, x, y = tf.Variable([[1.0], [2.0]], name="w"), tf.constant([[1.0, 5.0], [3.0, 2.0]]), 1.0
+
+    def trained(rate, steps=8):
+        with cgviz.record() as trace:
+            for _ in range(steps):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((x @ w - y) ** 2)
+                w.assign_sub(rate * tape.gradient(loss, w))
+        return trace.diagnose()
+
+    assert not trained(0.01)
+    report = trained(0.3)
+    (finding,) = report
+    assert (finding.what, finding.level, finding.sources) == ("exploding", "warning", ("w",))
+    assert "gradients grow from pass to pass" in finding.message
+    assert "cgviz.watch" in finding.hint
+    assert "reduce_mean" in finding.source.text
+    assert "healthy" not in report.headline
+
+
+def test_a_bad_batch_or_the_log_of_0_in_a_loop_is_not_said_to_have_grown():
+    w, batches = tf.Variable(1.0, name="w"), [1.0, 1.0, np.nan]
+    for f in (lambda x: w * x, lambda x: w + tf.math.log(0.0 if np.isnan(x) else 1.0)):
+        with cgviz.record() as trace:
+            for batch in batches:
+                with tf.GradientTape() as tape:
+                    loss = f(tf.constant(batch)) ** 2
+                w.assign_sub(0.1 * tape.gradient(loss, w))
+        (first, *_) = trace.diagnose()
+        assert "If the numbers grew" not in first.hint
+
+
 def test_an_output_layer_that_a_second_derivative_of_a_relu_leaves_out_is_told_why():
     w, v, t = weights(1, 8), weights(8, 1, name="v"), tf.ones((2, 1))
     with cgviz.record() as trace, tf.GradientTape() as tape:
@@ -346,8 +410,10 @@ def test_an_output_layer_that_a_second_derivative_of_a_relu_leaves_out_is_told_w
             tape.gradient(loss, [w, v])
     (finding,) = [each for each in trace.diagnose() if each.what == "none"]
     assert finding.sources == ("v",)
-    assert "a ReLU's second derivative, which is 0 for every input" in finding.message
-    assert "numbers in place of tensors" not in finding.hint
+    assert "ReLU" not in finding.message  # another source may have None for another reason
+    (zero,) = [each for each in trace.diagnose() if each.what == "zero" and "w" in each.sources]
+    assert "second derivative of ReLU and leaky ReLU is 0 for every input" in zero.message
+    assert "This term teaches the weights nothing" in zero.hint
 
 
 def test_a_bad_batch_is_told_at_its_own_step_and_no_other():

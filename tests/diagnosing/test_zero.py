@@ -46,6 +46,25 @@ def test_a_normalisation_over_one_entry_is_named(rows):
     )
 
 
+def test_a_loop_of_steps_has_one_finding_about_a_normalisation_over_one_entry():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Dense(4), keras.layers.BatchNormalization()])
+    x = tf.constant([[1.0, -2.0, 0.5]])
+    model(x)
+    with cgviz.record() as trace:
+        for _ in range(5):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x, training=True) - 1.0) ** 2)
+            (kernel, *_), (g, *_) = model.weights, tape.gradient(loss, model.weights[:1])
+            kernel.assign_sub(0.01 * g)
+    assert "single entry" in only(trace).message
+
+
+def test_a_sum_that_cancels_is_not_taken_for_a_normalisation_over_one_entry():
+    finding = only(cgviz.trace(lambda x: tf.reduce_mean(x) - tf.reduce_sum(x - 3.0), [3.0]))
+    assert "add up to 0" in finding.message
+
+
 def test_a_layer_is_not_said_to_have_weights_that_start_at_0_where_its_input_is_0():
     finding = only(cgviz.trace(lambda w: tf.matmul([[0.0, 0.0]], w), [[1.0], [2.0]]))
     assert "The other factor is 0" in finding.message
@@ -72,6 +91,28 @@ def test_a_softmax_over_one_entry_is_named_where_its_gradient_is_0():
     finding = only(cgviz.trace(lambda z: tf.reduce_mean(tf.nn.softmax(z) ** 2), [[0.3], [0.2]]))
     assert "A softmax over one entry is always 1" in finding.message
     assert "Use a sigmoid" in finding.hint
+
+
+def test_a_cross_entropy_over_one_entry_with_labels_of_0_and_1_is_not_said_to_be_flat():
+    w, labels = tf.Variable([[1.0], [2.0]]), [[1.0], [0.0], [1.0]]
+    x = tf.constant([[1.0, 2.0], [3.0, -1.0], [0.0, 1.0]])
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels, x @ w))
+        with tape.stop_recording():
+            assert abs(tape.gradient(loss, w)[0, 0]) > 0.9
+    assert not trace.diagnose()
+
+
+def test_a_branch_that_dies_at_a_softmax_over_one_entry_is_a_warning_though_another_learns():
+    w, v = tf.Variable([[1.0], [2.0]], name="w"), tf.Variable([[0.5], [1.0]], name="v")
+    x = tf.constant([[1.0, 2.0], [3.0, -1.0]])
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        loss = tf.reduce_mean((tf.nn.softmax(tf.tanh(x @ w)) * (x @ v) - 1.0) ** 2)
+        with tape.stop_recording():
+            tape.gradient(loss, [w, v])
+    finding = only(trace)
+    assert (finding.level, finding.sources) == ("warning", ("w",))
+    assert "A softmax over one entry" in finding.message
 
 
 def test_ways_that_cancel_are_named():

@@ -141,3 +141,9 @@ LOOKALIKES = [
 @pytest.mark.parametrize("error", LOOKALIKES, ids=lambda e: repr(e)[:40])
 def test_words_alone_are_not_enough_where_others_use_them_too(error):
     assert hints.explain(error) is None
+
+
+def test_a_list_as_the_values_of_indexed_slices_is_not_said_to_be_its_shape():
+    error = raised(lambda: tf.IndexedSlices([1.0, 2.0], [0, 1]).dtype)
+    assert "'list' object has no attribute 'dtype'" in str(error)
+    assert hints.explain(error) is None
