@@ -28,8 +28,14 @@ from . import none, numbers, sizes
 from .pass_graph import Cause, PassGraph, listed
 
 QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
-    *(numbers.values, none.dropped, none.find, none.beside),
-    *(numbers.not_finite, numbers.zero, numbers.underflow, sizes.scale),
+    numbers.values,
+    none.dropped,
+    none.find,
+    none.beside,
+    numbers.not_finite,
+    numbers.zero,
+    numbers.underflow,
+    sizes.scale,
 )
 
 BROKEN = ("nan", "inf", "exploding")
@@ -70,12 +76,17 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
         found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
     told = [x for step, x in found if x.what == "none" or step <= first]  # the rest follows
-    for i, x in enumerate(told if first else ()):
-        data = x.op and (x.op.kind in ("input", "constant") or x.op.type == "Log")
-        told[i] = replace(x, hint=x.hint + GREW) if x.what in BROKEN and not data else x
+    if first:
+        told = [replace(x, hint=x.hint + GREW) if _may_have_grown(x) else x for x in told]
     told = [*growing(graphs), *told]
     notes = [*_integers(trace, graphs), *trace.notes]
     return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
+
+
+def _may_have_grown(each: Finding) -> bool:
+    """Whether weights that grew can be the reason: not where the data is bad."""
+    data = each.op and (each.op.kind in ("input", "constant") or each.op.type == "Log")
+    return each.what in BROKEN and not data
 
 
 GROWING = Cause("exploding", STABILITY).says(
