@@ -288,6 +288,7 @@ export class View {
   /** Show the picture alone, over the whole screen; or as before. */
   present(presenting) {
     this.play(0); // there its key is for one step
+    this.history?.stop(); // there its button is not in sight
     this.set({ presenting, blank: false });
     this.help.element.hidePopover();
     if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where it is not allowed, the view covers the page
