@@ -263,5 +263,5 @@ test("without a kernel a step of a training is as it was stored where what is op
   assert.equal(cache.pages, "0");
   cache.turn(0, "", "step:7");
   cache.turn(1);
-  assert.deepEqual([cache.pages, cache.chosen("step:")], ["1", []]);
+  assert.deepEqual([cache.pages, cache.names], ["1", []]);
 });

@@ -175,6 +175,24 @@ def test_a_step_that_ends_at_a_question_gives_its_field_the_focus(page, tmp_path
     assert page.evaluate(f"{VIEW}.pictures[0].k") == scale
 
 
+def test_a_slider_that_is_dragged_to_a_question_keeps_the_focus_until_release(page, tmp_path):
+    quiz(page, tmp_path, "chain", "downstream")
+    box = page.get_by_role("slider", name="Moment").bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 8, middle)
+    page.mouse.down()
+    focused = "document.activeElement.ariaLabel"
+    for share in (0.7, 0.8, 0.99):
+        page.mouse.move(box["x"] + share * box["width"], middle)
+        assert page.evaluate(focused) == "Moment"
+    has_count(page.locator(".cgviz-answer"), 1)
+    page.mouse.move(box["x"] + 8, middle)  # still held
+    has_count(page.locator(".cgviz-answer"), 0)
+    page.mouse.move(box["x"] + box["width"] - 4, middle)
+    page.mouse.up()
+    page.locator(".cgviz-answer input:focus").wait_for()
+
+
 def test_a_field_elsewhere_in_the_page_keeps_the_focus(page, tmp_path):
     quiz(page, tmp_path, "chain", "downstream")
     page.evaluate("document.body.append(document.createElement('textarea'))")

@@ -98,6 +98,24 @@ def test_no_number_of_a_step_is_cut(page, tmp_path, make, presenting):
     assert cut == []
 
 
+def test_the_sentence_covers_no_op_as_far_as_the_picture_can_be_scrolled(page, tmp_path):
+    """The picture is higher than the window, to whose border the sentence sticks."""
+    page.set_viewport_size({"width": 800, "height": 600})
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, recurrent())
+    sentence = page.locator(".cgviz-status").bounding_box()["y"]
+    assert page.locator(".cgviz-box").bounding_box()["y"] < sentence - 100
+    rest = "(box) => box.scrollHeight - box.clientHeight - box.scrollTop"
+    scrolled = []
+    for step in page.evaluate(f"{VIEW}.clock.backward"):
+        page.evaluate(f"{VIEW}.go({step})")
+        own = page.locator(".cgviz-node > .cgviz-outline.cgviz-now").first.bounding_box()
+        if page.locator(".cgviz-box").evaluate(rest) > 1:
+            scrolled.append(own["y"] + own["height"])
+    assert len(scrolled) >= 10
+    assert max(scrolled) <= sentence
+
+
 @pytest.mark.parametrize("make", [recurrent, layers, gate])
 def test_at_the_last_step_what_arrives_is_in_sight(page, tmp_path, make):
     page.set_viewport_size({"width": 1280, "height": 720})

@@ -9,7 +9,7 @@ from golden_programs import PROGRAMS
 
 import cgviz
 
-from .conftest import has_count
+from .conftest import has_count, until
 from .test_flight import VIEW, opened
 
 LIT = f"""() => {{
@@ -174,6 +174,23 @@ def test_the_pointer_tells_no_path_before_its_term_has_come(page, tmp_path):
     page.mouse.move(*page.evaluate(LINE, 0))
     page.locator(".cgviz-node.cgviz-alike").first.wait_for()
     has_count(page.locator(".cgviz-tracing"), 0)
+
+
+def test_the_pointer_that_left_during_a_flight_lights_up_a_path_when_it_is_back(page, tmp_path):
+    opened(page, tmp_path, cgviz.trace(lambda x: x * x + 3.0 * x, 2.0))
+    page.locator(".cgviz-svg").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    into = "({ nodes, links }) => links.findIndex((x) => nodes[x.source].kind === 'input')"
+    link = page.evaluate(f"({into})({VIEW}.clock)")
+    page.mouse.move(*page.evaluate(LINE, link))
+    page.keyboard.press("ArrowRight")
+    until(page, f"{VIEW}.pictures[0].flight")
+    page.mouse.move(2, 2)
+    until(page, f"!{VIEW}.pictures[0].flight")
+    has_count(page.locator(".cgviz-tracing"), 0)
+    page.mouse.move(*page.evaluate(LINE, link))
+    has_count(page.locator(".cgviz-tracing"), 1)
 
 
 def test_a_path_that_is_chosen_comes_into_sight(page, tmp_path):

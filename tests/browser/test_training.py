@@ -173,6 +173,17 @@ def test_a_training_plays_to_its_last_step(page, right, tmp_path):
     slider.and_(page.locator("[aria-valuetext^='step 29 of']")).wait_for()
 
 
+def test_a_training_that_plays_stops_where_it_is_presented(page, right, tmp_path):
+    opened(page, right.view(), tmp_path)
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
+    page.get_by_role("button", name="Play training").click()
+    page.get_by_role("button", name="Play training", pressed=True).wait_for()
+    page.evaluate(f"{VIEW}.present(true)")
+    before = page.evaluate(f"{VIEW}.history.where()")
+    page.wait_for_timeout(1500)  # longer than a step that plays
+    assert page.evaluate(f"{VIEW}.history.where()") == before
+
+
 def test_what_only_a_kernel_could_compute_is_not_waited_for(page, tmp_path):
     w = tf.Variable(tf.ones((20, 20)), name="w")
 

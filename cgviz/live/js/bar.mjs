@@ -108,8 +108,7 @@ export function makeBar(view) {
       set(play.querySelector("path"), { d: state.playing ? PAUSED : PLAY });
       set(play, { title: word, "aria-label": word });
       const every = moments(clock);
-      set(seek.input, { max: every.length - 1 });
-      seek.paint(every.indexOf(state.step), textAt(clock.moments, state.step));
+      seek.paint(every.indexOf(state.step), textAt(clock.moments, state.step), every.length - 1);
       if (passes) passes.value = view.cache.which;
     },
   };

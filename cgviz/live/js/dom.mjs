@@ -58,9 +58,9 @@ export function use(event, run) {
 export function makeSlider(name, range, run) {
   const words = h("output", { "aria-hidden": "true" });
   const input = h("input", { type: "range", min: 0, step: 1, "aria-label": name, ...range, oninput: () => run(Number(input.value)) });
-  const paint = (value, said) => {
+  const paint = (value, said, max = range.max) => {
+    set(input, { max, "aria-valuetext": said });
     input.value = value;
-    set(input, { "aria-valuetext": said });
     say(words, said);
   };
   return { input, words, paint, element: h("div.slider", {}, h("span", { "aria-hidden": "true" }, name), input, words) };

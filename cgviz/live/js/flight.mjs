@@ -71,24 +71,6 @@ export function fly(picture, step, duration, hidden, done) {
     animate(token, [{ opacity: 1, offsetDistance: from }, { opacity: 1, offsetDistance: "100%" }], start, end, "ease-in-out");
   }
 
-  /** Show the sums at the receiving nodes, as far as their terms have landed. */
-  function sums() {
-    for (const part of parts.filter(({ of: owner, role: what }) => owner === "node" && what === "gradient")) {
-      const [before, after] = [previous(display, step), step].map((m) => textAt(texts.written[part.k], m));
-      const ways = [...leave.keys()].filter((n) => display.links[leave[n].i].source === part.i);
-      if (before === after || hidden.has(part.i) || !ways.length) continue;
-      hold(part.element, landing(ways.at(-1)));
-      let [words, since] = [before, 0];
-      for (const n of ways) {
-        const text = layer.appendChild(makeText(part));
-        write(text, words);
-        if (!still) animate(text, [{ opacity: 1 }, { opacity: 1 }], since, landing(n));
-        words = landedOn(words, texts.links[leave[n].i].gradient);
-        since = landing(n);
-      }
-    }
-  }
-
   if (!still && come.length + leave.length <= MOST) {
     come.forEach((path) => send(path, "come", 0, COME));
     leave.forEach((path, n) => send(path, "leave", first + n * apart, landing(n)));
@@ -97,13 +79,25 @@ export function fly(picture, step, duration, hidden, done) {
     of(i, role, `${role}-head`).forEach(({ element }) => hold(element, first + DRAWN));
     of(i, says).forEach(({ element }) => hold(element, landing(n)));
   });
-  if (step > 0) sums();
+  // The sums at the receiving nodes, as far as their terms have landed.
+  for (const part of parts.filter(({ of: owner, role: what }) => owner === "node" && what === "gradient")) {
+    const [before, after] = [previous(display, step), step].map((m) => textAt(texts.written[part.k], m));
+    const ways = [...leave.keys()].filter((n) => display.links[leave[n].i].source === part.i);
+    if (before === after || hidden.has(part.i) || !ways.length) continue;
+    hold(part.element, landing(ways.at(-1)));
+    let [words, since] = [before, 0];
+    for (const n of ways) {
+      const text = layer.appendChild(makeText(part));
+      write(text, words);
+      if (!still) animate(text, [{ opacity: 1 }, { opacity: 1 }], since, landing(n));
+      words = landedOn(words, texts.links[leave[n].i].gradient);
+      since = landing(n);
+    }
+  }
   if (!still && node >= 0 && come.length && !hidden.has(node)) {
     layer.prepend(equations(picture, node, step));
-    for (const each of [layer.firstChild, ...under.children]) {
-      const frames = [{ opacity: 0 }, { opacity: 1, offset: BRIEF }, { opacity: 1, offset: 1 - BRIEF }, { opacity: 0 }];
-      animate(each, frames, COME - READ, 1);
-    }
+    const frames = [{ opacity: 0 }, { opacity: 1, offset: BRIEF }, { opacity: 1, offset: 1 - BRIEF }, { opacity: 0 }];
+    for (const each of [layer.firstChild, ...under.children]) animate(each, frames, COME - READ, 1);
   }
   animate(layer, [], 0, 1);
   picture.flight.at(-1).onfinish = () => {
@@ -126,8 +120,7 @@ export function light(picture, path) {
   path.rows.forEach((row, n) => {
     const [i, words] = [path.links[n + 1], row.map(([, each]) => each).join(" ")];
     if (picture.parts.some((part) => part.of === "link" && part.i === i && part.element.cgvizWords === words)) return; // its arrow says it
-    const shown = note(picture, links[i].target, [row], [], placed);
-    layer.append(shown);
+    const shown = layer.appendChild(note(picture, links[i].target, [row], [], placed));
     if (!calm()) shown.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1));
   });
 }

@@ -32,11 +32,6 @@ export class PageCache {
     return this.kept.get(this.key);
   }
 
-  /** The names turned over that begin with these words, such as "step:" for the step of a training. */
-  chosen(words) {
-    return this.names.filter((name) => name.startsWith(words));
-  }
-
   /** Whether a scope or a custom op can be opened or closed. */
   canTurn(name) {
     return Boolean(name) && !this.fixed && (this.live || [...this.kept.keys()].some((key) => key.split(/[|\n]/).includes(name)));

@@ -56,8 +56,7 @@ function itemOf(display, kind, i, side, g, canTurn) {
   const box = own.title ? { x: left + width / 2, y: top + height / 2, width, height } : own;
   set(g, { role: "button", tabindex: 0, ...(canTurn(name) ? { "aria-expanded": isOpen(display, name) } : {}) });
   if (!canTurn(name)) g.querySelector(".cgviz-handle")?.remove();
-  g.cgvizItem = { kind, i, side, g, box, name };
-  return g.cgvizItem;
+  return (g.cgvizItem = { kind, i, side, g, box, name });
 }
 
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);

@@ -1,6 +1,6 @@
 // Large pictures: find an op, a variable or a scope; choose which of repeats, such as the steps of a recurrent network, is shown.
 import { atEnd } from "./bar.mjs";
-import { fill, h, makeSlider, say, set, use } from "./dom.mjs";
+import { fill, h, makeSlider, say, use } from "./dom.mjs";
 
 /** Words as they can be typed: `x2` for x², and `3 *` for 3 ×. */
 const keyed = (words) => words.toLowerCase().normalize("NFKC").replaceAll("\u00d7", "*").replaceAll("\u2212", "-");
@@ -66,13 +66,11 @@ export function makeRepeats(view) {
         const turn = (n) => view.choose(`${name}@`, rows.get(name).names[n]);
         if (!rows.has(name)) rows.set(name, { slider: makeSlider(`Which of ${labels[0]} to ${labels.at(-1)} is shown`, {}, turn) });
         const row = Object.assign(rows.get(name), { names: can.map((k) => own[k]) });
-        set(row.slider.input, { max: can.length - 1 });
         const words = can.length < labels.length ? `; ${can.length} of them are in this file` : "";
-        row.slider.paint(can.indexOf(at), `${labels[at]}, ${at + 1} of ${labels.length}${words}`);
+        row.slider.paint(can.indexOf(at), `${labels[at]}, ${at + 1} of ${labels.length}${words}`, can.length - 1);
         return [row.slider.element];
       });
       fill(element, ...shown);
-      element.hidden = !shown.length;
     },
   };
 }

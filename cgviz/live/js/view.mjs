@@ -112,7 +112,6 @@ export class View {
   /** The same moment on another page: as many moments from the end of the forward pass. */
   stepOn(page) {
     const { step } = this.state;
-    if (page === this.pages[0]) return step;
     const [mine, theirs] = [moments(this.clock), moments(page.display)];
     return theirs[Math.min(Math.max(theirs.indexOf(0) + mine.indexOf(step) - mine.indexOf(0), 0), theirs.length - 1)];
   }
@@ -127,12 +126,12 @@ export class View {
     const { state, questions, clock, history, parts, pictures: [{ answers }] } = this;
     this.pictures.forEach((picture, side) => {
       land(picture);
-      picture.over = undefined; // what lit up is dark again
+      picture.over = undefined; // what lit up is dark, and lights up anew, also after a flight
       const selected = state.side === side ? state.selected : null;
       paintPicture(picture, { step: this.stepOn(picture.page), selected, hidden: questions.hidden });
       picture.map?.paint(this.stepOn(picture.page));
     });
-    for (const name of ["playing", "presenting", "blank"]) toggle(this.root, name, state[name]);
+    for (const name of ["presenting", "blank"]) toggle(this.root, name, state[name]);
     toggle(this.root, "ready", state.step === 0 && !state.moved && !state.playing && clock.steps);
     for (const part of parts) part.paint?.();
     const asked = questions.openAt(state.step);
@@ -265,7 +264,6 @@ export class View {
   /** Light up the paths of the chain rule that end with a link, whose gradient is a term of a sum, once they are told. */
   trace(picture, link) {
     const { flight, lit, over, page } = picture;
-    if (flight) picture.over = undefined; // so that it lights up afterwards
     if (flight || link === over) return;
     picture.over = link;
     const { paths = [], come } = page.panels[page.display.links[link]?.source] ?? {};
@@ -290,6 +288,7 @@ export class View {
   /** Show the picture alone, over the whole screen; or as before. */
   present(presenting) {
     this.play(0); // there its key is for one step
+    this.history?.stop(); // there its button is not in sight
     this.set({ presenting, blank: false });
     this.help.element.hidePopover();
     if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where it is not allowed, the view covers the page
@@ -455,7 +454,7 @@ export class View {
   /** Want `name` alone of those that begin with these words, or none for "": another of repeats, or another step of a training. */
   choose(words, name, then) {
     const { cache, cameras } = this;
-    cache.turn(cache.which, ...cache.chosen(words), name);
+    cache.turn(cache.which, ...cache.names.filter((each) => each.startsWith(words)), name);
     this.want(() => {
       this.cameras = cameras;
       then?.();
