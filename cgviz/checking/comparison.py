@@ -31,8 +31,6 @@ MANY = 128  # up to so many inputs are moved one at a time, and so many outputs 
 BLOCKS = 16  # blocks if there are more: in float64, sums of a thousand hide nothing that matters
 FEWEST = 4  # blocks, however slow f is, so that one error does not vanish among all derivatives
 SECONDS = 3.0  # for all differences, and again for all pulls, as estimated from the first run
-FEW = 40  # up to so many inputs are moved one at a time even if it takes longer, for the hints
-PATIENT = 5.0  # seconds that `FEW` inputs may take, as estimated
 SLOW = 0.1  # seconds of a run from which its exact time does not matter
 LADDER = 20  # runs of f that one slope usually takes
 MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred megabytes
@@ -112,11 +110,10 @@ class Comparison:
     def _compare(self, seconds: float, most: int) -> None:
         """Compare claims with slopes, both times the weights: single entries, or sums of them."""
         n, m = self.f.x.size, self.middle.size
-        few = n if n <= FEW and n * LADDER * seconds < PATIENT else FEWEST
         # Zeros have blocks of their own: the kink of a ReLU at 0 must not excuse errors elsewhere.
         parts = np.split(np.arange(n), np.cumsum(self.f.sizes))
         parts = [part[kind[part]] for part in parts for kind in (self.f.x != 0, self.f.x == 0)]
-        columns = _blocks(parts, _affordable(LADDER * seconds, most, few), m)
+        columns = _blocks(parts, _affordable(LADDER * seconds, most), m)
         directions = columns * self.f.scale
         each = zip(*map(self._slope, directions), strict=True)
         slopes = Slope(*(np.stack(part, axis=1) for part in each))
@@ -274,9 +271,9 @@ class Comparison:
         return off
 
 
-def _affordable(seconds: float, most: int, fewest: int = FEWEST) -> int:
-    """How many runs of `seconds` each fit into `SECONDS`: from `fewest` up to `most`."""
-    return int(np.clip(SECONDS / (seconds + 1e-9), min(fewest, most), most))
+def _affordable(seconds: float, most: int) -> int:
+    """How many runs of `seconds` each fit into `SECONDS`: from `FEWEST` up to `most`."""
+    return int(np.clip(SECONDS / (seconds + 1e-9), FEWEST, most))
 
 
 def _blocks(parts: Sequence[Array], most: int, other: int) -> Array:

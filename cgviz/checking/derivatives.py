@@ -57,7 +57,9 @@ def value(case: Case) -> None:
     for each in found.mismatches:
         if each not in slight:
             by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)
-    early = bool(by_leaf) and not case.surrogate and _stops_early(case, by_leaf)
+    early = False
+    with suppress(Exception):
+        early = bool(by_leaf) and not case.surrogate and _stops_early(found, by_leaf)
     if early:
         results.skipped("value", EARLY)
         slight, by_leaf = found.mismatches, {}
@@ -76,13 +78,7 @@ def value(case: Case) -> None:
     if slight:
         words, hint = f"{_entry(case, slight[0])}{rules.more(len(slight))}.", _FEW_DIGITS
         if early:
-            worst = max(each.size for each in slight) / max(each.beside for each in slight)
-            words = (
-                f"{EARLY}, and so has a derivative of its own. The rules differ from it by up to "
-                f"{style.number(100 * worst, 2)} % of the largest slope: "
-                f"{words.replace(', true ', ', that of the iteration ')}"
-            )
-            hint = _TIGHTEN
+            words, hint = f"{EARLY}, and so has a derivative of its own: {words}", _TIGHTEN
         results.broken("precision", EARLY if early else "the last digits are wrong", words, hint)
     if judged.x.size and case.y.size and not found.judged:
         results.skipped("value", _blind(case) or UNCERTAIN)
@@ -125,74 +121,76 @@ def _compared(case: Case) -> Comparison:
 def _tied(found: Comparison) -> bool:
     """Whether f has no derivative here, as at a tie of three, and the claims are as good as any.
 
-    If f had one, the change along two directions at once would be the sum of the changes along
-    each. Then the rules must be right beside the point, and each claim must be no longer than the
-    gradients of its output there, since a gradient that is valid here is a mean of such gradients.
-    A shorter one that is no such mean passes.
+    A gradient that is valid at a kink is a mean of gradients beside it. So the rules must be right
+    beside the point, and each claim, also times itself, must lie between f's slopes around it.
     """
-    judged, worst, random = found.f, found.mismatches[0], np.random.default_rng(2)
-    sides = judged.scale * random.uniform(0.25, 1.0, (4, judged.x.size))
-    sides *= random.choice([-1.0, 1.0], sides.shape)
-    sides[1] = -sides[0]  # what is above its equals in one is below them in the other
-    one = judged.scale * np.eye(1, judged.x.size, worst.input)[0]
-    step = found.dtype.eps ** (1 / 3)
+    f, random, step = found.f, np.random.default_rng(2), found.dtype.eps ** (1 / 3)
+    sides = step * f.scale * random.choice([-1.0, 1.0], (64, f.x.size))
+    sides *= 2.0 ** random.uniform(-8.0, 0.0, sides.shape)
+    sides *= random.random(sides.shape) < np.linspace(1.0, 0.0, 64)[:, None]  # some keep a tie
 
-    def at(direction: Array) -> float:
-        return float(judged.forward(judged.x + step * direction)[worst.output])
+    def slopes(moved: Array, starts: Array) -> Array:
+        return np.stack([f.forward(x + moved) - f.forward(x) for x in starts])
 
-    alone = at(one) - found.middle[worst.output]
-    others = sides[:2] * (one == 0)  # a kink in the one input alone excuses nothing
-    extra = max(abs(at(one + side) - at(side) - alone) for side in others)
-    if not extra > 1e-3 * step * worst.size * judged.scale[worst.input]:
-        return False
-    points = [judged.x + BESIDE * side for side in sides]
-    beside = Comparison(replace(judged, x=points[0]), found.dtype)
-    if beside.mismatches or not beside.judged:
-        return False
-    for i in {each.output for each in found.mismatches}:
-        claim = partial(judged.claim, np.eye(1, found.middle.size, i)[0])
-        here, *there = (np.linalg.norm(claim(x) * judged.scale) for x in (judged.x, *points))
-        if not here <= 1.5 * max(there):  # of few points beside
+    worst = found.mismatches[0]
+    one = step * f.scale * np.eye(1, f.x.size, worst.input)[0]
+    three = slopes(one, f.x + sides[:1] * [[0.0], [1.0], [-1.0]])[:, worst.output]
+    if not np.ptp(three) > 1e-3 * worst.size * one.sum():
+        return False  # smooth
+    for side in BESIDE / step * np.array([sides[0], -sides[0]]):
+        beside = Comparison(replace(f, x=f.x + side), found.dtype)
+        if beside.mismatches or not beside.judged:
             return False
+    for i in {each.output for each in found.mismatches}:
+        claim = f.claim(np.eye(1, found.middle.size, i)[0], f.x) * f.scale
+        wrong = {each.input for each in found.mismatches if each.output == i}
+        for way in (claim / largest(claim), *np.eye(f.x.size)[[*wrong]]):
+            around = slopes(found.dtype.eps ** (1 / 2) * f.scale * way, f.x + sides)[:, i]
+            off = claim @ way * found.dtype.eps ** (1 / 2) - (around.max() + around.min()) / 2
+            if not abs(off) <= 0.55 * np.ptp(around) + found.dtype.wrong * abs(around).max():
+                return False
     return True
 
 
-def _stops_early(case: Case, by_leaf: Mapping[Leaf, Sequence[Mismatch]]) -> bool:
+def _stops_early(found: Comparison, by_leaf: Mapping[Leaf, Sequence[Mismatch]]) -> bool:
     """Whether f is an iteration that stops early, which explains why these claims are off.
 
     An iteration that runs until its steps are small has a derivative of its own, which differs
-    from that of its limit by more than the tolerance. Three things tell it from a wrong rule. At
-    other points f runs the same types of op, but another number of them. No claim is off by more
-    than `SMALL_PART` of the largest slope that any of them is compared with. And along a direction
-    the claim is not off by the same factor everywhere, as for a rule that lacks a factor of 0.999.
+    from that of its limit by more than the tolerance. Two things tell it from a wrong rule. No
+    claim is off by more than `SMALL_PART` of the largest one for the same output and leaf.
+    And where f begins to run the same types of op another number of times, the worst claim for
+    each input or variable jumps nearer to the true one, or away from it.
 
-    It misses a rule for an iteration that is wrong by less than that, unless by one factor; and it
-    calls a right one wrong if its loop is not in TensorFlow, or if it stops earlier still.
+    It misses a rule that is off by hardly more than the iteration; and it calls a right one wrong
+    if its loop is not in TensorFlow, or if it stops earlier still.
     """
-    for wrong in by_leaf.values():
-        if max(each.size for each in wrong) > SMALL_PART * max(each.beside for each in wrong):
+    f, random, step = found.f, np.random.default_rng(5), found.dtype.eps ** (1 / 3)
+
+    def ran(x: Array) -> Counter[str]:
+        return Counter(op.type for op in rules.ops_of(partial(f.forward, x)))
+
+    def off(x: Array, wrong: Mismatch) -> float:
+        moved = step * f.scale * np.eye(1, x.size, wrong.input)[0]
+        ahead, behind = (f.forward(at)[wrong.output] for at in (x + moved, x - moved))
+        claim = f.claim(np.eye(1, found.middle.size, wrong.output)[0], x)
+        return float(ahead - behind - 2 * claim @ moved)
+
+    for leaf, wrong in by_leaf.items():
+        claim = f.claim(np.eye(1, found.middle.size, wrong[0].output)[0], f.x)
+        if wrong[0].size > SMALL_PART * largest(claim[leaf.start : leaf.stop]):
             return False
-    judged, random = case.judged, np.random.default_rng(5)
-    moved = [judged.x + judged.scale * random.uniform(-0.125, 0.125, judged.x.size) for _ in "123"]
-    points = [judged.x, *moved, 0.5 * moved[0], 0.25 * moved[0]]
-    step = case.dtype.eps ** (1 / 3)  # a longer one, as of `slope`, might keep a loop from ending
-
-    def off(x: Array, direction: Array) -> float:
-        """How far the claim is off along a direction, in parts of it."""
-        ahead, behind = (judged.forward(x + t * direction) for t in (step, -step))
-        along = 2 * step * judged.claim(case.upstream, x) @ direction
-        return float(case.upstream @ (ahead - behind) / along - 1.0)
-
-    try:
-        ran = [Counter(op.type for op in rules.ops_of(partial(judged.forward, x))) for x in points]
-        iterates = any(each != ran[0] and set(each) == set(ran[0]) for each in ran)
-        for leaf in by_leaf if iterates else ():
-            direction = _part(leaf, np.sign(case.wide.vector) * judged.scale)
-            parts = [off(x, direction) for x in (judged.x, moved[0], points[-1])]
-            iterates &= np.ptp(parts) >= 0.1 * abs(parts[0])
-    except Exception:  # f may raise there
+    here, usual = f.x, ran(f.x)
+    around = f.x + f.scale * random.uniform(-0.125, 0.125, (3, f.x.size))
+    for there in (*around, 0.5 * around[0], 0.25 * around[0]):
+        if (other := ran(there)) != usual and set(other) == set(usual):
+            break
+    else:
         return False
-    return iterates
+    for _ in range(8):  # so near to each other that a wrong rule is off by the same
+        middle = (here + there) / 2
+        here, there = (middle, there) if ran(middle) == usual else (here, middle)
+    pairs = [[off(x, wrong[0]) for x in (here, there)] for wrong in by_leaf.values()]
+    return all(np.ptp(pair) > 0.05 * largest(np.array(pair)) for pair in pairs)
 
 
 def _elsewhere(case: Case) -> None:

@@ -70,7 +70,7 @@ def slope(
             steps of about 1: scale the direction by the size of the point.
         middle: along(0).
         eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
-        shortest: The shortest step to make, for an f that moves in stairs.
+        shortest: The shortest step to make, for an f that moves in stairs. None is long then.
 
     Returns:
         A `Slope`. Its error is infinite where no two steps agree, such as at a pole.
@@ -84,9 +84,10 @@ def slope(
     if eps > dtypes.FLOAT32.eps:
         steps = [h for h in COARSE_STEPS if h >= 16 * eps]
         return _read({h: (along(h), along(-h)) for h in steps}, middle, eps)
-    shortest = max(shortest, 64 * eps)  # a shorter one shows only rounding
     values: dict[float, tuple[Array, Array]] = {}  # f ahead and behind, by step
-    left = [LONGER, SHORTER, CLOSER, FIRST]
+    # What moves in stairs may be a search or an iteration, which may not end far from the point.
+    left = [LONGER, SHORTER, CLOSER, FIRST][bool(shortest) :]
+    shortest = max(shortest, 64 * eps)  # a shorter one shows only rounding
     while left:
         more = left.pop()
         new = [h for h in more if h >= shortest]

@@ -160,11 +160,29 @@ def test_a_right_rule_is_not_called_wrong_where_f_iterates_until_its_steps_are_s
 
 
 @pytest.mark.parametrize(
-    "spoil", [tf.transpose, lambda inverse: 0.999 * inverse, lambda inverse: inverse + 0.2]
+    "spoil",
+    [
+        tf.transpose,
+        lambda inverse: 0.999 * inverse,
+        lambda inverse: inverse + 0.2,
+        lambda inverse: inverse * [[1.02, 1.0], [1.0, 1.0]],
+    ],
 )
 def test_a_wrong_rule_is_not_excused_by_an_iteration_that_stops_early(spoil):
     layer, *args = implicit(1e-5, spoil)
     assert not cgviz.check(layer, *args, where="eager").ok
+
+
+def test_a_wrong_rule_is_not_excused_by_a_branch_that_runs_more_ops_of_the_same_type():
+    @tf.custom_gradient
+    def tanh(x):
+        y = tf.tanh(x)
+        return y, lambda dy: dy * (1.0 - 1.02 * y * y)
+
+    report = cgviz.check(
+        lambda x: tanh(x * 1.0 * 1.0 if float(x[0]) > 1.0 else x * 1.0), [1.02, 0.5, 0.3], where=()
+    )
+    assert not report.ok
 
 
 @pytest.mark.parametrize("width", [1e-6, 1e-7])
@@ -717,6 +735,21 @@ def test_where_three_numbers_are_equal_a_gradient_that_is_too_long_is_wrong(weig
 def test_a_rule_that_is_wrong_beside_a_tie_is_wrong_at_it():
     sort = tf.custom_gradient(lambda x: (tf.sort(x), lambda dy: dy))
     assert not cgviz.check(lambda x: sort(x[::-1]), [1.0, 1.0, 1.0]).ok
+
+
+@pytest.mark.parametrize("kinked", [tf.reduce_max, lambda x: tf.reduce_sum(tf.nn.relu(x))])
+def test_a_rule_that_is_wrong_at_zero_alone_is_not_excused_by_a_kink_of_something_else(kinked):
+    """(eˣ − 1) / x, which is smooth, and whose slope at 0 is ½: a safe division makes it 0."""
+
+    @tf.custom_gradient
+    def phi(x):
+        small = tf.abs(x) < 1e-4
+        y = tf.where(small, 1 + x / 2 + x * x / 6, tf.math.divide_no_nan(tf.math.expm1(x), x))
+        slope = tf.math.divide_no_nan(tf.exp(x) * x - tf.math.expm1(x), x * x)
+        return y, lambda dy: dy * tf.where(small & (x != 0.0), 0.5 + x / 3, slope)
+
+    report = cgviz.check(lambda x: kinked(x) + tf.reduce_sum(phi(x)), [0.0, 0.0, 0.0], where=())
+    assert not report.ok
 
 
 class Stale:
