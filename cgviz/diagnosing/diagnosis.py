@@ -104,7 +104,8 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
     loops: dict[object, list[tuple[PassGraph, Value]]] = {}
     for graph, end in ((each, each.pass_.targets[0]) for each in graphs if each.pass_.targets):
         made, *own = map(graph.maker, (end, *graph.pass_.sources))
-        loops.setdefault((str(made and made.source), *own), []).append((graph, end))
+        if end.differentiable:
+            loops.setdefault((str(made and made.source), *own), []).append((graph, end))
     for (first, start), (last, end) in ((loop[0], loop[-1]) for loop in loops.values()):
         low, high = (wide_norm([g for _, g in x.gradients if g is not None]) for x in (first, last))
         rose = wide_norm([end.numpy()]) > wide_norm([start.numpy()])
