@@ -53,7 +53,7 @@ def accuse(**letters):
             raise ValueError(f"`{name}` is not a suspect: accuse one of {', '.join(LETTERS)}.")
         if (given := {*str(letter).upper().replace("AND", "")} - {*" ,+"}) != {*LETTERS[name]}:
             no = "not all" if given < {*LETTERS[name]} else f"not {letter}"
-            print(f"{name}: {no if str(letter).strip('?') else letter}")
+            print(f"{name}: {letter if {*str(letter)} == {'?'} else no}")
             continue
         print(f"{name}: {letter}, right")
         # The rule that quarters is to use is not its own. The numbers are those of the reports.

@@ -70,7 +70,8 @@ def slope(
             steps of about 1: scale the direction by the size of the point.
         middle: along(0).
         eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
-        shortest: The shortest step to make, for an f that moves in stairs. None is long then.
+        shortest: The shortest step to make, for an f that moves in stairs; then long
+            steps are left out.
 
     Returns:
         A `Slope`. Its error is infinite where no two steps agree, such as at a pole.
@@ -86,7 +87,7 @@ def slope(
         return _read({h: (along(h), along(-h)) for h in steps}, middle, eps)
     values: dict[float, tuple[Array, Array]] = {}  # f ahead and behind, by step
     # What moves in stairs may be a search or an iteration, which may not end far from the point.
-    left = [LONGER, SHORTER, CLOSER, FIRST][bool(shortest) :]
+    left = [SHORTER, CLOSER, FIRST] if shortest else [LONGER, SHORTER, CLOSER, FIRST]
     shortest = max(shortest, 64 * eps)  # a shorter one shows only rounding
     while left:
         more = left.pop()
@@ -97,7 +98,7 @@ def slope(
         enough = more is SHORTER if bent else _good_enough(found, middle, eps)
         still = all(np.array_equal(side, middle) for side in sum(values.values(), ()))
         if (enough or still) and (bent or _holds(found, along, eps, max(SHORT, shortest))):
-            del left[0 if enough else 1 :]  # if f stood still, only LONGER is left
+            del left[0 if enough else 1 :]  # if f stood still, only the last is left
     return found
 
 

@@ -84,14 +84,14 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
 
 
 def _may_have_grown(each: Finding) -> bool:
-    """Whether weights that grew can be the reason: not where the data is bad."""
-    data = each.op and (each.op.kind in ("input", "constant") or each.op.type == "Log")
-    return each.what in BROKEN and not data
+    """Whether weights that grew can be the reason: not at what was given, nor at a log near 0."""
+    given = each.op and (each.op.kind in ("input", "constant") or each.op.type == "Log")
+    return each.what in BROKEN and not given
 
 
-GROWING = Cause("exploding", STABILITY).says(
-    "the gradients grow from pass to pass: that of {who} is {times} times as large in the last as "
-    "in the first, and the target has grown too.",
+GROWING = Cause("exploding", STABILITY, level="warning").says(
+    "in the last pass the gradient of {who} is {times} times as large as in the first, and the "
+    "target has grown too.",
     "Make the learning rate ten times smaller, or check the sign; `cgviz.watch` shows each step.",
 )
 
@@ -109,11 +109,11 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
     for (first, start), (last, end) in ((loop[0], loop[-1]) for loop in loops.values()):
         low, high = (wide_norm([g for _, g in x.gradients if g is not None]) for x in (first, last))
         rose = wide_norm([end.numpy()]) > wide_norm([start.numpy()])
-        if first.training_step < last.training_step and rose and high > GROWN * low > 0:
+        if first.training_step < last.training_step and rose and math.inf > high > GROWN * low > 0:
             asked = [v for v, g in first.gradients if g is not None]
             known = {"who": listed(map(first.name, asked)), "times": style.number(high / low, 2)}
-            words = GROWING.words(known)
-            yield first.finding("exploding", words, first.maker(start), asked, level="warning")
+            words, made = GROWING.words(known), first.maker(start)
+            yield first.finding(GROWING.name, words, made, asked, level=GROWING.level)
 
 
 def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
@@ -126,7 +126,9 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
         return plain if {plain, name} <= tensors else name
 
     for each in found:
-        words = re.sub(r"_\d+\b", "", each.message)  # of a loop, each iteration has its own names
+        # Of a loop, each iteration has its own names; a variable keeps its name.
+        own = each.op and each.op.kind == "variable"
+        words = each.message if own else re.sub(r"_\d+\b", "", each.message)
         where = each.op and each.op.type, str(each.source) if each.source else words
         kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
     return list(kept.values())

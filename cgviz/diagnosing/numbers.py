@@ -385,7 +385,6 @@ FORWARD = (
         "Rewrite it so that it needs no large exponent, for example with tf.nn.softplus, "
         "tf.nn.log_softmax or by subtracting the maximum.",
     ),
-    # By the base, if it is a power: only a negative power is infinite at 0.
     _unstable("division", ops=_DIVISIONS, when=lambda case: case.divisor == 0).says(
         "It divides by 0.", "Make the divisor safe first, or use tf.math.divide_no_nan."
     ),
@@ -403,7 +402,7 @@ FORWARD = (
         "Keep its input away from that point, scale the numbers, or compute in a wider type.",
     ),
     _unstable("none", ops="Mean", when=lambda case: not case.op.inputs[0].size).says(
-        "The mean of none is NaN.", "Give it at least one number."
+        "The mean of no numbers is NaN.", "Give it at least one."
     ),
     _unstable("unknown").says("", "Look at the numbers that it was given."),
 )
@@ -477,6 +476,7 @@ class ForwardCase(Case):
         known = limits(self.dtype)
         self.largest, self.real = (known.largest, known.name) if known else (math.nan, "")
         self.limit = style.number(round(math.log(self.largest), 2), 5)  # above it exp overflows
+        # Of a power, the base: a negative power is infinite at 0.
         self.divisor = self.x[0 if op.type == "Pow" else -1] if self.x else None
         self.domain = _DOMAINS.get(op.type, "")
         self.row = " Each row needs a number above −∞." if op.type in SOFTMAX.split() else ""

@@ -274,3 +274,13 @@ def test_a_function_called_recording_is_no_recording():
     found = cgviz.trace(recording, 2.0, tf.constant(3)).diagnose()
     assert not found.findings
     assert "`n` got no gradient" in str(found)
+
+
+def test_two_variables_that_hold_nan_are_told_each_by_its_name():
+    w_1, w_2 = (tf.Variable([np.nan], name=name) for name in ("w_1", "w_2"))
+    with cgviz.record() as trace, tf.GradientTape() as tape:
+        y = tf.reduce_sum(w_1 * w_2)
+        tape.gradient(y, [w_1, w_2])
+    told = str(trace.diagnose())
+    assert "`w_1`" in told
+    assert "`w_2`" in told

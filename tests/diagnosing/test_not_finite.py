@@ -193,7 +193,7 @@ def test_a_mask_passed_on_by_a_sum_is_not_to_blame_for_the_nan_that_is_made_of_i
 
 def test_a_mean_of_nothing_is_named():
     finding = only(cgviz.trace(lambda x: tf.reduce_mean(tf.boolean_mask(x, x > 9.0)), [1.0, 2.0]))
-    assert "The mean of none is NaN" in finding.message
+    assert "The mean of no numbers is NaN" in finding.message
 
 
 def test_an_infinity_that_no_softmax_met_is_not_told_of_its_rows():
