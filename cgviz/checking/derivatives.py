@@ -143,9 +143,10 @@ def _tied(found: Comparison) -> bool:
             return False
     for i in {each.output for each in found.mismatches}:
         claim = f.claim(np.eye(1, found.middle.size, i)[0], f.x) * f.scale
+        if not claim.any():
+            return False  # what passes nothing on picks none of the equal numbers
         wrong = {each.input for each in found.mismatches if each.output == i}
-        ways = [np.eye(1, f.x.size, j)[0] for j in wrong]
-        for way in [*ways, claim / largest(claim)] if claim.any() else ways:
+        for way in (claim / largest(claim), *(np.eye(1, f.x.size, j)[0] for j in wrong)):
             around = slopes(found.dtype.eps ** (1 / 2) * f.scale * way, f.x + sides)[:, i]
             off = claim @ way * found.dtype.eps ** (1 / 2) - (around.max() + around.min()) / 2
             if not abs(off) <= 0.55 * np.ptp(around) + found.dtype.wrong * abs(around).max():
