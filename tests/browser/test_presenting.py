@@ -171,8 +171,8 @@ def test_a_question_and_what_is_wrong_with_its_answer_are_on_the_screen(page, tm
 def test_an_open_question_keeps_the_focus_where_it_is_presented(page, tmp_path):
     cgviz.predict(PROGRAMS["fan_out"]()).save(tmp_path / "quiz.html")
     page.goto((tmp_path / "quiz.html").as_uri())
-    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
     page.locator("g.cgviz-node").first.focus()
+    page.evaluate(f"{VIEW}.root.requestFullscreen = null")  # as where a page may not
     page.keyboard.press("End")
     page.get_by_role("button", name="Present").click()
     until(page, FITTED)
