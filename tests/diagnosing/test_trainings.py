@@ -347,7 +347,8 @@ def test_none_is_not_said_to_come_from_a_relu_whose_slope_does_not_matter():
     assert not [each for each in trace.diagnose() if "ReLU" in each.message + each.hint]
 
 
-def test_no_path_is_told_beside_a_second_derivative_of_a_relu():
+def physics_of_a_relu(**how):
+    """The trace of a loss made of the second derivative of a ReLU network alone."""
     w, v, t = weights(1, 8), weights(8, 1, name="v"), tf.ones((2, 1))
     with cgviz.record() as trace, tf.GradientTape() as tape:
         with tf.GradientTape() as second:
@@ -358,7 +359,12 @@ def test_no_path_is_told_beside_a_second_derivative_of_a_relu():
             slope = first.gradient(u, t)
         loss = tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2)
         with tape.stop_recording():
-            tape.gradient(loss, [w, v], unconnected_gradients="zero")
+            tape.gradient(loss, [w, v], **how)
+    return trace
+
+
+def test_no_path_is_told_beside_a_second_derivative_of_a_relu():
+    trace = physics_of_a_relu(unconnected_gradients="zero")
     told = [each.message for each in trace.diagnose() if "v" in each.sources]
     assert any("no path that a tape followed" in each for each in told)
 
@@ -397,17 +403,7 @@ def test_a_bad_batch_or_the_log_of_0_in_a_loop_is_not_said_to_have_grown():
 
 
 def test_an_output_layer_that_a_second_derivative_of_a_relu_leaves_out_is_told_why():
-    w, v, t = weights(1, 8), weights(8, 1, name="v"), tf.ones((2, 1))
-    with cgviz.record() as trace, tf.GradientTape() as tape:
-        with tf.GradientTape() as second:
-            second.watch(t)
-            with tf.GradientTape() as first:
-                first.watch(t)
-                u = tf.nn.relu(t @ w) @ v
-            slope = first.gradient(u, t)
-        loss = tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2)
-        with tape.stop_recording():
-            tape.gradient(loss, [w, v])
+    trace = physics_of_a_relu()
     (finding,) = [each for each in trace.diagnose() if each.what == "none"]
     assert finding.sources == ("v",)
     assert "ReLU" not in finding.message  # another source may have None for another reason
