@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -292,8 +291,6 @@ class History:
         pass_ = trace.pass_(None)
         target = sum(float(np.sum(wide(readable(t.reference)))) for t in pass_.targets)
         known: dict[Any, Measured] = {}  # what is used twice is measured once
-        for tensor in chain(*(taken.returned for taken in pass_.steps)):
-            _measured(known, tensor)
         keys = (value.key for value in pass_.sources)
         gradients = dict(zip(keys, pass_.gradient_references, strict=True))
         uses = (use for op in trace.ops for use in zip(op.inputs, op.watched, strict=False))

@@ -29,15 +29,14 @@ UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
 TIED = "has a kink in several inputs at once"  # see `_tied`
 EARLY = "f is an iteration that stops early"  # see `_stops_early`
-SMALL_PART = 0.03  # most implicit layers with a tolerance of 1e-3 are off by less
+SMALL_PART = 0.03  # of the largest claim: by so much an early stop may explain a difference
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
 COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
 BESIDE = 2.0**-10  # of the size of an input: near enough to be in the domain, and off the point
 ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope
-LONG = 4.0  # seconds that a second order which nobody asked for may take, as estimated: some
-# functions take twice as long
+LONG = 4.0  # seconds that a second order which nobody asked for may take, as estimated
 
 # --- the first order ---------------------------------------------------------------------------
 
@@ -178,9 +177,10 @@ def _stops_early(found: Comparison, by_leaf: Mapping[Leaf, Sequence[Mismatch]]) 
         return float(ahead - behind - 2 * claim @ moved)
 
     for leaf, wrong in by_leaf.items():
-        for each in wrong:
-            claim = f.claim(np.eye(1, found.middle.size, each.output)[0], f.x)
-            if each.size > SMALL_PART * largest(claim[leaf.start : leaf.stop]):
+        for i in {each.output for each in wrong}:
+            claim = f.claim(np.eye(1, found.middle.size, i)[0], f.x)
+            most = max(each.size for each in wrong if each.output == i)
+            if most > SMALL_PART * largest(claim[leaf.start : leaf.stop]):
                 return False
     here, usual = f.x, ran(f.x)
     around = f.x + f.scale * random.uniform(-0.125, 0.125, (3, f.x.size))

@@ -107,9 +107,11 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
         if end.differentiable:
             loops.setdefault((str(made and made.source), *own), []).append((graph, end))
     for (first, start), (last, end) in ((loop[0], loop[-1]) for loop in loops.values()):
+        if first.training_step >= last.training_step:
+            continue
         low, high = (wide_norm([g for _, g in x.gradients if g is not None]) for x in (first, last))
         rose = wide_norm([end.numpy()]) > wide_norm([start.numpy()])
-        if first.training_step < last.training_step and rose and math.inf > high > GROWN * low > 0:
+        if rose and math.inf > high > GROWN * low > 0:
             asked = [v for v, g in first.gradients if g is not None]
             known = {"who": listed(map(first.name, asked)), "times": style.number(high / low, 2)}
             words, made = GROWING.words(known), first.maker(start)
@@ -126,9 +128,7 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
         return plain if {plain, name} <= tensors else name
 
     for each in found:
-        # Of a loop, each iteration has its own names; a variable keeps its name.
-        own = each.op and each.op.kind == "variable"
-        words = each.message if own else re.sub(r"_\d+\b", "", each.message)
+        words = re.sub("`([^`]+)`", lambda name: first(name[1]), each.message)
         where = each.op and each.op.type, str(each.source) if each.source else words
         kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
     return list(kept.values())

@@ -132,6 +132,8 @@ def zero(graph: PassGraph) -> list[Finding]:
         return [x for x in found if x in straight or not (straight and x.op)]  # the rest follows
     if own:
         return [each for each in found if each.op in graph.trace.ops]
+    if not straight:
+        return []
     later = graph.trace.passes[graph.pass_.index + 1 :]
     ends = (v for p in later if {*p.step_of} & {*graph.pass_.ops} for v in p.sources)
     in_a_loss = any(graph.kind(v) == "variable" for v in ends)

@@ -86,7 +86,7 @@ def scale(graph: PassGraph) -> list[Finding]:
         for value, gradient in ordinary:
             times = ratio(size([gradient]), size(seeds))
             large = sign * decades(times) > DECADES
-            if not (large or alone):
+            if not (large or (alone and sign < 0)):
                 continue
             factors = path(onward, value)
             most = max((sign * decades(each.size) for each in factors), default=0.0)

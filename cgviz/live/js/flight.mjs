@@ -169,6 +169,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const words = parts.filter(({ element }) => element.cgvizWords).map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : NUMBER }));
   const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(dots);
   const taken = [...display.nodes, ...words, ...lines, ...placed];
+  const spared = [...words, ...placed, ...lines.filter(({ part }) => part.current)];
   const seen = boxOf(picture, box);
   const sight = (at, middle, length, all) => (Math.abs(at - middle) < length / 2 ? [middle - length / 2, middle + length / 2] : [0, all]);
   const [left, right] = sight(x, seen.x, seen.width, display.width);
@@ -178,7 +179,7 @@ function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
     const place = { x: within(column, wide, left, right), y: within(row, tall, top, bottom), width: wide, height: tall, bad: NAME };
     const share = (each, spare) => common(place.x, wide + spare, each.x, each.width) * common(place.y, tall, each.y, each.height);
-    place.hides = [...words, ...placed, ...lines.filter(({ part }) => part.current)].some((each) => share(each, 0));
+    place.hides = spared.some((each) => share(each, 0));
     return { ...place, covered: taken.reduce((sum, each) => sum + share(each, 2 * RING) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
   }));
   return found.reduce((best, each) => ((each.hides - best.hides || each.covered - best.covered) < 0 ? each : best));
