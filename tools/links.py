@@ -123,7 +123,7 @@ def hub_written(page: str, slug: str | None) -> str:
 def first_cell(slug: str | None) -> dict[str, Any]:
     """The first code cell of every notebook."""
     source = (
-        "# Hide TensorFlow's start-up messages about the processor.\n"
+        "# Hide TensorFlow's start-up messages, and switch off oneDNN, which rounds differently.\n"
         "import os\n"
         "\n"
         'os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}'
