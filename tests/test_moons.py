@@ -677,6 +677,24 @@ def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
     np.testing.assert_allclose(ends(2.0), ends(1.0), atol=1e-4, rtol=1e-4)
 
 
+def test_what_straight_through_adds_outweighs_the_start_of_six_switches_in_eight():
+    """Why, in lesson 07, the lines of the switches end in one bundle."""
+
+    @tf.custom_gradient
+    def straight(h):
+        return tf.sign(h), lambda upstream: upstream
+
+    start, end = (
+        np.vstack([network.w1, network.b1])
+        for network in (
+            moons.Network(straight),
+            moons.train(moons.Network(straight)).network,
+        )
+    )
+    added = np.linalg.norm(end - start, axis=0)
+    assert sum(added > np.linalg.norm(start, axis=0)) == 6
+
+
 def test_near_fails_where_short_weights_make_the_strips_wide():
     """What lesson 07 says of the one start of five from which *near* fails."""
 
