@@ -41,11 +41,12 @@ export function ask(q, display, done, told) {
     if (right) done(false);
     else input.select(); // to type another at once
   };
-  const mark = (on) => () => toggle(part, "asking", on) && told();
-  const asking = { onfocus: mark(true), onblur: mark(false) };
+  const stress = (on) => () => toggle(part, "asking", on) && told();
+  const asking = { onfocus: stress(true), onblur: stress(false) };
   const button = (words, run) => h("button", { type: "button", onclick: run, ...asking }, words);
   const input = h("input", {
     type: "text", "aria-label": q.text, value: q.typed, placeholder: "?", autocomplete: "off", spellcheck: "false",
+    onbeforeinput: (event) => isNumber(event) || event.preventDefault(),
     oninput: () => (q.typed = input.value), // so that it stays when the picture is rebuilt
     onkeydown: (event) => use(event, event.key === "Enter" && decide),
     ...asking,
@@ -62,6 +63,12 @@ export function ask(q, display, done, told) {
 /** A question that was answered, or whose answer was revealed. */
 export function answered({ text, shown, revealed }) {
   return section(text, revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `\u2713 ${shown}`));
+}
+
+/** Whether a key can belong to a number: keys of the view mean nothing in a field. What is pasted is judged. */
+function isNumber({ data, target: { value, selectionStart } }) {
+  const [word] = `${value.slice(0, selectionStart)}${data}`.toLowerCase().match(/\p{L}*$/u);
+  return data?.length !== 1 || ["e", "infinity", "nan"].some((each) => each.startsWith(word));
 }
 
 /** The number typed, with a comma or a point, or as a fraction. */
