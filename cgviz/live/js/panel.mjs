@@ -62,7 +62,10 @@ export function makePanel(view) {
         view.overlay(path);
         for (const i of path.links) reveal(view.picture, nodes[links[i].source]);
       };
-      const onclick = () => view.set({ pinned: view.state.pinned === path ? null : path });
+      const onclick = ({ detail: clicked }) => {
+        view.set({ pinned: view.state.pinned === path ? null : path });
+        if (clicked) focus(view.pictures[0].svg); // not by keyboard: Space plays, as after a click on the picture
+      };
       const listeners = { onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick };
       const button = h("button.path", { type: "button", ...listeners }, ...path.words.map((part) => built(part)));
       return h("li", {}, Object.assign(button, { cgvizPath: path }));
