@@ -99,12 +99,13 @@ export function moving(picture, before, over) {
   };
 }
 
-/** What is seen of a picture's box: not what is covered by the sentence at the window's border, unless that is most. */
-const sightOf = ({ box }) => {
-  const { x, y, width, height } = box.getBoundingClientRect();
-  const free = box.closest(".cgviz-view").querySelector(".cgviz-status").getBoundingClientRect().y - y;
-  return { x, y, width, height: free > height / 2 ? Math.min(height, free) : height };
-};
+/** What is seen of a picture's box: between the window's upper border and the sentence, unless that is little of it. */
+function sightOf({ box }) {
+  const own = box.getBoundingClientRect();
+  const status = box.closest(".cgviz-view").querySelector(".cgviz-status").getBoundingClientRect();
+  const [y, bottom] = [Math.max(own.y, 0), Math.min(own.bottom, status.y)];
+  return bottom - y > own.height / 2 ? { x: own.x, y, width: own.width, height: bottom - y } : own;
+}
 
 /** The box of an element in the points of its picture: its middle, and its size. */
 export function boxOf({ inner }, element, { x, y, width, height } = element.getBoundingClientRect()) {
