@@ -192,6 +192,19 @@ def test_tensorflow_is_kept_quiet_wherever_it_starts(name):
     assert re.search(r"TF_ENABLE_ONEDNN_OPTS\W+0\b", read(name))
 
 
+# --- the JavaScript --------------------------------------------------------------------------
+
+
+def test_the_javascript_can_be_read_whole_and_no_line_is_cut_beside_another():
+    """Both together: alone, each limit would be kept by longer lines or by more of them.
+
+    No build step makes it smaller: what is written here is what each page loads.
+    """
+    lines = [x for path in (ROOT / "cgviz/live/js").glob("*.mjs") for x in read(path).splitlines()]
+    assert 0 < len(lines) <= 2000
+    assert [line for line in lines if len(line) > 120] == []
+
+
 # --- what the prose says ---------------------------------------------------------------------
 
 

@@ -420,7 +420,7 @@ def _heatmap(
     """A small Jacobian as a heat map; before each row is its weight, an entry of upstream."""
     product = words.product
     weights = [x for _, up, _ in product.terms for x in _numbers(up)]
-    entries = [entry for output in outputs for entry in _entries(*output)]
+    entries = [entry for output in outputs for entry in _entries(*output, len(outputs) == 1)]
 
     def cell(number: str, tone: float) -> Element:
         share = {"--cgviz-heat": f"{round(abs(tone) * 42)}%"}
@@ -431,8 +431,7 @@ def _heatmap(
         return element("tr.sum", name, *(element("td.backtext", x) for x in _numbers(array)))
 
     head = element("th", "upstream", scope="col"), element("td.sign"), element("td")
-    columns = _entries(name, product.value)
-    titles = [element("th", name, scope="col") for name in columns]
+    titles = [element("th", entry, scope="col") for entry in _entries(name, product.value)]
     body = []
     for weight, entry, row, tones in zip(weights, entries, matrix, heat(matrix), strict=True):
         before = element("td.backtext", weight), element("td.sign", "·")
@@ -454,10 +453,11 @@ def _numbers(a: Any) -> list[str]:
     return [style.number(x) for x in np.reshape(a, -1)]
 
 
-def _entries(name: str, value: Value) -> list[str]:
+def _entries(name: str, value: Value, alone: bool = True) -> list[str]:
     if not value.shape:
         return [name]
-    name = name if len(name) <= MOST_LETTERS and name.isidentifier() else ""  # not `−[0]`
+    if alone and not (len(name) <= MOST_LETTERS and name.isidentifier()):
+        name = ""  # not `−[0]`; what is of several outputs keeps its name
     return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(*value.shape)]
 
 

@@ -102,6 +102,19 @@ def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, t
     assert page.eval_on_selector_all(".cgviz-panel .cgviz-right", animated) == [0, 0]
 
 
+def test_a_field_takes_what_numbers_need_and_no_key_of_the_view(page, tmp_path):
+    quiz(page, tmp_path, "chain", "downstream")
+    page.get_by_role("button", name="To the end").click()
+    field = page.locator(".cgviz-answer input:focus")
+    page.keyboard.type("fbo2r?")
+    assert field.input_value() == "2?"
+    for numbers in ("-1e-3, 2/3", "[inf; -Infinity NaN]", "−0,5 ∞"):
+        page.keyboard.press("Control+a")
+        page.keyboard.type(numbers)
+        assert field.input_value() == numbers
+    assert page.evaluate(f"{VIEW}.state.presenting || {VIEW}.state.blank || null") is None
+
+
 def test_the_field_that_has_the_focus_stands_out(page, tmp_path):
     quiz(page, tmp_path, "fan_out", "downstream")
     page.get_by_role("button", name="To the end").click()

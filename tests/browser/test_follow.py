@@ -116,6 +116,24 @@ def test_the_sentence_covers_no_op_as_far_as_the_picture_can_be_scrolled(page, t
     assert max(scrolled) <= sentence
 
 
+@pytest.mark.parametrize("size", [(700, 600), (1280, 500)])
+def test_the_sentence_covers_no_op_that_gets_the_focus(page, tmp_path, size):
+    def long(x):
+        for _ in range(14):
+            x = tf.sin(x) * x
+        return x
+
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, cgviz.trace(long, 0.5))
+    page.locator(".cgviz-svg").focus()
+    for _ in range(page.locator(".cgviz-node[tabindex]").count()):
+        page.keyboard.press("Tab")
+        own = page.locator(".cgviz-node:focus > .cgviz-outline").bounding_box()
+        assert own["y"] >= 0
+        assert own["y"] + own["height"] <= page.locator(".cgviz-status").bounding_box()["y"]
+
+
 @pytest.mark.parametrize("make", [recurrent, layers, gate])
 def test_at_the_last_step_what_arrives_is_in_sight(page, tmp_path, make):
     page.set_viewport_size({"width": 1280, "height": 720})

@@ -120,6 +120,23 @@ def test_a_click_pins_a_path_and_escape_releases_it(page, tmp_path):
     assert path.get_attribute("aria-pressed") == "false"
 
 
+def test_space_plays_after_a_path_was_clicked_and_pins_one_that_was_reached_by_tab(page, tmp_path):
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    page.get_by_role("button", name="To the end").click()
+    page.locator("g.cgviz-input").click()
+    path = page.locator(".cgviz-path").last
+    path.focus()
+    page.keyboard.press("Space")
+    assert path.get_attribute("aria-pressed") == "true"
+    page.keyboard.press("Space")
+    assert path.get_attribute("aria-pressed") == "false"
+    path.click()
+    assert path.get_attribute("aria-pressed") == "true"
+    page.keyboard.press("Space")
+    until(page, f"{VIEW}.state.playing")
+
+
 def test_a_path_is_not_told_before_its_gradient_has_come(page, tmp_path):
     opened(page, tmp_path, PROGRAMS["fan_out"]())
     page.locator("g.cgviz-input").click()

@@ -284,6 +284,7 @@ def test_the_matrices_of_two_outputs_are_one_sum():
     assert product["weights"] == ["5", "2"]
     assert product["cells"] == [["1", "0"], ["0", "3"]]
     assert product["sums"] == [["5", "6"]]
+    assert product["rows"] == ["first[0]", "second[0]"]  # `[0]` alone would be two rows of one name
     assert custom["rows"] == [("x = [2, 5]", "[5], [2]", "[[1, 0], [0, 3]]", "[5, 6]")]
 
 

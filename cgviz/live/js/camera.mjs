@@ -1,15 +1,19 @@
-// The camera: how large a picture is shown, and which part of it. Its `box` scrolls, also by touch; in it, a point p is at k p.
+// The camera: how large a picture is shown, and which part of it. Its `box` scrolls; in it, a point p is at k p.
 
 const LABEL = 11.5; // points: the size of a label
-const [LEAST, LARGE] = [11 / LABEL, 2]; // scales: labels are 11 pixels high, which can be read; twice as large as on paper
-export const [LAST_ROW, SMALLEST] = [37, 24].map((pixels) => pixels / LABEL / 1920); // scales per pixel of screen width: readable from the last row; readable at all
-const [GROWN, TALLEST] = [490, 620]; // pixels of height: as far as a picture grows; the most it gets in order to be read: a higher one is panned
+const [LEAST, LARGE] = [11 / LABEL, 2]; // scales: labels are 11 pixels high and can be read; twice as large as on paper
+// Scales per pixel of screen width: labels can be read from the last row; they can be read at all.
+export const [LAST_ROW, SMALLEST] = [37, 24].map((pixels) => pixels / LABEL / 1920);
+const GROWN = 490; // pixels: the height up to which a picture grows
+const TALLEST = 620; // pixels: the most height that it gets in order to be read; a higher one is panned
 const [FARTHEST, NEAREST] = [0.1, 6]; // scales: 1,000 nodes are seen as shapes; one label fills a phone
 const SPARE = 32; // points above and below a picture that runs right, for an equation at its op
-const [EDGE, STILL] = [24, 4]; // pixels: how far inside the border a node counts as seen; how far a pointer may move in a click
+const EDGE = 24; // pixels inside the border from which on a node counts as seen
+const STILL = 4; // pixels that a pointer may move in a click
 const TURN = 0.002; // zoom per pixel of the wheel: a notch is 100 pixels, so it zooms by a fifth
 const BURST = 500; // milliseconds: turns of the wheel that follow each other faster count as one zoom
-const [BESIDE, NARROWEST] = [20, 200]; // pixels: on each side of a picture, as in view.css, for half of a chip; least width to fit into: a box not laid out yet has none
+const BESIDE = 20; // pixels on each side of a picture, as in view.css, for half of a chip
+const NARROWEST = 200; // pixels: the least width to fit into, as a box that is not laid out yet has none
 
 /** The least width of a stage, with its borders, in which a picture can be read. */
 export const readable = ({ width }) => width * LEAST + 2 * BESIDE + 2;
@@ -27,19 +31,21 @@ export function directed(displays, wide, tall = TALLEST, enough = LEAST) {
   return displays[scales.indexOf(Math.max(...scales))];
 }
 
-/** Show each picture whole, as large as there is space, but not too small to be read (from afar while presenting); with `all`, however small. */
+/** Show each picture whole, as large as there is space, but not too small to be read, unless `all` is to be seen. */
 export function fit(pictures, presenting, all) {
-  const found = pictures.map(({ box, page }) => [extentOf(page.display), Math.max(box.clientWidth - 2 * BESIDE, NARROWEST)]);
-  pictures.forEach(({ box }, n) => {
-    const k = all ? whole(...found[n], TALLEST, LARGE) : Math.max(whole(...found[n], GROWN, LARGE), LEAST);
-    box.style.height = presenting ? "" : `${Math.min(found[n][0].height * k, TALLEST)}px`; // or more, if a neighbour is higher
-  });
+  const within = ({ box, page }, tall, most) =>
+    whole(extentOf(page.display), Math.max(box.clientWidth - 2 * BESIDE, NARROWEST), tall, most);
+  for (const picture of pictures) {
+    const k = all ? within(picture, TALLEST, LARGE) : Math.max(within(picture, GROWN, LARGE), LEAST);
+    const height = Math.min(extentOf(picture.page.display).height * k, TALLEST); // or more, if a neighbour is higher
+    picture.box.style.height = presenting ? "" : `${height}px`;
+  }
   const [least, instead] = presenting ? [SMALLEST * innerWidth, LAST_ROW * innerWidth] : [LEAST, LEAST];
-  pictures.forEach((picture, n) => {
+  for (const picture of pictures) {
     const { clientHeight } = picture.box;
-    const k = whole(...found[n], clientHeight, presenting ? NEAREST : LARGE * Math.max(clientHeight / GROWN, 1));
+    const k = within(picture, clientHeight, presenting ? NEAREST : LARGE * Math.max(clientHeight / GROWN, 1));
     scale(picture, all || k >= least ? k : instead, true);
-  });
+  }
 }
 
 /** Show a picture at scale k; `fitted` tells that nobody chose it, so that it may change with the width. */
@@ -61,7 +67,7 @@ export function zoom(picture, factor, x, y) {
   box.scrollBy(after.x + (cx - before.x) * grown - cx, after.y + (cy - before.y) * grown - cy);
 }
 
-/** Listeners: the pointer drags a picture, or a number in it, or moves `over` something; the wheel with Ctrl zooms it after `before`. */
+/** Listeners: the pointer drags a picture, or a number in it, or moves `over` it; the wheel with Ctrl zooms it. */
 export function moving(picture, before, over) {
   let [from, turned] = [null, -Infinity];
   const release = () => (from = null);
@@ -69,7 +75,8 @@ export function moving(picture, before, over) {
     onpointerdown({ button, target, clientX, clientY }) {
       if (button) return;
       const { scrollLeft, scrollTop } = picture.box;
-      from = { x: clientX, y: clientY, scrollLeft, scrollTop, slide: target.closest(".cgviz-node")?.cgvizItem?.grab?.() };
+      from = { x: clientX, y: clientY, scrollLeft, scrollTop };
+      from.slide = target.closest(".cgviz-node")?.cgvizItem?.grab?.();
       picture.dragged = false;
     },
     onpointermove({ clientX, clientY, pointerId, target }) {
@@ -81,8 +88,7 @@ export function moving(picture, before, over) {
       if (from.slide) from.slide(dx);
       else picture.box.scrollTo(from.scrollLeft - dx, from.scrollTop - dy);
     },
-    onpointerup: release,
-    onpointercancel: release,
+    onpointerup: release, onpointercancel: release,
     onwheel(event) {
       if (!event.ctrlKey && !event.metaKey) return; // plain scrolling scrolls the page
       event.preventDefault();
@@ -93,12 +99,13 @@ export function moving(picture, before, over) {
   };
 }
 
-/** What is seen of a picture's box: not what the sentence covers that sticks to the border of the window, unless that is most of it. */
-const sightOf = ({ box }) => {
-  const { x, y, width, height } = box.getBoundingClientRect();
-  const free = box.closest(".cgviz-view").querySelector(".cgviz-status").getBoundingClientRect().y - y;
-  return { x, y, width, height: free > height / 2 ? Math.min(height, free) : height };
-};
+/** What is seen of a picture's box: between the window's upper border and the sentence, unless that is little of it. */
+function sightOf({ box }) {
+  const own = box.getBoundingClientRect();
+  const status = box.closest(".cgviz-view").querySelector(".cgviz-status").getBoundingClientRect();
+  const [y, bottom] = [Math.max(own.y, 0), Math.min(own.bottom, status.y)];
+  return bottom - y > own.height / 2 ? { x: own.x, y, width: own.width, height: bottom - y } : own;
+}
 
 /** The box of an element in the points of its picture: its middle, and its size. */
 export function boxOf({ inner }, element, { x, y, width, height } = element.getBoundingClientRect()) {
@@ -106,11 +113,12 @@ export function boxOf({ inner }, element, { x, y, width, height } = element.getB
   return { x: (x + width / 2 - e) / k, y: (y + height / 2 - f) / k, width: width / k, height: height / k };
 }
 
-/** Scroll the first of these places, and the others for which there is still space, to the middle of the box if not in sight. */
+/** Scroll the first of these places, and the others for which there is space, to the middle of the box if not seen. */
 export function reveal(picture, ...places) {
   const edge = EDGE / picture.k;
   const ends = ({ x, y, width, height }) => [[x - width / 2, x + width / 2], [y - height / 2, y + height / 2]];
-  const [seen, ...wanted] = [boxOf(picture, picture.box, sightOf(picture)), ...places.filter((place) => place)].map(ends);
+  const seen = ends(boxOf(picture, picture.box, sightOf(picture)));
+  const wanted = places.filter((place) => place).map(ends);
   const all = wanted.reduce((found, each) => {
     const both = found.map(([from, to], n) => [Math.min(from, each[n][0]), Math.max(to, each[n][1])]);
     return both.every(([from, to], n) => to - from + edge < seen[n][1] - seen[n][0]) ? both : found;

@@ -1,6 +1,6 @@
 // The DOM: elements made and changed in one line, sliders, and keys. Text is never parsed as HTML.
 
-/** An element with attributes, listeners such as `onclick`, style variables such as `--cgviz-x`, and children; strings become text. */
+/** An element with attributes, listeners (`onclick`), style variables (`--cgviz-x`) and children; strings are text. */
 const maker = (namespace) => (tag, props = {}, ...children) => {
   const [name, ...classes] = tag.split(".");
   const element = document.createElementNS(namespace, name);
@@ -15,7 +15,7 @@ const maker = (namespace) => (tag, props = {}, ...children) => {
 export const h = maker("http://www.w3.org/1999/xhtml");
 export const s = maker("http://www.w3.org/2000/svg");
 
-/** Build what Python wrote, a text or [tag, attributes, ...children], as it is told at a step: before `since` it is `later`. */
+/** What Python wrote, a text or [tag, attributes, ...children], as it is at a step: before `since` it is `later`. */
 export function built(part, step, make = h) {
   if (typeof part === "string") return part;
   const [tag, { since, later, ...props }, ...children] = part;
@@ -28,16 +28,15 @@ export function built(part, step, make = h) {
 export function fill(element, ...children) {
   const found = children.filter((child) => ![null, undefined, false, ""].includes(child));
   const { childNodes } = element;
-  if (found.length !== childNodes.length || found.some((child, n) => child !== childNodes[n])) element.replaceChildren(...found);
+  const same = found.length === childNodes.length && found.every((child, n) => child === childNodes[n]);
+  if (!same) element.replaceChildren(...found);
   return element;
 }
 
-/** Set the text of an element only where it changed. */
+/** Set the text of an element, or attributes, only where they change. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
-
-/** Set attributes of an element only where they changed. */
 export function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
@@ -45,6 +44,8 @@ export function set(element, attributes) {
 }
 
 export const toggle = (element, name, on) => element.classList.toggle(`cgviz-${name}`, Boolean(on));
+/** Give the focus to an element, if there is one, without scrolling to it. */
+export const focus = (element) => element?.focus({ preventScroll: true });
 
 /** Run the action of a key, if it has one, and keep the key from everything else. */
 export function use(event, run) {
@@ -57,14 +58,19 @@ export function use(event, run) {
 /** A slider between its name and its position in words; `run` gets the number to which it is moved. */
 export function makeSlider(name, range, run) {
   const words = h("output", { "aria-hidden": "true" });
-  const input = h("input", { type: "range", min: 0, step: 1, "aria-label": name, ...range, oninput: () => run(Number(input.value)) });
+  const oninput = () => run(Number(input.value));
+  const input = h("input", { type: "range", min: 0, step: 1, "aria-label": name, ...range, oninput });
   const paint = (value, said, max = range.max) => {
     set(input, { max, "aria-valuetext": said });
     input.value = value;
     say(words, said);
   };
-  return { input, words, paint, element: h("div.slider", {}, h("span", { "aria-hidden": "true" }, name), input, words) };
+  const element = h("div.slider", {}, h("span", { "aria-hidden": "true" }, name), input, words);
+  return { element, input, words, paint };
 }
+
+/** A part of the side panel under a title. */
+export const section = (title, ...children) => h("section.input", {}, h("p.subtitle", {}, title), ...children);
 
 /** Content that a click on its `words` opens; hidden unless there `is` something, painted only while it is open. */
 export function makeFold(name, words, content, is, paint) {
@@ -75,8 +81,7 @@ export function makeFold(name, words, content, is, paint) {
 
 /** Whether the page around an element is dark by its colours; false where JupyterLab marks dark pages itself. */
 export function darkAround(el) {
-  const apart = el.getRootNode() instanceof ShadowRoot;
-  if (!apart && document.querySelector("[data-jp-theme-light]")) return false;
+  if (!(el.getRootNode() instanceof ShadowRoot) && document.querySelector("[data-jp-theme-light]")) return false;
   for (let around = el; around; around = around.parentElement ?? around.getRootNode().host) {
     const [red, green, blue, opaque] = pixel(getComputedStyle(around).backgroundColor);
     if (opaque) return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 80;

@@ -8,14 +8,13 @@ const SETTLED = 180; // milliseconds without a move, after which all numbers and
 
 /** A number in so many significant digits, as Python writes it; whole numbers in full. */
 export function number(x, digits = 4) {
-  const shown = Number.isInteger(x) ? x : Number(x.toPrecision(digits));
-  return String(shown).replaceAll("-", "\u2212");
+  return String(Number.isInteger(x) ? x : Number(x.toPrecision(digits))).replaceAll("-", "\u2212");
 }
 
 /** The one of these numbers that is nearest to x. */
-export const nearest = (numbers, x) => numbers.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));
+export const nearest = (all, x) => all.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));
 
-/** x as a slider's value, so that the readout is what TensorFlow gets: the nearest position, or the nearest multiple of its unit. */
+/** x as TensorFlow gets it, and as the slider says it: the nearest position, or multiple of its unit. */
 function rounded({ low, high, positions, unit }, x) {
   if (positions) return nearest(positions, x);
   return Math.min(Math.max(Number((Math.round(x / unit) * unit).toPrecision(12)), low), high);
@@ -27,20 +26,26 @@ export function makeExplore(view) {
   let { points } = view.doc;
   const values = sliders.map((slider) => slider.value);
   let [busy, waiting, idle, late, sent] = [false, false, 0, 0, 0];
-  let [active, drawn, plots] = [curves.active, curves.active, []]; // the slider that moves, and the one over which the curves are drawn
+  let active = curves.active; // the slider that moves
+  let [drawn, plots] = [active, []]; // the slider over which the curves are drawn, and their plots
   const rows = sliders.map(({ name, low, high, positions, unit, upstream }, k) => {
-    const range = positions?.length > 1 ? { max: positions.length - 1 } : { min: low, max: low + Math.ceil((high - low) / unit - 1e-9) * unit, step: unit, disabled: Boolean(positions) };
+    const most = low + Math.ceil((high - low) / unit - 1e-9) * unit;
+    const range = positions?.length > 1
+      ? { max: positions.length - 1 }
+      : { min: low, max: most, step: unit, disabled: Boolean(positions) };
     const row = makeSlider(name, range, (at) => move(k, positions?.[at] ?? at));
     toggle(row.element, "upstream", upstream);
     return row;
   });
-  const plotBox = h("div.plots");
-  const note = h("p.none", { role: "status" });
-  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...rows.map((row) => row.element), note,
-    kept && h("p.small", {}, kept.about)), plotBox);
+  const [plotBox, note] = [h("div.plots"), h("p.none", { role: "status" })];
+  const parts = [...rows.map((row) => row.element), note, kept && h("p.small", {}, kept.about)];
+  const element = h("div.explore", {}, h("div.sliders", { role: "group", "aria-label": "Sliders" }, ...parts), plotBox);
 
-  const show = (k, { positions: at = [] } = sliders[k]) =>
-    rows[k].paint(at.length > 1 ? at.indexOf(values[k]) : values[k], `${number(values[k])}${at.length === 1 ? ", fixed" : ""}`);
+  function show(k) {
+    const { positions: at = [] } = sliders[k];
+    const said = `${number(values[k])}${at.length === 1 ? ", fixed" : ""}`;
+    rows[k].paint(at.length > 1 ? at.indexOf(values[k]) : values[k], said);
+  }
 
   function move(k, value) {
     active = k;
@@ -77,40 +82,40 @@ export function makeExplore(view) {
     if (active === drawn) for (const plot of plots) plot.move(values[drawn], points);
   }
 
+  /** Let the pointer drag the nodes of the sliders in a new picture; the keyboard has the sliders themselves. */
+  function attach({ page: { display, panels }, items }) {
+    sliders.forEach(({ name, low, high, positions }, k) => {
+      const own = ({ kind, i }) => kind === "node" && display.nodes[i].kind === "input" && panels[i].title === name;
+      const item = positions?.length !== 1 && items.find(own);
+      if (!item) return;
+      const { g, box: { x, y, width } } = item;
+      for (const [sign, side] of [["\u25c2", -1], ["\u25b8", 1]]) {
+        const at = { x: x + side * (width / 2 - 9), y, "text-anchor": "middle" };
+        g.append(s("text.scrub.seen", { ...at, "aria-hidden": "true" }, sign));
+      }
+      toggle(g, "scrubbed", true);
+      item.grab = (from = values[k]) => (pixels) => move(k, from + (pixels / DRAG) * (high - low));
+    });
+  }
+
+  function receive(message) {
+    busy = false;
+    clearTimeout(late);
+    tell(message.error ? `${message.error}.` : "");
+    if (!message.error) {
+      points = message.points;
+      view.numbers(message);
+      draw(message.curves);
+    }
+    element.dataset.moved = String(message.moved);
+    if (waiting) send(false);
+    else if (!message.settled) idle = setTimeout(() => send(true), SETTLED);
+    waiting = false;
+  }
+
   sliders.forEach((_, k) => show(k));
   draw(curves);
-  return {
-    element,
-    busy: () => busy,
-    stop: () => [idle, late].forEach(clearTimeout),
-    /** Let the pointer drag the nodes of the sliders in a new picture; the keyboard has the sliders themselves. */
-    attach({ page: { display, panels }, items }) {
-      sliders.forEach(({ name, low, high, positions }, k) => {
-        const item = positions?.length !== 1 && items.find(({ kind, i }) => kind === "node" && display.nodes[i].kind === "input" && panels[i].title === name);
-        if (!item) return;
-        const { g, box: { x, y, width } } = item;
-        for (const [sign, side] of [["\u25c2", -1], ["\u25b8", 1]]) {
-          g.append(s("text.scrub.seen", { x: x + side * (width / 2 - 9), y, "text-anchor": "middle", "aria-hidden": "true" }, sign));
-        }
-        toggle(g, "scrubbed", true);
-        item.grab = (from = values[k]) => (pixels) => move(k, from + (pixels / DRAG) * (high - low));
-      });
-    },
-    receive(message) {
-      busy = false;
-      clearTimeout(late);
-      tell(message.error ? `${message.error}.` : "");
-      if (!message.error) {
-        points = message.points;
-        view.numbers(message);
-        draw(message.curves);
-      }
-      element.dataset.moved = String(message.moved);
-      if (waiting) send(false);
-      else if (!message.settled) idle = setTimeout(() => send(true), SETTLED);
-      waiting = false;
-    },
-  };
+  return { element, attach, receive, busy: () => busy, stop: () => [idle, late].forEach(clearTimeout) };
 }
 
 /** One plot, as Python made it: curves over a slider, and points where their values are known. */
@@ -121,8 +126,9 @@ export function makePlot({ element: written, range: [x0, x1, y0, y1], roles }) {
   const move = (x, values) => {
     const at = `${(100 * (x - x0)) / (x1 - x0)}%`;
     const known = roles.filter((role) => values[role] >= y0 && values[role] <= y1 && values[role] !== null);
+    const height = (role) => `${(100 * (y1 - values[role])) / (y1 - y0)}%`;
     fill(points, s("line.now", { x1: at, x2: at, y1: "0%", y2: "100%" }),
-      ...known.map((role) => s(`circle.dot.${role}`, { cx: at, cy: `${(100 * (y1 - values[role])) / (y1 - y0)}%`, r: 5 })));
+      ...known.map((role) => s(`circle.dot.${role}`, { cx: at, cy: height(role), r: 5 })));
   };
   return { element, move };
 }

@@ -1,6 +1,5 @@
 // The flight: numbers come to the op of a moment, are multiplied there, and fly on along the lines of the picture.
-//
-// The picture is painted in its final state at once. All that moves lies on top or fades in, so to land is to cancel.
+// That is painted in its final state at once. All that moves lies on top or fades in, so to land is to cancel.
 import { boxOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
 import { makeText, mark, write } from "./picture.mjs";
@@ -8,16 +7,17 @@ import { nodeAt, previous, textAt } from "./time.mjs";
 
 export const DURATION = 1800; // milliseconds at speed 1: time to read two numbers and their product
 const FADE = 300; // milliseconds, for those who want no motion
-const [COME, LEAVE, LANDED] = [0.34, 0.56, 0.94]; // shares of the duration: when all have come, the first leaves, the last lands
-const APART = 0.12; // share between two landings, so that the terms of a sum come one by one
-const [DRAWN, READ] = [0.1, 0.06]; // shares: lines appear this long after the first leaves; equations, before all have come
-const [APPEAR, BRIEF] = [0.92, 0.1]; // shares: of its time, when a held element fades in; of theirs, how long equations fade in and out
+const [COME, LEAVE, LANDED] = [0.34, 0.56, 0.94]; // shares of it: when all have come, the first leaves, the last lands
+const APART = 0.12; // share of it between two landings, so that the terms of a sum come one by one
+const [DRAWN, READ] = [0.1, 0.06]; // shares of it: lines come after the first leaves; equations before all have come
+const APPEAR = 0.92; // share of the time for which an element is held, after which it fades in
+const BRIEF = 0.1; // share of the time of equations in which they fade in, and out
 const BESIDE_LABEL = "45%"; // of a line: where a number starts whose label is at the middle
 const MOST = 24; // chips: more cannot be followed
-const [NAME, NUMBER, LINE, FAR] = [1000, 50, 5, 4]; // costs of a note: over a name or note, a number, a line, per point from its op
-// Points: a little more than a digit of 13 points is wide; from one equation to the next; from one dot of a line to the next.
-const [DIGIT, ROW, DOT] = [8.4, 19, 12];
-const [PAD, BAR, RING] = [12, 5, 7]; // points: around the words of a chip; from one bar of a strip to the next; beside a ringed value
+const [NAME, NUMBER, LINE, FAR] = [1000, 50, 5, 4]; // costs of a note on a name or note, a number, a line; far away
+const DIGIT = 8.4; // points: a little more than a digit of 13 points is wide
+const [ROW, BAR, DOT] = [19, 5, 12]; // points from an equation, a bar of a strip, a dot of a line to the next
+const [PAD, RING] = [12, 7]; // points around the words of a chip; beside a ringed value
 
 /** The op of a moment, and the lines along which numbers come to it and leave it. */
 export function legs(display, step) {
@@ -32,9 +32,10 @@ export function legs(display, step) {
   };
 }
 
+/** The paths and texts of a link. */
+const partsOf = ({ parts }, i) => parts.filter((part) => part.of === "link" && part.i === i);
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** End a flight at once. */
 export function land(picture) {
   picture.flight?.forEach((animation) => animation.cancel());
   for (const each of [picture.layer, picture.under]) fill(each);
@@ -42,7 +43,7 @@ export function land(picture) {
   Object.assign(picture, { flight: null, lit: null });
 }
 
-/** Let the numbers of a moment fly; `hidden` are the nodes whose numbers must not be told. Returns the duration in milliseconds. */
+/** Let the numbers of a moment fly, but not those of `hidden` nodes. Returns the duration in milliseconds. */
 export function fly(picture, step, duration, hidden, done) {
   land(picture);
   const { page: { display, texts }, parts, layer, under } = picture;
@@ -53,22 +54,23 @@ export function fly(picture, step, duration, hidden, done) {
   const first = come.length ? LEAVE : 0;
   const apart = Math.min(APART, (LANDED - first) / 2 / leave.length);
   const landing = (n) => LANDED - (leave.length - 1 - n) * apart;
-  const of = (i, ...roles) => parts.filter((part) => part.of === "link" && part.i === i && roles.includes(part.role));
+  const of = (i, ...roles) => partsOf(picture, i).filter((part) => roles.includes(part.role));
   picture.flight = [];
   const animate = (element, frames, start, end, easing = "linear") =>
     picture.flight.push(element.animate(frames, { delay: start * total, duration: (end - start) * total, easing }));
   /** Hide an element of the final picture until a moment of the flight. */
-  const hold = (element, end) => animate(element, [{ opacity: 0 }, { opacity: 0, offset: still ? 0 : APPEAR }, { opacity: 1 }], 0, end);
+  const hold = (element, end) => animate(element, { opacity: [0, 0, 1], offset: [0, still ? 0 : APPEAR, 1] }, 0, end);
 
-  /** Send a chip along a line, with only the result of a product: from beside its label, at the middle of most lines, or from the op. */
+  /** Send a chip along a line: from beside its label, at the middle of most lines, or from the op. */
   function send({ i }, leg, start, end) {
     const [[line], [label]] = [of(i, role), of(i, says)];
-    const token = chip((label?.element.cgvizWords || texts.links[i][says]).replace(/^.* [=\u2248\u2260] /, ""), texts.links[i].strips[says]);
+    const words = label?.element.cgvizWords || texts.links[i][says];
+    const token = chip(words.replace(/^.* [=\u2248\u2260] /, ""), texts.links[i].strips[says]);
     Object.assign(token.dataset, { link: i, leg });
     layer.append(token);
     token.style.offsetPath = `path("${line.element.getAttribute("d")}")`;
     const from = leg === "come" && label ? BESIDE_LABEL : "0%";
-    animate(token, [{ opacity: 1, offsetDistance: from }, { opacity: 1, offsetDistance: "100%" }], start, end, "ease-in-out");
+    animate(token, { opacity: [1, 1], offsetDistance: [from, "100%"] }, start, end, "ease-in-out");
   }
 
   if (!still && come.length + leave.length <= MOST) {
@@ -76,8 +78,8 @@ export function fly(picture, step, duration, hidden, done) {
     leave.forEach((path, n) => send(path, "leave", first + n * apart, landing(n)));
   }
   leave.forEach(({ i }, n) => {
-    of(i, role, `${role}-head`).forEach(({ element }) => hold(element, first + DRAWN));
-    of(i, says).forEach(({ element }) => hold(element, landing(n)));
+    for (const { element } of of(i, role, `${role}-head`)) hold(element, first + DRAWN);
+    for (const { element } of of(i, says)) hold(element, landing(n));
   });
   // The sums at the receiving nodes, as far as their terms have landed.
   for (const part of parts.filter(({ of: owner, role: what }) => owner === "node" && what === "gradient")) {
@@ -89,14 +91,14 @@ export function fly(picture, step, duration, hidden, done) {
     for (const n of ways) {
       const text = layer.appendChild(makeText(part));
       write(text, words);
-      if (!still) animate(text, [{ opacity: 1 }, { opacity: 1 }], since, landing(n));
+      if (!still) animate(text, { opacity: [1, 1] }, since, landing(n));
       words = landedOn(words, texts.links[leave[n].i].gradient);
       since = landing(n);
     }
   }
   if (!still && node >= 0 && come.length && !hidden.has(node)) {
     layer.prepend(equations(picture, node, step));
-    const frames = [{ opacity: 0 }, { opacity: 1, offset: BRIEF }, { opacity: 1, offset: 1 - BRIEF }, { opacity: 0 }];
+    const frames = { opacity: [0, 1, 1, 0], offset: [0, BRIEF, 1 - BRIEF, 1] };
     for (const each of [layer.firstChild, ...under.children]) animate(each, frames, COME - READ, 1);
   }
   animate(layer, [], 0, 1);
@@ -119,9 +121,9 @@ export function light(picture, path) {
   const placed = [];
   path.rows.forEach((row, n) => {
     const [i, words] = [path.links[n + 1], row.map(([, each]) => each).join(" ")];
-    if (picture.parts.some((part) => part.of === "link" && part.i === i && part.element.cgvizWords === words)) return; // its arrow says it
+    if (partsOf(picture, i).some(({ element }) => element.cgvizWords === words)) return; // its arrow says it
     const shown = layer.appendChild(note(picture, links[i].target, [row], [], placed));
-    if (!calm()) shown.animate([{ opacity: 0 }, { opacity: 0 }, { opacity: 1 }], FADE * (n + 1));
+    if (!calm()) shown.animate({ opacity: [0, 0, 1] }, FADE * (n + 1));
   });
 }
 
@@ -136,59 +138,78 @@ function chip(number, bars) {
     d ? s("path", { d }) : s("text", { "text-anchor": "middle" }, number));
 }
 
-/** A note with what an op made at a moment, or with the equations of its rule, and leaders to what its local derivatives depend on. */
+/** The letters of a row of [what it is, words], and of the spaces between them, if one is `space` letters wide. */
+const lettersOf = (row, space) => row.reduce((letters, [, words]) => letters + words.length + space, 0);
+
+/** A note with what an op made, or with the equations of its rule and leaders to what its locals depend on. */
 function equations(picture, node, step) {
   const { value, note: rows, depends } = picture.page.panels[node];
   if (step <= 0) return note(picture, node, [[["value", `= ${value}`]]], []);
   const most = boxOf(picture, picture.box).width / DIGIT - 2; // letters
-  const short = rows.filter((row) => row.reduce((letters, [, words]) => letters + words.length + 1, 0) <= most);
+  const short = rows.filter((row) => lettersOf(row, 1) <= most);
   return note(picture, node, short.length ? short : [[["upstream", "upstream \u00b7 local"]]], depends ?? []);
 }
 
-/** Leave the equations of a step at its op, unless it is one of the `hidden`, its arrows say them, or there is no space. */
+/** Leave the equations of a step at its op, unless it is `hidden`, its arrows say them, or there is no space. */
 export function stay(picture, step, hidden) {
   const { node, leave } = legs(picture.page.display, step);
-  const said = ({ i }) => picture.parts.some((part) => part.of === "link" && part.i === i && part.element.cgvizWords?.includes("\u00b7"));
+  const said = ({ i }) => partsOf(picture, i).some(({ element }) => element.cgvizWords?.includes("\u00b7"));
   if (step <= 0 || node < 0 || hidden.has(node) || (leave.length && leave.every(said))) return;
   const shown = equations(picture, node, step);
-  if (shown.cgvizHides && !shown.textContent.includes("\u2260")) return fill(picture.under); // the numbers that it hides tell more
+  // The numbers that it hides tell more, unless it says that a rule is wrong.
+  if (shown.cgvizHides && !shown.textContent.includes("\u2260")) return fill(picture.under);
   for (const each of [shown, ...picture.under.children]) toggle(each, "still", true);
   picture.layer.replaceChildren(shown);
 }
 
 /** The dots along the line of a part. */
-const dots = (part) => (part.dots ??= [...Array(Math.ceil(part.element.getTotalLength() / DOT)).keys()].map((n) => {
+const dots = (part) => (part.dots ??= Array.from({ length: Math.ceil(part.element.getTotalLength() / DOT) }, (_, n) => {
   const { x, y } = part.element.getPointAtLength(n * DOT);
   return { x, y, width: DOT, height: DOT, bad: LINE, part };
 }));
 
-/** The place for a note of this size at an op, in sight if the op is: one that hides no words and no arrow of the moment, if there is, covers least and is not far off. */
+/** What two boxes share, if the first is so much wider. */
+function shared(a, b, wider = 0) {
+  const [width, height] = [a.width + wider, a.height];
+  const across = Math.min((width + b.width) / 2 - Math.abs(a.x - b.x), width, b.width);
+  const down = Math.min((height + b.height) / 2 - Math.abs(a.y - b.y), height, b.height);
+  return Math.max(across, 0) * Math.max(down, 0);
+}
+
+/** The place for a note at an op, in sight if that is: if possible it hides no words and no arrow of the moment. */
 function placeFor(picture, { x, y, width, height }, [wide, tall], placed) {
   const { box, parts, page: { display } } = picture;
-  const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
-  const words = parts.filter(({ element }) => element.cgvizWords).map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : NUMBER }));
+  const written = parts.filter(({ element }) => element.cgvizWords);
+  const words = written.map(({ of, element }) => ({ ...boxOf(picture, element), bad: of === "node" ? NAME : NUMBER }));
   const lines = parts.filter(({ of, role }) => of === "link" && ["forward", "backward"].includes(role)).flatMap(dots);
   const taken = [...display.nodes, ...words, ...lines, ...placed];
   const spared = [...words, ...placed, ...lines.filter(({ part }) => part.current)];
   const seen = boxOf(picture, box);
-  const sight = (at, middle, length, all) => (Math.abs(at - middle) < length / 2 ? [middle - length / 2, middle + length / 2] : [0, all]);
-  const [left, right] = sight(x, seen.x, seen.width, display.width);
-  const [top, bottom] = sight(y, seen.y, seen.height, display.height);
-  const within = (at, length, low, high) => Math.max(Math.min(at, high - length / 2 - 2), low + length / 2 + 2);
-  const common = (at, length, other, its) => Math.max(Math.min((length + its) / 2 - Math.abs(at - other), length, its), 0);
-  const found = [x, x + across, x - across].flatMap((column) => [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)].map((row) => {
-    const place = { x: within(column, wide, left, right), y: within(row, tall, top, bottom), width: wide, height: tall, bad: NAME };
-    const share = (each, spare) => common(place.x, wide + spare, each.x, each.width) * common(place.y, tall, each.y, each.height);
-    place.hides = spared.some((each) => share(each, 0));
-    return { ...place, covered: taken.reduce((sum, each) => sum + share(each, 2 * RING) * (each.bad ?? 1), FAR * Math.hypot(place.x - x, place.y - y)) };
+  /** The middle of the note, along one axis, moved to where all of it is in sight, or else in the picture. */
+  function within(wanted, length, at, middle, sight, all) {
+    const [low, high] = Math.abs(at - middle) < sight / 2 ? [middle - sight / 2, middle + sight / 2] : [0, all];
+    return Math.max(Math.min(wanted, high - length / 2 - 2), low + length / 2 + 2);
+  }
+  const [across, down] = [(width + wide) / 2 + 8, (height + tall) / 2 + 6];
+  const rows = [y + down, y - down, y, y + down + tall + 3, y + down + 2 * (tall + 3)];
+  const found = [x, x + across, x - across].flatMap((column) => rows.map((row) => {
+    const middle = {
+      x: within(column, wide, x, seen.x, seen.width, display.width),
+      y: within(row, tall, y, seen.y, seen.height, display.height),
+    };
+    const place = { ...middle, width: wide, height: tall, bad: NAME };
+    const costs = taken.map((each) => shared(place, each, 2 * RING) * (each.bad ?? 1));
+    const far = FAR * Math.hypot(place.x - x, place.y - y);
+    const hides = spared.some((each) => shared(place, each));
+    return { ...place, hides, covered: costs.reduce((sum, cost) => sum + cost, far) };
   }));
   return found.reduce((best, each) => ((each.hides - best.hides || each.covered - best.covered) < 0 ? each : best));
 }
 
-/** Equations at an op, clear of notes already `placed`, with a leader to the value of each input whose position is listed. */
+/** Equations at an op, clear of notes already `placed`, with a leader to the value of each input in `positions`. */
 function note(picture, node, rows, positions, placed = []) {
   const { under, parts, page: { display } } = picture;
-  const letters = Math.max(...rows.map((row) => row.reduce((sum, [, words]) => sum + words.length + 0.5, 0))); // a space is half as wide
+  const letters = Math.max(...rows.map((row) => lettersOf(row, 0.5)));
   const place = placeFor(picture, display.nodes[node], [letters * DIGIT + 8, rows.length * ROW + 8], placed);
   placed.push(place);
   const { x: across, y: down } = display.nodes[node];
@@ -201,9 +222,10 @@ function note(picture, node, rows, positions, placed = []) {
     under.append(s("path.leader", { d: `M${place.x} ${place.y}L${x} ${place.y > top ? bottom + 2 : top - 2}` }));
     return s("rect.leader", { x: left - RING, y: top - 2, width: width + 2 * RING, height: height + 4, rx: 10 });
   });
-  const lines = rows.map((row, n) => s("text", { x: place.x, y: place.y + (n - (rows.length - 1) / 2) * ROW, "text-anchor": "middle" },
+  const { x, y, width, height, hides } = place;
+  const top = y - ((rows.length - 1) / 2) * ROW;
+  const lines = rows.map((row, n) => s("text", { x, y: top + n * ROW, "text-anchor": "middle" },
     ...row.map(([kind, words], nth) => s(`tspan.${kind}`, {}, nth ? ` ${words}` : words))));
-  const { x, y, width, height } = place;
-  const shown = s("g.note", {}, ...rings, s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 }), ...lines);
-  return Object.assign(shown, { cgvizHides: place.hides });
+  const rect = s("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 4 });
+  return Object.assign(s("g.note", {}, ...rings, rect, ...lines), { cgvizHides: hides });
 }

@@ -6,7 +6,6 @@ import { makePlayer } from "./time.mjs";
 const MOMENT = "step:"; // before the number of a kept step: the name by which it is turned over
 const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
 
-/** The part of the view that moves through the training. */
 export function makeHistory(view) {
   const { cache, doc: { history: doc } } = view;
   const { kept, parted } = doc;
@@ -33,17 +32,14 @@ export function makeHistory(view) {
       else if (target.closest("button")) view.goTo(side, name);
     },
   }));
-  const element = h("div.history", { role: "group", "aria-label": "Training" }, slider.element, parted && h("p.parted", {}, parted),
-    h("div.plots", {}, plot?.element, ...maps), h("p.none", {}, doc.about));
-  return {
-    element,
-    where: () => doc.said[shown()],
-    stop: () => play(0),
-    paint() {
-      const step = kept[shown()];
-      slider.paint(shown(), doc.said[shown()]);
-      if (plot) plot.move(step, doc.points[shown()]);
-      for (const map of maps) for (const cell of map.querySelectorAll("td")) toggle(cell, "now", Number(cell.dataset.step) === step);
-    },
-  };
+  const element = h("div.history", { role: "group", "aria-label": "Training" }, slider.element,
+    parted && h("p.parted", {}, parted), h("div.plots", {}, plot?.element, ...maps), h("p.none", {}, doc.about));
+  const where = () => doc.said[shown()];
+  function paint() {
+    const step = kept[shown()];
+    slider.paint(shown(), where());
+    if (plot) plot.move(step, doc.points[shown()]);
+    for (const cell of element.querySelectorAll("td")) toggle(cell, "now", Number(cell.dataset.step) === step);
+  }
+  return { element, where, paint, stop: () => play(0) };
 }

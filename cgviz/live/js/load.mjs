@@ -35,11 +35,9 @@ async function fromKernel(model) {
   });
 }
 
-/** What a widget's `render` does. */
 export async function showWidget({ model, el }, version) {
   const { render, sheet } = await loaded(version, () => fromKernel(model));
-  const root = el.getRootNode();
-  const { adoptedStyleSheets } = root instanceof ShadowRoot ? root : document;
+  const { adoptedStyleSheets } = el.getRootNode() instanceof ShadowRoot ? el.getRootNode() : document;
   if (!adoptedStyleSheets.includes(sheet)) adoptedStyleSheets.push(sheet);
   el.dataset.cgvizView = version;
   return render({ model, el });

@@ -1,4 +1,4 @@
-// The minimap of a large picture: a strip with the largest |gradient| at each depth, and a frame around what is in sight.
+// The minimap of a large picture: a strip with the largest |gradient| at each depth, and a frame around what is seen.
 import { fill, h, s, set } from "./dom.mjs";
 
 const [HIGH, LEAST_BAR] = [30, 4]; // pixels: the height of the strip, and of the bar of the smallest gradient
@@ -15,22 +15,23 @@ export function makeMinimap(picture) {
     type: "range", min: 0, max: 100, step: 2, "aria-label": "Map: the largest |gradient| at each depth",
     oninput() {
       const [, seen, all] = sizes();
-      box.scrollTo({ [right ? "left" : "top"]: (slider.value / 100) * (all - seen) });
+      box[ends[0]] = (slider.value / 100) * (all - seen);
     },
   });
-  const element = h("div.minimap", {}, s("svg", { width: "100%", height: HIGH, "aria-hidden": "true" }, bars, frame), slider);
+  const strip = s("svg", { width: "100%", height: HIGH, "aria-hidden": "true" }, bars, frame);
+  const element = h("div.minimap", {}, strip, slider);
 
   /** In pixels: where the part in sight begins, its length, and the length of the whole. */
-  const sizes = () => (right ? [box.scrollLeft, box.clientWidth, box.scrollWidth] : [box.scrollTop, box.clientHeight, box.scrollHeight]);
+  const ends = right ? ["scrollLeft", "clientWidth", "scrollWidth"] : ["scrollTop", "clientHeight", "scrollHeight"];
+  const sizes = () => ends.map((name) => box[name]);
 
-  /** A bar, or the sign in place of a bar. */
   function bar([share, [high, , sign]]) {
     const x = `${100 * share}%`;
     if (sign) return s("text", { x, y: HIGH - 4, "text-anchor": "middle" }, sign);
     return s("line", { x1: x, x2: x, y1: HIGH - 2, y2: HIGH - 2 - LEAST_BAR - (HIGH - 4 - LEAST_BAR) * high });
   }
 
-  /** Move the frame to what is in sight. Not at each step, because asking the browser for places makes it lay out the page. */
+  /** Move the frame to what is in sight. Not at each step: asking the browser for places makes it lay out the page. */
   function sight() {
     const [start, seen, all] = sizes();
     element.hidden = all <= seen;
@@ -41,26 +42,24 @@ export function makeMinimap(picture) {
     tell();
   }
 
-  /** Say what is in sight. */
   function tell() {
     if (!shown.length) return;
-    const [most] = shown.flatMap((k) => (largest.has(depths[k]) ? [largest.get(depths[k])] : [])).sort(([a], [b]) => b - a);
+    const come = shown.map((k) => largest.get(depths[k])).filter((norm) => norm);
+    const [most] = come.sort(([a], [b]) => b - a);
     const words = `depths ${shown[0] + 1} to ${shown.at(-1) + 1} of ${depths.length} in sight`;
     set(slider, { "aria-valuetext": `${words}, ${most?.[1] ?? "no gradient yet"}` });
   }
 
+  function paint(step) {
+    largest = new Map();
+    picture.page.norms.forEach((norm, i) => {
+      const come = norm && picture.page.panels[i].come <= step;
+      if (come && !(largest.get(places[i])?.[0] >= norm[0])) largest.set(places[i], norm);
+    });
+    fill(bars, ...[...largest].map(bar));
+    tell();
+  }
+
   box.addEventListener("scroll", sight);
-  return {
-    element,
-    sight,
-    paint(step) {
-      largest = new Map();
-      picture.page.norms.forEach((norm, i) => {
-        const come = norm && picture.page.panels[i].come <= step;
-        if (come && !(largest.get(places[i])?.[0] >= norm[0])) largest.set(places[i], norm);
-      });
-      fill(bars, ...[...largest].map(bar));
-      tell();
-    },
-  };
+  return { element, sight, paint };
 }

@@ -36,15 +36,15 @@ async function mount(packed, el, linked) {
   const view = new View(staticModel(state), state.document, el);
   const theme = () => toggle(view.root, "dark", darkAround(el));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
-  for (const each of [document.documentElement, document.body]) new MutationObserver(theme).observe(each, { attributes: true });
+  const changes = new MutationObserver(theme);
+  for (const each of [document.documentElement, document.body]) changes.observe(each, { attributes: true });
   if (!linked) return;
   const jump = () => location.hash.startsWith("#step=") && view.go(Number(location.hash.slice(6)));
   addEventListener("hashchange", jump);
-  addEventListener("keydown", (event) => event.target === document.body && press(view, event)); // before anything has the focus
+  addEventListener("keydown", (event) => event.target === document.body && press(view, event)); // nothing has the focus
   jump();
 }
 
-/** Mount the view of a saved page. */
 export function boot() {
   const box = document.getElementById("cgviz");
   if (globalThis.DecompressionStream) mount(document.getElementById("cgviz-state").textContent, box, true);
@@ -60,6 +60,7 @@ export default {
   embed(box, sheet) {
     const root = box.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [sheet];
-    return mount(box.querySelector("script").textContent, root.appendChild(h("div", { "data-cgviz-view": box.dataset.version })));
+    const el = root.appendChild(h("div", { "data-cgviz-view": box.dataset.version }));
+    return mount(box.querySelector("script").textContent, el);
   },
 };

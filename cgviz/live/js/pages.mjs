@@ -1,4 +1,4 @@
-// The page cache. A page is known by its pass and by what is turned over in it: scopes, custom ops, a step of a training.
+// The page cache. A page is known by its pass and by what is turned over in it: scopes, custom ops, a training's step.
 
 /** The key of a page: its pass, and the names turned over in it, one per line, as a name may be `first, second`. */
 export const pageKey = (which, names) => `${which}|${[...names].sort().join("\n")}`;
@@ -23,21 +23,17 @@ export class PageCache {
     this.fixed = Boolean(doc.quiz || doc.sliders);
   }
 
-  get key() {
-    return pageKey(this.which, this.names);
-  }
-
-  /** The pages that are wanted, if they are at hand. */
-  get pages() {
-    return this.kept.get(this.key);
-  }
+  /** The key of the pages that are wanted, and these pages, if they are at hand. */
+  get key() { return pageKey(this.which, this.names); }
+  get pages() { return this.kept.get(this.key); }
 
   /** Whether a scope or a custom op can be opened or closed. */
   canTurn(name) {
-    return Boolean(name) && !this.fixed && (this.live || [...this.kept.keys()].some((key) => key.split(/[|\n]/).includes(name)));
+    const stored = (key) => key.split(/[|\n]/).includes(name);
+    return Boolean(name) && !this.fixed && (this.live || [...this.kept.keys()].some(stored));
   }
 
-  /** Want another pass, or `names` turned over, too; without a kernel, if that was not stored, only `names`, or else nothing. */
+  /** Want another pass, or `names` turned over, too; without a kernel, what was stored of it: only `names`, or none. */
   turn(which, ...names) {
     const wanted = turnedOver(this.names, names);
     const choices = [wanted, wanted.filter((name) => names.includes(name)), []];

@@ -9,30 +9,28 @@ const HEIGHT = 0.97; // of the letters of a line, in font sizes, as on paper
 /** The share of a text that is left of its point, or above it. */
 export const ALIGNED = { start: 0, middle: 0.5, end: 1, below: 0, around: 0.5, above: 1 };
 
-// The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or closes. `groups`
-// has the group of each node, link, frame and band by its name, such as "node 3"; `parts` has every path and text; `items`, for the
-// keyboard, scopes and nodes. An arrow acts as the op that uses its value.
+// The SVG of one page, picture number `side`; `listeners` makes its event listeners, `canTurn` tells what opens or
+// closes. `groups` has the group of each node, link, frame and band by its name, such as "node 3"; `parts` has every
+// path and text; `items`, for the keyboard, scopes and nodes. An arrow acts as the op that uses its value.
 export function makePicture(page, side, name, canTurn, listeners) {
   const { display } = page;
-  const [groups, parts] = [new Map(), []];
+  const groups = new Map();
   const groupOf = ({ of, i }) => {
     const key = `${of} ${i}`;
     if (!groups.has(key)) groups.set(key, s(`g.${classesOf(display, of, i)}`));
     return groups.get(key);
   };
-  const add = (element, part) => {
-    groupOf(part).append(element);
-    parts.push({ ...part, element });
-  };
-  for (const path of display.paths) {
-    if (path.role === "forward") groupOf(path).append(s("path.hit", { d: path.d }));
-    add(s(`path.${path.role}`, { d: path.d }), path);
+  const paths = display.paths.map((path) => ({ ...path, element: s(`path.${path.role}`, { d: path.d }) }));
+  const parts = [...paths, ...display.texts.map((text, k) => ({ ...text, k, element: makeText(text) }))];
+  for (const part of parts) {
+    if (part.role === "forward") groupOf(part).append(s("path.hit", { d: part.d }));
+    groupOf(part).append(part.element);
   }
-  display.texts.forEach((text, k) => add(makeText(text), { ...text, k }));
   display.nodes.forEach((node, i) => groups.get(`node ${i}`).append(differenceMark(node)));
   const itemsOf = (kind, can) => display[`${kind}s`].flatMap((each, i) =>
     can(each) ? [itemOf(display, kind, i, side, groups.get(`${kind} ${i}`), canTurn)] : []);
-  const items = [...itemsOf("frame", ({ node }) => node < 0), ...itemsOf("node", ({ kind }) => !["target", "port"].includes(kind))];
+  const frames = itemsOf("frame", ({ node }) => node < 0);
+  const items = [...frames, ...itemsOf("node", ({ kind }) => !["target", "port"].includes(kind))];
   const itemOfNode = (i) => groups.get(`node ${i}`).cgvizItem;
   display.links.forEach(({ source, target }, i) =>
     Object.assign(groups.get(`link ${i}`), { cgvizItem: itemOfNode(target) ?? itemOfNode(source), cgvizLink: i }));
@@ -71,7 +69,7 @@ function classesOf(display, of, i) {
 export const makeText = ({ role, x, y, anchor, side, size }) =>
   s(`text.${role}`, { x, y, "text-anchor": anchor, "data-side": side, "font-size": size, "aria-hidden": "true" });
 
-/** Change what a text says, or lay it out `again`; a text above or below its point stays clear of it, however many lines it has. */
+/** Change what a text says, or lay it out `again`; above or below its point it stays clear of it with all its lines. */
 export function write(element, words, again) {
   if (element.cgvizWords === words && !again) return;
   element.cgvizWords = words;
@@ -79,7 +77,8 @@ export function write(element, words, again) {
   const lines = words.split("\n");
   const x = element.getAttribute("x");
   const more = (lines.length - 1) * STEP;
-  element.replaceChildren(...(more ? lines.map((line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line)) : [words]));
+  const stacked = (line, i) => s("tspan", { x, dy: `${i ? STEP : -more / 2}em` }, line);
+  element.replaceChildren(...(more ? lines.map(stacked) : [words]));
   // Rows of a matrix are aligned at the left, so that its columns line up.
   const rows = words.includes("[[") ? [...element.children] : [];
   const width = Math.max(0, ...rows.map((row) => row.getComputedTextLength())); // 0 while it is not shown
@@ -91,7 +90,7 @@ export function write(element, words, again) {
 
 /** A mark for a node that differs from the other picture. */
 function differenceMark(node) {
-  const [x, y] = [node.x - node.width / 2 - 2, node.y - node.height / 2 - 2]; // clear of a short name, within the margin
+  const [x, y] = [node.x - node.width / 2 - 2, node.y - node.height / 2 - 2]; // clear of a short name
   const sign = s("text", { x, y, "text-anchor": "middle" }, "\u2260");
   return s("g.mark", { "aria-hidden": "true" }, s("circle", { cx: x, cy: y, r: 8 }), sign);
 }

@@ -1,41 +1,26 @@
 // Questions: what is asked, how an answer is judged, and what must not be told until then.
-import { h, s, say, set, toggle, use } from "./dom.mjs";
+import { h, s, say, section, set, toggle, use } from "./dom.mjs";
 import { ALIGNED } from "./picture.mjs";
 
-/** The questions of a quiz; a view without a quiz has none, and tells everything. A question is `done` once it was answered. */
+/** The questions of a quiz; a view without a quiz has none, and tells all. A question is `done` when answered. */
 export class Questions {
   constructor(quiz) {
     this.all = (quiz?.questions ?? []).map((q) => ({ ...q })); // copies: two views may show one quiz
   }
 
-  get open() {
-    return this.all.filter((q) => !q.done);
-  }
+  get open() { return this.all.filter((q) => !q.done); }
+  at(step) { return this.all.filter((q) => q.step === step); }
+  openAt(step) { return this.open.filter((q) => q.step === step); }
 
-  at(step) {
-    return this.all.filter((q) => q.step === step);
-  }
-
-  openAt(step) {
-    return this.open.filter((q) => q.step === step);
-  }
-
-  /** `step`, or the step of the first open question if that is earlier. */
-  allowed(step) {
-    return Math.min(step, ...this.open.map((q) => q.step));
-  }
+  /** `step`, or the step of the first open question if that is earlier; and up to which step everything is told. */
+  allowed(step) { return Math.min(step, ...this.open.map((q) => q.step)); }
+  told(step) { return Math.min(step, ...this.open.map((q) => q.step - 0.5)); }
 
   /** The nodes and links whose gradient is asked for. */
   get hidden() {
     return { nodes: new Set(this.open.flatMap((q) => q.nodes)), links: new Set(this.open.map((q) => q.link)) };
   }
 
-  /** The step up to which everything is told: `step`, or just before the first open question if that is earlier. */
-  told(step) {
-    return Math.min(step, ...this.open.map((q) => q.step - 0.5));
-  }
-
-  /** How many answers were predicted, in words. */
   get earned() {
     const [every, shown] = [this.all.length, this.all.filter((q) => q.revealed).length];
     return shown ? `${every - shown} of ${every} predicted, ${shown} revealed` : "All predicted";
@@ -50,36 +35,41 @@ export function ask(q, display, done, told) {
     const right = found === "right";
     toggle(verdict, "right", right);
     set(input, { "aria-invalid": !right });
-    say(verdict, (q.verdict = `${right ? "\u2713" : "\u2717"} ${(VERDICTS[found] ?? found).replace("#", q.answer.length)}`));
+    q.verdict = `${right ? "\u2713" : "\u2717"} ${(VERDICTS[found] ?? found).replace("#", q.answer.length)}`;
+    say(verdict, q.verdict);
     told();
     if (right) done(false);
     else input.select(); // to type another at once
   };
-  const asking = { onfocus: () => told(toggle(section, "asking", true)), onblur: () => toggle(section, "asking", false) };
+  const stress = (on) => () => toggle(part, "asking", on) && told();
+  const asking = { onfocus: stress(true), onblur: stress(false) };
   const button = (words, run) => h("button", { type: "button", onclick: run, ...asking }, words);
   const input = h("input", {
     type: "text", "aria-label": q.text, value: q.typed, placeholder: "?", autocomplete: "off", spellcheck: "false",
+    onbeforeinput: (event) => isNumber(event) || event.preventDefault(),
     oninput: () => (q.typed = input.value), // so that it stays when the picture is rebuilt
     onkeydown: (event) => use(event, event.key === "Enter" && decide),
     ...asking,
   });
   const verdict = h("p.verdict");
-  const buttons = h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true)));
-  const section = h("section.input", {}, h("p.subtitle", {}, q.text), buttons, verdict);
+  const part = section(q.text, h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true))), verdict);
   const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
   const label = display.texts.find((text) => text.of === of && text.i === i && text.role === "gradient");
   const [width, height] = q.size;
   const [x, y] = [label.x - ALIGNED[label.anchor] * width, label.y - ALIGNED[label.side] * height];
-  return { section, field: s("foreignObject.answer", { x, y, width, height }, input) };
+  return { section: part, field: s("foreignObject.answer", { x, y, width, height }, input) };
 }
 
 /** A question that was answered, or whose answer was revealed. */
 export function answered({ text, shown, revealed }) {
-  const answer = revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `\u2713 ${shown}`);
-  return h("section.input", {}, h("p.subtitle", {}, text), answer);
+  return section(text, revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `\u2713 ${shown}`));
 }
 
-// --- judging ---
+/** Whether a key can belong to a number: keys of the view mean nothing in a field. What is pasted is judged. */
+function isNumber({ data, target: { value, selectionStart } }) {
+  const [word] = `${value.slice(0, selectionStart)}${data}`.toLowerCase().match(/\p{L}*$/u);
+  return data?.length !== 1 || ["e", "infinity", "nan"].some((each) => each.startsWith(word));
+}
 
 /** The number typed, with a comma or a point, or as a fraction. */
 const value = (text) => {
@@ -87,9 +77,10 @@ const value = (text) => {
   return plain.split("/").map(Number).reduce((above, below) => above / below);
 };
 
-/** The numbers typed, in any brackets, between spaces, `,` or `;`; none if there is anything else. `mark` is the decimal mark. */
+/** The numbers typed, in any brackets, between spaces, `,` or `;`; none if there is more. `mark` is the decimal one. */
 function numbers(text, mark) {
-  const one = `[-+]?\\s*(?:(?:\\d+\\.(?!\\d)|\\d+(?:[${mark}]\\d+)?|\\.\\d+)(?:e[-+]?\\d+)?|inf(?:inity)?|\u221e|\\bnan\\b)`;
+  const digits = `(?:\\d+\\.(?!\\d)|\\d+(?:[${mark}]\\d+)?|\\.\\d+)(?:e[-+]?\\d+)?`;
+  const one = `[-+]?\\s*(?:${digits}|inf(?:inity)?|\u221e|\\bnan\\b)`;
   const found = new RegExp(`${one}(?:\\s*/\\s*${one})?`, "gi");
   return /[^\s,;()[\]]/.test(text.replace(found, " ")) ? [] : (text.match(found) ?? []).map(value);
 }
@@ -99,15 +90,16 @@ const near = (given, meant, noise) => Object.is(given, meant)
   || (Number.isFinite(meant) && Math.abs(given - meant) <= Math.max(0.005 * Math.abs(meant), noise));
 const all = (given, meant, noise) => given.every((x, i) => near(x, Number(meant[i]), noise));
 
-// What an answer shows: one of VERDICTS, or a mistake or the hint in words. A question has `answer`, a list of numbers (or "NaN"
-// or "Infinity", which JSON cannot hold), `mistakes`, a list of [the mistake in words, the numbers that result from it], a `hint`,
-// and `noise`, its rounding error.
+// What an answer shows: one of VERDICTS, or a mistake or the hint in words. A question has `answer`, a list of numbers
+// (or "NaN" or "Infinity", which JSON cannot hold), `mistakes`, a list of [the mistake in words, the numbers that it
+// makes], a `hint`, and `noise`, its rounding error.
 export function judge(text, question) {
-  const readings = [".,", "."].map((mark) => numbers(text.replace(/[\u2212\u2013]/g, "-"), mark)); // `1,2` is 1.2, or 1 and 2
+  const plain = text.replace(/[\u2212\u2013]/g, "-");
+  const readings = [".,", "."].map((mark) => numbers(plain, mark)); // `1,2` is 1.2, or 1 and 2
   const given = readings.find((each) => each.length === question.answer.length);
   if (!given) return readings[0].length ? "count" : "unreadable";
-  const found = [["right", question.answer], ...question.mistakes].find(([, numbers]) => all(given, numbers, question.noise));
-  return found?.[0] ?? question.hint;
+  const known = [["right", question.answer], ...question.mistakes];
+  return known.find(([, meant]) => all(given, meant, question.noise))?.[0] ?? question.hint;
 }
 
 export const VERDICTS = {

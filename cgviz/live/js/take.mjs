@@ -1,5 +1,5 @@
 // What can be copied: the picture as SVG or PNG, the chain rule as LaTeX, a link to this moment.
-import { h, pixel, toggle } from "./dom.mjs";
+import { h, pixel, set, toggle } from "./dom.mjs";
 
 const SCALE = 2; // of a PNG: sharp on a slide
 const STROKE = ["stroke-width", "stroke-dasharray", "stroke-linecap", "opacity"];
@@ -14,7 +14,8 @@ function asSvg(root, { svg, page: { display: { width, height } } }) {
   drawn.forEach((each, i) => {
     const style = getComputedStyle(each);
     if (style.display === "none" || style.visibility === "hidden" || each.matches(UNSEEN)) return own[i].remove();
-    for (const name of own[i].getAttributeNames()) if (/^(class|style|role|tabindex|aria-|data-)/.test(name)) own[i].removeAttribute(name);
+    const page = own[i].getAttributeNames().filter((name) => /^(class|style|role|tabindex|aria-|data-)/.test(name));
+    for (const name of page) own[i].removeAttribute(name);
     for (const name of LOOKS) own[i].setAttribute(name, style.getPropertyValue(name));
     if (each.style.transform) own[i].setAttribute("transform", style.transform);
     for (const name of ["fill", "stroke"]) {
@@ -25,7 +26,7 @@ function asSvg(root, { svg, page: { display: { width, height } } }) {
   });
   toggle(root, "light", false);
   for (const name of copy.getAttributeNames()) copy.removeAttribute(name);
-  for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) copy.setAttribute(name, value);
+  set(copy, { width, height, viewBox: `0 0 ${width} ${height}` });
   return new XMLSerializer().serializeToString(copy);
 }
 
@@ -39,16 +40,18 @@ async function asPng(text) {
   return canvas.convertToBlob();
 }
 
-/** Copy a view as SVG, PNG, LaTeX or Link; save it as a file where the page may not use the clipboard. Returns what to say. */
+/** Copy a view as SVG, PNG, LaTeX or Link, or save it as a file where that is not allowed. Returns what to say. */
 export async function take(view, kind) {
-  const svg = asSvg(view.root, view.pictures[view.state.side] ?? view.pictures[0]);
-  const texts = { SVG: svg, LaTeX: view.doc.latex?.[view.cache.which], Link: `${location.href.split("#")[0]}#step=${view.state.step}` };
+  const svg = asSvg(view.root, view.picture);
+  const link = `${location.href.split("#")[0]}#step=${view.state.step}`;
+  const texts = { SVG: svg, LaTeX: view.doc.latex?.[view.cache.which], Link: link };
   const blob = kind === "PNG" ? await asPng(svg) : new Blob([texts[kind]], { type: "text/plain" });
   try {
     await navigator.clipboard.write([new ClipboardItem({ [blob.type]: blob })]);
     return `${kind} copied.`;
   } catch {
-    h("a", { href: URL.createObjectURL(blob), download: `gradient.${kind === "LaTeX" ? "tex" : kind.toLowerCase()}` }).click();
+    const download = `gradient.${kind === "LaTeX" ? "tex" : kind.toLowerCase()}`;
+    h("a", { href: URL.createObjectURL(blob), download }).click();
     return `${kind} saved as a file: this page may not use the clipboard.`;
   }
 }

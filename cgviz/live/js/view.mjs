@@ -1,7 +1,7 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
 import { actionsOf, makeBar, makeHelp, press } from "./bar.mjs";
 import { LAST_ROW, boxOf, directed, fit, moving, readable, reveal, scale, zoom } from "./camera.mjs";
-import { built, darkAround, fill, h, say, toggle } from "./dom.mjs";
+import { built, darkAround, fill, focus, h, say, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, legs, light, stay } from "./flight.mjs";
 import { makeHistory } from "./history.mjs";
@@ -22,8 +22,8 @@ const USUAL = 820; // pixels for a picture on a usual screen, assumed until the 
 
 /** A view, built into `el` and shown until `close`. */
 export class View {
-  // A path of the chain rule stays lit while it is `pinned`. State that is not named here is off at first.
-  state = { step: 0, side: 0, selected: null, pinned: null, speed: 1 }; // side: which of two pictures the panel is about
+  // The panel is about picture `side`; a `pinned` path stays lit. State that is not named here is off at first.
+  state = { step: 0, side: 0, selected: null, pinned: null, speed: 1 };
   pictures = [];
   past = []; // what `undo` goes back to
 
@@ -38,7 +38,8 @@ export class View {
     // Messages from Python, and changes by other widgets that are linked with this one.
     this.heard = {
       "msg:custom": (message) => this.receive(message),
-      "change:step": () => this.sharing || Math.floor(this.state.step) === model.get("step") || this.moveTo(model.get("step")),
+      "change:step": () => this.sharing || Math.floor(this.state.step) === model.get("step")
+        || this.moveTo(model.get("step")),
       "change:which": () => this.turnPass(model.get("which")),
     };
     for (const [event, run] of Object.entries(this.heard)) model.on(event, run);
@@ -48,7 +49,6 @@ export class View {
     this.turnPass(model.get("which") ?? doc.which);
   }
 
-  /** Take everything away again. */
   close() {
     for (const [event, run] of Object.entries(this.heard)) this.model.off(event, run);
     for (const part of this.parts) part.stop?.();
@@ -61,53 +61,38 @@ export class View {
   furnish(el) {
     const { doc } = this;
     this.actions = actionsOf(this);
-    const above = {
-      history: doc.history && makeHistory(this),
-      bar: makeBar(this),
-      search: makeSearch(this),
-      repeats: makeRepeats(this),
-      explore: doc.sliders && makeExplore(this),
-    };
+    const above = { history: doc.history && makeHistory(this), bar: makeBar(this), search: makeSearch(this),
+      repeats: makeRepeats(this), explore: doc.sliders && makeExplore(this) };
     const below = { help: makeHelp(this), table: makeTable(this), code: makeCode(this) };
     Object.assign(this, above, below, { panel: makePanel(this) });
     this.parts = [...Object.values(above), ...Object.values(below), this.panel].filter((part) => part);
+    const [over, under] = [above, below].map((parts) => Object.values(parts).map((part) => part?.element));
     this.stages = h("div.stages");
     this.left = h("div.left", {}, this.stages, built(doc.legend));
     this.status = h("p.status", { role: "status" });
     this.root = h("div.view", {
-      role: "group",
-      "aria-label": `Gradient flow of ${doc.title}`,
+      role: "group", "aria-label": `Gradient flow of ${doc.title}`,
       onkeydown: (event) => press(this, event),
-      // Keeps JupyterLab's keys (Enter, b, dd) for the notebook. It first looks at the element with the focus, so each needs its own.
+      // Keeps JupyterLab's keys (Enter, b, dd) for the notebook: it looks at the element with the focus alone.
       onfocusin: (event) => {
         event.target.setAttribute("data-lm-suppress-shortcuts", "true");
         together(this, event);
       },
       onpointerover: (event) => together(this, event),
       onfullscreenchange: () => document.fullscreenElement || !this.state.presenting || this.present(false),
-    }, ...Object.values(above).map((part) => part?.element), h("div.main", {}, this.left, this.panel.element), this.status,
-    ...Object.values(below).map((part) => part.element));
+    }, ...over, h("div.main", {}, this.left, this.panel.element), this.status, ...under);
     this.root.cgvizView = this; // for tests and measurements in the page
     el.append(this.root);
     toggle(this.root, "dark", darkAround(el));
   }
-
-  // --- what is shown ---
-
-  /** The page that the side panel is about. */
-  get page() {
-    return this.pages[this.state.side] ?? this.pages[0];
-  }
-
+  /** The page that the side panel is about, and its picture. */
+  get page() { return this.pages[this.state.side] ?? this.pages[0]; }
+  get picture() { return this.pictures[this.state.side] ?? this.pictures[0]; }
   /** The display list whose steps are the time: that of the first trace. */
-  get clock() {
-    return this.pages[0].display;
-  }
-
-  /** The element that has the focus, in the document or in a shadow root. */
-  get focused() {
-    return this.root.getRootNode().activeElement;
-  }
+  get clock() { return this.pages[0].display; }
+  /** The field of the first open question, and what has the focus, in the document or in a shadow root. */
+  get field() { return this.pictures[0].answers.querySelector("input"); }
+  get focused() { return this.root.getRootNode().activeElement; }
 
   /** The same moment on another page: as many moments from the end of the forward pass. */
   stepOn(page) {
@@ -142,8 +127,8 @@ export class View {
     say(this.status, training + sentence(this.pages[0], state.step, asked[0]));
   }
 
-  /** Draw what lies on the pictures: a path of the chain rule; without one, while presenting, the equations of the op. */
-  overlay(path, picture = this.pictures[this.state.side]) {
+  /** Draw what lies on the pictures: a path of the chain rule, or else, while presenting, the equations of the op. */
+  overlay(path, picture = this.picture) {
     const { state, questions } = this;
     light(picture, path ?? (picture.page === this.page ? state.pinned : null));
     if (picture.lit || !state.presenting || this.explore || questions.openAt(state.step).length) return;
@@ -154,12 +139,9 @@ export class View {
   directed(pages) {
     const { width, stages, state: { presenting } } = this;
     const wide = presenting || pages.length > 1 ? width / pages.length : width < NARROW ? width : width - ASIDE;
-    const screen = presenting ? [stages.clientHeight, LAST_ROW * innerWidth] : [];
-    return pages.map((page) => ({ ...page, display: directed(page.displays, width ? wide - BORDERS : USUAL, ...screen) }));
+    const space = [width ? wide - BORDERS : USUAL, ...(presenting ? [stages.clientHeight, LAST_ROW * innerWidth] : [])];
+    return pages.map((page) => ({ ...page, display: directed(page.displays, ...space) }));
   }
-
-  // --- time ---
-
   /** Show another moment; while a slider is `held`, it keeps the focus. */
   go(step, held) {
     this.moveTo(step);
@@ -167,9 +149,9 @@ export class View {
     this.share();
   }
 
+  /** To type at once, unless what is elsewhere has the focus. */
   toField() {
-    const field = this.pictures[0].answers.querySelector("input"); // to type at once, unless what is elsewhere has the focus
-    if (document.activeElement === document.body || this.root.contains(this.focused)) field?.focus({ preventScroll: true });
+    if (document.activeElement === document.body || this.root.contains(this.focused)) focus(this.field);
   }
 
   /** Go to the next moment, and let its numbers fly. Returns the milliseconds that they take. */
@@ -224,9 +206,6 @@ export class View {
       this.model.save_changes();
     }, SHARED);
   }
-
-  // --- questions ---
-
   /** The field of an open question, and its section of the side panel. */
   form(q) {
     const told = () => say(this.status, sentence(this.pages[0], this.state.step, q));
@@ -238,17 +217,14 @@ export class View {
     this.paint();
     this.fly();
     const next = this.bar.forward.checkVisibility() ? this.bar.forward : this.pictures[0].svg; // not in Present
-    (this.pictures[0].answers.querySelector("input") ?? next).focus({ preventScroll: true });
+    focus(this.field ?? next);
     if (!this.questions.open.length) say(this.status, `${this.questions.earned}. Now step back through it.`);
   }
-
-  // --- pointer and keyboard ---
-
-  /** The event listeners of a picture. */
   listeners(picture) {
     const found = ({ target }) => target.closest(".cgviz-node, .cgviz-link, g.cgviz-frame")?.cgvizItem;
+    const over = (target) => this.trace(picture, target.closest(".cgviz-link")?.cgvizLink);
     return {
-      ...moving(picture, () => this.remember(), (target) => this.trace(picture, target.closest(".cgviz-link")?.cgvizLink)),
+      ...moving(picture, () => this.remember(), over),
       onclick: (event) => {
         const item = found(event);
         if (!item || picture.dragged) return;
@@ -261,13 +237,14 @@ export class View {
     };
   }
 
-  /** Light up the paths of the chain rule that end with a link, whose gradient is a term of a sum, once they are told. */
+  /** Light up the paths of the chain rule that end with a link, whose gradient is a term of a sum, once told. */
   trace(picture, link) {
     const { flight, lit, over, page } = picture;
     if (flight || link === over) return;
     picture.over = link;
     const { paths = [], come } = page.panels[page.display.links[link]?.source] ?? {};
-    const found = come <= this.questions.told(this.stepOn(page)) ? paths.filter(({ links }) => links.at(-1) === link) : [];
+    const told = come <= this.questions.told(this.stepOn(page));
+    const found = paths.filter(({ links }) => told && links.at(-1) === link);
     const path = found.length > 1 ? { links: found.flatMap(({ links }) => links), rows: [] } : found[0];
     if (path || lit) this.overlay(path, picture);
   }
@@ -291,40 +268,35 @@ export class View {
     this.history?.stop(); // there its button is not in sight
     this.set({ presenting, blank: false });
     this.help.element.hidePopover();
-    if (presenting) this.root.requestFullscreen?.().catch(() => {}); // where it is not allowed, the view covers the page
+    if (presenting) this.root.requestFullscreen?.().catch(() => {}); // or else the view covers the page
     else if (document.fullscreenElement) document.exitFullscreen();
     for (const picture of this.pictures) picture.fitted = true;
     this.resize();
-    const [{ answers, svg }] = this.pictures;
-    (answers.querySelector("input") ?? svg).focus({ preventScroll: true });
+    focus(this.field ?? this.pictures[0].svg);
   }
-
-  // --- size ---
-
-  fit(pictures, all) {
-    fit(pictures, this.state.presenting, all);
-  }
+  fit(pictures, all) { fit(pictures, this.state.presenting, all); }
 
   resize() {
     const { clientWidth, clientHeight } = this.root;
     const height = this.state.presenting ? clientHeight : 0; // else it is as high as its picture
-    if (!clientWidth || Math.hypot(clientWidth - (this.width ?? 0), height - (this.height ?? 0)) < 2) return;
-    const little = Math.abs(clientWidth - (this.width ?? 0)) < SCROLLBAR; // one came or went: who has scrolled the picture reads on
+    const wider = clientWidth - (this.width ?? 0);
+    if (!clientWidth || Math.hypot(wider, height - (this.height ?? 0)) < 2) return;
     Object.assign(this, { width: clientWidth, height });
     const pages = this.directed(this.pages);
     if (pages.some(({ display }, i) => display !== this.pages[i].display)) this.replace(pages, true);
     this.fit(this.pictures.filter(({ fitted }) => fitted));
     if (height) this.paint(true); // to keep equations in sight
-    else if (!little) this.follow();
+    else if (Math.abs(wider) >= SCROLLBAR) this.follow(); // else who has scrolled the picture reads on
   }
 
-  /** Keep the op of this moment in sight, and the numbers that leave it, then those that come to it, and what they add up to. */
+  /** Keep the op of this moment in sight, the numbers that leave it, those that come to it, and what they add up to. */
   follow() {
     for (const picture of this.pictures) {
       const { answers, page: { display }, parts } = picture;
       const step = this.stepOn(picture.page);
       const { node, come, leave } = legs(display, step);
-      const told = parts.filter(({ role, element }) => role === (step > 0 ? "gradient" : "value") && element.cgvizWords);
+      const says = step > 0 ? "gradient" : "value";
+      const told = parts.filter(({ role, element }) => role === says && element.cgvizWords);
       const of = (kind, i) => told.filter((part) => part.of === kind && part.i === i).map(({ element }) => element);
       const ends = leave.flatMap((path) => of("node", display.links[path.i].source));
       const shown = [...answers.children, ...[...leave, ...come].flatMap((path) => of("link", path.i)), ...ends];
@@ -334,7 +306,7 @@ export class View {
 
   zoom(factor) {
     this.remember();
-    zoom(this.pictures[this.state.side] ?? this.pictures[0], factor);
+    zoom(this.picture, factor);
   }
 
   showAll() {
@@ -342,37 +314,29 @@ export class View {
     this.fit(this.pictures, true);
   }
 
-  /** Where the cameras are; setting it moves them back there. */
-  get cameras() {
-    return this.pictures.map(({ k, fitted, box: { scrollLeft, scrollTop } }) => ({ k, fitted, scrollLeft, scrollTop }));
-  }
-
-  set cameras(found) {
-    this.pictures.forEach((picture, side) => {
-      const { k, fitted, scrollLeft, scrollTop } = found[side];
+  /** What moves the cameras back to where they are now. */
+  cameras() {
+    const found = this.pictures.map(({ k, fitted, box }) => [k, fitted, box.scrollLeft, box.scrollTop]);
+    return () => this.pictures.forEach((picture, side) => {
+      const [k, fitted, ...place] = found[side];
       if (fitted) this.fit([picture]); // the scale that fits may be another by now
       else scale(picture, k);
-      picture.box.scrollTo(scrollLeft, scrollTop);
+      picture.box.scrollTo(...place);
     });
   }
 
   /** Keep the page and the cameras for `undo`, before they change. */
   remember() {
     const { which, names } = this.cache;
-    this.past.push({ page: { which, names }, cameras: this.cameras });
+    const back = this.cameras();
+    this.past.push(() => {
+      Object.assign(this.cache, { which, names });
+      this.want(back);
+    });
     this.bar.paint();
   }
 
-  undo() {
-    const before = this.past.pop();
-    if (!before) return;
-    Object.assign(this.cache, before.page);
-    this.want(() => (this.cameras = before.cameras));
-  }
-
-  // --- pages ---
-
-  /** Build the pictures of the pages that are shown. */
+  undo() { this.past.pop()?.(); }
   build() {
     const { doc, pages } = this, two = pages.length > 1;
     this.pictures = pages.map((page, side) => {
@@ -381,8 +345,9 @@ export class View {
       return Object.assign(picture, { map: page.norms ? makeMinimap(picture) : null });
     });
     const widths = pages.map(({ display }) => readable(display));
+    const caption = (side) => two && h("figcaption", {}, doc.names[side]);
     fill(this.stages, ...this.pictures.map(({ box, map }, side) =>
-      h("figure.stage", { "--cgviz-readable": `${widths[side]}px` }, two && h("figcaption", {}, doc.names[side]), box, map?.element)));
+      h("figure.stage", { "--cgviz-readable": `${widths[side]}px` }, caption(side), box, map?.element)));
     this.left.style.setProperty("--cgviz-readable", `${widths.reduce((sum, width) => sum + width + 8, 0)}px`);
     for (const picture of this.pictures) this.explore?.attach(picture);
     this.fit(this.pictures);
@@ -412,7 +377,7 @@ export class View {
     this.share();
   }
 
-  /** Show other pictures, or the same ones `turned` to another direction; what has the focus keeps it, or the picture gets it. */
+  /** Show other pictures, or these `turned` to another direction; what has the focus keeps it, or a picture gets it. */
   replace(pages, turned) {
     const { focused, pictures, stages, state } = this;
     const held = pictures.flatMap(({ items }) => items).find(({ g }) => g === focused);
@@ -424,12 +389,10 @@ export class View {
     for (const q of this.questions.all) q.form = null; // its field was in the old picture
     this.build();
     const same = ({ name, i }) => (held.name ? name === held.name : !name && i === held.i);
-    const [{ answers, svg }] = this.pictures;
-    const found = held ? this.pictures[held.side]?.items.find(same)?.g : answering && answers.querySelector("input");
-    if (inside) (found || svg).focus({ preventScroll: true });
+    const found = held ? this.pictures[held.side]?.items.find(same)?.g : answering && this.field;
+    if (inside) focus(found || this.pictures[0].svg);
   }
 
-  /** Show another pass. */
   turnPass(which) {
     if (which === this.cache.which) return;
     this.remember();
@@ -447,16 +410,17 @@ export class View {
     this.want(() => {
       const own = this.clock.nodes.findIndex((node) => node.group === name);
       if (inPanel && own >= 0) this.set({ selected: own });
-      if (inPanel) panel.element.querySelector("button[aria-expanded]")?.focus({ preventScroll: true });
+      if (inPanel) focus(panel.element.querySelector("button[aria-expanded]"));
     });
   }
 
-  /** Want `name` alone of those that begin with these words, or none for "": another of repeats, or another step of a training. */
+  /** Want `name` alone of those that begin with these words, or none for "": one of repeats, a step of a training. */
   choose(words, name, then) {
-    const { cache, cameras } = this;
+    const { cache } = this;
+    const back = this.cameras();
     cache.turn(cache.which, ...cache.names.filter((each) => each.startsWith(words)), name);
     this.want(() => {
-      this.cameras = cameras;
+      back();
       then?.();
     });
   }
@@ -476,15 +440,12 @@ export class View {
     const k = rows.findIndex((row) => row[0] === name && row[1] === what);
     const { g } = this.pictures[state.side].items.find((item) => item.kind === "node" && item.i === at[k]);
     this.set({ selected: at[k] });
-    if (!cache.canTurn(open[k])) return g.focus({ preventScroll: true });
+    if (!cache.canTurn(open[k])) return focus(g);
     this.remember();
     // The last of repeats is the one that is shown when no other is wanted.
     const last = open[k].includes("@") && cache.names.includes(open[k]);
     this.choose(`${open[k].split("@")[0]}@`, last ? "" : open[k], () => this.find(name, what));
   }
-
-  // --- messages ---
-
   receive(message) {
     const { moved, key, side, pages, panels } = message;
     const { cache, explore } = this;
