@@ -104,7 +104,7 @@ class History:
             infinity.
         broken: The first recorded step that is not fine, or None.
         last: The trace of the last recorded step.
-        stopped: Whether Ctrl-C ended the training before all steps were run.
+        stopped: Whether Ctrl-C or an error ended the training before all steps were run.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -399,7 +399,8 @@ def watch(
 
     The step runs as it always does: it opens its own tape and changes the variables itself. What it
     calls runs eagerly, line by line, while it is recorded (see `cgviz.record`). Ctrl-C ends the
-    training and keeps the steps recorded so far.
+    training and keeps the steps recorded so far. So does an error of the step: it is raised as it
+    is, and its attribute `history` is the `History` of the steps before it.
 
     Args:
         step: A function without arguments: one step of training.
@@ -456,18 +457,12 @@ def watch(
         for i in range(steps):
             progress.doing = f"step {i + 1} of {steps}"
             progress.run()
+            recorded = None
             if i % every:
                 step()
                 continue
-            recorded = None
-            try:
-                with record() as recorded:
-                    step()
-            except Exception as error:  # such as None from the tape, times the rate
-                with suppress(Exception):  # the learner's own error is what matters
-                    if recorded is not None and recorded.passes and (found := recorded.diagnose()):
-                        error.add_note(str(found))
-                raise
+            with record() as recorded:
+                step()
             changed, size = history.add(i, recorded)
             if len(history) == 1:
                 spread, changes = _places(steps, every, size)
@@ -477,12 +472,22 @@ def watch(
                 changes -= i not in wanted and i != history.broken
     except KeyboardInterrupt:
         history.stopped = True
-        for series in history.series.values():  # drop what was measured of an unfinished step
-            del series.moments[len(history) :]
+    except Exception as error:  # such as None from the tape, times the rate
+        with suppress(Exception):  # the learner's own error is what matters
+            if recorded is not None and recorded.passes and (found := recorded.diagnose()):
+                error.add_note(str(found))
+            if len(history):
+                history.stopped = True
+                error.history = history  # type: ignore[attr-defined]
+                kept = "`import sys; history = sys.last_value.history` in a notebook"
+                error.add_note(f"This was step {i}. What was recorded before it is kept: {kept}.")
+        raise
     finally:
         progress.close()
-    if history.last is not None:
-        history.traces[history.steps[-1]] = history.last
+        for series in history.series.values():  # drop what was measured of an unfinished step
+            del series.moments[len(history) :]
+        if history.last is not None:
+            history.traces[history.steps[-1]] = history.last
     return history
 
 

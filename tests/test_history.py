@@ -264,8 +264,31 @@ def test_an_error_of_the_step_says_which_gradient_was_none():
 
     with pytest.raises(TypeError, match="NoneType") as caught:
         cgviz.watch(step, 3)
+    assert "no tape watched it" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_an_error_of_a_later_step_carries_the_history_of_the_steps_before_it(every):
+    w, batches = tf.Variable(1.0, name="w"), iter([1.0, 2.0, 3.0])
+    step = descent(lambda: next(batches) * w * w, [w])
+    with pytest.raises(StopIteration) as caught:
+        cgviz.watch(step, 50, every)
+    history = caught.value.history
+    assert history.steps == [0, 1, 2][::every]
+    assert history.stopped
+    assert max(history.traces) == 2
+    assert len(history.series["w"].gradient) == len(history)
+    assert history.diagnose().ok
     (note,) = caught.value.__notes__
-    assert "no tape watched it" in note
+    assert note.startswith("This was step 3. What was recorded before it is kept")
+
+
+def test_an_error_while_a_later_step_is_measured_carries_the_history_too():
+    w, left = tf.Variable(1.0, name="w"), iter([1, 1])
+    inner = descent(lambda: w * w, [w])
+    with pytest.raises(ValueError, match="took no gradient in its run 3") as caught:
+        cgviz.watch(lambda: inner() if next(left, 0) else None, 50)
+    assert caught.value.history.steps == [0, 1]
 
 
 def test_an_error_beside_healthy_gradients_has_no_note():
