@@ -126,12 +126,13 @@ def zero(graph: PassGraph) -> list[Finding]:
     own = learned and all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
     if _any_bad(graph.pass_.targets):
         return []
-    found = _explained(graph, is_zero, all)
-    straight = [each for each in found if each.hint == SMOOTH]
+    explained = _explained(graph, is_zero, all)
+    straight = [x for cause, x in explained if cause == "straight"]
     if graph.first_order or (own and all(map(is_zero, learned))):
-        return [x for x in found if x in straight or not (straight and x.op)]  # the rest follows
+        # What is at an op follows from a ReLU's second derivative, where there is one.
+        return [x for cause, x in explained if cause == "straight" or not (straight and x.op)]
     if own:
-        return [each for each in found if each.op in graph.trace.ops]
+        return [x for _, x in explained if x.op in graph.trace.ops]
     if not straight:
         return []
     later = graph.trace.passes[graph.pass_.index + 1 :]
@@ -142,7 +143,7 @@ def zero(graph: PassGraph) -> list[Finding]:
 
 def not_finite(graph: PassGraph) -> list[Finding]:
     """Explain NaN and infinite gradients, except those that come from values `forward` explains."""
-    return _explained(graph, is_bad, any)
+    return [each for _, each in _explained(graph, is_bad, any)]
 
 
 def underflow(graph: PassGraph) -> list[Finding]:
@@ -169,8 +170,8 @@ def rounded(step: Step, j: int) -> float:
     return 0.0 if not again.size else float((zeros & (again != 0)).mean())
 
 
-def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
-    """One finding per place and cause, with all the sources affected."""
+def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[tuple[str, Finding]]:
+    """One finding per place and cause, after the name of the cause, with all sources affected."""
     began = origins(partial(_parts, graph), test, spreads)
     case_of = cache(partial(GradientCase, graph, zero=test is is_zero))  # a case may run a rule
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
@@ -183,7 +184,7 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
             key = case.place, case.cause.words(case)
             groups.setdefault(key, (case, []))[1].append(value)
     told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # `forward` reports it
-    return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
+    return [(c.cause.name, c.finding(v)) for c, v in groups.values() if c.cause.name != told]
 
 
 # --- why a gradient is zero --------------------------------------------------------------------
@@ -192,7 +193,6 @@ CANCELS = "The function is flat that way, as a softmax is to a shift, or here, a
 SOFTMAX = "Softmax LogSoftmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"
 SINGLE = "A softmax over one entry is always 1."
 SIGMOID = "Use a sigmoid, or check the axis and the number of outputs."
-SMOOTH = "This term teaches the weights nothing: use a smooth function, as tanh, softplus or sin."
 PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "the upstream that the backward pass started with at {name} is {sign}.",
@@ -229,7 +229,8 @@ ZERO = (
     Cause("single", CHAIN, SOFTMAX, lambda c: single(c.op), "warning").says(SINGLE, SIGMOID),
     # These ops take upstream and the number that the slope depends on.
     Cause("straight", KINKS, "ReluGrad LeakyReluGrad", lambda case: case.j == 1).says(
-        "The second derivative of ReLU and leaky ReLU is 0 for every input.", SMOOTH
+        "The second derivative of ReLU and leaky ReLU is 0 for every input.",
+        "This term teaches the weights nothing: use a smooth function, as tanh, softplus or sin.",
     ),
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
