@@ -1115,6 +1115,28 @@ def test_a_target_that_a_weight_turns_to_0_on_the_way_is_an_error():
     assert not report.notes
 
 
+@pytest.mark.parametrize("activation", [tf.nn.relu, tf.nn.tanh])
+def test_a_second_derivative_in_the_loss_that_is_0_in_every_step_is_told(activation):
+    """The boundary term moves the weights, so the gradients of the loss itself are ordinary."""
+    draw, t = np.random.default_rng(0), tf.constant([[0.1], [0.5], [0.9]])
+    w, v = (tf.Variable(draw.normal(size=s).astype("f"), name="w") for s in ((1, 8), (8, 1)))
+
+    def loss():
+        with tf.GradientTape() as second:
+            second.watch(t)
+            with tf.GradientTape() as first:
+                first.watch(t)
+                u = activation(t @ w) @ v
+            slope = first.gradient(u, t)
+        return tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2) + tf.reduce_mean(u**2)
+
+    report = cgviz.watch(descent(loss, [w, v], 0.01), 4).diagnose()
+    told = [(each.what, each.level, each.op.type) for each in report]
+    assert told == [("zero", "warning", "ReluGrad")] * (activation is tf.nn.relu)
+    assert report.ok
+    assert all(each.message.startswith("at step 0, the gradient of `t` is") for each in report)
+
+
 def test_a_layer_below_a_normalisation_over_one_entry_is_an_error():
     tf.keras.utils.set_random_seed(0)
     layers = [tf.keras.layers.Dense(4), tf.keras.layers.BatchNormalization()]

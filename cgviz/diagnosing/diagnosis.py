@@ -279,12 +279,16 @@ def _masked(op: Op | None) -> bool:
 
 
 def size(history: History, end: int) -> Iterator[Told]:
-    """Gradients that underflow, vanish or explode in many of the traces kept."""
+    """Gradients that underflow, vanish, explode, or are 0 within the loss, in many of the traces."""
     kept = [place for place in range(end) if history.steps[place] in history.traces]
-    found: dict[str, list[Told]] = {}
+    found: dict[object, list[Told]] = {}
     for place in kept:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
+        for inner in trace.passes:
+            if not graph.pass_.step_of.keys().isdisjoint(inner.ops):  # the loss is made of it
+                for each in numbers.zero(PassGraph(trace, inner))[:1]:
+                    found.setdefault(each.which, []).append((place, each))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):
             own = [s.state[end - 1] for name, s in history.series.items() if name in each.sources]
             # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.
