@@ -39,6 +39,7 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
 )
 
 BROKEN = ("nan", "inf", "exploding")
+ADDED = " Pass {} has a gradient there: if the gradients of the passes are added up, all is well."
 GREW = " If the numbers grew from step to step, make the learning rate ten times smaller."
 
 
@@ -73,7 +74,8 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     every = () if graphs else [v for op in trace.ops for v in op.outputs]
     found = [(0, each) for each in numbers.forward(trace, every)]  # (training step, finding)
     for graph in graphs:
-        found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
+        asked = (each for ask in QUESTIONS for each in ask(graph))
+        found += [(graph.training_step, _beside(graph, each)) for each in asked]
     first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
     told = [x for step, x in found if x.what == "none" or step <= first]  # the rest follows
     if first:
@@ -81,6 +83,19 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     told = [*growing(graphs), *told]
     notes = [*_integers(trace, graphs), *trace.notes]
     return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
+
+
+def _beside(graph: PassGraph, each: Finding) -> Finding:
+    """A finding, as a mere warning if another pass gives the same variables a gradient."""
+    missed = graph.first_order and each.sources and each.what in ("none", "zero")
+    for other in graph.trace.passes if missed and each.level == "error" else ():
+        its = PassGraph(graph.trace, other)
+        got = [v for v, g in its.gradients if g is not None and numbers.is_ordinary(g)]
+        learnt = {value_name(graph.trace, v) for v in got if graph.kind(v) == "variable"}
+        alike = its.first_order and its.training_step == graph.training_step
+        if alike and learnt.issuperset(each.sources):
+            return replace(each, level="warning", hint=each.hint + ADDED.format(other.index))
+    return each
 
 
 def _may_have_grown(each: Finding) -> bool:

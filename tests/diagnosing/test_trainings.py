@@ -596,3 +596,42 @@ def test_a_variable_that_never_moved_is_told_also_when_its_gradient_has_become_s
 
     (finding,) = cgviz.watch(step, 40).diagnose()
     assert (finding.what, finding.sources) == ("frozen", ("b",))
+
+
+def accumulated(losses, asked):
+    """A step that adds up the gradients of several tapes, and moves the variables once."""
+
+    def step():
+        found = {v.ref(): [] for each in asked for v in each}
+        for loss, variables in zip(losses, asked, strict=True):
+            with tf.GradientTape() as tape:
+                value = loss()
+            for v, g in zip(variables, tape.gradient(value, variables), strict=True):
+                found[v.ref()] += [] if g is None else [g]
+        for v, gradients in found.items():
+            v.deref().assign_sub(0.1 * tf.add_n(gradients))
+
+    return step
+
+
+def test_what_one_of_several_added_gradients_lacks_is_a_warning_and_no_error():
+    w, v = tf.Variable(1.0, name="w"), tf.Variable(2.0, name="v")
+    dead, other = lambda: tf.nn.relu(-w * v) + 1.0, lambda: (w * v - 1.0) ** 2
+    first, second = lambda: (w - 3.0) ** 2, lambda: (v - 3.0) ** 2
+    for losses, what in (([dead, other], ["zero"]), ([first, second], ["none", "none"])):
+        step = accumulated(losses, [[w, v], [w, v]])
+        found = recorded(step).diagnose()
+        assert [each.what for each in found] == what
+        assert found.ok
+        assert "if the gradients of the passes are added up, all is well" in found[0].hint
+        assert cgviz.watch(step, 4).diagnose().ok
+
+
+def test_a_variable_that_no_other_pass_of_the_step_gives_a_gradient_stays_an_error():
+    w, v = tf.Variable(1.0, name="w"), tf.Variable(2.0, name="v")
+    dead, alive = lambda: tf.nn.relu(-w * v) + 1.0, lambda: (w - 3.0) ** 2 + (v - 3.0) ** 2
+    in_one_step = accumulated([dead, alive], [[w, v], [v]])
+    in_two = [accumulated([loss], [[w, v]]) for loss in (alive, dead)]
+    for steps in ([in_one_step], in_two):
+        found = recorded(lambda steps=steps: [step() for step in steps]).diagnose()
+        assert [(each.what, each.level) for each in found] == [("zero", "error")]
