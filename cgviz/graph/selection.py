@@ -180,11 +180,10 @@ def select(
     Raises:
         ValueError: If the trace has no pass number `which`.
     """
-    pass_ = trace.pass_(which) if trace.passes or which is not None else NO_PASS
     known = {} if known is None else known
-    one = trace, pass_.index, full
+    one = trace, which, full
     if one not in known:
-        known[one] = folding.prune(trace, pass_, full)
+        known[one] = folding.prune(*one)
     pruned: Pruned = known[one]
     found: Sequence[Fold] = [Fold(op=op) for op in pruned.ops]
     opened: Collection[str] = ()

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from programs import penalty
 
 import cgviz
-from cgviz.graph import Op, Value, folding, selection
+from cgviz.graph import Op, Trace, Value, folding, selection
 from cgviz.graph.folding import NO_PASS, Pruned, in_order, prune
 
 
 def chosen(trace, which=-1, full=False):
-    return prune(trace, trace.passes[which] if trace.passes else NO_PASS, full)
+    return prune(trace, which if trace.passes else None, full)
 
 
 def names(pruned):
@@ -166,8 +166,8 @@ def test_every_op_comes_after_what_it_uses_also_in_a_gradient_penalty():
 
 def line(*ops):
     """A pruned of these ops, in this order."""
-    made = {v.key: (op, i) for op in ops for i, v in enumerate(op.outputs)}
-    return Pruned(list(ops), NO_PASS, dict.fromkeys(ops, 0), [], set(), made)
+    trace = Trace("", None, (), {}, ops, ())
+    return Pruned(trace, list(ops), NO_PASS, dict.fromkeys(ops, 0), [], set())
 
 
 def test_ops_that_do_not_wait_for_each_other_stay_in_the_order_in_which_they_ran():
