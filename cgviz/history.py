@@ -453,12 +453,13 @@ def watch(
     history = History(getattr(step, "__name__", "step"), which)
     progress = Progress(f"watch of {history.title}")
     changes = 0  # how many more traces may be kept of steps at which something changed
+    recorded = None
     try:
         for i in range(steps):
             progress.doing = f"step {i + 1} of {steps}"
             progress.run()
-            recorded = None
             if i % every:
+                recorded = None
                 step()
                 continue
             with record() as recorded:

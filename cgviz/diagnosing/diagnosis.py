@@ -294,7 +294,7 @@ def _masked(op: Op | None) -> bool:
 
 
 def size(history: History, end: int) -> Iterator[Told]:
-    """Gradients that underflow, vanish, explode, or are 0 within the loss, in many of the traces."""
+    """Gradients that underflow, vanish or explode, or are 0 within the loss, in many traces."""
     kept = [place for place in range(end) if history.steps[place] in history.traces]
     found: dict[object, list[Told]] = {}
     for place in kept:
