@@ -276,7 +276,7 @@ class Builder:
         if code is None:
             return None
         where = source.definition(code)
-        closure = {}
+        closure: dict[str, Any] = {}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # a name that the body has not assigned
                 found = cell.cell_contents
