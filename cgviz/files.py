@@ -246,7 +246,7 @@ def _shown(found: Any) -> dict[str, Any]:
 
 
 def _small_locals(step: Step) -> tuple[Any, ...] | None:
-    """A step's local Jacobians, a summary for one too large to store; None if none can be stored."""
+    """A step's local Jacobians, without the numbers of large ones; None if none can be stored."""
     into = (v.size for v, flows in zip(step.op.inputs, step.flows, strict=True) if flows)
     outputs = (v.size for v in step.op.outputs)
     if min(into, default=math.inf) * min(outputs, default=math.inf) > MOST_LOCAL:

@@ -25,13 +25,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Statistics(NDArrayOperatorsMixin):
     """The summary that a file keeps of a large array in place of its numbers.
+
+    To compute with it, or to read an entry, is an error that says how to keep the numbers.
 
     Attributes:
         dtype: The name of the array's dtype.
@@ -69,6 +72,12 @@ class Statistics:
             f"the file has only the statistics of this {self.dtype} array of shape {self.shape}: "
             "save the trace with `full=True` to keep its numbers"
         )
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.__array__()[place]
+
+    def __getattr__(self, name: str) -> Any:  # of an array, such as `max`
+        raise AttributeError(f"`{name}` needs all numbers: save the trace with `full=True`")
 
 
 def statistics(array: Any) -> Statistics:
