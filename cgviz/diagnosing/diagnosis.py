@@ -118,7 +118,7 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
     """
     loops: dict[object, list[tuple[PassGraph, Value]]] = {}
     for graph, end in ((each, each.pass_.targets[0]) for each in graphs if each.pass_.targets):
-        made, *own = map(graph.maker, (end, *graph.pass_.sources))
+        made, *own = map(graph.trace.maker, (end, *graph.pass_.sources))
         if end.differentiable:
             loops.setdefault((str(made and made.source), *own), []).append((graph, end))
     for (first, start), (last, end) in ((loop[0], loop[-1]) for loop in loops.values()):
@@ -129,7 +129,7 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
         if rose and math.inf > high > GROWN * low > 0:
             asked = [v for v, g in first.gradients if g is not None]
             known = {"who": listed(map(first.name, asked)), "times": style.number(high / low, 2)}
-            words, made = GROWING.words(known), first.maker(start)
+            words, made = GROWING.words(known), first.trace.maker(start)
             yield first.finding(GROWING.name, words, made, asked, level=GROWING.level)
 
 

@@ -123,7 +123,7 @@ def zero(graph: PassGraph) -> list[Finding]:
     no variable learns; or that a loss is made of. A target that is not finite is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
-    own = learned and all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
+    own = learned and all(graph.trace.maker(t) in graph.trace.ops for t in graph.pass_.targets)
     if _any_bad(graph.pass_.targets):
         return []
     explained = _explained(graph, is_zero, all)
@@ -352,7 +352,7 @@ class GradientCase(Case):
         means = [o for o in ops if o.type == "Mean" and o.inputs[0].size == o.outputs[0].size]
         less = (v for o in ops if o.type in ("Sub", "SquaredDifference") for v in o.inputs)
         same = "StopGradient", "Reshape"  # they pass the mean on
-        made = self.graph.maker
+        made = self.graph.trace.maker
         before = walk(less, lambda v: o.inputs if (o := made(v)) and o.type in same else [])
         return any(made(v) in means for v in before)
 

@@ -70,13 +70,9 @@ class PassGraph:
         """The op of a node."""
         return self.selection.nodes[node].ops[0]
 
-    def maker(self, value: Value) -> Op | None:
-        """The op that made a value; None if it came from elsewhere."""
-        return self.trace.maker(value)
-
     def kind(self, value: Value) -> str:
         """The kind of op that made a value; an unread variable is known only by its handle."""
-        maker = self.maker(value)
+        maker = self.trace.maker(value)
         return "variable" if value.dtype == "resource" else maker.kind if maker else "input"
 
     def name(self, value: Value) -> str:
@@ -85,7 +81,7 @@ class PassGraph:
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
         """What each use of a value returned to it; for a variable, all uses of all its reads."""
-        maker = self.maker(value)
+        maker = self.trace.maker(value)
         reads = maker.outputs if maker and maker.kind == "variable" else [value]
         return [part for read in reads for part in self.pass_.contributions(read)]
 

@@ -484,18 +484,16 @@ class Pass:
             >>> [(step.op.name, position, gradient.item()) for step, position, gradient in found]
             [('Mul', 0, 3.0), ('Mul', 1, 3.0)]
         """
-        found = []
-        for step, position in self._uses.get(value.key, ()):
-            if step.flows[position]:
-                found.append((step, position, step.downstream[position]))
-        return found  # type: ignore[return-value]
+        found = [(step, j, step.downstream[j]) for step, j in self._uses.get(value.key, ())]
+        return found  # type: ignore[return-value]  # a use that returned None is none
 
     @cached_property
     def _uses(self) -> dict[int, list[tuple[Step, int]]]:
         uses: dict[int, list[tuple[Step, int]]] = {}
         for step in self.steps:
             for position, value in enumerate(step.op.inputs):
-                uses.setdefault(value.key, []).append((step, position))
+                if step.flows[position]:
+                    uses.setdefault(value.key, []).append((step, position))
         return uses
 
     @cached_property

@@ -14,12 +14,9 @@ from .model import Op, Step, Value
 from .trace import Trace
 
 # Ops that compute or fill shapes: what is computed from them alone counts as a constant.
-SHAPE_HELPERS = frozenset(
-    (
-        *("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "InvertPermutation"),
-        *("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset"),
-    )
-)
+_SHAPE_HELPERS = """Shape ShapeN Size Rank ZerosLike OnesLike InvertPermutation BroadcastArgs
+    BroadcastGradientArgs ConcatOffset"""
+SHAPE_HELPERS = frozenset(_SHAPE_HELPERS.split())
 IDENTITIES = frozenset(("Identity", "IdentityN", "Snapshot", "EnsureShape", "CheckNumericsV2"))
 
 INFIX = {

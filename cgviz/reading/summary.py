@@ -65,10 +65,7 @@ def _structure(value: Any) -> str:
 
 MOST_ROWS = 30  # of a summary that is shown as text: about a screen
 BAR = 12  # characters of the longest bar: as wide as a number
-COLUMNS = (
-    *("layer", "variable", "kind", "shape", "parameters", "value", "zeros"),
-    *("gradient", "zero_gradient", "nan", "inf", "update"),
-)
+COLUMNS = "layer variable kind shape parameters value zeros gradient zero_gradient nan inf update"
 TITLES = {"zero_gradient": "zeros", "update": "update/weight"}
 Row = dict[str, Any]
 Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
@@ -123,7 +120,7 @@ class Summary(Rows):
             ImportError: pandas is not installed.
         """
         rows = [each for row in self.rows for each in (row, *row["variables"])]
-        return data_frame([{name: row[name] for name in COLUMNS} for row in rows])
+        return data_frame([{name: row[name] for name in COLUMNS.split()} for row in rows])
 
     def __repr__(self) -> str:
         lines = []
