@@ -341,13 +341,10 @@ class History:
 
 def _followed(trace: Trace) -> int:
     """The first pass with respect to variables that no later such pass differentiates."""
-    kinds = [[op.kind for op in makers(trace, each.sources)] for each in trace.passes]
-    left = [each.index for each in trace.passes if "variable" in kinds[each.index]] or [0]
-    for one, *others in (left[i:] for i in range(len(left))):
-        inner = set(trace.passes[one].ops)
-        if all(inner.isdisjoint(trace.passes[other].step_of) for other in others):
-            break
-    return one
+    kinds = ({op.kind for op in makers(trace, each.sources)} for each in trace.passes)
+    learns = [each for each, found in zip(trace.passes, kinds, strict=True) if "variable" in found]
+    ends = (p.index for i, p in enumerate(learns) if not any(q.is_over(p) for q in learns[i + 1 :]))
+    return next(ends, 0)
 
 
 def makers(trace: Trace, values: Iterable[Value]) -> list[Op]:

@@ -301,7 +301,7 @@ def size(history: History, end: int) -> Iterator[Told]:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
         for inner in trace.passes:
-            if not graph.pass_.step_of.keys().isdisjoint(inner.ops):  # the loss is made of it
+            if graph.pass_.is_over(inner):
                 for each in numbers.zero(PassGraph(trace, inner))[:1]:
                     found.setdefault(each.which, []).append((place, each))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):

@@ -135,8 +135,7 @@ def zero(graph: PassGraph) -> list[Finding]:
         return [x for _, x in explained if x.op in graph.trace.ops]
     if not straight:
         return []
-    later = graph.trace.passes[graph.pass_.index + 1 :]
-    ends = (v for p in later if {*p.step_of} & {*graph.pass_.ops} for v in p.sources)
+    ends = (v for p in graph.trace.passes if p.is_over(graph.pass_) for v in p.sources)
     in_a_loss = any(graph.kind(v) == "variable" for v in ends)
     return [replace(each, level="warning") for each in straight[:1] if in_a_loss]
 

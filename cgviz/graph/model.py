@@ -73,8 +73,7 @@ class Statistics(NDArrayOperatorsMixin):
             "save the trace with `full=True` to keep its numbers"
         )
 
-    def __getitem__(self, place: Any) -> Any:
-        return self.__array__()[place]
+    __getitem__ = __array_ufunc__ = __array__  # an entry, or what is computed, needs the numbers
 
     def __getattr__(self, name: str) -> Any:  # of an array, such as `max`
         raise AttributeError(f"`{name}` needs all numbers: save the trace with `full=True`")
@@ -495,6 +494,10 @@ class Pass:
                 if step.flows[position]:
                     uses.setdefault(value.key, []).append((step, position))
         return uses
+
+    def is_over(self, other: Pass) -> bool:
+        """Whether this pass differentiates what another pass ran."""
+        return not self.step_of.keys().isdisjoint(other.ops)
 
     @cached_property
     def path_counts(self) -> Counter[int]:
