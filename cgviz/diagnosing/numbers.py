@@ -72,9 +72,9 @@ class Number:
 
     value: Value
     array: Array = field(compare=False, repr=False)
-    kind: str = "value"  # or "gradient", "seed", "returned"
     step: Step | None = None  # the step that returned this term of the gradient
     position: int = 0  # the input of the step's op that it was returned to
+    is_seed: bool = False  # whether the pass started with it
 
 
 def origins(
@@ -106,13 +106,13 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
     """The numbers that a number of a backward pass is made of."""
     if number.step is not None:
         pairs = zip(number.step.op.outputs, number.step.upstream, strict=True)
-        return [Number(v, u, "gradient") for v, u in pairs if u is not None and u.size]
-    if number.kind == "seed":
+        return [Number(v, u) for v, u in pairs if u is not None and u.size]
+    if number.is_seed:
         return []
     value = number.value
     seed = graph.seeds.get(value.key)
-    parts = [Number(value, g, "returned", s, j) for s, j, g in graph.contributions(value)]
-    return [*parts, *([] if seed is None else [Number(value, seed, "seed")])]
+    parts = [Number(value, g, s, j) for s, j, g in graph.contributions(value)]
+    return [*parts, *([] if seed is None else [Number(value, seed, is_seed=True)])]
 
 
 def zero(graph: PassGraph) -> list[Finding]:
@@ -177,7 +177,7 @@ def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[tuple[str
     for value, gradient in graph.gradients:
         if gradient is None or not test(gradient):
             continue
-        start = Number(value, gradient, "gradient")
+        start = Number(value, gradient)
         for origin in islice(began(start), MOST_ORIGINS):
             case = case_of(origin)
             key = case.place, case.cause.words(case)
@@ -307,7 +307,7 @@ class GradientCase(Case):
         self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
         known = limits(self.dtype)
         self.smallest, self.normal = (known.smallest, known.normal) if known else (0.0, 0.0)
-        self.type = "seed" if origin.kind == "seed" else "sum"
+        self.type = "seed" if origin.is_seed else "sum"
         if origin.step is None:
             return
         self.step, self.j, self.op = origin.step, origin.position, origin.step.op

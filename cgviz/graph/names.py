@@ -154,7 +154,7 @@ def operand(value: Value, name: str) -> str:
 
 
 def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) -> str:
-    """Why nothing flows back from `op` to its input at `position`, in a few words.
+    """Why nothing flows back from `op` to its input at `position`, a float, in a few words.
 
     Args:
         op: The op that uses the value.
@@ -166,11 +166,8 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
     Returns:
         The reason; empty where something flows.
     """
-    value = op.inputs[position]
     if step is not None and step.flows[position] and op.follows(position):
         return ""
-    if not value.differentiable:
-        return dtype(value.dtype)
     if op.outputs and not any(v.differentiable for v in op.outputs):
         return dtype(op.outputs[0].dtype)
     if op.type == "StopGradient":

@@ -394,10 +394,9 @@ class _Builder:
         arrives = step is None and any(self._upstream(v) is not None for v in op.outputs)
         value = op.inputs[position]
         live = value.key in self.live or value.key in self.pruned.asked or any(maker.watched)
-        found = names.reason(op, position, step, arrives, live)
         shown = self.pruned.value(value)
-        if not shown.differentiable:
-            found = names.dtype(shown.dtype)
+        known = op, position, step, arrives, live
+        found = names.reason(*known) if shown.differentiable else names.dtype(shown.dtype)
         if maker.kind in ("op", "custom") and (found == "not watched" or not shown.differentiable):
             return ""  # said once, where the path breaks, and not again at each op behind it
         return found

@@ -176,7 +176,7 @@ class Derivative:
                 ahead.update(value.key for value, given in pairs if given is not None)
         return ahead
 
-    @property
+    @cached_property
     def targets(self) -> list[tuple[Value, Array]]:
         """The targets from which a path leads to the source, each with its upstream."""
         pairs = zip(self.pass_.targets, self.pass_.seeds, strict=True)
