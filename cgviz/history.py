@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .findings import Progress
-from .graph import Array, Op, Trace, Value, norm, ratio, readable, wide
+from .graph import Array, Op, Trace, Value, differentiates, norm, ratio, readable, wide
 from .graph.trace import walk
 
 if TYPE_CHECKING:
@@ -343,8 +343,8 @@ def _followed(trace: Trace) -> int:
     """The first pass with respect to variables that no later such pass differentiates."""
     kinds = ({op.kind for op in makers(trace, each.sources)} for each in trace.passes)
     learns = [each for each, found in zip(trace.passes, kinds, strict=True) if "variable" in found]
-    ends = (p.index for i, p in enumerate(learns) if not any(q.is_over(p) for q in learns[i + 1 :]))
-    return next(ends, 0)
+    inner = {p.index for p in learns for later in learns if differentiates(later, p)}
+    return next((each.index for each in learns if each.index not in inner), 0)
 
 
 def makers(trace: Trace, values: Iterable[Value]) -> list[Op]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Op, Trace, Value, ratio, wide, wide_norm
+from ..graph import Op, Trace, Value, differentiates, ratio, wide, wide_norm
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -301,7 +301,7 @@ def size(history: History, end: int) -> Iterator[Told]:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
         for inner in trace.passes:
-            if graph.pass_.is_over(inner):
+            if differentiates(graph.pass_, inner):
                 for each in numbers.zero(PassGraph(trace, inner))[:1]:
                     found.setdefault(each.which, []).append((place, each))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):

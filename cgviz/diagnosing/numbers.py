@@ -24,7 +24,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Trace, Value, wide, wide_norm
+from ..graph import Array, Op, Step, Trace, Value, differentiates, wide, wide_norm
 from ..graph.dtypes import limits
 from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
@@ -135,7 +135,7 @@ def zero(graph: PassGraph) -> list[Finding]:
         return [x for _, x in explained if x.op in graph.trace.ops]
     if not straight:
         return []
-    ends = (v for p in graph.trace.passes if p.is_over(graph.pass_) for v in p.sources)
+    ends = (v for p in graph.trace.passes if differentiates(p, graph.pass_) for v in p.sources)
     in_a_loss = any(graph.kind(v) == "variable" for v in ends)
     return [replace(each, level="warning") for each in straight[:1] if in_a_loss]
 

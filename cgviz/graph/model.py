@@ -495,10 +495,6 @@ class Pass:
                     uses.setdefault(value.key, []).append((step, position))
         return uses
 
-    def is_over(self, other: Pass) -> bool:
-        """Whether this pass differentiates what another pass ran."""
-        return not self.step_of.keys().isdisjoint(other.ops)
-
     @cached_property
     def path_counts(self) -> Counter[int]:
         """By a value's key, how many paths lead from the targets back to it."""
@@ -514,3 +510,8 @@ class Pass:
     def step_of(self) -> dict[Op, Step]:
         """The step of each op that took part in this pass."""
         return {step.op: step for step in self.steps}
+
+
+def differentiates(one: Pass, other: Pass) -> bool:
+    """Whether a pass differentiates what another pass ran."""
+    return not one.step_of.keys().isdisjoint(other.ops)
