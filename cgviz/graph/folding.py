@@ -53,7 +53,8 @@ class Pruned:
 
     def maker(self, value: Value) -> tuple[Op, int] | None:
         """The op that made a value, past identities, and which of its outputs the value is."""
-        return self.trace.producer(self.value(value))
+        made = self.trace.producer(self.value(value))
+        return made if made and made[0] in self.levels else None  # not by an unrelated pass
 
     def feeds(self, op: Op) -> Iterator[Op]:
         """The ops whose values an op uses, past identities."""

@@ -42,6 +42,18 @@ def test_shape_helpers_and_identities_are_left_out_unless_all_is_asked_for():
     assert {"Identity", "Cast"} <= set(types(f, [1.0, 2.0], full=True))
 
 
+def test_what_an_unrelated_pass_was_asked_about_is_left_out():
+    """The outer target does not follow the inner gradient, so the inner loss is not its forward."""
+    w = tf.Variable(0.5, name="w")
+    with cgviz.record() as trace, tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            loss = tf.sin(w) ** 2
+        fast = w - 0.1 * inner.gradient(loss, w)
+        y = tf.stop_gradient(fast) ** 2
+        outer.gradient(y, w)
+    assert not {"Sin", "loss"} & {*names(chosen(trace))}
+
+
 def test_a_cast_of_a_float_is_kept_and_one_of_an_integer_is_not():
     assert types(lambda x: tf.cast(x, tf.float64) * 2.0, 1.0) == ["Cast", "Mul"]
     kept = types(lambda x, i: x * tf.cast(i, tf.float32), 1.0, np.int32(2))
