@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, UserDict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import chain
 from typing import Any
@@ -46,13 +46,13 @@ MOST_LOCAL = 16  # entries of an array in numbers, such as a local Jacobian of 4
 MOST_SOURCE = 60  # characters of a source line in HTML, so that the numbers have space
 
 
-class Row(UserDict[str, Any]):
+class Row(Mapping[str, Any]):
     """One step of the backward table; its local Jacobian is computed when it is read."""
 
     def __init__(self, number: int, step: Step) -> None:
         op = step.op
         self.step = step
-        self.data = {
+        self._known = {
             "step": number,
             "op": op.name,
             "type": op.type,
@@ -67,7 +67,13 @@ class Row(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name == "local":
             return _one([_one([_plain(x) for x in row]) for row in self.step.local])
-        return self.data[name]
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def __repr__(self) -> str:
         return repr(dict(self))
