@@ -97,16 +97,9 @@ def statistics(array: Any) -> Statistics:
     with np.errstate(all="ignore"):
         # Not `np.linalg.norm`, whose last digits depend on how many threads its library runs.
         norm = float(np.sqrt(np.square(flat).sum()))
-    return Statistics(
-        array.dtype.name,
-        array.shape,
-        norm,
-        float(finite.min()) if finite.size else None,
-        float(finite.max()) if finite.size else None,
-        flat.size - int(np.count_nonzero(flat)),
-        nans,
-        flat.size - finite.size - nans,
-    )
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
+    zeros, infinities = flat.size - int(np.count_nonzero(flat)), flat.size - finite.size - nans
+    return Statistics(array.dtype.name, array.shape, norm, low, high, zeros, nans, infinities)
 
 
 def wide(array: Any) -> Array:

@@ -20,15 +20,10 @@ SHAPE_HELPERS = frozenset(_SHAPE_HELPERS.split())
 IDENTITIES = frozenset(("Identity", "IdentityN", "Snapshot", "EnsureShape", "CheckNumericsV2"))
 
 INFIX = {
-    "Mul": "×",
-    "MulNoNan": "×",
-    "Add": "+",
-    "AddV2": "+",
-    "AddN": "+",
-    "BiasAdd": "+",
+    **dict.fromkeys(("Mul", "MulNoNan"), "×"),
+    **dict.fromkeys(("Add", "AddV2", "AddN", "BiasAdd"), "+"),
     "Sub": "−",
-    "RealDiv": "÷",
-    "DivNoNan": "÷",
+    **dict.fromkeys(("RealDiv", "DivNoNan"), "÷"),
     "FloorDiv": "//",
     "FloorMod": "mod",
     "Greater": ">",

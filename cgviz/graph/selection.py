@@ -463,16 +463,9 @@ def _with_uses(shown: Selection) -> Selection:
 
 
 def _use(node: Node, edge: Edge, user: Node) -> Node:
-    return replace(
-        node,
-        key=f"{user.key}:{edge.position}:{node.key}",
-        label=node.label.rsplit("/", 1)[-1],
-        kind="use",
-        asked=(),
-        level=user.level,
-        frame=user.frame,
-        uses=edge.uses,
-    )
+    key, label = f"{user.key}:{edge.position}:{node.key}", node.label.rsplit("/", 1)[-1]
+    use = replace(node, key=key, label=label, kind="use", asked=(), uses=edge.uses)
+    return replace(use, level=user.level, frame=user.frame)
 
 
 # --- opened custom ops ---------------------------------------------------------------------------
