@@ -1155,6 +1155,20 @@ def test_a_softmax_over_one_entry_is_told_by_a_watch_though_its_gradients_are_no
     w, x = tf.Variable([[1.0], [2.0]], name="w"), draw.normal(size=(64, 2)).astype("f")
     loss = lambda: tf.reduce_mean((tf.nn.softmax(x @ w) - np.float32(x[:, :1] > 0)) ** 2)  # noqa: E731
     history = cgviz.watch(descent(loss, [w]), 6)
+def test_a_first_derivative_within_the_loss_may_be_0():
+    """Adversarial training whose margins are met: there is no attack, and the decay goes on."""
+    w, x, y = tf.Variable([[2.0], [2.0]], name="w"), tf.constant([[1.0, 1.0]]), 1.0
+
+    def loss():
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            hinge = tf.reduce_mean(tf.nn.relu(1.0 - y * (x @ w)))
+        attacked = x - 0.1 * inner.gradient(hinge, x)
+        return tf.nn.relu(1.0 - y * (attacked @ w))[0, 0] + 0.01 * tf.reduce_sum(w**2)
+
+    assert not cgviz.watch(descent(loss, [w], 0.1), 4).diagnose().findings
+
+
     assert history.variables["w"].gradient[0] > 0
     (finding,) = [each for each in history.diagnose() if each.what == "zero"]
     assert (finding.level, finding.sources) == ("error", ("w",))

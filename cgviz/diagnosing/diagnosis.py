@@ -294,16 +294,15 @@ def _masked(op: Op | None) -> bool:
 
 
 def size(history: History, end: int) -> Iterator[Told]:
-    """Gradients that underflow, vanish or explode, or are 0 within the loss, in many traces."""
+    """Gradients that underflow, vanish or explode in many traces; second derivatives that are 0."""
     kept = [place for place in range(end) if history.steps[place] in history.traces]
     found: dict[object, list[Told]] = {}
     for place in kept:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
-        for inner in trace.passes:
-            if differentiates(graph.pass_, inner):
-                for each in numbers.zero(PassGraph(trace, inner))[:1]:
-                    found.setdefault(each.which, []).append((place, each))
+        for inner in (PassGraph(trace, p) for p in trace.passes if differentiates(graph.pass_, p)):
+            for each in () if inner.first_order else numbers.zero(inner)[:1]:
+                found.setdefault(each.which, []).append((place, each))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):
             own = [s.state[end - 1] for name, s in history.series.items() if name in each.sources]
             # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.
