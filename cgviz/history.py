@@ -11,7 +11,7 @@ where first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -283,7 +283,7 @@ class History:
         """
         if not trace.passes:
             raise ValueError(
-                f"`step` took no gradient in its run {step + 1}: it must open its own tape and "
+                f"`step` took no gradient at step {step}: it must open its own tape and "
                 "call `tape.gradient`. A Keras model needs `compile(..., run_eagerly=True)`"
             )
         trace.main = _followed(trace) if self.which is None else trace.pass_(self.which).index
@@ -455,12 +455,10 @@ def watch(
         for i in range(steps):
             progress.doing = f"step {i + 1} of {steps}"
             progress.run()
-            if i % every:
-                recorded = None
+            with nullcontext() if i % every else record() as recorded:
                 step()
+            if recorded is None:
                 continue
-            with record() as recorded:
-                step()
             changed, size = history.add(i, recorded)
             if len(history) == 1:
                 spread, changes = _places(steps, every, size)
@@ -474,7 +472,8 @@ def watch(
         with suppress(Exception):  # the learner's own error is what matters
             if recorded is not None and recorded.passes and (found := recorded.diagnose()):
                 error.add_note(str(found))
-            if len(history):
+            # An attribute of this name may be the error's own, and is not overwritten.
+            if len(history) and isinstance(getattr(error, "history", history), History):
                 history.stopped = True
                 error.history = history  # type: ignore[attr-defined]
                 kept = "`import sys; history = sys.last_value.history` in a notebook"

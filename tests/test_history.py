@@ -283,10 +283,28 @@ def test_an_error_of_a_later_step_carries_the_history_of_the_steps_before_it(eve
     assert note.startswith("This was step 3. What was recorded before it is kept")
 
 
+def test_an_error_with_a_history_of_its_own_keeps_it():
+    class RefusedError(Exception):
+        history = "of a request"
+
+    w, left = tf.Variable(1.0, name="w"), iter([1, 1])
+    inner = descent(lambda: w * w, [w])
+
+    def step():
+        if not next(left, 0):
+            raise RefusedError
+        inner()
+
+    with pytest.raises(RefusedError) as caught:
+        cgviz.watch(step, 5)
+    assert caught.value.history == "of a request"
+    assert not hasattr(caught.value, "__notes__")
+
+
 def test_an_error_while_a_later_step_is_measured_carries_the_history_too():
     w, left = tf.Variable(1.0, name="w"), iter([1, 1])
     inner = descent(lambda: w * w, [w])
-    with pytest.raises(ValueError, match="took no gradient in its run 3") as caught:
+    with pytest.raises(ValueError, match="took no gradient at step 2") as caught:
         cgviz.watch(lambda: inner() if next(left, 0) else None, 50)
     assert caught.value.history.steps == [0, 1]
 
@@ -330,7 +348,7 @@ def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
         ({"keep": [[1]]}, ValueError, r"an entry of `keep` is \[1\], and no such step is recorded"),
         ({"keep": 3}, TypeError, "`keep` is 3, and must be a list of integers"),
         ({"keep": ["a"]}, ValueError, "`keep` is 'a', and no such step is recorded"),
-        ({"step": lambda: None}, ValueError, "took no gradient in its run 1"),
+        ({"step": lambda: None}, ValueError, "took no gradient at step 0"),
     ],
 )
 def test_bad_input_is_named(how, error, words):
@@ -1137,6 +1155,20 @@ def test_a_second_derivative_in_the_loss_that_is_0_in_every_step_is_told(activat
     assert all(each.message.startswith("at step 0, the gradient of `t` is") for each in report)
 
 
+def test_a_first_derivative_within_the_loss_may_be_0():
+    """Adversarial training whose margins are met: there is no attack, and the decay goes on."""
+    w, x, y = tf.Variable([[2.0], [2.0]], name="w"), tf.constant([[1.0, 1.0]]), 1.0
+
+    def loss():
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            hinge = tf.reduce_mean(tf.nn.relu(1.0 - y * (x @ w)))
+        attacked = x - 0.1 * inner.gradient(hinge, x)
+        return tf.nn.relu(1.0 - y * (attacked @ w))[0, 0] + 0.01 * tf.reduce_sum(w**2)
+
+    assert not cgviz.watch(descent(loss, [w], 0.1), 4).diagnose().findings
+
+
 def test_a_layer_below_a_normalisation_over_one_entry_is_an_error():
     tf.keras.utils.set_random_seed(0)
     layers = [tf.keras.layers.Dense(4), tf.keras.layers.BatchNormalization()]
@@ -1155,20 +1187,6 @@ def test_a_softmax_over_one_entry_is_told_by_a_watch_though_its_gradients_are_no
     w, x = tf.Variable([[1.0], [2.0]], name="w"), draw.normal(size=(64, 2)).astype("f")
     loss = lambda: tf.reduce_mean((tf.nn.softmax(x @ w) - np.float32(x[:, :1] > 0)) ** 2)  # noqa: E731
     history = cgviz.watch(descent(loss, [w]), 6)
-def test_a_first_derivative_within_the_loss_may_be_0():
-    """Adversarial training whose margins are met: there is no attack, and the decay goes on."""
-    w, x, y = tf.Variable([[2.0], [2.0]], name="w"), tf.constant([[1.0, 1.0]]), 1.0
-
-    def loss():
-        with tf.GradientTape() as inner:
-            inner.watch(x)
-            hinge = tf.reduce_mean(tf.nn.relu(1.0 - y * (x @ w)))
-        attacked = x - 0.1 * inner.gradient(hinge, x)
-        return tf.nn.relu(1.0 - y * (attacked @ w))[0, 0] + 0.01 * tf.reduce_sum(w**2)
-
-    assert not cgviz.watch(descent(loss, [w], 0.1), 4).diagnose().findings
-
-
     assert history.variables["w"].gradient[0] > 0
     (finding,) = [each for each in history.diagnose() if each.what == "zero"]
     assert (finding.level, finding.sources) == ("error", ("w",))
