@@ -39,7 +39,6 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
 )
 
 BROKEN = ("nan", "inf", "exploding")
-ADDED = " Pass {} has a gradient there: if the gradients of the passes are added up, all is well."
 GREW = " If the numbers grew from step to step, make the learning rate ten times smaller."
 
 
@@ -74,8 +73,7 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     every = () if graphs else [v for op in trace.ops for v in op.outputs]
     found = [(0, each) for each in numbers.forward(trace, every)]  # (training step, finding)
     for graph in graphs:
-        asked = (each for ask in QUESTIONS for each in ask(graph))
-        found += [(graph.training_step, _beside(graph, each)) for each in asked]
+        found += [(graph.training_step, each) for ask in QUESTIONS for each in ask(graph)]
     first = min((step for step, each in found if each.what in BROKEN), default=math.inf)
     told = [x for step, x in found if x.what == "none" or step <= first]  # the rest follows
     if first:
@@ -83,19 +81,6 @@ def diagnose(trace: Trace, which: int | None = None) -> Diagnosis:
     told = [*growing(graphs), *told]
     notes = [*_integers(trace, graphs), *trace.notes]
     return Diagnosis(trace.title, _unique(told, trace), _healthy(trace, graphs), notes)
-
-
-def _beside(graph: PassGraph, each: Finding) -> Finding:
-    """A finding, as a mere warning if another pass gives the same variables a gradient."""
-    missed = graph.first_order and each.sources and each.what in ("none", "zero")
-    for other in graph.trace.passes if missed and each.level == "error" else ():
-        its = PassGraph(graph.trace, other)
-        got = [v for v, g in its.gradients if g is not None and numbers.is_ordinary(g)]
-        learnt = {value_name(graph.trace, v) for v in got if graph.kind(v) == "variable"}
-        alike = its.first_order and its.training_step == graph.training_step
-        if alike and learnt.issuperset(each.sources):
-            return replace(each, level="warning", hint=each.hint + ADDED.format(other.index))
-    return each
 
 
 def _may_have_grown(each: Finding) -> bool:
@@ -129,8 +114,7 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
         if rose and math.inf > high > GROWN * low > 0:
             asked = [v for v, g in first.gradients if g is not None]
             known = {"who": listed(map(first.name, asked)), "times": style.number(high / low, 2)}
-            words, made = GROWING.words(known), first.trace.maker(start)
-            yield first.finding(GROWING.name, words, made, asked, level=GROWING.level)
+            yield first.finding(GROWING, known, first.trace.maker(start), asked)
 
 
 def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
@@ -145,7 +129,7 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
     for each in found:
         words = re.sub("`([^`]+)`", lambda name: first(name[1]), each.message)
         where = each.op and each.op.type, str(each.source) if each.source else words
-        kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
+        kept.setdefault((each.what, each.level, where, tuple(map(first, each.sources))), each)
     return list(kept.values())
 
 
@@ -268,8 +252,12 @@ def lost(history: History, end: int) -> Iterator[Told]:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0
         since = _since(history, place)
-        every = _explained(history, place, since)  # without second derivatives, which may be 0
-        found = [each for each in every if each.what == state and name in each.sources]
+        # Without second derivatives, which may be 0.
+        both = (_explained(history, at, since) for at in (place, end - 1))
+        found_at = [[x for x in every if x.what == state and name in x.sources] for every in both]
+        levels = [{each.level for each in found} for found in found_at]
+        # What another pass makes a warning at first may be an error at the end.
+        found = found_at[levels == [{"warning"}, {"error"}]]
         named.update(source for each in found for source in each.sources)
         brief = end - place < OFTEN * end
         done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)

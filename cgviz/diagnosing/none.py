@@ -229,8 +229,7 @@ class Cut:
             "due": due,
         }
         cause = CAUSES[self.cause]
-        words = cause.words(known)
-        return graph.finding("none", words, op, sources, line=self.line, level=cause.level)
+        return graph.finding(cause, known, op, sources, what="none", line=self.line)
 
 
 # --- the learner's own text --------------------------------------------------------------------
@@ -326,7 +325,7 @@ _CAUSES = (
         "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),
-    Cause("dead end").says(
+    Cause("dead end", optional=True).says(
         "{who}: the path goes as far as {here}, and never reaches the target.",
         "Check which result is returned and differentiated. If it is the right one, numbers were "
         "passed on in place of a tensor: by NumPy, `float()`, a new tf.Variable, an assignment or "
@@ -336,7 +335,7 @@ _CAUSES = (
         "{who}: no TensorFlow op that was recorded made the target.",
         "Compute it with TensorFlow's functions, not NumPy's, and record the forward pass.",
     ),
-    Cause("unused").says(
+    Cause("unused", optional=True).says(
         "{who}: no TensorFlow op that was recorded reads it.",
         "Use it, or leave it out; `unconnected_gradients='zero'` gives 0. If it was only assigned "
         "to, or to a variable: an assignment passes no gradient on.",

@@ -152,7 +152,7 @@ def underflow(graph: PassGraph) -> list[Finding]:
         share, dtype = max(shares, default=(0.0, ""))
         if share > UNDERFLOW:
             known = {"share": style.number(100 * share, 2), "at": at(step.op), "dtype": dtype}
-            return [graph.finding(ROUNDED.name, ROUNDED.words(known), step.op, ())]
+            return [graph.finding(ROUNDED, known, step.op, ())]
     return []
 
 
@@ -212,7 +212,7 @@ ZERO = (
     Cause("uses cancel", CHAIN, ops="sum", level="note").says(
         "the gradients that the uses of {name} return add up to 0.", CANCELS
     ),
-    Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any()).says(
+    Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any(), optional=True).says(
         "Its input is nowhere above 0: {x}.",
         "Nothing flows back there. Try another start, a smaller step, or a leaky ReLU.",
     ),
@@ -220,7 +220,7 @@ ZERO = (
         "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("factor 0", CHAIN, PRODUCTS, lambda case: is_zero(case.other)).says(
+    Cause("factor 0", CHAIN, PRODUCTS, lambda case: is_zero(case.other), optional=True).says(
         "The other factor is 0.",
         "A product's derivative is the other factor. Look where that becomes 0: if it is weights "
         "that all start at 0, give them other numbers.",
@@ -248,7 +248,7 @@ ZERO = (
         "It returned 0 for the upstream {upstream} at the input {x}.",
         "Look at what its rule multiplies upstream by.",
     ),
-    Cause("flat").says(
+    Cause("flat", optional=True).says(
         "It returned 0 for the upstream {upstream} at the input {x}.",
         "It may be flat here, as where it is saturated or clipped, or where another branch wins: "
         "try another input, or smaller weights. Or upstream is 0 where it is not flat.",
@@ -336,13 +336,14 @@ class GradientCase(Case):
             upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
             made = made_at(op, self.index, self.value, graph.trace)
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
-        because, hint, lesson = self.cause.words(self)
+        because = self.cause.words(self)[0]
         what = "exactly 0" if self.what == "zero" else "not finite"
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
         level = self.cause.level if learns else "error"
-        return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
+        known = {"what": self.what, "message": message, "level": level}
+        return graph.finding(self.cause, self, op, values, **known)
 
     @property
     def centred(self) -> bool:
