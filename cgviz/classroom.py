@@ -28,6 +28,7 @@ from . import style
 from .graph import dtypes
 from .hinting.hints import explain
 from .recording.api import trace
+from .recording.build import variable_name
 from .recording.source import lines
 
 SHAPES = ((), (3,), (2, 3))  # a rule that is right for these is rarely wrong for others
@@ -184,7 +185,8 @@ def ask(
         return
     answer = _Answer(thing, args, rule=custom or upstream is not None)
     kinds = (f"{t.dtype.name} of shape {tuple(t.shape)}" for t in answer.given)
-    of = [a.name[:-2] if isinstance(a, tf.Variable) else f"input {i}" for i, a in enumerate(args)]
+    names = [variable_name(a) if isinstance(a, tf.Variable) else "" for a in args]
+    of = [name or f"input {i}" for i, name in enumerate(names)]
     note: dict[str, Any] = {"at": f"{_name(thing)}({', '.join(kinds)})", "of": of}
     note |= _noted(answer, upstream, without)
     if custom:

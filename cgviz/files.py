@@ -51,10 +51,10 @@ from .graph import (
     as_numpy,
     statistics,
 )
-from .graph.jacobian import LargeJacobian, Local
+from .graph.jacobian import LargeJacobian
 from .graph.selection import select
 
-FORMAT, VERSION = "cgviz trace", 7
+FORMAT, VERSION = "cgviz trace", 8
 ABOUT: dict[str, tuple[str, str, dict[str, Any]]] = {  # the names of a picture's metadata
     ".svg": ("Description", "Creator", {"Date": None}),
     ".png": ("Description", "Software", {}),
@@ -137,10 +137,9 @@ def load(path: str | os.PathLike[str]) -> Trace:
 # Class -> the parameters of its constructor, which are also attributes.
 FIELDS: dict[type, list[str]] = {
     cls: [field.name for field in fields(cls) if field.init]
-    for cls in (Source, Rule, Statistics, Value, Op, Step, Pass, Trace)
+    for cls in (Source, Rule, Statistics, Value, Op, Step, Pass, Trace, LargeJacobian)
 }
-# Computed where it is read; in the files of version 7 it follows `pull`.
-FIELDS[Step].insert(FIELDS[Step].index("pull") + 1, "local")
+FIELDS[Step].append("local")  # computed where it is read
 FIELDS[Trace].remove("after")  # as large as the model, and only one column uses it
 
 
@@ -247,7 +246,7 @@ def _shown(found: Any) -> dict[str, Any]:
 
 
 def _small_locals(step: Step) -> tuple[Any, ...] | None:
-    """A step's local Jacobians, "large" for one too large to store; None if none can be stored."""
+    """A step's local Jacobians, without the numbers of large ones; None if none can be stored."""
     into = (v.size for v, flows in zip(step.op.inputs, step.flows, strict=True) if flows)
     outputs = (v.size for v in step.op.outputs)
     if min(into, default=math.inf) * min(outputs, default=math.inf) > MOST_LOCAL:
@@ -256,11 +255,9 @@ def _small_locals(step: Step) -> tuple[Any, ...] | None:
         rows = step.local
     except RuntimeError:  # the rule cannot run again
         return None
-    return tuple(tuple("large" if _is_large(x) else x for x in row) for row in rows)
-
-
-def _is_large(local: Any) -> bool:
-    return isinstance(local, LargeJacobian) or np.size(local) > MOST_LOCAL
+    return tuple(
+        tuple(LargeJacobian(x.shape) if np.size(x) > MOST_LOCAL else x for x in row) for row in rows
+    )
 
 
 def _record(cls: type, *row: Any) -> Any:
@@ -268,19 +265,8 @@ def _record(cls: type, *row: Any) -> Any:
     local = given.pop("local", None)
     made = cls(**given)
     if local is not None:
-        made.local = _local(local, made)
+        made.local = local
     return made
-
-
-def _local(rows: Sequence[Sequence[Any]], step: Step) -> Local:
-    """The local Jacobians that the file holds."""
-    return tuple(
-        tuple(
-            LargeJacobian(output.shape + value.shape) if isinstance(x, str) else x
-            for x, value in zip(row, step.op.inputs, strict=True)
-        )
-        for row, output in zip(rows, step.op.outputs, strict=True)
-    )
 
 
 def _array(name: str, shape: tuple[int, ...], packed: str) -> Array:

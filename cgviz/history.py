@@ -11,7 +11,7 @@ where first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .findings import Progress
-from .graph import Array, Op, Trace, Value, norm, ratio, readable, wide
+from .graph import Array, Op, Trace, Value, differentiates, norm, ratio, readable, wide
 from .graph.trace import walk
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class History:
             infinity.
         broken: The first recorded step that is not fine, or None.
         last: The trace of the last recorded step.
-        stopped: Whether Ctrl-C ended the training before all steps were run.
+        stopped: Whether Ctrl-C or an error ended the training before all steps were run.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -283,7 +283,7 @@ class History:
         """
         if not trace.passes:
             raise ValueError(
-                f"`step` took no gradient in its run {step + 1}: it must open its own tape and "
+                f"`step` took no gradient at step {step}: it must open its own tape and "
                 "call `tape.gradient`. A Keras model needs `compile(..., run_eagerly=True)`"
             )
         trace.main = _followed(trace) if self.which is None else trace.pass_(self.which).index
@@ -341,13 +341,10 @@ class History:
 
 def _followed(trace: Trace) -> int:
     """The first pass with respect to variables that no later such pass differentiates."""
-    kinds = [[op.kind for op in makers(trace, each.sources)] for each in trace.passes]
-    left = [each.index for each in trace.passes if "variable" in kinds[each.index]] or [0]
-    for one, *others in (left[i:] for i in range(len(left))):
-        inner = set(trace.passes[one].ops)
-        if all(inner.isdisjoint(trace.passes[other].step_of) for other in others):
-            break
-    return one
+    kinds = ({op.kind for op in makers(trace, each.sources)} for each in trace.passes)
+    learns = [each for each, found in zip(trace.passes, kinds, strict=True) if "variable" in found]
+    inner = {p.index for p in learns for later in learns if differentiates(later, p)}
+    return next((each.index for each in learns if each.index not in inner), 0)
 
 
 def makers(trace: Trace, values: Iterable[Value]) -> list[Op]:
@@ -399,7 +396,8 @@ def watch(
 
     The step runs as it always does: it opens its own tape and changes the variables itself. What it
     calls runs eagerly, line by line, while it is recorded (see `cgviz.record`). Ctrl-C ends the
-    training and keeps the steps recorded so far.
+    training and keeps the steps recorded so far. So does an error of the step: it is raised as it
+    is, and its attribute `history` is the `History` of the steps before it.
 
     Args:
         step: A function without arguments: one step of training.
@@ -452,22 +450,15 @@ def watch(
     history = History(getattr(step, "__name__", "step"), which)
     progress = Progress(f"watch of {history.title}")
     changes = 0  # how many more traces may be kept of steps at which something changed
+    recorded = None
     try:
         for i in range(steps):
             progress.doing = f"step {i + 1} of {steps}"
             progress.run()
-            if i % every:
+            with nullcontext() if i % every else record() as recorded:
                 step()
+            if recorded is None:
                 continue
-            recorded = None
-            try:
-                with record() as recorded:
-                    step()
-            except Exception as error:  # such as None from the tape, times the rate
-                with suppress(Exception):  # the learner's own error is what matters
-                    if recorded is not None and recorded.passes and (found := recorded.diagnose()):
-                        error.add_note(str(found))
-                raise
             changed, size = history.add(i, recorded)
             if len(history) == 1:
                 spread, changes = _places(steps, every, size)
@@ -477,12 +468,23 @@ def watch(
                 changes -= i not in wanted and i != history.broken
     except KeyboardInterrupt:
         history.stopped = True
-        for series in history.series.values():  # drop what was measured of an unfinished step
-            del series.moments[len(history) :]
+    except Exception as error:  # such as None from the tape, times the rate
+        with suppress(Exception):  # the learner's own error is what matters
+            if recorded is not None and recorded.passes and (found := recorded.diagnose()):
+                error.add_note(str(found))
+            # An attribute of this name may be the error's own, and is not overwritten.
+            if len(history) and isinstance(getattr(error, "history", history), History):
+                history.stopped = True
+                error.history = history  # type: ignore[attr-defined]
+                kept = "`import sys; history = sys.last_value.history` in a notebook"
+                error.add_note(f"This was step {i}. What was recorded before it is kept: {kept}.")
+        raise
     finally:
         progress.close()
-    if history.last is not None:
-        history.traces[history.steps[-1]] = history.last
+        for series in history.series.values():  # drop what was measured of an unfinished step
+            del series.moments[len(history) :]
+        if history.last is not None:
+            history.traces[history.steps[-1]] = history.last
     return history
 
 

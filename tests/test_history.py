@@ -264,8 +264,49 @@ def test_an_error_of_the_step_says_which_gradient_was_none():
 
     with pytest.raises(TypeError, match="NoneType") as caught:
         cgviz.watch(step, 3)
+    assert "no tape watched it" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_an_error_of_a_later_step_carries_the_history_of_the_steps_before_it(every):
+    w, batches = tf.Variable(1.0, name="w"), iter([1.0, 2.0, 3.0])
+    step = descent(lambda: next(batches) * w * w, [w])
+    with pytest.raises(StopIteration) as caught:
+        cgviz.watch(step, 50, every)
+    history = caught.value.history
+    assert history.steps == [0, 1, 2][::every]
+    assert history.stopped
+    assert max(history.traces) == 2
+    assert len(history.series["w"].gradient) == len(history)
+    assert history.diagnose().ok
     (note,) = caught.value.__notes__
-    assert "no tape watched it" in note
+    assert note.startswith("This was step 3. What was recorded before it is kept")
+
+
+def test_an_error_with_a_history_of_its_own_keeps_it():
+    class RefusedError(Exception):
+        history = "of a request"
+
+    w, left = tf.Variable(1.0, name="w"), iter([1, 1])
+    inner = descent(lambda: w * w, [w])
+
+    def step():
+        if not next(left, 0):
+            raise RefusedError
+        inner()
+
+    with pytest.raises(RefusedError) as caught:
+        cgviz.watch(step, 5)
+    assert caught.value.history == "of a request"
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_an_error_while_a_later_step_is_measured_carries_the_history_too():
+    w, left = tf.Variable(1.0, name="w"), iter([1, 1])
+    inner = descent(lambda: w * w, [w])
+    with pytest.raises(ValueError, match="took no gradient at step 2") as caught:
+        cgviz.watch(lambda: inner() if next(left, 0) else None, 50)
+    assert caught.value.history.steps == [0, 1]
 
 
 def test_an_error_beside_healthy_gradients_has_no_note():
@@ -307,7 +348,7 @@ def test_an_error_of_the_step_is_the_learners_and_leaves_tensorflow_as_it_was():
         ({"keep": [[1]]}, ValueError, r"an entry of `keep` is \[1\], and no such step is recorded"),
         ({"keep": 3}, TypeError, "`keep` is 3, and must be a list of integers"),
         ({"keep": ["a"]}, ValueError, "`keep` is 'a', and no such step is recorded"),
-        ({"step": lambda: None}, ValueError, "took no gradient in its run 1"),
+        ({"step": lambda: None}, ValueError, "took no gradient at step 0"),
     ],
 )
 def test_bad_input_is_named(how, error, words):
@@ -1090,6 +1131,42 @@ def test_a_target_that_a_weight_turns_to_0_on_the_way_is_an_error():
     assert (only.what, only.op.type) == ("zero", "Mul")
     assert only.message.startswith("since step 3, the gradient of `w` is exactly 0")
     assert not report.notes
+
+
+@pytest.mark.parametrize("activation", [tf.nn.relu, tf.nn.tanh])
+def test_a_second_derivative_in_the_loss_that_is_0_in_every_step_is_told(activation):
+    """The boundary term moves the weights, so the gradients of the loss itself are ordinary."""
+    draw, t = np.random.default_rng(0), tf.constant([[0.1], [0.5], [0.9]])
+    w, v = (tf.Variable(draw.normal(size=s).astype("f"), name="w") for s in ((1, 8), (8, 1)))
+
+    def loss():
+        with tf.GradientTape() as second:
+            second.watch(t)
+            with tf.GradientTape() as first:
+                first.watch(t)
+                u = activation(t @ w) @ v
+            slope = first.gradient(u, t)
+        return tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2) + tf.reduce_mean(u**2)
+
+    report = cgviz.watch(descent(loss, [w, v], 0.01), 4).diagnose()
+    told = [(each.what, each.level, each.op.type) for each in report]
+    assert told == [("zero", "warning", "ReluGrad")] * (activation is tf.nn.relu)
+    assert report.ok
+    assert all(each.message.startswith("at step 0, the gradient of `t` is") for each in report)
+
+
+def test_a_first_derivative_within_the_loss_may_be_0():
+    """Adversarial training whose margins are met: there is no attack, and the decay goes on."""
+    w, x, y = tf.Variable([[2.0], [2.0]], name="w"), tf.constant([[1.0, 1.0]]), 1.0
+
+    def loss():
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            hinge = tf.reduce_mean(tf.nn.relu(1.0 - y * (x @ w)))
+        attacked = x - 0.1 * inner.gradient(hinge, x)
+        return tf.nn.relu(1.0 - y * (attacked @ w))[0, 0] + 0.01 * tf.reduce_sum(w**2)
+
+    assert not cgviz.watch(descent(loss, [w], 0.1), 4).diagnose().findings
 
 
 def test_a_layer_below_a_normalisation_over_one_entry_is_an_error():

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding, Outcome
-from ..graph import Op, Trace, Value, ratio, wide, wide_norm
+from ..graph import Op, Trace, Value, differentiates, ratio, wide, wide_norm
 from ..graph.names import value_name
 from ..graph.trace import walk
 from ..history import History, Series, makers
@@ -103,7 +103,7 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
     """
     loops: dict[object, list[tuple[PassGraph, Value]]] = {}
     for graph, end in ((each, each.pass_.targets[0]) for each in graphs if each.pass_.targets):
-        made, *own = map(graph.maker, (end, *graph.pass_.sources))
+        made, *own = map(graph.trace.maker, (end, *graph.pass_.sources))
         if end.differentiable:
             loops.setdefault((str(made and made.source), *own), []).append((graph, end))
     for (first, start), (last, end) in ((loop[0], loop[-1]) for loop in loops.values()):
@@ -114,8 +114,7 @@ def growing(graphs: Sequence[PassGraph]) -> Iterator[Finding]:
         if rose and math.inf > high > GROWN * low > 0:
             asked = [v for v, g in first.gradients if g is not None]
             known = {"who": listed(map(first.name, asked)), "times": style.number(high / low, 2)}
-            words, made = GROWING.words(known), first.maker(start)
-            yield first.finding(GROWING.name, words, made, asked, level=GROWING.level)
+            yield first.finding(GROWING, known, first.trace.maker(start), asked)
 
 
 def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
@@ -130,7 +129,7 @@ def _unique(found: list[Finding], trace: Trace) -> list[Finding]:
     for each in found:
         words = re.sub("`([^`]+)`", lambda name: first(name[1]), each.message)
         where = each.op and each.op.type, str(each.source) if each.source else words
-        kept.setdefault((each.what, where, tuple(map(first, each.sources))), each)
+        kept.setdefault((each.what, each.level, where, tuple(map(first, each.sources))), each)
     return list(kept.values())
 
 
@@ -253,8 +252,12 @@ def lost(history: History, end: int) -> Iterator[Told]:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0
         since = _since(history, place)
-        every = _explained(history, place, since)  # without second derivatives, which may be 0
-        found = [each for each in every if each.what == state and name in each.sources]
+        # Without second derivatives, which may be 0.
+        both = (_explained(history, at, since) for at in (place, end - 1))
+        found_at = [[x for x in every if x.what == state and name in x.sources] for every in both]
+        levels = [{each.level for each in found} for found in found_at]
+        # What another pass makes a warning at first may be an error at the end.
+        found = found_at[levels == [{"warning"}, {"error"}]]
         named.update(source for each in found for source in each.sources)
         brief = end - place < OFTEN * end
         done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)
@@ -279,12 +282,15 @@ def _masked(op: Op | None) -> bool:
 
 
 def size(history: History, end: int) -> Iterator[Told]:
-    """Gradients that underflow, vanish or explode in many of the traces kept."""
+    """Gradients that underflow, vanish or explode in many traces; second derivatives that are 0."""
     kept = [place for place in range(end) if history.steps[place] in history.traces]
-    found: dict[str, list[Told]] = {}
+    found: dict[object, list[Told]] = {}
     for place in kept:
         trace = history.traces[history.steps[place]]
         graph = PassGraph(trace, trace.pass_(None))
+        for inner in (PassGraph(trace, p) for p in trace.passes if differentiates(graph.pass_, p)):
+            for each in () if inner.first_order else numbers.zero(inner)[:1]:
+                found.setdefault(each.which, []).append((place, each))
         for each in (*numbers.underflow(graph), *sizes.scale(graph)):
             own = [s.state[end - 1] for name, s in history.series.items() if name in each.sources]
             # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.

@@ -152,7 +152,7 @@ def _without_path(graph: PassGraph, start: int | None, value: Value) -> Cut:
     ops = [graph.op(node) for node in reached if node <= last]
     if inner := _inner_gradient(graph, ops):
         return inner
-    targets = [made for t in graph.pass_.targets if (made := graph.maker(t))]
+    targets = [made for t in graph.pass_.targets if (made := graph.trace.maker(t))]
     for op in reversed(ops):  # the last value whose numbers leave TensorFlow
         for output in op.outputs:
             if taken := numpy_call(op, graph.name(output).strip("`"), targets):
@@ -176,7 +176,7 @@ def _inner_gradients(graph: PassGraph) -> list[tuple[Value, Pass]]:
     """The gradients of earlier passes that the targets are made of, each with its pass."""
     passes = graph.trace.passes[: graph.pass_.index]
     taken = {id(g): each for each in passes for g in each.gradient_references if g is not None}
-    before = walk(graph.pass_.targets, lambda v: op.inputs if (op := graph.maker(v)) else ())
+    before = walk(graph.pass_.targets, lambda v: op.inputs if (op := graph.trace.maker(v)) else ())
     return [(v, taken[id(v.reference)]) for v in before if id(v.reference) in taken]
 
 
@@ -184,10 +184,10 @@ def _inner_gradient(graph: PassGraph, reached: list[Op]) -> Cut | None:
     """The cut at a gradient that the targets are made of and that no tape recorded, if any."""
     made = {v.key for op in reached for v in op.outputs}
     for value, inner in _inner_gradients(graph):
-        maker = graph.maker(value)
+        maker = graph.trace.maker(value)
         unseen = maker is None or maker.kind in ("input", "constant")
         if unseen and any(target.key in made for target in inner.targets):
-            differentiated = graph.maker(inner.targets[0])
+            differentiated = graph.trace.maker(inner.targets[0])
             call = gradient_call(differentiated) if differentiated else None
             return Cut(graph, "inner gradient", differentiated, value, call)
     return None
@@ -208,7 +208,7 @@ class Cut:
         """The finding about the sources whose gradient it cuts."""
         graph, op, value, sources = self.graph, self.op, self.value, self.sources
         who = listed(map(graph.name, sources)) if sources else ""
-        made = graph.maker(sources[0]) if sources else None
+        made = graph.trace.maker(sources[0]) if sources else None
         captured = ([value] if value else op.captured) if op else ()
         source = op.source if op else None
         where, due = _BLOCKS.get(inside_tape(source), _BLOCKS[""])
@@ -229,8 +229,7 @@ class Cut:
             "due": due,
         }
         cause = CAUSES[self.cause]
-        words = cause.words(known)
-        return graph.finding("none", words, op, sources, line=self.line, level=cause.level)
+        return graph.finding(cause, known, op, sources, what="none", line=self.line)
 
 
 # --- the learner's own text --------------------------------------------------------------------
@@ -326,7 +325,7 @@ _CAUSES = (
         "For 0 write `tape.gradient(..., unconnected_gradients='zero')`. If it should depend on "
         "it, the rule uses numbers in place of tensors, or no outer tape saw the first gradient.",
     ),
-    Cause("dead end").says(
+    Cause("dead end", optional=True).says(
         "{who}: the path goes as far as {here}, and never reaches the target.",
         "Check which result is returned and differentiated. If it is the right one, numbers were "
         "passed on in place of a tensor: by NumPy, `float()`, a new tf.Variable, an assignment or "
@@ -336,7 +335,7 @@ _CAUSES = (
         "{who}: no TensorFlow op that was recorded made the target.",
         "Compute it with TensorFlow's functions, not NumPy's, and record the forward pass.",
     ),
-    Cause("unused").says(
+    Cause("unused", optional=True).says(
         "{who}: no TensorFlow op that was recorded reads it.",
         "Use it, or leave it out; `unconnected_gradients='zero'` gives 0. If it was only assigned "
         "to, or to a variable: an assignment passes no gradient on.",

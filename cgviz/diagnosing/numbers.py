@@ -24,7 +24,7 @@ import numpy as np
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Trace, Value, wide, wide_norm
+from ..graph import Array, Op, Step, Trace, Value, differentiates, wide, wide_norm
 from ..graph.dtypes import limits
 from ..graph.jacobian import rerun, tolerance
 from ..graph.names import ELEMENTWISE, INFIX, value_name
@@ -72,9 +72,9 @@ class Number:
 
     value: Value
     array: Array = field(compare=False, repr=False)
-    kind: str = "value"  # or "gradient", "seed", "returned"
     step: Step | None = None  # the step that returned this term of the gradient
     position: int = 0  # the input of the step's op that it was returned to
+    is_seed: bool = False  # whether the pass started with it
 
 
 def origins(
@@ -106,13 +106,13 @@ def _parts(graph: PassGraph, number: Number) -> list[Number]:
     """The numbers that a number of a backward pass is made of."""
     if number.step is not None:
         pairs = zip(number.step.op.outputs, number.step.upstream, strict=True)
-        return [Number(v, u, "gradient") for v, u in pairs if u is not None and u.size]
-    if number.kind == "seed":
+        return [Number(v, u) for v, u in pairs if u is not None and u.size]
+    if number.is_seed:
         return []
     value = number.value
     seed = graph.seeds.get(value.key)
-    parts = [Number(value, g, "returned", s, j) for s, j, g in graph.contributions(value)]
-    return [*parts, *([] if seed is None else [Number(value, seed, "seed")])]
+    parts = [Number(value, g, s, j) for s, j, g in graph.contributions(value)]
+    return [*parts, *([] if seed is None else [Number(value, seed, is_seed=True)])]
 
 
 def zero(graph: PassGraph) -> list[Finding]:
@@ -123,26 +123,26 @@ def zero(graph: PassGraph) -> list[Finding]:
     no variable learns; or that a loss is made of. A target that is not finite is left to `values`.
     """
     learned = [g for v, g in graph.gradients if graph.kind(v) == "variable" and g is not None]
-    own = learned and all(graph.maker(target) in graph.trace.ops for target in graph.pass_.targets)
+    own = learned and all(graph.trace.maker(t) in graph.trace.ops for t in graph.pass_.targets)
     if _any_bad(graph.pass_.targets):
         return []
-    found = _explained(graph, is_zero, all)
-    straight = [each for each in found if each.hint == SMOOTH]
+    explained = _explained(graph, is_zero, all)
+    straight = [x for cause, x in explained if cause == "straight"]
     if graph.first_order or (own and all(map(is_zero, learned))):
-        return [x for x in found if x in straight or not (straight and x.op)]  # the rest follows
+        # What is at an op follows from a ReLU's second derivative, where there is one.
+        return [x for cause, x in explained if cause == "straight" or not (straight and x.op)]
     if own:
-        return [each for each in found if each.op in graph.trace.ops]
+        return [x for _, x in explained if x.op in graph.trace.ops]
     if not straight:
         return []
-    later = graph.trace.passes[graph.pass_.index + 1 :]
-    ends = (v for p in later if {*p.step_of} & {*graph.pass_.ops} for v in p.sources)
+    ends = (v for p in graph.trace.passes if differentiates(p, graph.pass_) for v in p.sources)
     in_a_loss = any(graph.kind(v) == "variable" for v in ends)
     return [replace(each, level="warning") for each in straight[:1] if in_a_loss]
 
 
 def not_finite(graph: PassGraph) -> list[Finding]:
     """Explain NaN and infinite gradients, except those that come from values `forward` explains."""
-    return _explained(graph, is_bad, any)
+    return [each for _, each in _explained(graph, is_bad, any)]
 
 
 def underflow(graph: PassGraph) -> list[Finding]:
@@ -152,7 +152,7 @@ def underflow(graph: PassGraph) -> list[Finding]:
         share, dtype = max(shares, default=(0.0, ""))
         if share > UNDERFLOW:
             known = {"share": style.number(100 * share, 2), "at": at(step.op), "dtype": dtype}
-            return [graph.finding(ROUNDED.name, ROUNDED.words(known), step.op, ())]
+            return [graph.finding(ROUNDED, known, step.op, ())]
     return []
 
 
@@ -169,21 +169,21 @@ def rounded(step: Step, j: int) -> float:
     return 0.0 if not again.size else float((zeros & (again != 0)).mean())
 
 
-def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[Finding]:
-    """One finding per place and cause, with all the sources affected."""
+def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[tuple[str, Finding]]:
+    """One finding per place and cause, after the name of the cause, with all sources affected."""
     began = origins(partial(_parts, graph), test, spreads)
     case_of = cache(partial(GradientCase, graph, zero=test is is_zero))  # a case may run a rule
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
     for value, gradient in graph.gradients:
         if gradient is None or not test(gradient):
             continue
-        start = Number(value, gradient, "gradient")
+        start = Number(value, gradient)
         for origin in islice(began(start), MOST_ORIGINS):
             case = case_of(origin)
             key = case.place, case.cause.words(case)
             groups.setdefault(key, (case, []))[1].append(value)
     told = "forward pass" if _any_bad(graph.pass_.targets) else ""  # `forward` reports it
-    return [case.finding(values) for case, values in groups.values() if case.cause.name != told]
+    return [(c.cause.name, c.finding(v)) for c, v in groups.values() if c.cause.name != told]
 
 
 # --- why a gradient is zero --------------------------------------------------------------------
@@ -192,7 +192,6 @@ CANCELS = "The function is flat that way, as a softmax is to a shift, or here, a
 SOFTMAX = "Softmax LogSoftmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"
 SINGLE = "A softmax over one entry is always 1."
 SIGMOID = "Use a sigmoid, or check the axis and the number of outputs."
-SMOOTH = "This term teaches the weights nothing: use a smooth function, as tanh, softplus or sin."
 PRODUCTS = "Mul MatMul BatchMatMulV2 BatchMatMulV3"
 SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "the upstream that the backward pass started with at {name} is {sign}.",
@@ -213,7 +212,7 @@ ZERO = (
     Cause("uses cancel", CHAIN, ops="sum", level="note").says(
         "the gradients that the uses of {name} return add up to 0.", CANCELS
     ),
-    Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any()).says(
+    Cause("outside", KINKS, "Relu", lambda case: not (case.x > 0).any(), optional=True).says(
         "Its input is nowhere above 0: {x}.",
         "Nothing flows back there. Try another start, a smaller step, or a leaky ReLU.",
     ),
@@ -221,7 +220,7 @@ ZERO = (
         "TensorFlow's gradient of the sign is 0 for every input.",
         "Use a straight-through rule or a surrogate with @tf.custom_gradient.",
     ),
-    Cause("factor 0", CHAIN, PRODUCTS, lambda case: is_zero(case.other)).says(
+    Cause("factor 0", CHAIN, PRODUCTS, lambda case: is_zero(case.other), optional=True).says(
         "The other factor is 0.",
         "A product's derivative is the other factor. Look where that becomes 0: if it is weights "
         "that all start at 0, give them other numbers.",
@@ -229,7 +228,8 @@ ZERO = (
     Cause("single", CHAIN, SOFTMAX, lambda c: single(c.op), "warning").says(SINGLE, SIGMOID),
     # These ops take upstream and the number that the slope depends on.
     Cause("straight", KINKS, "ReluGrad LeakyReluGrad", lambda case: case.j == 1).says(
-        "The second derivative of ReLU and leaky ReLU is 0 for every input.", SMOOTH
+        "The second derivative of ReLU and leaky ReLU is 0 for every input.",
+        "This term teaches the weights nothing: use a smooth function, as tanh, softplus or sin.",
     ),
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
@@ -248,7 +248,7 @@ ZERO = (
         "It returned 0 for the upstream {upstream} at the input {x}.",
         "Look at what its rule multiplies upstream by.",
     ),
-    Cause("flat").says(
+    Cause("flat", optional=True).says(
         "It returned 0 for the upstream {upstream} at the input {x}.",
         "It may be flat here, as where it is saturated or clipped, or where another branch wins: "
         "try another input, or smaller weights. Or upstream is 0 where it is not flat.",
@@ -307,7 +307,7 @@ class GradientCase(Case):
         self.what, self.index, self.sign = ("zero", (), "0") if zero else first_bad(origin.array)
         known = limits(self.dtype)
         self.smallest, self.normal = (known.smallest, known.normal) if known else (0.0, 0.0)
-        self.type = "seed" if origin.kind == "seed" else "sum"
+        self.type = "seed" if origin.is_seed else "sum"
         if origin.step is None:
             return
         self.step, self.j, self.op = origin.step, origin.position, origin.step.op
@@ -336,13 +336,14 @@ class GradientCase(Case):
             upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
             made = made_at(op, self.index, self.value, graph.trace)
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
-        because, hint, lesson = self.cause.words(self)
+        because = self.cause.words(self)[0]
         what = "exactly 0" if self.what == "zero" else "not finite"
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
         level = self.cause.level if learns else "error"
-        return graph.finding(self.what, (message, hint, lesson), op, values, level=level)
+        known = {"what": self.what, "message": message, "level": level}
+        return graph.finding(self.cause, self, op, values, **known)
 
     @property
     def centred(self) -> bool:
@@ -351,7 +352,7 @@ class GradientCase(Case):
         means = [o for o in ops if o.type == "Mean" and o.inputs[0].size == o.outputs[0].size]
         less = (v for o in ops if o.type in ("Sub", "SquaredDifference") for v in o.inputs)
         same = "StopGradient", "Reshape"  # they pass the mean on
-        made = self.graph.maker
+        made = self.graph.trace.maker
         before = walk(less, lambda v: o.inputs if (o := made(v)) and o.type in same else [])
         return any(made(v) in means for v in before)
 

@@ -14,15 +14,22 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import Any
 
+import numpy as np
+
 from ..findings import Finding
-from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names
+from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names, readable, wide_norm
 from ..graph.selection import Edge, Selection, select
 from ..lessons import DEBUGGING
 from ..reading.format import clipped
 from ..recording.source import parsed
 
+INSTEAD = (
+    " But pass {} gives {} a gradient in the same step, and the step changes it. If you add up the "
+    "gradients of several losses or batches, one of them may be missing."
+)
 MOST_ORIGINS = 3  # reported per gradient: a fourth is seldom another mistake
 
 
@@ -70,13 +77,9 @@ class PassGraph:
         """The op of a node."""
         return self.selection.nodes[node].ops[0]
 
-    def maker(self, value: Value) -> Op | None:
-        """The op that made a value; None if it came from elsewhere."""
-        return self.trace.maker(value)
-
     def kind(self, value: Value) -> str:
         """The kind of op that made a value; an unread variable is known only by its handle."""
-        maker = self.maker(value)
+        maker = self.trace.maker(value)
         return "variable" if value.dtype == "resource" else maker.kind if maker else "input"
 
     def name(self, value: Value) -> str:
@@ -85,16 +88,40 @@ class PassGraph:
 
     def contributions(self, value: Value) -> list[tuple[Step, int, Array]]:
         """What each use of a value returned to it; for a variable, all uses of all its reads."""
-        maker = self.maker(value)
+        maker = self.trace.maker(value)
         reads = maker.outputs if maker and maker.kind == "variable" else [value]
         return [part for read in reads for part in self.pass_.contributions(read)]
 
     def finding(
-        self, what: str, words: Words, op: Op | None, sources: Iterable[Value], **more: Any
+        self, cause: Cause, known: Any, op: Op | None, sources: Iterable[Value], **more: Any
     ) -> Finding:
-        """A finding about the gradients of some sources."""
+        """A finding about the gradients of some sources; `more` are fields that differ."""
         who = tuple(dict.fromkeys(names.value_name(self.trace, v) for v in sources))
-        return Finding(what, *words, op, who, self.pass_.index, **more)
+        words = cause.words(known)
+        found = Finding(cause.name, *words, op, who, self.pass_.index, level=cause.level)
+        found = replace(found, **more)
+        other = self._instead({*who}) if cause.optional and found.level == "error" else None
+        if other is None:
+            return found
+        hint = found.hint + INSTEAD.format(other, listed(f"`{name}`" for name in who))
+        return replace(found, hint=hint, level="warning")
+
+    def _instead(self, who: set[str]) -> int | None:
+        """Another pass of the step that gives these variables a gradient, and they move."""
+        for other in self.trace.passes if self.first_order else ():
+            its = PassGraph(self.trace, other)
+            given = [v for v, g in its.gradients if g is not None and 0 < wide_norm([g]) < inf]
+            moved = {names.value_name(self.trace, v) for v in given if self._moves(v)}
+            if who <= moved and its.training_step == self.training_step:
+                return other.index
+        return None
+
+    def _moves(self, value: Value) -> bool:
+        """Whether the code changes a variable after it has used this value of it."""
+        op = self.trace.maker(value)
+        held = self.trace.after.get(op.name) if op else None
+        later = op is not None and op.outputs[-1] is not value
+        return held is not None and (later or not np.array_equal(value.numpy(), readable(held)))
 
     @cached_property
     def _leading(self) -> set[int]:
@@ -130,6 +157,7 @@ class Cause:
     level: str = "error"  # of its findings; or "warning", "note"
     message: str = ""  # `{name}` is an item of what `words` is given
     hint: str = ""
+    optional: bool = False  # no fault if another pass of the step gives the gradient
 
     def says(self, message: str, hint: str) -> Cause:
         """A copy of the record with these words."""

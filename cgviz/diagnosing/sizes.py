@@ -101,7 +101,7 @@ def scale(graph: PassGraph) -> list[Finding]:
         known = {"who": listed(map(graph.name, values)), "at": at(op)}
         cause = ALONE if single(op) else CANCELLED
         level = cause.level if learns else "error"
-        found.append(graph.finding(cause.name, cause.words(known), op, values, level=level))
+        found.append(graph.finding(cause, known, op, values, level=level))
     return found
 
 
@@ -168,4 +168,4 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
             lines.append(f"{at(row[0].step.op)} {often} × {style.number(total, 2)}")
     known = {"who": listed(map(graph.name, values)), "worst": graph.name(worst)}
     known |= {"ratio": style.number(times, 2), "lines": ", ".join(lines)}
-    return graph.finding(cause.name, cause.words(known), totals[0][1][0].step.op, values)
+    return graph.finding(cause, known, totals[0][1][0].step.op, values)

@@ -9,6 +9,7 @@ from .model import Statistics as Statistics
 from .model import Step as Step
 from .model import Value as Value
 from .model import as_numpy as as_numpy
+from .model import differentiates as differentiates
 from .model import norm as norm
 from .model import ratio as ratio
 from .model import readable as readable

@@ -34,14 +34,14 @@ T = TypeVar("T")
 
 @dataclass
 class Pruned:
-    """The ops of a pass that matter, their levels of differentiation, and what made each value."""
+    """The ops of a pass that matter, and their levels of differentiation."""
 
+    trace: Trace
     ops: list[Op]
     pass_: Pass
     levels: dict[Op, int]  # 0: forward pass; n: an op that backward pass n-1 ran
     below: list[Pass]  # the passes whose own ops are among `ops`
     asked: set[int]  # keys of sources
-    producer: dict[int, tuple[Op, int]] = field(default_factory=dict)
     alias: dict[int, Value] = field(default_factory=dict)
     hidden: set[Op] = field(default_factory=set)
 
@@ -53,7 +53,8 @@ class Pruned:
 
     def maker(self, value: Value) -> tuple[Op, int] | None:
         """The op that made a value, past identities, and which of its outputs the value is."""
-        return self.producer.get(self.value(value).key)
+        made = self.trace.producer(self.value(value))
+        return made if made and made[0] in self.levels else None  # not by an unrelated pass
 
     def feeds(self, op: Op) -> Iterator[Op]:
         """The ops whose values an op uses, past identities."""
@@ -78,12 +79,14 @@ class Pruned:
 NO_PASS = Pass(-1, (), (), (), (), (), (), {})  # of a trace that has forward ops alone
 
 
-def prune(trace: Trace, pass_: Pass, full: bool) -> Pruned:
+def prune(trace: Trace, which: int | None, full: bool) -> Pruned:
     """Choose the ops of a pass; for a second-order pass, also those that the first one ran.
 
     Forward ops come first, each pass in execution order, but no op before one that it uses: a
-    gradient penalty runs forward ops after a backward pass.
+    gradient penalty runs forward ops after a backward pass. With `which=None`, a trace without a
+    pass has its forward ops chosen.
     """
+    pass_ = trace.pass_(which) if trace.passes or which is not None else NO_PASS
     over = {*pass_.targets, *(v for step in pass_.steps for v in step.op.outputs)}
     below = [  # without unrelated passes, such as another call on a persistent tape
         earlier
@@ -92,10 +95,7 @@ def prune(trace: Trace, pass_: Pass, full: bool) -> Pruned:
     ]
     levels = dict.fromkeys(trace.ops, 0)
     levels.update((op, each.index + 1) for each in below for op in each.ops)
-    pruned = Pruned(list(levels), pass_, levels, below, {v.key for v in pass_.sources})
-    for op in levels:
-        for position, value in enumerate(op.outputs):
-            pruned.producer.setdefault(value.key, (op, position))
+    pruned = Pruned(trace, list(levels), pass_, levels, below, {v.key for v in pass_.sources})
     if not full:
         _hide_constants(pruned)
         wanted = _ancestors(pruned) - pruned.hidden

@@ -25,13 +25,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Statistics(NDArrayOperatorsMixin):
     """The summary that a file keeps of a large array in place of its numbers.
+
+    To compute with it, or to read an entry, is an error that says how to keep the numbers.
 
     Attributes:
         dtype: The name of the array's dtype.
@@ -70,6 +73,11 @@ class Statistics:
             "save the trace with `full=True` to keep its numbers"
         )
 
+    __getitem__ = __array_ufunc__ = __array__  # an entry, or what is computed, needs the numbers
+
+    def __getattr__(self, name: str) -> Any:  # of an array, such as `max`
+        raise AttributeError(f"`{name}` needs all numbers: save the trace with `full=True`")
+
 
 def statistics(array: Any) -> Statistics:
     """The statistics of an array of numbers, computed in double precision.
@@ -89,16 +97,9 @@ def statistics(array: Any) -> Statistics:
     with np.errstate(all="ignore"):
         # Not `np.linalg.norm`, whose last digits depend on how many threads its library runs.
         norm = float(np.sqrt(np.square(flat).sum()))
-    return Statistics(
-        array.dtype.name,
-        array.shape,
-        norm,
-        float(finite.min()) if finite.size else None,
-        float(finite.max()) if finite.size else None,
-        flat.size - int(np.count_nonzero(flat)),
-        nans,
-        flat.size - finite.size - nans,
-    )
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
+    zeros, infinities = flat.size - int(np.count_nonzero(flat)), flat.size - finite.size - nans
+    return Statistics(array.dtype.name, array.shape, norm, low, high, zeros, nans, infinities)
 
 
 def wide(array: Any) -> Array:
@@ -475,18 +476,16 @@ class Pass:
             >>> [(step.op.name, position, gradient.item()) for step, position, gradient in found]
             [('Mul', 0, 3.0), ('Mul', 1, 3.0)]
         """
-        found = []
-        for step, position in self._uses.get(value.key, ()):
-            if step.flows[position]:
-                found.append((step, position, step.downstream[position]))
-        return found  # type: ignore[return-value]
+        found = [(step, j, step.downstream[j]) for step, j in self._uses.get(value.key, ())]
+        return found  # type: ignore[return-value]  # a use that returned None is none
 
     @cached_property
     def _uses(self) -> dict[int, list[tuple[Step, int]]]:
         uses: dict[int, list[tuple[Step, int]]] = {}
         for step in self.steps:
             for position, value in enumerate(step.op.inputs):
-                uses.setdefault(value.key, []).append((step, position))
+                if step.flows[position]:
+                    uses.setdefault(value.key, []).append((step, position))
         return uses
 
     @cached_property
@@ -504,3 +503,8 @@ class Pass:
     def step_of(self) -> dict[Op, Step]:
         """The step of each op that took part in this pass."""
         return {step.op: step for step in self.steps}
+
+
+def differentiates(one: Pass, other: Pass) -> bool:
+    """Whether a pass differentiates what another pass ran."""
+    return not one.step_of.keys().isdisjoint(other.ops)

@@ -14,24 +14,16 @@ from .model import Op, Step, Value
 from .trace import Trace
 
 # Ops that compute or fill shapes: what is computed from them alone counts as a constant.
-SHAPE_HELPERS = frozenset(
-    (
-        *("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "InvertPermutation"),
-        *("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset"),
-    )
-)
+_SHAPE_HELPERS = """Shape ShapeN Size Rank ZerosLike OnesLike InvertPermutation BroadcastArgs
+    BroadcastGradientArgs ConcatOffset"""
+SHAPE_HELPERS = frozenset(_SHAPE_HELPERS.split())
 IDENTITIES = frozenset(("Identity", "IdentityN", "Snapshot", "EnsureShape", "CheckNumericsV2"))
 
 INFIX = {
-    "Mul": "×",
-    "MulNoNan": "×",
-    "Add": "+",
-    "AddV2": "+",
-    "AddN": "+",
-    "BiasAdd": "+",
+    **dict.fromkeys(("Mul", "MulNoNan"), "×"),
+    **dict.fromkeys(("Add", "AddV2", "AddN", "BiasAdd"), "+"),
     "Sub": "−",
-    "RealDiv": "÷",
-    "DivNoNan": "÷",
+    **dict.fromkeys(("RealDiv", "DivNoNan"), "÷"),
     "FloorDiv": "//",
     "FloorMod": "mod",
     "Greater": ">",
@@ -157,7 +149,7 @@ def operand(value: Value, name: str) -> str:
 
 
 def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) -> str:
-    """Why nothing flows back from `op` to its input at `position`, in a few words.
+    """Why nothing flows back from `op` to its input at `position`, a float, in a few words.
 
     Args:
         op: The op that uses the value.
@@ -169,11 +161,8 @@ def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) 
     Returns:
         The reason; empty where something flows.
     """
-    value = op.inputs[position]
     if step is not None and step.flows[position] and op.follows(position):
         return ""
-    if not value.differentiable:
-        return dtype(value.dtype)
     if op.outputs and not any(v.differentiable for v in op.outputs):
         return dtype(op.outputs[0].dtype)
     if op.type == "StopGradient":

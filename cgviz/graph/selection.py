@@ -180,11 +180,10 @@ def select(
     Raises:
         ValueError: If the trace has no pass number `which`.
     """
-    pass_ = trace.pass_(which) if trace.passes or which is not None else NO_PASS
     known = {} if known is None else known
-    one = trace, pass_.index, full
+    one = trace, which, full
     if one not in known:
-        known[one] = folding.prune(trace, pass_, full)
+        known[one] = folding.prune(*one)
     pruned: Pruned = known[one]
     found: Sequence[Fold] = [Fold(op=op) for op in pruned.ops]
     opened: Collection[str] = ()
@@ -395,10 +394,9 @@ class _Builder:
         arrives = step is None and any(self._upstream(v) is not None for v in op.outputs)
         value = op.inputs[position]
         live = value.key in self.live or value.key in self.pruned.asked or any(maker.watched)
-        found = names.reason(op, position, step, arrives, live)
         shown = self.pruned.value(value)
-        if not shown.differentiable:
-            found = names.dtype(shown.dtype)
+        known = op, position, step, arrives, live
+        found = names.reason(*known) if shown.differentiable else names.dtype(shown.dtype)
         if maker.kind in ("op", "custom") and (found == "not watched" or not shown.differentiable):
             return ""  # said once, where the path breaks, and not again at each op behind it
         return found
@@ -465,16 +463,9 @@ def _with_uses(shown: Selection) -> Selection:
 
 
 def _use(node: Node, edge: Edge, user: Node) -> Node:
-    return replace(
-        node,
-        key=f"{user.key}:{edge.position}:{node.key}",
-        label=node.label.rsplit("/", 1)[-1],
-        kind="use",
-        asked=(),
-        level=user.level,
-        frame=user.frame,
-        uses=edge.uses,
-    )
+    key, label = f"{user.key}:{edge.position}:{node.key}", node.label.rsplit("/", 1)[-1]
+    use = replace(node, key=key, label=label, kind="use", asked=(), uses=edge.uses)
+    return replace(use, level=user.level, frame=user.frame)
 
 
 # --- opened custom ops ---------------------------------------------------------------------------

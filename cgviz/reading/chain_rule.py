@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..graph import Array, Op, Pass, Step, Trace, Value, total, wide
+from ..graph import Array, Pass, Step, Trace, Value, total, wide
 from ..graph.jacobian import LargeJacobian, same, times
 from ..graph.names import is_folded, value_name
 
@@ -119,21 +119,17 @@ class Factor:
     input: int
 
     @property
-    def op(self) -> Op:
-        """The op of the step."""
-        return self.step.op
-
-    @property
     def local(self) -> Any:
         """The local Jacobian: an array, zeros where the rule claims None, or a `LargeJacobian`."""
         local = self.step.local[self.output][self.input]
-        shape = self.op.outputs[self.output].shape + self.op.inputs[self.input].shape
+        op = self.step.op
+        shape = op.outputs[self.output].shape + op.inputs[self.input].shape
         return np.zeros(shape) if local is None else local
 
     @property
     def slot(self) -> int:
         """Which input it is, from 1, if the op takes one value twice, as in `x * x`; else 0."""
-        keys = [value.key for value in self.op.inputs]
+        keys = [value.key for value in self.step.op.inputs]
         return self.input + 1 if keys.count(keys[self.input]) > 1 else 0
 
 
@@ -152,13 +148,8 @@ class Path:
 
     @cached_property
     def products(self) -> tuple[Array, ...]:
-        """Upstream, upstream · local, ...: what a path brings to each value on its way."""
+        """Upstream, upstream · local, ...: what a path brings to each value; last, the source."""
         return tuple(accumulate(self.locals, times, initial=wide(self.upstream)))
-
-    @property
-    def product(self) -> Array:
-        """Upstream · local · ... · local, of the source's shape."""
-        return self.products[-1]
 
 
 class Derivative:
@@ -185,7 +176,7 @@ class Derivative:
                 ahead.update(value.key for value, given in pairs if given is not None)
         return ahead
 
-    @property
+    @cached_property
     def targets(self) -> list[tuple[Value, Array]]:
         """The targets from which a path leads to the source, each with its upstream."""
         pairs = zip(self.pass_.targets, self.pass_.seeds, strict=True)
@@ -351,7 +342,7 @@ class Writer:
         self, path: Path, seed: Sequence[Part], write: Callable[[Factor], Part]
     ) -> list[Part]:
         """The product of a path without identities; of a long one, dots stand for the middle."""
-        factors = [factor for factor in path.factors if not is_folded(factor.op)]
+        factors = [factor for factor in path.factors if not is_folded(factor.step.op)]
         if len(factors) <= MOST_FACTORS:
             return [*seed, *map(write, factors)] or [row(1)]
         half = MOST_FACTORS // 2
@@ -359,8 +350,8 @@ class Writer:
 
     def symbol(self, factor: Factor) -> Fraction:
         """A factor in the learner's names."""
-        y = self.name(factor.op.outputs[factor.output])
-        x = self.name(factor.op.inputs[factor.input])
+        y = self.name(factor.step.op.outputs[factor.output])
+        x = self.name(factor.step.op.inputs[factor.input])
         return Fraction(y, x, slot=factor.slot)
 
     def is_small(self) -> bool:
@@ -377,7 +368,7 @@ class Writer:
         ]
         found = split(relation(terms), terms)
         if len(self.paths) > 1 and max(map(len, terms)) > 1:
-            values = [[row(path.product)] for path in self.paths]
+            values = [[row(path.products[-1])] for path in self.paths]
             found += split(relation(values), values)
         return found
 
@@ -450,7 +441,7 @@ def row(array: Any, alone: bool = False) -> Matrix:
 
 def jacobian(factor: Factor) -> Matrix:
     """The local Jacobian of a factor, a row for each entry of its output."""
-    return matrix(factor.local.reshape(factor.op.outputs[factor.output].size, -1))
+    return matrix(factor.local.reshape(factor.step.op.outputs[factor.output].size, -1))
 
 
 # --- notations -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import style
 from ..graph import Array, Op, Pass, Statistics, Trace, Value, norm, readable, statistics, total
-from ..graph.folding import NO_PASS, prune
+from ..graph.folding import Pruned, prune
 from ..graph.names import value_name
 from .format import NUMBER, Rows, counted, data_frame, html_table, sheet, stylesheet, text_table
 
@@ -65,10 +65,7 @@ def _structure(value: Any) -> str:
 
 MOST_ROWS = 30  # of a summary that is shown as text: about a screen
 BAR = 12  # characters of the longest bar: as wide as a number
-COLUMNS = (
-    *("layer", "variable", "kind", "shape", "parameters", "value", "zeros"),
-    *("gradient", "zero_gradient", "nan", "inf", "update"),
-)
+COLUMNS = "layer variable kind shape parameters value zeros gradient zero_gradient nan inf update"
 TITLES = {"zero_gradient": "zeros", "update": "update/weight"}
 Row = dict[str, Any]
 Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
@@ -123,7 +120,7 @@ class Summary(Rows):
             ImportError: pandas is not installed.
         """
         rows = [each for row in self.rows for each in (row, *row["variables"])]
-        return data_frame([{name: row[name] for name in COLUMNS} for row in rows])
+        return data_frame([{name: row[name] for name in COLUMNS.split()} for row in rows])
 
     def __repr__(self) -> str:
         lines = []
@@ -176,9 +173,10 @@ BARS = stylesheet(__file__, "bars.css")
 
 def summary(trace: Trace, which: int | None) -> Summary:
     """The `Summary` that `trace.summary` returns."""
-    each = trace.pass_(which) if trace.passes or which is not None else NO_PASS
+    pruned = prune(trace, which, full=False)
+    each = pruned.pass_
     updates = _updates(trace, each)
-    rows = [_layer(each, layer, updates) for layer in _layers(trace, each)]
+    rows = [_layer(each, layer, updates) for layer in _layers(pruned)]
     known = sorted(size for row in rows if (size := _size(row)) is not None)
     middle = known[len(known) // 2] if known else 0.0
     signs = [style.NAN, style.INFINITE, style.NONE, style.ZERO, None]
@@ -193,9 +191,8 @@ def summary(trace: Trace, which: int | None) -> Summary:
     return Summary(title, sorted(rows, key=badness))
 
 
-def _layers(trace: Trace, each: Pass) -> list[Layer]:
+def _layers(pruned: Pruned) -> list[Layer]:
     """The layers of a pass, in the order they ran."""
-    pruned = prune(trace, each, full=False)
     ops = [op for op in pruned.ops if op.kind in ("op", "custom")]
     shared = commonpath([op.scope for op in ops if op.scope] or [""])
     layer_of: dict[Op, str] = {}

@@ -200,7 +200,7 @@ class Table(Rows):
 def table(trace: Trace, which: int | None, full: bool) -> Table:
     """The `Table` that `trace.table` returns."""
     each = trace.pass_(which)
-    shown = {step.op for step in each.steps} if full else set(prune(trace, each, full).ops)
+    shown = {step.op for step in each.steps} if full else set(prune(trace, which, full).ops)
     rows = [Row(n, step) for n, step in enumerate(each.steps, 1) if step.op in shown]
     return Table(trace, each, rows, full)
 

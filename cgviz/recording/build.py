@@ -67,7 +67,6 @@ class Builder:
         self.returned: dict[int, list[Any]] = {}  # what the body of a call returned, by its id
         self.made_by: dict[int, OpEvent] = {}  # by id of each output
         self.events = self._on_tape(e for e in events if isinstance(e, OpEvent))
-        self.reads = [event for event in self.events if event.type == "ReadVariableOp"]
         self.bodies: dict[Body, list[OpEvent]] = {}  # the events in each custom op, at any depth
         for event in self.events:
             for where in self._around(event.where):
@@ -84,6 +83,7 @@ class Builder:
         self.names: Counter[str] = Counter()
         self.taken: set[str] = set()
         self.handles: dict[str, int] = {}  # ids of variables' handles, by the names of their ops
+        self.closed_over: list[tuple[dict[str, Any], str, int]] = []  # variables, by their handles
         self.last_of_call = self._last_of_calls()
         self.given = {id(tensor): name for tensor, name in given}
         for each in self.pass_events:  # names not given, read from `tape.gradient(y, [x, w])`
@@ -224,6 +224,10 @@ class Builder:
             op = Op(name, "variable", "Variable", (), tuple(variable.versions))
             self.ops[self.root][variable.place] = op
             self.handles[name] = handle
+        for closure, name, handle in self.closed_over:
+            known = self.variables.get(handle)
+            if known and len(known.versions) == 1:  # of one that changed nobody knows which number
+                closure[name] = known.versions[0].reference
 
     def _add(self, event: OpEvent) -> None:
         home = self.home(event.where)
@@ -272,14 +276,13 @@ class Builder:
         if code is None:
             return None
         where = source.definition(code)
-        closure = {}
+        closure: dict[str, Any] = {}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # a name that the body has not assigned
                 found = cell.cell_contents
-                if isinstance(found, tf.Variable):  # of one that changed nobody knows which number
-                    reads = [e.outputs[0] for e in self.reads if e.inputs[0] is found.handle]
-                    found = reads[0] if len({readable(t).tobytes() for t in reads}) == 1 else None
-                if tf.is_tensor(found) or isinstance(found, np.ndarray | np.number | int | float):
+                if isinstance(found, tf.Variable):
+                    self.closed_over.append((closure, name, id(found.handle)))
+                elif tf.is_tensor(found) or isinstance(found, np.ndarray | np.number | int | float):
                     closure[name] = reference(found)
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
         names = tuple(p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD))

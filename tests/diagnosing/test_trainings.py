@@ -3,6 +3,8 @@
 The line to blame is marked with `# here`.
 """
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -596,3 +598,87 @@ def test_a_variable_that_never_moved_is_told_also_when_its_gradient_has_become_s
 
     (finding,) = cgviz.watch(step, 40).diagnose()
     assert (finding.what, finding.sources) == ("frozen", ("b",))
+
+
+def accumulated(losses, asked):
+    """A step that adds up the gradients of several tapes, and moves the variables once."""
+
+    def step():
+        found = {v.ref(): [] for each in asked for v in each}
+        for loss, variables in zip(losses, asked, strict=True):
+            with tf.GradientTape() as tape:
+                value = loss()
+            for v, g in zip(variables, tape.gradient(value, variables), strict=True):
+                found[v.ref()] += [] if g is None else [g]
+        for v, gradients in found.items():
+            v.deref().assign_sub(0.1 * tf.add_n(gradients))
+
+    return step
+
+
+def test_what_one_of_several_added_gradients_lacks_is_a_warning_and_no_error():
+    w, v = tf.Variable(1.0, name="w"), tf.Variable(2.0, name="v")
+    dead, other = lambda: tf.nn.relu(-w * v) + 1.0, lambda: (w * v - 1.0) ** 2
+    first, second = lambda: (w - 3.0) ** 2, lambda: (v - 3.0) ** 2
+    for losses, what in (([dead, other], ["zero"]), ([first, second], ["none", "none"])):
+        step = accumulated(losses, [[w, v], [w, v]])
+        found = recorded(step).diagnose()
+        assert [each.what for each in found] == what
+        assert found.ok
+        assert "But pass 1 gives `" in found[0].hint
+        assert cgviz.watch(step, 4).diagnose().ok
+
+
+def test_a_variable_that_no_other_pass_of_the_step_gives_a_gradient_stays_an_error():
+    w, v = tf.Variable(1.0, name="w"), tf.Variable(2.0, name="v")
+    dead, alive = lambda: tf.nn.relu(-w * v) + 1.0, lambda: (w - 3.0) ** 2 + (v - 3.0) ** 2
+    in_one_step = accumulated([dead, alive], [[w, v], [v]])
+    in_two = [accumulated([loss], [[w, v]]) for loss in (alive, dead)]
+    for steps in ([in_one_step], in_two):
+        found = recorded(lambda steps=steps: [step() for step in steps]).diagnose()
+        assert [(each.what, each.level) for each in found] == [("zero", "error")]
+
+
+def test_what_another_pass_has_is_no_excuse_unless_the_step_moves_the_variable():
+    w = tf.Variable(1.0, name="w")
+
+    def compared():  # the broken loss and the mended one, in one recording
+        for loss in (lambda: tf.nn.relu(-w) + 1.0, lambda: tf.nn.leaky_relu(-w) + 1.0):
+            with tf.GradientTape() as tape:
+                value = loss()
+            tape.gradient(value, w)
+
+    def adapted():  # meta-learning whose inner step the outer tape does not see
+        with tf.GradientTape() as inner:
+            first = (w - 3.0) ** 2
+        fast = w - 0.1 * inner.gradient(first, w)
+        with tf.GradientTape() as outer:
+            second = (fast - 2.0) ** 2
+        assert outer.gradient(second, w) is None
+
+    for step, what in ((compared, "zero"), (adapted, "none")):
+        assert [(x.what, x.level) for x in recorded(step).diagnose()] == [(what, "error")]
+
+
+def test_a_path_that_is_cut_stays_an_error_though_weight_decay_moves_the_variable():
+    w = tf.Variable(1.5, name="w")
+    for data in (lambda: tf.round(w) ** 2, lambda: tf.sign(w) + 0.0 * tf.stop_gradient(w)):
+        step = accumulated([data, lambda: 0.1 * w**2], [[w], [w]])
+        assert not recorded(step).diagnose().ok
+        assert not cgviz.watch(step, 3).diagnose().ok
+
+
+def test_a_warning_of_one_step_hides_no_error_of_a_later_step():
+    w, batches = tf.Variable(1.0, name="w"), iter([-1.0, 1.0, -1.0, -2.0])
+    step = accumulated([lambda: tf.nn.relu(next(batches) * w) + 1.0] * 2, [[w], [w]])
+    found = recorded(lambda: [step(), step()]).diagnose()
+    assert [(x.what, x.level) for x in found] == [("zero", "warning"), ("zero", "error")]
+
+
+def test_batches_that_are_all_dead_from_some_step_on_are_an_error_of_the_training():
+    w, steps = tf.Variable(1.0, name="w"), itertools.count()
+    signs = (lambda: -1.0), (lambda: 1.0 if next(steps) < 3 else -1.0)
+    losses = [lambda sign=sign: tf.nn.relu(w * sign()) + 1.0 for sign in signs]
+    step = accumulated(losses, [[w], [w]])
+    (found,) = cgviz.watch(step, 12).diagnose()
+    assert (found.what, found.level) == ("zero", "error")

@@ -449,7 +449,7 @@ def test_an_empty_upstream_is_not_the_one_that_is_told():
     given = [np.zeros((0,)), np.zeros(1), np.array([1.0, 0.0])]
     trace = tape.trace(y, [x])
     step = Step(Op("y", "custom", "f", (x,), (y, y, y)), given, [np.zeros(())])
-    origin = numbers.Number(x, np.zeros(()), "returned", step)
+    origin = numbers.Number(x, np.zeros(()), step)
     case = numbers.GradientCase(PassGraph(trace, trace.passes[0]), origin, zero=True)
     assert case.cause.words(case)[0].startswith("It returned 0 for the upstream [1, 0] at")
 

@@ -1,7 +1,9 @@
 """A trace as a document: strict JSON, and the same to the last bit when it is read back."""
 
+import copy
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -222,6 +224,27 @@ def test_of_a_large_array_a_file_keeps_the_statistics(tmp_path):
     assert (kept.low, kept.high) == (gradient.min(), gradient.max())
     assert kept.norm == np.sqrt(np.sum(gradient**2))
     assert (kept.zeros, kept.nans, kept.infinities) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda array: array[0],
+        lambda array: list(array),
+        lambda array: array * 2.0,
+        lambda array: 1.0 - array,
+        lambda array: array > 0.0,
+        lambda array: array.max(),
+        lambda array: array.T,
+        np.mean,
+        np.abs,
+    ],
+)
+def test_whoever_computes_with_statistics_is_told_how_to_keep_the_numbers(tmp_path, use):
+    (gradient,) = again(cgviz.trace(steep, LARGE), tmp_path).gradients
+    with pytest.raises((RuntimeError, AttributeError), match="the trace with `full=True`"):
+        use(gradient)
+    assert copy.deepcopy(pickle.loads(pickle.dumps(gradient))) == gradient
 
 
 def test_what_is_read_of_large_arrays_is_what_it_was(tmp_path):

@@ -80,7 +80,7 @@ def test_a_json_file_of_something_else_is_refused(tmp_path, content):
 def test_another_version_is_refused(trace, tmp_path, version):
     document = {**written(trace), "version": version}
     (tmp_path / "trace.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 7"):
+    with pytest.raises(ValueError, match=rf"version {version}, and this cgviz reads version 8"):
         load(tmp_path / "trace.json")
 
 

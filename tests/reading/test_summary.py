@@ -230,7 +230,7 @@ def test_a_data_frame_has_a_row_for_each_layer_and_variable(monkeypatch):
         *(("Square", ""), ("hidden", ""), ("hidden", "b"), ("hidden", "w")),
         *(("loss", ""), ("out", ""), ("out", "v")),
     ]
-    assert list(rows[0]) == list(summary.COLUMNS)
+    assert list(rows[0]) == summary.COLUMNS.split()
 
 
 def test_what_is_wrong_with_a_value_does_not_stand_for_the_size_of_the_gradient():

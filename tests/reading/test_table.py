@@ -53,6 +53,8 @@ def test_a_row_is_a_mapping_of_all_columns():
         "source": row["source"],
     }
     assert repr(row) == repr(dict(row))
+    with pytest.raises(TypeError):
+        row["upstream"] = 2.0
 
 
 def test_several_inputs_and_outputs_are_tuples():

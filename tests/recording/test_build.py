@@ -14,6 +14,7 @@ import cgviz
 from cgviz import moons
 from cgviz.graph import Op, Value, as_numpy
 from cgviz.graph.names import own_name, value_name
+from cgviz.recording import build
 from cgviz.recording.build import Builder, pull, reference, variable_name
 from cgviz.recording.events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
 
@@ -328,6 +329,26 @@ def test_a_rule_called_by_keyword_is_dropped_and_the_trace_shows_the_body():
     assert [(s.op.type, s.op.name) for s in trace.steps] == [("Identity", "square"), ("Mul", "Mul")]
     assert [s.op.rule_dropped for s in trace.steps] == [True, False]
     assert trace.steps[0].op.rule.text == "def grad(upstream):"
+
+
+def test_a_variable_in_many_closures_is_compared_once_for_each_of_its_reads(monkeypatch):
+    v = tf.Variable(2.0, name="v")
+
+    def scale(x):
+        @tf.custom_gradient
+        def scaled(x):
+            return v * x, lambda upstream, variables=None: (upstream * v, [None])
+
+        for _ in range(20):
+            x = scaled(x)
+        return x
+
+    compared = []
+    inner = build.readable
+    monkeypatch.setattr(build, "readable", lambda t: (compared.append(t), inner(t))[1])
+    rules = [op.rule for op in cgviz.trace(scale, 1.0).ops if op.kind == "custom"]
+    assert [float(rule.closure["v"]) for rule in rules] == [2.0] * 20
+    assert len(compared) < 2 * 20  # not for each closure all reads again
 
 
 def test_a_tensor_captured_by_closure_is_known_to_get_no_gradient():
