@@ -1,4 +1,4 @@
-"""Helpers of lesson 10: the positions of S2, fits, three pictures.
+"""Helpers of lesson 10: the positions of S2, fits, four pictures.
 
 positions  38 published positions: dates, places on the sky, their errors
 fit        moves a guess to where the model misses the measurements least
@@ -6,11 +6,12 @@ fit_again  fits a model to measurements with other random errors, many times
 sketch     Kepler's two angles, M and E
 arrows     where accelerations point
 on_sky     the positions, and orbits through them
+ellipse    two results of many fits, and how their errors hang together
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,37 @@ def on_sky(
         if arrow is not None:
             places.append(f"the arrow {name} is {arrow[0]:.0f}, {arrow[1]:.0f}")
     figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."
+    return figure
+
+
+def ellipse(results: Mapping[str, Any]) -> SpokenFigure:
+    """Two results of many fits against each other, and their error ellipse.
+
+    The ellipse has the mean and the covariance of the points, and reaches two standard deviations:
+    of normally distributed points it holds 1 - exp(-2), about 86 %.
+
+    Args:
+        results: Two names, each with its numbers, one for each fit [n].
+
+    Returns:
+        The figure; its `alt` gives the correlation, and how many points are inside.
+
+    Example:
+        >>> ellipse({"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0, 4.0]})
+        x and y of 4 fits: correlation 0.98, 4 inside the ellipse.
+    """
+    figure, look = returned_figure(5.0, 3.2), current_palette()
+    names, points = list(results), np.array(list(results.values()), float)
+    middle = points.mean(axis=1, keepdims=True)
+    factor = 2.0 * np.linalg.cholesky(np.cov(points))  # takes the unit circle to the ellipse
+    turn = np.linspace(0.0, 2.0 * np.pi, 200)
+    inside = np.sum(np.linalg.norm(np.linalg.solve(factor, points - middle), axis=0) < 1.0)
+    ax = figure.add_subplot(xlabel=names[0], ylabel=names[1])
+    ax.plot(*points, ".", ms=4, color=look.muted)
+    ax.plot(*(middle + factor @ [np.cos(turn), np.sin(turn)]), color=look.text)
+    correlation = f"correlation {np.corrcoef(points)[0, 1]:.2f}"
+    said = f"{' and '.join(names)} of {points.shape[1]} fits"
+    figure.alt = f"{said}: {correlation}, {inside} inside the ellipse."
     return figure
 
 

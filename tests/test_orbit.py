@@ -351,6 +351,25 @@ def test_the_rule_that_keeps_its_e_points_at_the_centre_and_a_tape_through_the_l
         assert f"at {at:.2f} to {at:.2f}" in said
 
 
+def test_the_error_ellipse_holds_six_in_seven_of_points_spread_as_its_normal_distribution():
+    """Its share is 1 - exp(-2), whatever the correlation of the points."""
+    x, y = np.random.default_rng(0).normal(size=(2, 10_000))
+    said = orbit.ellipse({"x": x, "y": y - 3.0 * x}).alt
+    inside = int(said.split(", ")[1].split()[0])
+    assert inside / 10_000 == pytest.approx(1.0 - np.exp(-2.0), abs=0.01)
+    assert "correlation -0.95" in said
+
+
+def test_an_orbit_that_comes_closer_is_a_heavier_one_in_the_fits_made_anew(lesson, again):
+    """What lesson 10 says beside its error ellipse."""
+    P, e, size = (
+        again[0][:, 0],
+        again[0][:, 1],
+        8.0 * np.linalg.norm(again[0][:, 3:7].reshape(-1, 2, 2), 2, axis=(1, 2)),
+    )
+    assert np.corrcoef(size * (1.0 - e), size**3 / P**2)[0, 1] == pytest.approx(-0.97, abs=5e-3)
+
+
 def test_the_pictures_follow_a_dark_theme():
     import matplotlib.pyplot as plt
 
